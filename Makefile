@@ -1,0 +1,54 @@
+# Every target sets up its own virtual environment first (seconds once it is there).
+#   make demo    the eight-source table on the terminal
+#   make test    linter, types, documentation and tests
+#   make bench   speed, as ratios taken in one run
+#   make docs    the documentation, in docs/_build/html
+#   make format  rewrite the sources in the project's format
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+LINKS  := $(foreach place,$(PIP_FIND_LINKS),--find-links $(place))
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(LINKS)
+# One thread each: the parallelism is across tests.
+ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint types docs bench format clean
+
+demo: $(VENV)/.cli
+	$(BIN)/lowregret demo
+
+test: lint types docs
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+bench: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python -m benchmarks
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/uv:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+
+$(VENV)/.cli: $(BIN)/uv pyproject.toml constraints.txt
+	$(INSTALL) -e '.[cli]'
+	touch $@
+
+$(VENV)/.dev: $(BIN)/uv pyproject.toml constraints.txt
+	$(INSTALL) -e '.[dev]'
+	touch $@ $(VENV)/.cli

@@ -1,0 +1,155 @@
+"""One array language: the few questions the rest of the package asks of NumPy, torch and their kin.
+
+The numerical core is written against the Python array API standard. Inside it the axis that is short (states,
+actions) comes *first*, so that every operation runs over long contiguous memory: ``probs_SxNxT``.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+Array = Any  # a NumPy array or any array that follows the standard
+
+_ROWS_ON_CPU = 1 << 14  # elements of one work array: a few of them fit the second-level cache
+_ROWS_ON_DEVICE = 1 << 24
+
+
+def namespace(*arrays: Array) -> Any:
+    """The module whose functions work on these arrays (NumPy for scalars, lists and NumPy arrays)."""
+    for array in arrays:
+        if not isinstance(array, (np.ndarray, np.generic, int, float, list, tuple, type(None))):
+            return array_api_compat.array_namespace(array)
+    return np
+
+
+def as_array(values: Any) -> Array:
+    """Arrays pass through; lists and scalars become NumPy arrays."""
+    return (
+        values
+        if hasattr(values, "__array_namespace__") or array_api_compat.is_array_api_obj(values)
+        else np.asarray(values)
+    )
+
+
+def device(array: Array) -> Any:
+    """Where the array lives; None for NumPy and for None."""
+    return None if isinstance(array, (np.ndarray, np.generic, type(None))) else array_api_compat.device(array)
+
+
+def float_type(xp: Any, where: Any = None) -> Any:
+    """What statistics accumulate in: float64, or float32 on a device that has no doubles."""
+    return xp.float32 if getattr(where, "type", None) == "mps" else xp.float64
+
+
+def astype(array: Array, dtype: Any) -> Array:
+    """A cast that copies only when it must."""
+    if array.dtype == dtype:
+        return array
+    return array.astype(dtype) if isinstance(array, (np.ndarray, np.generic)) else namespace(array).astype(array, dtype)
+
+
+def constant(values: np.ndarray, like: Array) -> Array:
+    """A read-only NumPy array of this package, as an array beside ``like`` (kept, so it is sent to a device once)."""
+    if isinstance(like, (np.ndarray, np.generic)):
+        return values
+    return _constant(values.tobytes(), values.dtype.str, values.shape, namespace(like), device(like))
+
+
+@lru_cache(maxsize=256)
+def _constant(data: bytes, dtype: str, shape: tuple[int, ...], xp: Any, where: Any) -> Array:
+    values = np.frombuffer(data, dtype=dtype).reshape(shape)
+    if values.dtype == np.float64 and float_type(xp, where) != xp.float64:
+        values = values.astype(np.float32)
+    return xp.asarray(values.copy(), device=where)
+
+
+def first(array: Array) -> Array:
+    """The last axis moved to the front: ``[..., S] -> [S, ...]`` (a view)."""
+    return array if array.ndim == 1 else namespace(array).moveaxis(array, -1, 0)
+
+
+def last(array: Array) -> Array:
+    """The first axis moved to the back: ``[S, ...] -> [..., S]`` (a view)."""
+    return array if array.ndim == 1 else namespace(array).moveaxis(array, 0, -1)
+
+
+def total(rows: Sequence[Array] | Array) -> Array:
+    """The sum over the leading axis; adding row by row beats a reduction when the axis is short."""
+    if len(rows) > 32:
+        return namespace(rows).sum(rows, axis=0)
+    result = rows[0]
+    for row in rows[1:]:
+        result = result + row
+    return result
+
+
+def mix(matrix: np.ndarray, rows_S: Array) -> Array:
+    """``matrix[A, S]`` applied to the leading axis: ``[S, ...] -> [A, ...]``."""
+    matrix = constant(matrix, rows_S)
+    if rows_S.ndim <= 2:
+        return matrix @ rows_S
+    xp = namespace(rows_S)
+    shape = rows_S.shape
+    return xp.reshape(matrix @ xp.reshape(rows_S, (shape[0], -1)), (matrix.shape[0], *shape[1:]))
+
+
+def pick(rows_S: Array, index: Array) -> Array:
+    """``rows_S[index[...], ...]``: for each place the row that the index names there."""
+    xp = namespace(index)
+    chosen = rows_S[0]
+    for i in range(1, len(rows_S)):
+        chosen = xp.where(index == i, rows_S[i], chosen)
+    return chosen
+
+
+def softmax(scores_A: Array) -> Array:
+    """Softmax over the leading axis; no score is too large for it."""
+    xp = namespace(scores_A)
+    weights_A = xp.exp(scores_A - xp.max(scores_A, axis=0))
+    return weights_A / total(weights_A)
+
+
+def running_sum(array: Array) -> Array:
+    """Cumulative sums along the last axis."""
+    if isinstance(array, np.ndarray):
+        return np.cumsum(array, axis=-1)
+    return namespace(array).cumulative_sum(array, axis=-1)
+
+
+def running_min(array: Array) -> Array:
+    """Cumulative minima along the last axis (by doubling where the namespace has none of its own)."""
+    if isinstance(array, np.ndarray):
+        return np.minimum.accumulate(array, axis=-1)
+    if array_api_compat.is_torch_array(array):
+        return array.cummin(-1).values
+    xp = namespace(array)
+    shift = 1
+    while shift < array.shape[-1]:
+        later = xp.minimum(array[..., shift:], array[..., :-shift])
+        array = xp.concat([array[..., :shift], later], axis=-1)
+        shift *= 2
+    return array
+
+
+def count_up(like: Array, start: int, stop: int) -> Array:
+    """The integers ``start .. stop - 1`` beside ``like``."""
+    xp = namespace(like)
+    return np.arange(start, stop) if xp is np else xp.arange(start, stop, dtype=xp.int64, device=device(like))
+
+
+def row_blocks(n_rows: int, row_len: int, like: Array) -> Iterator[slice]:
+    """Slices over the rows that keep each work array small: memory stays linear in the input."""
+    size = _ROWS_ON_CPU if str(device(like) or "cpu") == "cpu" else _ROWS_ON_DEVICE
+    step = max(1, size // max(1, row_len))
+    for begin in range(0, n_rows, step):
+        yield slice(begin, min(n_rows, begin + step))
+
+
+def to_numpy(array: Array) -> np.ndarray:
+    """A NumPy copy or view, from any device."""
+    if isinstance(array, (np.ndarray, np.generic)):
+        return np.asarray(array)
+    return np.asarray(array_api_compat.to_device(array, "cpu"))

@@ -1,0 +1,308 @@
+"""What is guaranteed, as numbers: one function a bound, named after its statement, with every constant explicit.
+
+All bounds are on the *average* external regret of quantal responses, and hold for every sequence of states.
+J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .arrays import namespace
+from .problems import DecisionProblem
+
+Terms = dict[str, float]
+
+
+def lambda_grid(span: float, n_rates: int) -> np.ndarray:
+    """The betting rates of the exact test: (4 / J) 2^-k."""
+    return (4.0 / span) * 2.0 ** -np.arange(n_rates)
+
+
+def n_rates(horizon: int, delta: float) -> int:
+    """How many rates the exact test mixes: down to the one that suits the whole horizon."""
+    return max(1, math.ceil(math.log2(4 / math.sqrt(2 * math.log(1 / delta) / horizon))) + 2)
+
+
+def quantal_loss(n_actions: int) -> float:
+    """What a quantal response gives up at most, in units of temperature: W((A - 1) / e), where Lemma A.1 has ln A."""
+    from scipy.special import lambertw
+
+    return float(lambertw((n_actions - 1) / math.e).real)
+
+
+def lemma_2_1(problem: DecisionProblem, horizon: int, temperature: float = 0.0) -> float:
+    """In distribution, the *expected* regret of responding to the true law: J sqrt(ln A / 2T) + eta W.
+
+    The printed lemma says 0, which holds for each fixed action but not for the best one in hindsight.
+    """
+    return problem.span * math.sqrt(math.log(problem.n_actions) / (2 * horizon)) + temperature * quantal_loss(
+        problem.n_actions
+    )
+
+
+def lemma_2_3(problem: DecisionProblem, horizon: int, temperature: float, prior: float = 1.0) -> float:
+    """The Polya urn at a fixed temperature.
+
+    (1/T) [ eta (T+m-1) ln A + J^2/(8 eta) sum_{i<T} 1/(m+i) + eta m ln mean_a exp(C(a)/(eta m)) - min C ]
+    with m = prior * S and C(a) = prior * sum_s U(a, s).
+
+    >>> from lowregret import matching
+    >>> round(lemma_2_3(matching(), 1024, 1 / 32), 4)
+    0.0471
+    """
+    mass = prior * problem.n_states
+    head_start_A = prior * problem.utility.sum(axis=1)
+    scores_A = head_start_A / (temperature * mass)
+    log_mean = float(scores_A.max() + np.log(np.mean(np.exp(scores_A - scores_A.max()))))
+    stability = problem.span**2 / (8 * temperature) * float((1.0 / (mass + np.arange(horizon))).sum())
+    mixing = temperature * (horizon + mass - 1) * math.log(problem.n_actions)
+    return (mixing + stability + temperature * mass * log_mean - float(head_start_A.min())) / horizon
+
+
+def urn_anytime(problem: DecisionProblem, horizon: int) -> float:
+    """The urn with the unknown-horizon temperature: (J sqrt(ln A (t+S-1)) + max C - min C) / t, at every t."""
+    head_start_A = problem.utility.sum(axis=1)
+    spread = float(head_start_A.max() - head_start_A.min())
+    root = math.sqrt(math.log(problem.n_actions) * (horizon + problem.n_states - 1))
+    return (problem.span * root + spread) / horizon
+
+
+def hedge(problem: DecisionProblem, horizon: int, rate: float) -> float:
+    """Hedge at a fixed rate: ln A / (rate T) + rate J^2 / 8."""
+    return math.log(problem.n_actions) / (rate * horizon) + rate * problem.span**2 / 8
+
+
+def summed_temperature(problem: DecisionProblem, steps: int, temperature: float | None) -> float:
+    """The temperatures of the first ``steps`` steps, added up."""
+    if temperature is not None:
+        return steps * temperature
+    return float(np.sum(problem.anytime_temperature(np.arange(1, steps + 1, dtype=np.float64))))
+
+
+def summed_temperature_bound(problem: DecisionProblem, steps: Any, temperature: float | None) -> Any:
+    """The same from above in closed form, for arrays of steps: the integral of a falling function."""
+    if temperature is not None:
+        return steps * temperature
+    S = problem.n_states
+    c = problem.anytime_temperature(1) * math.sqrt(S)
+    return 2 * c * ((steps + (S - 1)) ** 0.5 - math.sqrt(S - 1))
+
+
+def theorem_3_1(
+    problem: DecisionProblem,
+    horizon: int,
+    temperature: float,
+    alpha: float,
+    variance: float = 8.0,
+    steps: int | None = None,
+) -> Terms:
+    """Algorithm 1 as printed, over its fallback: eta ln A + sqrt(8 (1+alpha) ln T / t) + J / t, at t = T by default.
+
+    ``variance`` is the constant under the root: 8, or R^2 / 2 where the problem's own contrast is used.
+    """
+    steps = horizon if steps is None else steps
+    return {
+        "quantal response": temperature * math.log(problem.n_actions),
+        "threshold": math.sqrt(variance * (1 + alpha) * math.log(horizon) / steps),
+        "crossing step": problem.span / steps,
+    }
+
+
+def regret_gap_anytime(
+    problem: DecisionProblem, steps: int, temperature: float | None, delta: float, variance: float
+) -> Terms:
+    """The threshold on the gap with a union over all t, over its fallback, at every t = ``steps``."""
+    drift = summed_temperature_bound(problem, steps, temperature) * math.log(problem.n_actions)
+    return {
+        "quantal response": drift / steps,
+        "threshold": math.sqrt(variance * anytime_log(steps, delta) / steps),
+        "crossing step": problem.span / steps,
+    }
+
+
+def anytime_log(steps: Any, delta: float) -> Any:
+    """ln(pi^2 t^2 / (6 delta)): failure probabilities delta * 6 / (pi t)^2 add up to delta over all t."""
+    log = math.log(steps) if isinstance(steps, (int, float)) else namespace(steps).log(steps)
+    return 2 * log + math.log(math.pi**2 / (6 * delta))
+
+
+def exact_test(
+    problem: DecisionProblem,
+    steps: int,
+    temperature: float | None,
+    rates_K: np.ndarray,
+    log_costs_K: np.ndarray,
+    gate: float,
+) -> Terms:
+    """The exact test, over its fallback: ( max{ B(T-1), gate J sqrt(T-1) } + J ) / T.
+
+    B(t) = W sum_{s<=t} eta_s + min_k [ lambda_k R^2 t / 8 + c_k / lambda_k ], with c_k = ln(1 / (w_k delta)) the
+    log-cost of the k-th rate.
+    """
+    before = steps - 1
+    drift = quantal_loss(problem.n_actions) * summed_temperature(problem, before, temperature)
+    noise = float(np.min(rates_K * problem.contrast**2 * before / 8 + log_costs_K / rates_K)) if before else 0.0
+    waiting = max(0.0, gate * problem.span * math.sqrt(before) - drift - noise)
+    return {
+        "quantal response": drift / steps,
+        "test": noise / steps,
+        "gate": waiting / steps,
+        "crossing step": problem.span / steps,
+    }
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A guarantee: what it bounds, by how much, under which assumptions, by which statement.
+
+    ``regret_bound`` is in utility; no bound exceeds the span, since no regret does. ``terms`` says what it is made of.
+    """
+
+    regret_bound: float
+    tv_bound: float
+    statement: str
+    assumptions: tuple[str, ...]
+    theorem: str
+    problem: DecisionProblem
+    horizon: int | None
+    terms: Terms
+    episodes: int = 1
+    exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
+    terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def regret_bound_in_payoffs(self) -> float:
+        """The bound in the units the problem was made from."""
+        return float(self.problem.regret_in_payoffs(self.regret_bound))
+
+    def at(self, step: int) -> "Certificate":
+        """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
+        from . import inputs
+
+        step = inputs.whole(step, "step")
+        if self.horizon is not None and step > self.horizon:
+            raise ValueError(f"step must be at most the horizon {self.horizon}, got {step}")
+        if self.terms_at is None:
+            raise ValueError("this certificate holds at its horizon only")
+        return self._with(self.terms_at(step), step)
+
+    def sharpen(self) -> "Certificate":
+        """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
+        if self.exact_fallback is None or self.horizon is None or "fallback" not in self.terms:
+            return self
+        exact = self.exact_fallback(self.horizon)
+        if exact is None or exact >= self.terms["fallback"]:
+            return self
+        return self._with({**self.terms, "fallback": exact}, self.horizon)
+
+    def over_episodes(self, episodes: int) -> "Certificate":
+        """The same for several episodes in a row: regrets average, chances of a false switch add up."""
+        return replace(self, episodes=episodes, tv_bound=min(1.0, self.tv_bound * episodes))
+
+    def _with(self, terms: Terms, horizon: int) -> "Certificate":
+        bound = min(self.problem.span, sum(terms.values()))
+        return replace(self, regret_bound=bound, terms=terms, horizon=horizon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything it says, as plain JSON values."""
+        return {
+            "theorem": self.theorem,
+            "regret_bound": self.regret_bound,
+            "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
+            "tv_bound": self.tv_bound,
+            "horizon": self.horizon,
+            "episodes": self.episodes,
+            "terms": self.terms,
+            "statement": self.statement,
+            "assumptions": list(self.assumptions),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        steps = "any number of" if self.horizon is None else f"{self.horizon}"
+        many = "" if self.episodes == 1 else f", {self.episodes} episodes"
+        lines = [
+            f"Certificate ({self.theorem}), {steps} steps{many}",
+            f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units(),
+            f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution",
+        ]
+        if self.terms:
+            made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)
+            capped = sum(self.terms.values()) > self.regret_bound * (1 + 1e-12)
+            lines.append(f"  made of {made_of}" + (f", capped at the span {self.problem.span:.4g}" if capped else ""))
+        lines.append(f"  {self.statement}")
+        lines.extend(f"  if {assumption}" for assumption in self.assumptions)
+        return "\n".join(lines)
+
+    def _units(self) -> str:
+        if self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0:
+            return ""
+        return f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
+
+
+def certify(
+    problem: DecisionProblem,
+    horizon: int | None,
+    temperature: float | None,
+    fallback: Any,
+    over_fallback: Callable[[int], Terms] | None,
+    tv_bound: float,
+    theorem: str,
+) -> Certificate:
+    """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
+
+    def terms_at(steps: int) -> Terms:
+        known = getattr(fallback, "regret_bound", lambda *_: None)(problem, steps, temperature)
+        own = {"fallback": problem.span if known is None else known}
+        return own if over_fallback is None else {**own, **over_fallback(steps)}
+
+    def exact_fallback(steps: int) -> float | None:
+        from .adversaries import worst_case_by_counts
+        from .predictors import PolyaUrn
+
+        if temperature is None or not isinstance(fallback, PolyaUrn):
+            return None
+        return worst_case_by_counts(fallback, problem, steps, temperature)
+
+    name = type(fallback).__name__
+    warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
+    assumptions = (
+        f"every step is acted on by the quantal response at {warmth}",
+        "the state is seen after every step, whatever was done, and does not depend on the action drawn",
+        "the TV bound compares with the base model's own distribution: on data the chance of a switch "
+        "can exceed it by the distance between data and model",
+    )
+    if over_fallback is None:
+        return Certificate(
+            regret_bound=problem.span,
+            tv_bound=tv_bound,
+            statement="This rule carries no guarantee: the bounds are trivial.",
+            assumptions=assumptions[:1],
+            theorem=theorem,
+            problem=problem,
+            horizon=horizon,
+            terms={},
+        )
+    statement = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
+    if not hasattr(fallback, "regret_bound"):
+        statement += f" The regret of {name} is not known: it enters as the span."
+    draft = Certificate(
+        regret_bound=problem.span,
+        tv_bound=tv_bound,
+        statement=statement,
+        assumptions=assumptions,
+        theorem=theorem,
+        problem=problem,
+        horizon=horizon,
+        terms={},
+        exact_fallback=exact_fallback,
+        terms_at=terms_at,
+    )
+    return draft if horizon is None else draft._with(terms_at(horizon), horizon)

@@ -1,0 +1,362 @@
+"""The laws every predictor, policy and rule obeys, as a suite to run on yours.
+
+``check_predictor(mine)`` raises ``LawBroken`` with a sentence on each law that ``mine`` breaks, or returns the names of
+the laws it kept. Each law is also a function of its own (``PREDICTOR_LAWS`` and the others), for parametrised tests.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import inputs
+from .arrays import Array, namespace, to_numpy
+from .memory import saved, take
+from .policies import Policy
+from .predictors import Predictor
+from .robust import Robust
+from .rules import Rule
+
+
+class LawBroken(AssertionError):
+    """A predictor, policy or rule does not do what everything built on it relies on."""
+
+
+class Subject(NamedTuple):
+    """A predictor or a policy, seen alike, with tokens to try it on."""
+
+    name: str
+    start: Callable[..., Any]
+    read: Callable[[Any], Array]  # predict or policy
+    update: Callable[[Any, Array], Any]
+    sequence: Callable[[Array], Array]  # predict_sequence or policy_sequence
+    verb: str
+    n_states: int
+    width: int  # length of what is read: states, or actions
+    tokens: np.ndarray  # [B, T]
+    tolerance: float
+
+
+Law = Callable[[Subject], None]
+
+
+def check_predictor(
+    predictor: Predictor, *, horizon: int = 12, streams: int = 4, seed: int = 0, tolerance: float = 1e-9
+) -> list[str]:
+    """Run every law on a predictor; raise ``LawBroken`` if any fails, else return the names of the laws kept.
+
+    >>> from lowregret import PolyaUrn
+    >>> check_predictor(PolyaUrn(3))[:2]
+    ['probabilities are probabilities', 'predict is pure']
+    """
+    return _run(PREDICTOR_LAWS, predictor_subject(predictor, horizon, streams, seed, tolerance))
+
+
+def check_policy(
+    policy: Policy, *, horizon: int = 12, streams: int = 4, seed: int = 0, tolerance: float = 1e-9
+) -> list[str]:
+    """Run every law on a policy; raise ``LawBroken`` if any fails, else return the names of the laws kept."""
+    return _run(POLICY_LAWS, policy_subject(policy, horizon, streams, seed, tolerance))
+
+
+def check_rule(
+    rule: Rule, base: Predictor, *, horizon: int = 12, streams: int = 64, seed: int = 0, tolerance: float = 1e-9
+) -> list[str]:
+    """Run every law on a rule that watches ``base``; raise ``LawBroken`` if any fails, else return their names."""
+    trial = Trial(rule, base, _tokens(rule.n_states, min(horizon, rule.horizon or horizon), streams, seed), tolerance)
+    kept = []
+    for name, law in RULE_LAWS.items():
+        law(trial)
+        kept.append(name)
+    subject = predictor_subject(Robust(base, rule), trial.tokens.shape[-1], 4, seed, tolerance)
+    return kept + _run(PREDICTOR_LAWS, subject)
+
+
+def predictor_subject(predictor: Predictor, horizon: int, streams: int, seed: int, tolerance: float) -> Subject:
+    """A predictor, ready for ``PREDICTOR_LAWS``."""
+    missing = [m for m in ("start", "predict", "update", "predict_sequence", "n_states") if not hasattr(predictor, m)]
+    name = type(predictor).__name__
+    if missing:
+        raise LawBroken(f"{name} is not a predictor: it has no {', '.join(missing)}")
+    n = predictor.n_states
+    return Subject(
+        name,
+        predictor.start,
+        predictor.predict,
+        predictor.update,
+        predictor.predict_sequence,
+        "predict",
+        n,
+        n,
+        _tokens(n, horizon, streams, seed),
+        tolerance,
+    )
+
+
+def policy_subject(policy: Policy, horizon: int, streams: int, seed: int, tolerance: float) -> Subject:
+    """A policy, ready for ``POLICY_LAWS``."""
+    missing = [m for m in ("start", "policy", "update", "policy_sequence", "problem") if not hasattr(policy, m)]
+    name = type(policy).__name__
+    if missing:
+        raise LawBroken(f"{name} is not a policy: it has no {', '.join(missing)}")
+    n = policy.problem.n_states
+    return Subject(
+        name,
+        policy.start,
+        policy.policy,
+        policy.update,
+        policy.policy_sequence,
+        "policy",
+        n,
+        policy.problem.n_actions,
+        _tokens(n, horizon, streams, seed),
+        tolerance,
+    )
+
+
+# The laws of predictors and policies
+
+
+def probabilities_are_probabilities(s: Subject) -> None:
+    shape = s.tokens.shape
+    read = s.sequence(s.tokens)
+    first = s.read(s.start(shape[:1]))
+    for values, expected, call in (
+        (read, (*shape, s.width), f"{s.verb}_sequence(tokens{list(shape)})"),
+        (first, (shape[0], s.width), f"{s.verb}(start({shape[:1]}))"),
+    ):
+        if tuple(values.shape) != expected:
+            raise LawBroken(f"{s.name}: {call} has shape {tuple(values.shape)}, it must be {expected}")
+        try:
+            inputs.probs_of(values, s.width, f"{s.name}: the numbers from {call}")
+        except ValueError as error:
+            raise LawBroken(str(error)) from error
+
+
+def reading_is_pure(s: Subject) -> None:
+    memory = s.update(s.start(s.tokens.shape[:1]), s.tokens[:, 0])
+    before = saved(memory)
+    once, twice = to_numpy(s.read(memory)).copy(), to_numpy(s.read(memory))
+    if not np.array_equal(once, twice):
+        raise LawBroken(f"{s.name}: {s.verb}(memory) called twice gives two answers: it must not draw or remember")
+    if saved(memory) != before:
+        raise LawBroken(f"{s.name}: {s.verb}(memory) changed the memory: it may only read it")
+
+
+def update_leaves_its_memory(s: Subject) -> None:
+    memory = s.update(s.start(s.tokens.shape[:1]), s.tokens[:, 0])
+    before = to_numpy(s.read(memory)).copy()
+    s.update(memory, s.tokens[:, 1])
+    if not np.array_equal(before, to_numpy(s.read(memory))):
+        raise LawBroken(f"{s.name}: update changed the memory it was given: it must return a new one")
+
+
+def sequence_equals_streaming(s: Subject) -> None:
+    whole = to_numpy(s.sequence(s.tokens))
+    memory = s.start(s.tokens.shape[:1])
+    for t in range(s.tokens.shape[1]):
+        step = to_numpy(s.read(memory))
+        off = float(np.abs(step - whole[:, t]).max())
+        if not off <= s.tolerance:
+            raise LawBroken(
+                f"{s.name}: {s.verb}_sequence and {s.verb} differ by {off:.3g} at step {t} (from 0): entry t of the "
+                f"sequence form must be what {s.verb} says after exactly the first t tokens"
+            )
+        memory = s.update(memory, s.tokens[:, t])
+
+
+def the_future_is_unseen(s: Subject) -> None:
+    horizon = s.tokens.shape[1]
+    whole = to_numpy(s.sequence(s.tokens))
+    for t in {1, horizon // 2, horizon - 1}:
+        other = s.tokens.copy()
+        other[:, t:] = (other[:, t:] + 1) % s.n_states
+        off = float(np.abs(to_numpy(s.sequence(other))[:, : t + 1] - whole[:, : t + 1]).max())
+        if not off <= s.tolerance:
+            raise LawBroken(
+                f"{s.name}: {s.verb}_sequence looks ahead: changing tokens[{t}:] moved entries up to {t} by {off:.3g}"
+            )
+
+
+def forks_diverge(s: Subject) -> None:
+    half = s.tokens.shape[1] // 2
+    memory = s.start(s.tokens.shape[:1])
+    for t in range(half):
+        memory = s.update(memory, s.tokens[:, t])
+    branches = [s.tokens, np.concatenate([s.tokens[:, :half], (s.tokens[:, half:] + 1) % s.n_states], axis=1)]
+    memories = [memory, memory]
+    for t in range(half, s.tokens.shape[1] - 1):  # in turns, so that shared buffers would show
+        memories = [s.update(m, b[:, t]) for m, b in zip(memories, branches, strict=True)]
+    for m, branch in zip(memories, branches, strict=True):
+        expected = to_numpy(s.sequence(branch))[:, -1]
+        off = float(np.abs(to_numpy(s.read(m)) - expected).max())
+        if not off <= s.tolerance:
+            raise LawBroken(
+                f"{s.name}: two histories that fork from one memory disturb each other (off by {off:.3g}): "
+                "update must not write into arrays that another memory holds"
+            )
+
+
+def streams_can_be_reordered(s: Subject) -> None:
+    memory = s.start(s.tokens.shape[:1])
+    for t in range(3):
+        memory = s.update(memory, s.tokens[:, t])
+    order = np.array([len(s.tokens) - 1, 0, 0])
+    picked = s.update(take(memory, order), s.tokens[order, 3])
+    straight = to_numpy(s.read(s.update(memory, s.tokens[:, 3])))[order]
+    off = float(np.abs(to_numpy(s.read(picked)) - straight).max())
+    if not off <= s.tolerance:
+        raise LawBroken(
+            f"{s.name}: take(memory, index) does not select streams (off by {off:.3g}): every array of the memory "
+            "must be led by the batch axes"
+        )
+
+
+def one_stream_is_a_batch_of_one(s: Subject) -> None:
+    single, batch = s.start(()), s.start((1,))
+    for t in range(s.tokens.shape[1]):
+        one, many = to_numpy(s.read(single)), to_numpy(s.read(batch))
+        if one.shape != (s.width,) or many.shape != (1, s.width):
+            raise LawBroken(
+                f"{s.name}: {s.verb} gives shapes {one.shape} without a batch and {many.shape} with a batch of one, "
+                f"they must be {(s.width,)} and {(1, s.width)}"
+            )
+        if not np.abs(one - many[0]).max() <= s.tolerance:
+            raise LawBroken(f"{s.name}: one stream and a batch of one differ at step {t}")
+        single, batch = s.update(single, s.tokens[0, t]), s.update(batch, s.tokens[:1, t])
+    flat, alone = to_numpy(s.sequence(s.tokens[:1])), to_numpy(s.sequence(s.tokens[0]))
+    if alone.shape != flat.shape[1:] or not np.abs(alone - flat[0]).max() <= s.tolerance:
+        raise LawBroken(f"{s.name}: {s.verb}_sequence(tokens[T]) and {s.verb}_sequence(tokens[1, T]) differ")
+
+
+def torch_equals_numpy(s: Subject) -> None:
+    try:
+        import torch
+    except ImportError:
+        return
+    tokens = torch.as_tensor(s.tokens)
+    expected = to_numpy(s.sequence(s.tokens))
+    whole = s.sequence(tokens)
+    memory = s.start(tuple(tokens.shape[:1]), like=tokens)
+    for t in range(tokens.shape[1]):
+        step = s.read(memory)
+        for values, got in ((step, f"{s.verb} after start(like=a torch tensor)"), (whole, f"{s.verb}_sequence")):
+            if not isinstance(values, torch.Tensor):
+                raise LawBroken(
+                    f"{s.name}: {got} gives {type(values).__name__} for torch input: "
+                    "make arrays in the namespace and on the device of `like` or of the tokens"
+                )
+        off = float(np.abs(step.numpy() - expected[:, t]).max())
+        if not off <= s.tolerance or not np.abs(whole[:, t].numpy() - expected[:, t]).max() <= s.tolerance:
+            raise LawBroken(f"{s.name}: torch and NumPy tokens give different answers at step {t} (off by {off:.3g})")
+        memory = s.update(memory, tokens[:, t])
+
+
+_SHARED_LAWS: dict[str, Law] = {
+    "update leaves its memory alone": update_leaves_its_memory,
+    "sequence equals streaming": sequence_equals_streaming,
+    "the future is unseen": the_future_is_unseen,
+    "forks diverge": forks_diverge,
+    "streams can be reordered": streams_can_be_reordered,
+    "one stream is a batch of one": one_stream_is_a_batch_of_one,
+    "torch equals NumPy": torch_equals_numpy,
+}
+PREDICTOR_LAWS: dict[str, Law] = {
+    "probabilities are probabilities": probabilities_are_probabilities,
+    "predict is pure": reading_is_pure,
+    **_SHARED_LAWS,
+}
+POLICY_LAWS: dict[str, Law] = {
+    "mixed actions are probabilities": probabilities_are_probabilities,
+    "policy is pure": reading_is_pure,
+    **_SHARED_LAWS,
+}
+
+
+# The laws of rules
+
+
+class Trial(NamedTuple):
+    """A rule that watches a base predictor, with tokens to try it on."""
+
+    rule: Rule
+    base: Predictor
+    tokens: np.ndarray  # [B, T]
+    tolerance: float
+
+    @property
+    def name(self) -> str:
+        return type(self.rule).__name__
+
+
+def trip_times_equal_streaming(t: Trial) -> None:
+    """Also: a trip is one-way, and comes with evidence that reached its threshold."""
+    probs = t.base.predict_sequence(t.tokens)
+    times = to_numpy(t.rule.trip_times(probs, t.tokens))
+    memory = t.rule.start(t.tokens.shape[:1], like=probs)
+    horizon = t.tokens.shape[1]
+    found = np.full(len(t.tokens), horizon + 1)
+    tripped = np.zeros(len(t.tokens), dtype=bool)
+    for s in range(horizon):
+        memory = t.rule.update(memory, probs[:, s], t.tokens[:, s])
+        now = to_numpy(t.rule.tripped(memory))
+        if (tripped & ~now).any():
+            raise LawBroken(f"{t.name}: a stream that had tripped is trusted again at step {s + 1}: a trip is one-way")
+        statistic, threshold = map(to_numpy, t.rule.evidence(memory))
+        fresh = now & ~tripped
+        if not (statistic[fresh] >= threshold[fresh] - t.tolerance * (1 + np.abs(threshold[fresh]))).all():
+            raise LawBroken(f"{t.name}: it tripped at step {s + 1} while evidence says statistic < threshold")
+        found[fresh], tripped = s + 1, now
+    if not np.array_equal(found, times):
+        stream = int(np.flatnonzero(found != times)[0])
+        raise LawBroken(
+            f"{t.name}: stream {stream} trips after {times[stream]} tokens by trip_times and {found[stream]} by update "
+            f"({horizon + 1} is never)"
+        )
+
+
+def trips_ignore_the_future(t: Trial) -> None:
+    probs = t.base.predict_sequence(t.tokens)
+    times = to_numpy(t.rule.trip_times(probs, t.tokens))
+    cut = t.tokens.shape[1] // 2
+    short = to_numpy(t.rule.trip_times(probs[:, :cut], t.tokens[:, :cut]))
+    if not np.array_equal(np.minimum(times, cut + 1), short):
+        raise LawBroken(f"{t.name}: whether it trips within {cut} steps depends on later tokens")
+
+
+def rules_in_torch_equal_numpy(t: Trial) -> None:
+    try:
+        import torch
+    except ImportError:
+        return
+    probs = np.array(t.base.predict_sequence(t.tokens))
+    times = t.rule.trip_times(probs, t.tokens)
+    other = t.rule.trip_times(torch.as_tensor(probs), torch.as_tensor(t.tokens))
+    if namespace(other) is np or not np.array_equal(to_numpy(times), to_numpy(other)):
+        raise LawBroken(f"{t.name}: torch tensors give other trip times than NumPy arrays")
+
+
+RULE_LAWS: dict[str, Callable[[Trial], None]] = {
+    "trip times equal streaming": trip_times_equal_streaming,
+    "trips ignore the future": trips_ignore_the_future,
+    "trip times in torch equal NumPy": rules_in_torch_equal_numpy,
+}
+
+
+def _tokens(n_states: int, horizon: int, streams: int, seed: int) -> np.ndarray:
+    rng = inputs.generator(seed)
+    return rng.integers(n_states, size=(inputs.whole(streams, "streams", 2), inputs.whole(horizon, "horizon", 5)))
+
+
+def _run(laws: dict[str, Law], subject: Subject) -> list[str]:
+    broken = []
+    for name, law in laws.items():
+        try:
+            law(subject)
+        except LawBroken as error:
+            broken.append(f"[{name}] {error}")
+        except Exception as error:  # a crash is a broken law too: say which
+            broken.append(f"[{name}] {subject.name} raised {type(error).__name__}: {error}")
+    if broken:
+        raise LawBroken("\n".join(broken))
+    return list(laws)

@@ -1,0 +1,331 @@
+"""The same protection for probabilities that come from anywhere: advise, act, observe."""
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import inputs
+from .arrays import Array, as_array, astype, device, first, float_type, last, namespace, pick, to_numpy, total
+from .certificates import Certificate
+from .memory import restored, saved
+from .memory import where as choose
+from .policies import action_utilities
+from .predictors import Predictor
+from .problems import DecisionProblem
+from .robust import rule_for
+from .rules import Rule, RuleMemory
+from .rules.base import Moment
+from .sampling import draw
+
+log = logging.getLogger("lowregret")
+
+
+class Switch(NamedTuple):
+    """A stream stopped trusting its model: which, after how many steps, by which rule and by what margin."""
+
+    stream: Any  # () for a single stream, an index along one batch axis, a tuple along several
+    step: int
+    rule: str
+    statistic: float
+    threshold: float
+    episode: int = 1
+
+    def __str__(self) -> str:
+        who = "" if self.stream == () else f"stream {self.stream}: "
+        return (
+            f"{who}switched after {self.step} steps of episode {self.episode}: {self.rule} at "
+            f"{self.statistic:.4g}, threshold {self.threshold:.4g}"
+        )
+
+
+class _Ledger(NamedTuple):
+    """All that a guard remembers per stream."""
+
+    rule: RuleMemory
+    lead_A: Array  # [..., A], each fixed action's utility minus the mixed policy's, this episode
+    realised_A: Array  # [..., A], the same for the actions reported to observe
+    reported: Array  # [...], how many steps of this episode came with an action
+    episode: Array  # [...], from 1
+
+
+class Guard:
+    """Bring your own probabilities: each step ``advise``, act, then ``observe`` the state.
+
+    Parameters
+    ----------
+    problem, horizon
+        What is at stake, and for how many steps an episode is promised (None: unknown, with a rule that allows it).
+    rule
+        When to stop trusting; ``ExactTest(problem, horizon)`` by default, built with ``fallback`` and ``temperature``.
+    batch_shape
+        Streams guarded side by side; everything then has these leading axes.
+    on_switch
+        Called with each ``Switch`` as it happens.
+
+    >>> from lowregret import matching
+    >>> guard = Guard(matching(), horizon=100)
+    >>> for state in [1] * 20:
+    ...     advice = guard.advise([0.9, 0.1])  # a model that is sure of the wrong state
+    ...     guard.observe(state, action=guard.act(seed=0))
+    >>> guard.events[0].step, advice.round(2).tolist()
+    (3, [0.05, 0.95])
+    """
+
+    _ledger: _Ledger
+    _longest: int  # the most steps any stream has seen in its episode
+    _any_tripped: bool
+    _probs: Array | None  # what advise was given for this step
+    _advised: Array | None  # and what it gave back
+    _moment: Moment | None  # both responses, once someone asked
+
+    def __init__(
+        self,
+        problem: DecisionProblem,
+        horizon: int | None,
+        *,
+        rule: Rule | None = None,
+        fallback: Predictor | None = None,
+        temperature: float | None = None,
+        batch_shape: tuple[int, ...] = (),
+        on_switch: Callable[[Switch], Any] | None = None,
+    ) -> None:
+        self.rule = rule_for(problem, horizon, rule, fallback, temperature)
+        self.problem = self.rule.problem
+        self.batch_shape = inputs.batch_shape_of(batch_shape)
+        self.on_switch = on_switch
+        self._events: list[Switch] = []
+        self._clock = 0  # observations so far, over all episodes
+        self._ledger = self._blank(None)
+        self._settle()
+
+    @property
+    def horizon(self) -> int | None:
+        return self.rule.horizon
+
+    # Each step
+
+    def advise(self, probs: Array) -> Array:
+        """The probabilities to act on: yours until the stream has switched, the fallback's from then on."""
+        probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
+        if self._longest == self.horizon:
+            self.rule.refuse_past_horizon(self._ledger.rule)
+        if (namespace(probs), device(probs)) != (namespace(self._ledger.lead_A), device(self._ledger.lead_A)):
+            if self._clock:
+                raise ValueError(f"probs must stay the kind of array they were, got {type(probs).__name__}")
+            self._ledger = self._blank(probs)
+        self._probs, self._moment = probs, None
+        if not self._any_tripped:
+            self._advised = probs
+        else:
+            late = self.rule.tripped(self._ledger.rule)[..., None]
+            fallback = self.rule.fallback.predict(self._ledger.rule.fallback)
+            self._advised = namespace(probs).where(late, astype(fallback, probs.dtype), probs)
+        return self._advised
+
+    def policy(self) -> Array:
+        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice."""
+        mixed = last(self._mixed_A())
+        assert self._advised is not None
+        return astype(mixed, self._advised.dtype)
+
+    def act(self, seed: int | np.random.Generator) -> Array:
+        """An action drawn from ``policy``. The same int gives a fresh draw each step, and the same run each time."""
+        if not isinstance(seed, np.random.Generator):
+            seed = np.random.default_rng((inputs.whole(seed, "seed", least=0), self._clock))
+        mixed = last(self._mixed_A())
+        uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
+        action = draw(mixed, uniforms)
+        return int(action) if self.batch_shape == () else action
+
+    def observe(self, state: Array, action: Array | None = None) -> None:
+        """The state that came, and if you like the action that was taken."""
+        moment = self._seen()
+        state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape)
+        if action is not None:
+            action = inputs.tokens_of(action, self.problem.n_actions, "action", shape=self.batch_shape)
+        old = self._ledger
+        earned_A = action_utilities(self.problem, state, old.lead_A)
+        lead_A = first(old.lead_A) + (earned_A - total(self._mixed_A() * earned_A))
+        realised_A, reported = old.realised_A, old.reported
+        if action is not None:
+            realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
+            reported = reported + 1
+        rule = self.rule.advance(old.rule, moment, state)
+        self._ledger = _Ledger(rule, last(lead_A), realised_A, reported, old.episode)
+        self._probs = self._moment = None
+        self._longest += 1
+        self._clock += 1
+        newly = rule.tripped_at == rule.step
+        if bool(newly.any()):
+            self._any_tripped = True
+            self._report(to_numpy(newly))
+
+    # Episodes
+
+    def restart(self, streams: Any = None) -> None:
+        """Open a new episode, for all streams or for some (indices or a mask along the first batch axis)."""
+        old, fresh = self._ledger, self._blank(self._ledger.lead_A)
+        if streams is None:
+            mask = np.ones(self.batch_shape, dtype=bool)
+        else:
+            if self.batch_shape == ():
+                raise ValueError("streams needs a guard with a batch axis: restart() takes none here")
+            mask = np.zeros(self.batch_shape, dtype=bool)
+            mask[_stream_index(streams, self.batch_shape[0])] = True
+        xp = namespace(old.lead_A)
+        chosen = xp.asarray(mask, device=device(old.lead_A))
+        new = choose(chosen, fresh, old)
+        self._ledger = new._replace(episode=old.episode + xp.astype(chosen, xp.int64))
+        self._settle()
+        log.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
+
+    @property
+    def episodes(self) -> Array:
+        """How many episodes each stream has opened, ``[...]``."""
+        return self._ledger.episode
+
+    # How it went
+
+    @property
+    def regret(self) -> Array:
+        """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action."""
+        return self._average(self._ledger.lead_A, self._ledger.rule.step)
+
+    @property
+    def realised_regret(self) -> Array:
+        """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one."""
+        return self._average(self._ledger.realised_A, self._ledger.reported)
+
+    @property
+    def events(self) -> list[Switch]:
+        """Every switch so far."""
+        return list(self._events)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed over the episodes opened so far."""
+        episodes = to_numpy(self._ledger.episode)
+        return self.rule.certificate.over_episodes(int(episodes.max()) if episodes.size else 1)
+
+    # Resuming
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
+        return {
+            "format": 1,
+            "made_for": self._made_for(),
+            "ledger": saved(self._ledger),
+            "clock": self._clock,
+            "events": [[_finite(v) for v in event] for event in self._events],
+            "advised": None if self._probs is None else to_numpy(self._probs).tolist(),
+            "dtype": None if self._probs is None else str(self._probs.dtype).removeprefix("torch."),
+        }
+
+    def load_state_dict(self, d: dict[str, Any]) -> None:
+        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
+        if not isinstance(d, dict) or d.get("format") != 1:
+            raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
+        mine = self._made_for()
+        theirs = d.get("made_for")
+        if theirs != mine:
+            differ = [k for k in mine if not isinstance(theirs, dict) or theirs.get(k) != mine[k]]
+            raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(differ) or 'its layout'}")
+        missing = {"ledger", "clock", "events", "advised", "dtype"} - d.keys()
+        if missing:
+            raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
+        ledger = restored(self._blank(self._ledger.lead_A), d["ledger"])
+        clock = inputs.whole(d["clock"], "clock", least=0)
+        events = [_event(values) for values in d["events"]]
+        probs = None
+        if d["advised"] is not None:
+            xp = namespace(self._ledger.lead_A)
+            probs = xp.asarray(d["advised"], dtype=getattr(xp, d["dtype"]), device=device(self._ledger.lead_A))
+            probs = inputs.probs_of(probs, self.rule.n_states, "advised", shape=self.batch_shape)
+        self._ledger, self._clock, self._events = ledger, clock, events
+        self._settle()
+        if probs is not None:
+            self.advise(probs)
+
+    # Inside
+
+    def _blank(self, like: Array | None) -> _Ledger:
+        xp, where, shape = namespace(like), device(like), self.batch_shape
+        flat = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
+        count = xp.zeros(shape, dtype=xp.int64, device=where)
+        return _Ledger(self.rule.start(shape, like=like), flat, flat, count, count + 1)
+
+    def _settle(self) -> None:
+        """What is derived from the ledger, so that a step need not ask the arrays; advice given before is void."""
+        rule = self._ledger.rule
+        self._longest = int(rule.step.max()) if 0 not in self.batch_shape else 0
+        self._any_tripped = bool((rule.tripped_at > 0).any())
+        self._probs = self._advised = self._moment = None
+
+    def _seen(self) -> Moment:
+        if self._probs is None:
+            raise ValueError("advise(probs) must come before this: there is no advice for the step")
+        if self._moment is None:
+            self._moment = self.rule.look(self._ledger.rule, self._probs)
+        return self._moment
+
+    def _mixed_A(self) -> Array:
+        moment = self._seen()
+        if not self._any_tripped:
+            return moment.base_A
+        late = self.rule.tripped(self._ledger.rule)
+        return namespace(moment.base_A).where(late, moment.fallback_A, moment.base_A)
+
+    def _report(self, newly: np.ndarray) -> None:
+        statistic, threshold = map(to_numpy, self.rule.evidence(self._ledger.rule))
+        step, episode = to_numpy(self._ledger.rule.step), to_numpy(self._ledger.episode)
+        fresh = []
+        for at in map(tuple, np.argwhere(newly).tolist()):
+            stream = at[0] if len(at) == 1 else at
+            margin = float(statistic[at]), float(threshold[at])
+            fresh.append(Switch(stream, int(step[at]), type(self.rule).__name__, *margin, int(episode[at])))
+        self._events.extend(fresh)
+        for event in fresh:
+            log.info("%s", event)
+            if self.on_switch is not None:
+                self.on_switch(event)
+
+    def _average(self, lead_A: Array, steps: Array) -> Array:
+        xp = namespace(lead_A)
+        value = xp.max(lead_A, axis=-1) / astype(xp.clip(steps, 1, None), lead_A.dtype)
+        return float(value) if self.batch_shape == () else value
+
+    def _made_for(self) -> dict[str, Any]:
+        """What two guards must share to exchange their states."""
+        rule = {f.name: getattr(self.rule, f.name) for f in fields(self.rule)}
+        return {
+            "rule": type(self.rule).__name__,
+            "settings": {k: v for k, v in rule.items() if isinstance(v, (int, float, str, type(None)))},
+            "utility": self.problem.utility.tolist(),
+            "fallback": type(self.rule.fallback).__name__,
+            "batch_shape": list(self.batch_shape),
+        }
+
+
+def _stream_index(streams: Any, n: int) -> np.ndarray:
+    index = np.atleast_1d(to_numpy(as_array(streams)))
+    if index.dtype == bool:
+        if index.shape != (n,):
+            raise ValueError(f"streams is a mask of shape {index.shape}, the guard has {n} along its first axis")
+        return np.flatnonzero(index)
+    return inputs.tokens_of(index, n, "streams")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _event(values: Any) -> Switch:
+    stream, step, rule, statistic, threshold, episode = values
+    statistic, threshold = (math.inf if v is None else float(v) for v in (statistic, threshold))
+    return Switch(tuple(stream) if isinstance(stream, list) else stream, step, rule, statistic, threshold, episode)

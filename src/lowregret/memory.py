@@ -1,0 +1,78 @@
+"""Memories as values: select streams from them, write them down, read them back."""
+
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array, as_array, device, namespace, to_numpy
+
+
+def take(memory: Any, index: Any) -> Any:
+    """Select, reorder or repeat the streams of a memory along its first batch axis.
+
+    ``index`` is a slice, a list of indices or a boolean mask; the result is a memory of the same kind.
+
+    >>> from lowregret import PolyaUrn
+    >>> urn = PolyaUrn(2)
+    >>> memory = urn.update(urn.start((2,)), [0, 1])
+    >>> urn.predict(take(memory, [1, 1, 0]))[:, 1].round(3).tolist()
+    [0.667, 0.667, 0.333]
+    """
+    if isinstance(memory, tuple):
+        return _like(memory, [take(leaf, index) for leaf in memory])
+    if memory is None:
+        return None
+    if memory.ndim == 0:
+        raise ValueError("take needs a memory with a batch axis: start it with a batch_shape such as (1,)")
+    if isinstance(index, slice):
+        return memory[index]
+    xp, n = namespace(memory), memory.shape[0]
+    chosen = to_numpy(as_array(index))
+    if chosen.size == 0:
+        chosen = chosen.astype(np.int64)
+    if chosen.dtype == bool:
+        if chosen.shape != (n,):
+            raise ValueError(f"index is a mask of shape {chosen.shape}, the memory has {n} streams")
+        chosen = np.flatnonzero(chosen)
+    if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
+        raise ValueError(f"index must be a slice, a list of stream indices or a mask, got {index!r}")
+    if chosen.size and (chosen.min() < -n or chosen.max() >= n):
+        raise ValueError(f"index must lie in 0..{n - 1} ({n} streams), got {chosen.min()} to {chosen.max()}")
+    return xp.take(memory, xp.asarray(np.where(chosen < 0, chosen + n, chosen), device=device(memory)), axis=0)
+
+
+def where(condition: Array, yes: Any, no: Any) -> Any:
+    """Per stream, one of two memories of the same kind; ``condition`` has the batch shape."""
+    if isinstance(yes, tuple):
+        return _like(yes, [where(condition, a, b) for a, b in zip(yes, no, strict=True)])
+    mask = namespace(condition).reshape(condition, (*condition.shape, *(1,) * (yes.ndim - condition.ndim)))
+    return namespace(yes).where(mask, yes, no)
+
+
+def saved(memory: Any) -> Any:
+    """A memory as nested lists of finite numbers."""
+    if isinstance(memory, tuple):
+        return [saved(leaf) for leaf in memory]
+    return None if memory is None else to_numpy(memory).tolist()
+
+
+def restored(template: Any, data: Any) -> Any:
+    """The memory that ``saved`` wrote, in the shape and kind of ``template`` (its trailing axes may differ)."""
+    if isinstance(template, tuple):
+        if not isinstance(data, list) or len(data) != len(template):
+            raise ValueError("state_dict does not fit: it was made by another kind of predictor or rule")
+        return _like(template, [restored(t, d) for t, d in zip(template, data, strict=True)])
+    if template is None:
+        return None
+    try:
+        values = np.asarray(data, dtype=to_numpy(template).dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError("state_dict does not fit: numbers were expected") from error
+    if values.ndim != template.ndim or not (values.dtype.kind != "f" or np.isfinite(values).all()):
+        raise ValueError(f"state_dict does not fit: an array of shape {tuple(template.shape)} became {values.shape}")
+    xp = namespace(template)
+    return values if xp is np else xp.asarray(values, dtype=template.dtype, device=device(template))
+
+
+def _like(memory: tuple, leaves: list) -> Any:
+    return type(memory)(*leaves) if hasattr(memory, "_fields") else tuple(leaves)

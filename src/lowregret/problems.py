@@ -1,0 +1,294 @@
+"""What is at stake (Section 2.2): a decision problem is a utility matrix, with the responses it induces."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from . import inputs
+from .arrays import Array, astype, constant, device, first, float_type, last, mix, namespace, softmax
+
+
+class DecisionProblem:
+    """A utility ``utility[a, s]`` in [-1, 1] for each of A actions and S states.
+
+    Parameters
+    ----------
+    utility
+        The matrix, one row an action, one column a state.
+    actions, states
+        Names, for people who read the output; numbers by default.
+
+    >>> problem = DecisionProblem([[1, 0], [0, 1]], actions=["left", "right"])
+    >>> int(problem.best_response([0.3, 0.7]))
+    1
+    """
+
+    utility: np.ndarray
+    actions: tuple[str, ...]
+    states: tuple[str, ...]
+
+    def __init__(self, utility: Any, actions: Sequence[Any] | None = None, states: Sequence[Any] | None = None) -> None:
+        matrix = _matrix(utility, "utility")
+        if np.abs(matrix).max() > 1:
+            raise ValueError(
+                f"utility must lie in [-1, 1], got values from {matrix.min():.6g} to {matrix.max():.6g}; "
+                "DecisionProblem.from_payoffs takes any units"
+            )
+        matrix.setflags(write=False)
+        self.utility = matrix
+        self.actions = _names(actions, matrix.shape[0], "actions")
+        self.states = _names(states, matrix.shape[1], "states")
+        self._scale, self._shift = 1.0, 0.0
+
+    @classmethod
+    def from_payoffs(
+        cls, payoffs: Any, actions: Sequence[Any] | None = None, states: Sequence[Any] | None = None
+    ) -> "DecisionProblem":
+        """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
+
+        >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
+        >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
+        ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
+        """
+        matrix = _matrix(payoffs, "payoffs")
+        low, high = float(matrix.min()), float(matrix.max())
+        # Halves first: the sum or difference of two huge payoffs may overflow.
+        scale, shift = high / 2 - low / 2, high / 2 + low / 2
+        if not 0 < scale < math.inf:
+            scale = 0.0  # constant payoffs: nothing is at stake
+        utility = np.clip((matrix - shift) / scale, -1, 1) if scale else np.zeros_like(matrix)
+        problem = cls(utility, actions, states)
+        problem._scale, problem._shift = scale, shift
+        return problem
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.utility.shape[0])
+
+    @property
+    def n_states(self) -> int:
+        return int(self.utility.shape[1])
+
+    @cached_property
+    def span(self) -> float:
+        """The most one step can matter: over states, the best minus the worst action's utility."""
+        return float((self.utility.max(axis=0) - self.utility.min(axis=0)).max())
+
+    @cached_property
+    def contrast(self) -> float:
+        """Over pairs of actions, the range over states of the difference of their utilities; at most twice the span."""
+        differences = self.utility[:, None, :] - self.utility[None, :, :]
+        return float((differences.max(axis=-1) - differences.min(axis=-1)).max())
+
+    def in_payoffs(self, utility: Array) -> Array:
+        """A utility in the units the problem was made from."""
+        return utility * self._scale + self._shift
+
+    def regret_in_payoffs(self, regret: Array) -> Array:
+        """A regret, or any difference of utilities, in the units the problem was made from."""
+        return regret * self._scale
+
+    def best_response(self, beliefs: Array) -> Array:
+        """The best action against each belief ``[..., S]``; the lowest index on ties."""
+        beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
+        xp = namespace(beliefs)
+        return xp.argmax(mix(self.utility, _in_float64(first(beliefs))), axis=0)
+
+    def quantal_response(self, beliefs: Array, temperature: float) -> Array:
+        """The mixed action ``[..., A]``, proportional to exp(utility / temperature), for each belief ``[..., S]``.
+
+        >>> matching(2).quantal_response([0.25, 0.75], temperature=0.25).round(3)
+        array([0.119, 0.881])
+        """
+        beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
+        inputs.positive(temperature, "temperature")
+        return astype(last(self.respond(_in_float64(first(beliefs)), temperature)), beliefs.dtype)
+
+    def respond(self, beliefs_S: Array, temperature: Any) -> Array:
+        """The quantal response with the short axes first, ``[S, ...] -> [A, ...]``, unchecked."""
+        return softmax(mix(self.utility, beliefs_S) / temperature)
+
+    def invert_quantal_response(self, policy: Array, temperature: float, near: Array | None = None) -> Array:
+        """A belief ``[..., S]`` whose quantal response is ``policy`` ``[..., 2]``; for two actions.
+
+        With two states it is unique. With more, it is the exponential tilt of ``near`` (uniform by default):
+        the one closest to it in Kullback-Leibler divergence. Where the states never change which action is
+        better, every belief has the same response and ``near`` is returned.
+
+        >>> coin = matching(2)
+        >>> coin.invert_quantal_response(coin.quantal_response([0.4, 0.6], 0.1), 0.1).round(12)
+        array([0.4, 0.6])
+        """
+        if self.n_actions != 2:
+            raise ValueError(
+                f"invert_quantal_response needs a problem with two actions, this one has {self.n_actions}: "
+                "with more, a mixture of responses need not be a response"
+            )
+        policy = inputs.probs_of(policy, 2, "policy")
+        inputs.positive(temperature, "temperature")
+        if near is not None:
+            near = inputs.probs_of(near, self.n_states, "near")
+        xp = namespace(policy)
+        policy_A = _in_float64(first(policy))
+        advantage = self.utility[1] - self.utility[0]
+        # A saturated response (probability exactly 0) says only that the lead is at least the largest possible.
+        edge = 2.0 * float(np.abs(advantage).max()) + 1.0
+        tiny = float(xp.finfo(policy_A.dtype).smallest_normal)
+        lead = temperature * (xp.log(xp.clip(policy_A[1], tiny, 1.0)) - xp.log(xp.clip(policy_A[0], tiny, 1.0)))
+        lead = xp.where(policy_A[1] == 0, -edge, xp.where(policy_A[0] == 0, edge, lead))
+        low, high = float(advantage.min()), float(advantage.max())
+        saturated = (policy_A[0] == 0) | (policy_A[1] == 0)
+        slack = 1e-9 + 1e-6 * temperature
+        outside = ~saturated & ((lead < low - slack) | (lead > high + slack))
+        if bool(xp.any(outside)):
+            raise ValueError(
+                f"policy is the quantal response to no belief at temperature {temperature:g}: in it action 1 leads by "
+                f"{float(xp.min(lead)):.6g} to {float(xp.max(lead)):.6g}, under a belief by {low:.6g} to {high:.6g}"
+            )
+        if near is None:
+            near = xp.full(self.n_states, 1.0 / self.n_states, dtype=policy_A.dtype, device=device(policy))
+        near_S = xp.broadcast_to(
+            xp.reshape(
+                _in_float64(first(near)),
+                (self.n_states, *(1,) * (lead.ndim - near.ndim + 1), *near.shape[:-1]),
+            ),
+            (self.n_states, *lead.shape),
+        )
+        return astype(last(self.belief_with_lead(lead, near_S)), policy.dtype)
+
+    def belief_with_lead(self, lead: Array, near_S: Array) -> Array:
+        """The belief closest to ``near_S`` under which action 1 leads by ``lead``, short axis first, unchecked."""
+        xp = namespace(lead)
+        advantage = self.utility[1] - self.utility[0]
+        low, high = float(advantage.min()), float(advantage.max())
+        if low == high:
+            return near_S
+        lead = xp.clip(lead, low, high)
+        if self.n_states == 2:
+            second = (lead - advantage[0]) / (advantage[1] - advantage[0])
+            return xp.stack([1 - second, second])
+        advantage_S = xp.reshape(constant(advantage, lead), (-1, *(1,) * lead.ndim))
+        log_near_S = xp.log(xp.clip(near_S, float(xp.finfo(near_S.dtype).smallest_normal), 1.0))
+        # The lead of the tilted belief grows with the tilt; 1e5 / (high - low) is a point mass for all purposes.
+        left = xp.zeros_like(lead) - 1e5 / (high - low)
+        right = xp.zeros_like(lead) + 1e5 / (high - low)
+        for _ in range(100):
+            middle = (left + right) / 2
+            belief_S = softmax(log_near_S + middle * advantage_S)
+            above = xp.sum(belief_S * advantage_S, axis=0) > lead
+            left, right = xp.where(above, left, middle), xp.where(above, middle, right)
+        return softmax(log_near_S + (left + right) / 2 * advantage_S)
+
+    def anytime_temperature(self, step: Any) -> Any:
+        """The temperature at ``step`` (from 1) when the horizon is unknown: c / sqrt(step + S - 1)."""
+        c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
+        if not isinstance(step, (int, float)):
+            step = _in_float64(step)
+        return c / (step + (self.n_states - 1)) ** 0.5
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DecisionProblem) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> tuple:
+        return self.utility.shape, self.utility.tobytes(), self.actions, self.states, self._scale, self._shift
+
+    def __repr__(self) -> str:
+        return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"
+
+
+def matching(n: int = 2) -> DecisionProblem:
+    """Guess the state: utility 1 for a right guess, else 0 (the paper's adversarial online prediction)."""
+    return DecisionProblem(np.eye(inputs.whole(n, "n")))
+
+
+def rock_paper_scissors() -> DecisionProblem:
+    """Rock, paper, scissors, in that order: +1 where the action beats the state, -1 where it loses.
+
+    >>> int(rock_paper_scissors().best_response([1.0, 0.0, 0.0]))  # paper beats rock
+    1
+    """
+    names = ["rock", "paper", "scissors"]
+    return DecisionProblem([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], actions=names, states=names)
+
+
+def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> DecisionProblem:
+    """Order one of ``levels`` before the demand, one of ``levels`` too, is known; leftovers fetch ``salvage`` each.
+
+    >>> shop = newsvendor([0, 10, 20], price=5, cost=3)
+    >>> shop.in_payoffs(shop.utility).round(6).tolist()
+    [[0.0, 0.0, 0.0], [-30.0, 20.0, 20.0], [-60.0, -10.0, 40.0]]
+    """
+    levels = _vector(levels, "levels")
+    price, cost, salvage = (_number(v, n) for v, n in ((price, "price"), (cost, "cost"), (salvage, "salvage")))
+    order, demand = levels[:, None], levels[None, :]
+    sold = np.minimum(order, demand)
+    payoffs = price * sold + salvage * (order - sold) - cost * order
+    return DecisionProblem.from_payoffs(payoffs, actions=levels.tolist(), states=levels.tolist())
+
+
+def cost_loss(cost: float, loss: float) -> DecisionProblem:
+    """Protect at ``cost`` or risk ``loss``: actions (wait, protect), states (calm, event).
+
+    >>> int(cost_loss(cost=1, loss=4).best_response([0.7, 0.3]))  # protect: the event is likelier than cost / loss
+    1
+    """
+    cost, loss = _number(cost, "cost"), _number(loss, "loss")
+    payoffs = [[0.0, -loss], [-cost, -cost]]
+    return DecisionProblem.from_payoffs(payoffs, actions=["wait", "protect"], states=["calm", "event"])
+
+
+def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> DecisionProblem:
+    """Hold one of ``positions`` while the price makes one of ``moves``; ``fee`` per unit of position held, each step.
+
+    >>> int(trading([-2, 0, 2], fee=0.5).best_response([0.1, 0.1, 0.8]))  # long
+    2
+    """
+    moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
+    payoffs = positions[:, None] * moves[None, :] - _number(fee, "fee") * np.abs(positions)[:, None]
+    return DecisionProblem.from_payoffs(payoffs, actions=positions.tolist(), states=moves.tolist())
+
+
+def _in_float64(array: Array) -> Array:
+    return astype(array, float_type(namespace(array), device(array)))
+
+
+def _matrix(values: Any, name: str) -> np.ndarray:
+    try:
+        matrix = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a matrix of numbers, one row an action, got {values!r}") from error
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{name} must have shape [actions, states] with at least one of each, got {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be finite, got {int((~np.isfinite(matrix)).sum())} entries that are not")
+    return matrix
+
+
+def _vector(values: Any, name: str) -> np.ndarray:
+    try:
+        vector = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a list of numbers, got {values!r}") from error
+    if vector.ndim != 1 or vector.size == 0 or not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be a non-empty list of finite numbers, got {values!r}")
+    return vector
+
+
+def _number(value: Any, name: str) -> float:
+    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return float(value)
+
+
+def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:
+    chosen = tuple(map(str, range(n) if names is None else names))
+    if len(chosen) != n:
+        raise ValueError(f"{name} must name each of the {n} {name}, got {len(chosen)} names")
+    return chosen

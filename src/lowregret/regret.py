@@ -1,0 +1,66 @@
+"""How it went (Section 2.2): external regret, average, of every prefix."""
+
+from typing import Any
+
+from . import inputs
+from .arrays import (
+    Array,
+    as_array,
+    astype,
+    count_up,
+    device,
+    first,
+    float_type,
+    namespace,
+    pick,
+    running_sum,
+    total,
+)
+from .policies import Policy, action_utilities
+from .problems import DecisionProblem
+
+
+def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
+    """The average regret of every prefix ``[..., T]``: best fixed action in hindsight minus what was earned.
+
+    Parameters
+    ----------
+    policy
+        A policy (it is run on the tokens), the mixed actions ``[..., T, A]`` it played, or pure actions ``[..., T]``
+        as integers.
+    tokens
+        The states that came, ``[..., T]``.
+
+    >>> from lowregret import matching
+    >>> external_regret(matching(), [0, 1, 1], [1, 1, 1]).round(3).tolist()
+    [1.0, 0.5, 0.333]
+    """
+    tokens = inputs.sequences_of(tokens, problem.n_states)
+    earned_A = action_utilities(problem, tokens, tokens)
+    if hasattr(policy, "policy_sequence"):
+        played_A = first(policy.policy_sequence(tokens))
+    elif hasattr(policy, "predict_sequence"):
+        raise ValueError(
+            f"policy must act and {type(policy).__name__} only predicts: "
+            "wrap it in Respond(predictor, problem, temperature)"
+        )
+    else:
+        played_A = _played(problem, policy, tokens)
+    xp = namespace(tokens)
+    dtype = float_type(xp, device(tokens))
+    if played_A.ndim == tokens.ndim:
+        own = pick(earned_A, played_A)
+    else:
+        own = total([astype(played_A[a], dtype) * earned_A[a] for a in range(problem.n_actions)])
+    lead = running_sum(earned_A[0] - own)
+    for a in range(1, problem.n_actions):
+        lead = xp.maximum(lead, running_sum(earned_A[a] - own))
+    return lead / astype(count_up(tokens, 1, tokens.shape[-1] + 1), dtype)
+
+
+def _played(problem: DecisionProblem, policy: Any, tokens: Array) -> Array:
+    """Mixed actions ``[A, ..., T]`` or pure ones ``[..., T]``, checked."""
+    policy = as_array(policy)
+    if namespace(policy).isdtype(policy.dtype, "integral") and policy.ndim == tokens.ndim:
+        return inputs.tokens_of(policy, problem.n_actions, "policy", shape=tuple(tokens.shape))
+    return first(inputs.probs_of(policy, problem.n_actions, "policy", shape=tuple(tokens.shape)))

@@ -1,0 +1,142 @@
+"""Algorithm 1: a predictor that is the base model until the rule trips, and the fallback from then on."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from . import inputs
+from .arrays import Array, astype, count_up, namespace
+from .certificates import Certificate
+from .policies import Respond, same_states
+from .predictors import Predictor
+from .problems import DecisionProblem
+from .rules import ExactTest, Rule, RuleMemory
+
+
+class RobustMemory(NamedTuple):
+    base: Any
+    probs: Array  # [..., S], what the base model predicts now: it is asked once a step
+    rule: RuleMemory
+
+
+@dataclass(frozen=True)
+class Robust(Predictor):
+    """``base`` until ``rule`` trips, the rule's fallback from then on; a predictor like any other.
+
+    >>> from lowregret import ExactTest, Scheduled, matching
+    >>> mistaken = Scheduled([[0.9, 0.1]])
+    >>> safe = Robust(mistaken, ExactTest(matching(), horizon=100))
+    >>> safe.predict_sequence([1] * 40)[[0, -1], 1].round(3).tolist()
+    [0.1, 0.976]
+    """
+
+    base: Predictor
+    rule: Rule
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, Rule):
+            raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
+        same_states(self.base, self.rule.problem)
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.rule.n_states
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed."""
+        return self.rule.certificate
+
+    def respond(self) -> Respond:
+        """The policy the certificate speaks of: quantal responses at the rule's temperature."""
+        return Respond(self, self.rule.problem, self.rule.temperature)
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RobustMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        base = self.base.start(shape, like=like)
+        probs = self._asked(base, shape)
+        return RobustMemory(base, probs, self.rule.start(shape, like=probs))
+
+    def predict(self, memory: RobustMemory) -> Array:
+        fallback = self.rule.fallback.predict(memory.rule.fallback)
+        return _switched(self.rule.tripped(memory.rule), fallback, memory.probs)
+
+    def update(self, memory: RobustMemory, token: Array) -> RobustMemory:
+        shape = tuple(memory.rule.step.shape)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape)
+        self.rule.refuse_past_horizon(memory.rule)
+        base = self.base.update(memory.base, token)
+        moment = self.rule.look(memory.rule, memory.probs)
+        return RobustMemory(base, self._asked(base, shape), self.rule.advance(memory.rule, moment, token))
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        probs = self.base.predict_sequence(tokens)
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        times = self.rule.trip_times(probs, tokens)
+        if not bool(namespace(times).any(times < tokens.shape[-1])):
+            return probs
+        late = count_up(tokens, 0, tokens.shape[-1]) >= times[..., None]
+        return _switched(late, self.rule.fallback.predict_sequence(tokens), probs)
+
+    def trip_times(self, tokens: Array) -> Array:
+        """The number of tokens seen when each sequence ``[..., T]`` switched; T + 1 for never."""
+        return self.rule.trip_times(self.base.predict_sequence(tokens), tokens)
+
+    def _asked(self, base_memory: Any, shape: tuple[int, ...]) -> Array:
+        name = f"the probabilities of {type(self.base).__name__}"
+        return inputs.probs_of(self.base.predict(base_memory), self.n_states, name, shape=shape)
+
+
+def _switched(late: Array, fallback: Array, base: Array) -> Array:
+    """The fallback's law where ``late``, else the base's own, in the base's precision."""
+    return namespace(base).where(late[..., None], astype(fallback, base.dtype), base)
+
+
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    fallback: Predictor | None = None,
+    temperature: float | None = None,
+) -> Robust:
+    """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
+
+    Parameters
+    ----------
+    problem
+        What is at stake.
+    horizon
+        How many steps the guarantee is for; None is unknown, and then ``rule`` must be given.
+    rule
+        When to stop trusting; ``ExactTest(problem, horizon)`` by default.
+    fallback, temperature
+        Passed to the default rule; not together with ``rule``.
+
+    >>> from lowregret import PolyaUrn, Scheduled, matching
+    >>> safe = robustify(Scheduled([[0.9, 0.1]]), matching(), horizon=1000)
+    >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
+    [101, 4]
+    """
+    return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
+
+
+def rule_for(
+    problem: DecisionProblem,
+    horizon: int | None,
+    rule: Rule | None,
+    fallback: Predictor | None,
+    temperature: float | None,
+) -> Rule:
+    """The rule itself if it fits, else the default one."""
+    if rule is None:
+        return ExactTest(problem, horizon, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
+    if not isinstance(rule, Rule):
+        raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
+    if fallback is not None or temperature is not None:
+        raise ValueError("fallback and temperature only build the default rule: give them to the rule itself")
+    if rule.problem != problem:
+        raise ValueError(f"rule was made for another problem: {rule.problem} against {problem}")
+    if rule.horizon != horizon:
+        raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
+    return rule

@@ -1,0 +1,153 @@
+"""The exact test: a betting martingale against the base model, sharper than any threshold on regret."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import certificates, inputs
+from ..arrays import Array, astype, constant, device, namespace, pick, running_min, running_sum, total
+from ..certificates import Certificate
+from .base import Moment, Rule, RuleMemory, zeros
+
+
+class ExactStatistics(NamedTuple):
+    gap: Array  # G_t
+    low: Array  # min over s <= t of G_s, G_0 = 0 included
+    log_wealth_K: Array  # [..., K], ln of the wealth of a bettor at each rate
+    impossible: Array  # a token came to which the base gave probability 0
+
+
+@dataclass(frozen=True)
+class ExactTest(Rule):
+    """The default: a bet against the base model that, if the model is right, grows past 1/delta with chance delta.
+
+    The base model states the exact law of the next token, so E_t = mean_k exp(lambda_k G_t - sum_s psi_s(lambda_k)),
+    with psi_s the log moment generating function of the gain under that law, is a martingale from 1: no union over
+    time or actions. An exact test would also flag a model that is miscalibrated but useful, hence the gate: at the
+    same t the gap must have risen by ``gate * span * sqrt(t)`` from its lowest point.
+
+    Parameters
+    ----------
+    delta
+        The TV bound; 1/horizon by default, required with ``horizon=None``.
+    gate
+        How far the gap must have risen, in units of span * sqrt(t); 0 is off.
+
+    >>> from lowregret import matching
+    >>> rule = ExactTest(matching(), horizon=1024, delta=2 / 1024)
+    >>> print(f"{rule.certificate.regret_bound:.4f} {rule.certificate.tv_bound:.6f}")
+    0.1842 0.001953
+    """
+
+    delta: float | None = None
+    gate: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta is None:
+            if self.horizon is None:
+                raise ValueError("horizon=None (unknown) needs an explicit delta: the TV bound to keep for ever")
+            object.__setattr__(self, "delta", 1 / max(self.horizon, 2))
+        inputs.probability(self.delta, "delta")
+        inputs.not_negative(self.gate, "gate")
+
+    @cached_property
+    def rates_K(self) -> np.ndarray:
+        """The betting rates lambda_k."""
+        assert self.delta is not None
+        count = 40 if self.horizon is None else certificates.n_rates(self.horizon, self.delta)
+        return certificates.lambda_grid(self.problem.span or 1.0, count)
+
+    @cached_property
+    def log_costs_K(self) -> np.ndarray:
+        """ln(1 / (w_k delta)): what the wealth at rate k must reach for the alarm to sound on its own."""
+        assert self.delta is not None
+        k = np.arange(len(self.rates_K))
+        shares = np.full(len(k), 1 / len(k)) if self.horizon is not None else 1 / ((k + 1) * (k + 2))
+        return -np.log(shares) - math.log(self.delta)
+
+    @property
+    def idle(self) -> float:
+        """The share of the wealth that is never bet, times delta (with an unknown horizon only)."""
+        assert self.delta is not None
+        return 0.0 if self.horizon is not None else self.delta / (len(self.rates_K) + 1)
+
+    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> ExactStatistics:
+        level, wealth_K = zeros(shape, xp, where), zeros((*shape, len(self.rates_K)), xp, where)
+        return ExactStatistics(level, level, wealth_K, xp.zeros(shape, dtype=xp.bool, device=where))
+
+    @staticmethod
+    def _growth(probs_S: Array, edge_S: Array, rate: Any) -> Array:
+        """ln of the factor by which the wealth grows: -ln sum_s p_s exp(rate (x_s - x_token)), with p normalised.
+
+        |rate * edge| <= 8, so nothing overflows.
+        """
+        xp = namespace(edge_S)
+        return -xp.log(total([p * xp.exp(edge * rate) for p, edge in zip(probs_S, edge_S, strict=True)]))
+
+    def _step(self, statistics: ExactStatistics, step: Array, moment: Moment) -> tuple[ExactStatistics, Array]:
+        xp = namespace(moment.base_A)
+        gain_S, gain = self._gains(moment)
+        gap = statistics.gap + gain
+        low = xp.minimum(statistics.low, gap)
+        probs_S = moment.probs_S / total(moment.probs_S)
+        rates_K, costs_K = constant(self.rates_K, gap), constant(self.log_costs_K, gap)
+        growth_K = self._growth(probs_S[..., None], (gain_S - gain)[..., None], rates_K)
+        log_wealth_K = statistics.log_wealth_K + growth_K
+        # In units of what is needed, and capped at it: the sum decides exactly and never overflows.
+        reached = xp.sum(xp.exp(xp.minimum(log_wealth_K - costs_K, 0 * costs_K)), axis=-1) + self.idle
+        impossible = pick(moment.probs_S, moment.token) == 0
+        alarm = (reached >= 1) & self._open(gap - low, step) | impossible
+        return ExactStatistics(gap, low, log_wealth_K, statistics.impossible | impossible), alarm
+
+    def _alarms(self, step_T: Array, moment: Moment) -> Array:
+        xp = namespace(moment.base_A)
+        gain_S, gain = self._gains(moment)
+        gap = running_sum(gain)
+        probs_S = moment.probs_S / total(moment.probs_S)
+        edge_S = gain_S - gain
+        reached = xp.full(gap.shape, self.idle, dtype=gap.dtype, device=device(gap))
+        nothing = xp.zeros_like(gap)
+        for rate, cost in zip(self.rates_K.tolist(), self.log_costs_K.tolist(), strict=True):
+            log_wealth = running_sum(self._growth(probs_S, edge_S, rate))
+            reached = reached + xp.exp(xp.minimum(log_wealth - cost, nothing))
+        impossible = pick(moment.probs_S, moment.token) == 0
+        if not self.gate:
+            return (reached >= 1) | impossible
+        rise = gap - xp.minimum(running_min(gap), nothing)
+        return (reached >= 1) & self._open(rise, step_T) | impossible
+
+    def _open(self, rise: Array, step: Array) -> Array:
+        return rise >= self.gate * self.problem.span * astype(step, rise.dtype) ** 0.5
+
+    def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
+        """ln E_t and ln(1 / delta); infinite once a token came that the base model had excluded."""
+        assert self.delta is not None
+        wealth_K = memory.statistics.log_wealth_K
+        xp = namespace(wealth_K)
+        share_K = wealth_K - constant(self.log_costs_K, wealth_K)
+        peak = xp.max(share_K, axis=-1)
+        mass = xp.sum(xp.exp(share_K - peak[..., None]), axis=-1) + self.idle * xp.exp(-peak)
+        threshold = -math.log(self.delta)
+        statistic = xp.where(
+            memory.statistics.impossible, xp.zeros_like(peak) + math.inf, peak + xp.log(mass) + threshold
+        )
+        return statistic, xp.zeros_like(statistic) + threshold
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        assert self.delta is not None
+        return certificates.certify(
+            self.problem,
+            self.horizon,
+            self.temperature,
+            self.fallback,
+            lambda t: certificates.exact_test(
+                self.problem, t, self.temperature, self.rates_K, self.log_costs_K, self.gate
+            ),
+            self.delta,
+            "the exact test" + (", unknown horizon" if self.horizon is None else ""),
+        )

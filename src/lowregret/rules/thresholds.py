@@ -1,0 +1,160 @@
+"""Thresholds on regret: Theorem 3.1 (RegretGap) and the rule of the paper's experiments (RegretRate)."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from .. import certificates, inputs
+from ..arrays import Array, astype, first, last, namespace, running_sum, total
+from ..certificates import Certificate
+from ..policies import action_utilities
+from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
+
+
+class GapStatistics(NamedTuple):
+    gap: Array  # G_t = t (Regret_t - Regret_fallback,t): the comparator cancels
+
+
+@dataclass(frozen=True)
+class RegretGap(Rule):
+    """Theorem 3.1: trip once the base's regret leads the fallback's by eta ln A + sqrt(8 (1 + alpha) ln T / t).
+
+    Parameters
+    ----------
+    alpha
+        The exponent of the TV bound, T**-alpha.
+    span_aware
+        Use half the problem's squared contrast in place of the constant 8: sharper wherever utilities do not
+        fill [-1, 1] in opposite corners.
+    delta
+        The TV bound itself; only with ``horizon=None``, where the threshold takes a union over all t.
+
+    >>> from lowregret import matching
+    >>> rule = RegretGap(matching(), horizon=1024)
+    >>> print(f"{rule.certificate.regret_bound:.4f} {rule.certificate.tv_bound:.6f}")
+    0.3988 0.000977
+    """
+
+    alpha: float = 1.0
+    span_aware: bool = False
+    delta: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inputs.positive(self.alpha, "alpha")
+        _delta_iff_unknown(self.horizon, self.delta)
+
+    @property
+    def variance(self) -> float:
+        """The constant under the root: 8 as printed, or what Hoeffding's inequality needs for this problem."""
+        return self.problem.contrast**2 / 2 if self.span_aware else 8.0
+
+    def threshold(self, step: Array) -> Array:
+        """What the gap G_t must reach after ``step`` tokens."""
+        if self.horizon is None:
+            assert self.delta is not None
+            drift = certificates.summed_temperature_bound(self.problem, step, self.temperature)
+            noise = (self.variance * certificates.anytime_log(step, self.delta) * step) ** 0.5
+            return drift * math.log(self.problem.n_actions) + noise
+        assert self.temperature is not None
+        spread = math.sqrt(self.variance * (1 + self.alpha) * math.log(self.horizon))
+        return step * (self.temperature * math.log(self.problem.n_actions)) + spread * step**0.5
+
+    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> GapStatistics:
+        return GapStatistics(zeros(shape, xp, where))
+
+    def _step(self, statistics: GapStatistics, step: Array, moment: Moment) -> tuple[GapStatistics, Array]:
+        gap = statistics.gap + self._gains(moment)[1]
+        return GapStatistics(gap), gap >= self.threshold(astype(step, gap.dtype))
+
+    def _alarms(self, step_T: Array, moment: Moment) -> Array:
+        gap = running_sum(self._gains(moment)[1])
+        return gap >= self.threshold(astype(step_T, gap.dtype))
+
+    def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
+        step = steps_so_far(memory)
+        return memory.statistics.gap / step, self.threshold(step) / step
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        problem, warmth, variance = self.problem, self.temperature, self.variance
+        if self.horizon is None:
+            delta = self.delta
+            assert delta is not None
+            return certificates.certify(
+                problem,
+                None,
+                warmth,
+                self.fallback,
+                lambda t: certificates.regret_gap_anytime(problem, t, warmth, delta, variance),
+                delta,
+                "Theorem 3.1, unknown horizon",
+            )
+        horizon = self.horizon
+        assert warmth is not None
+        name = "Theorem 3.1" + (", with the problem's own contrast" if self.span_aware else "")
+        return certificates.certify(
+            problem,
+            horizon,
+            warmth,
+            self.fallback,
+            lambda t: certificates.theorem_3_1(problem, horizon, warmth, self.alpha, variance, t),
+            min(1.0, horizon**-self.alpha),
+            name,
+        )
+
+
+class RateStatistics(NamedTuple):
+    lead_A: Array  # [..., A], each fixed action's utility minus the base response's
+
+
+@dataclass(frozen=True)
+class RegretRate(Rule):
+    """The rule of the paper's experiments: trip once the base's own regret exceeds alpha / sqrt(t).
+
+    It carries no guarantee: even in distribution it switches with a probability that does not vanish.
+    """
+
+    alpha: float = 1.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inputs.positive(self.alpha, "alpha")
+
+    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> RateStatistics:
+        return RateStatistics(zeros((*shape, self.problem.n_actions), xp, where))
+
+    def _leads(self, moment: Moment) -> Array:
+        earned_A = action_utilities(self.problem, moment.token, moment.base_A)
+        return earned_A - total(moment.base_A * earned_A)
+
+    def _step(self, statistics: RateStatistics, step: Array, moment: Moment) -> tuple[RateStatistics, Array]:
+        lead_A = first(statistics.lead_A) + self._leads(moment)
+        return RateStatistics(last(lead_A)), self._crossed(lead_A, step)
+
+    def _alarms(self, step_T: Array, moment: Moment) -> Array:
+        return self._crossed(running_sum(self._leads(moment)), step_T)
+
+    def _crossed(self, lead_A: Array, step: Array) -> Array:
+        step = astype(step, lead_A.dtype)
+        return namespace(lead_A).max(lead_A, axis=0) / step > self.alpha / step**0.5
+
+    def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
+        step, lead_A = steps_so_far(memory), first(memory.statistics.lead_A)
+        return namespace(lead_A).max(lead_A, axis=0) / step, self.alpha / step**0.5
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        return certificates.certify(
+            self.problem, self.horizon, self.temperature, self.fallback, None, 1.0, "the experiments' rule"
+        )
+
+
+def _delta_iff_unknown(horizon: int | None, delta: float | None) -> None:
+    if horizon is None and delta is None:
+        raise ValueError("horizon=None (unknown) needs an explicit delta: the TV bound to keep for ever")
+    if horizon is not None and delta is not None:
+        raise ValueError("delta goes with horizon=None; with a known horizon alpha sets the TV bound, horizon**-alpha")
+    if delta is not None:
+        inputs.probability(delta, "delta")
