@@ -4,8 +4,13 @@
 acting on it is provably never much worse than the best fixed action in hindsight when the world does not.
 """
 
-from . import adversaries, certificates, checks, sources
+from . import adversaries, certificates, checks, distances, sources
+from .baselines import AdaHedge, FixedShare
 from .certificates import Certificate
+from .compare import Comparison, compare
+from .distances import Estimate, next_token_tv, sequence_tv
+from .fallbacks import Maximin, ShrunkUrn
+from .frontier import Frontier, price_of_robustness
 from .guard import Guard, Switch
 from .memory import take
 from .policies import Hedge, Policy, Respond
@@ -15,17 +20,24 @@ from .regret import external_regret
 from .robust import Robust, robustify
 from .rules import ExactTest, RegretGap, RegretRate, Rule
 from .sampling import Stream, sample
+from .switchback import SwitchBack
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdaHedge",
     "Certificate",
+    "Comparison",
     "DecisionProblem",
+    "Estimate",
     "ExactTest",
+    "FixedShare",
     "FromFunction",
+    "Frontier",
     "Guard",
     "Hedge",
     "Markov",
+    "Maximin",
     "Policy",
     "PolyaUrn",
     "Predictor",
@@ -35,19 +47,26 @@ __all__ = [
     "Robust",
     "Rule",
     "Scheduled",
+    "ShrunkUrn",
     "Stream",
     "Switch",
+    "SwitchBack",
     "__version__",
     "adversaries",
     "certificates",
     "checks",
+    "compare",
     "cost_loss",
+    "distances",
     "external_regret",
     "matching",
     "newsvendor",
+    "next_token_tv",
+    "price_of_robustness",
     "robustify",
     "rock_paper_scissors",
     "sample",
+    "sequence_tv",
     "sources",
     "take",
     "trading",

@@ -4,8 +4,9 @@ The numerical core is written against the Python array API standard. Inside it t
 actions) comes *first*, so that every operation runs over long contiguous memory: ``probs_SxNxT``.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import array_api_compat
@@ -13,13 +14,15 @@ import numpy as np
 
 Array = Any  # a NumPy array or any array that follows the standard
 
-_ROWS_ON_CPU = 1 << 14  # elements of one work array: a few of them fit the second-level cache
+_ROWS_ON_CPU = 1 << 16  # elements of one work array: a few of them fit the second-level cache
 _ROWS_ON_DEVICE = 1 << 24
 
 
 def namespace(*arrays: Array) -> Any:
     """The module whose functions work on these arrays (NumPy for scalars, lists and NumPy arrays)."""
     for array in arrays:
+        if type(array) is np.ndarray:
+            continue
         if not isinstance(array, (np.ndarray, np.generic, int, float, list, tuple, type(None))):
             return array_api_compat.array_namespace(array)
     return np
@@ -55,7 +58,14 @@ def constant(values: np.ndarray, like: Array) -> Array:
     """A read-only NumPy array of this package, as an array beside ``like`` (kept, so it is sent to a device once)."""
     if isinstance(like, (np.ndarray, np.generic)):
         return values
+    if compiling(like):
+        return namespace(like).as_tensor(values, device=like.device)  # a constant of the graph
     return _constant(values.tobytes(), values.dtype.str, values.shape, namespace(like), device(like))
+
+
+def compiling(array: Array) -> bool:
+    """Whether torch is tracing a graph rather than computing."""
+    return array_api_compat.is_torch_array(array) and namespace(array).compiler.is_compiling()
 
 
 @lru_cache(maxsize=256)
@@ -89,15 +99,18 @@ def total(rows: Sequence[Array] | Array) -> Array:
 def mix(matrix: np.ndarray, rows_S: Array) -> Array:
     """``matrix[A, S]`` applied to the leading axis: ``[S, ...] -> [A, ...]``."""
     matrix = constant(matrix, rows_S)
+    xp, shape = namespace(rows_S), rows_S.shape
+    if shape[0] == 1:  # an outer product
+        return xp.reshape(matrix, (-1, *(1,) * (rows_S.ndim - 1))) * rows_S
     if rows_S.ndim <= 2:
         return matrix @ rows_S
-    xp = namespace(rows_S)
-    shape = rows_S.shape
-    return xp.reshape(matrix @ xp.reshape(rows_S, (shape[0], -1)), (matrix.shape[0], *shape[1:]))
+    return xp.reshape(matrix @ xp.reshape(rows_S, (shape[0], math.prod(shape[1:]))), (matrix.shape[0], *shape[1:]))
 
 
 def pick(rows_S: Array, index: Array) -> Array:
     """``rows_S[index[...], ...]``: for each place the row that the index names there."""
+    if index.ndim == 0 and isinstance(index, (np.ndarray, np.generic)):
+        return rows_S[int(index)]
     xp = namespace(index)
     chosen = rows_S[0]
     for i in range(1, len(rows_S)):
@@ -123,7 +136,7 @@ def running_min(array: Array) -> Array:
     """Cumulative minima along the last axis (by doubling where the namespace has none of its own)."""
     if isinstance(array, np.ndarray):
         return np.minimum.accumulate(array, axis=-1)
-    if array_api_compat.is_torch_array(array):
+    if array_api_compat.is_torch_array(array) and not compiling(array):  # torch cannot compile its own on a GPU
         return array.cummin(-1).values
     xp = namespace(array)
     shift = 1
@@ -132,6 +145,13 @@ def running_min(array: Array) -> Array:
         array = xp.concat([array[..., :shift], later], axis=-1)
         shift *= 2
     return array
+
+
+def first_true(flags: Array) -> Array:
+    """The index of the first True along the last axis; its length where there is none."""
+    xp = namespace(flags)
+    at = xp.argmax(flags if xp is np else xp.astype(flags, xp.uint8), axis=-1)
+    return xp.where(xp.any(flags, axis=-1), at, flags.shape[-1])
 
 
 def count_up(like: Array, start: int, stop: int) -> Array:
@@ -143,9 +163,20 @@ def count_up(like: Array, start: int, stop: int) -> Array:
 def row_blocks(n_rows: int, row_len: int, like: Array) -> Iterator[slice]:
     """Slices over the rows that keep each work array small: memory stays linear in the input."""
     size = _ROWS_ON_CPU if str(device(like) or "cpu") == "cpu" else _ROWS_ON_DEVICE
+    if isinstance(like, np.ndarray):
+        _hold_work_memory()
     step = max(1, size // max(1, row_len))
     for begin in range(0, n_rows, step):
         yield slice(begin, min(n_rows, begin + step))
+
+
+@cache
+def _hold_work_memory() -> None:
+    """Let go of one large array, untouched: the C library then keeps freed work arrays for the next block.
+
+    Without it every temporary of a block may be mapped and cleared anew, which doubles the time of a pass.
+    """
+    np.empty(1 << 21)
 
 
 def to_numpy(array: Array) -> np.ndarray:

@@ -77,6 +77,91 @@ def hedge(problem: DecisionProblem, horizon: int, rate: float) -> float:
     return math.log(problem.n_actions) / (rate * horizon) + rate * problem.span**2 / 8
 
 
+def matching_scale(problem: DecisionProblem) -> float | None:
+    """What a right guess is worth, if the problem is to guess the state (up to a constant per state); else None."""
+    U, S = problem.utility, problem.n_states
+    if problem.n_actions != S or S == 1:
+        return None
+    worth = U.diagonal() - U[(np.arange(S) + 1) % S, np.arange(S)]
+    guessing = np.allclose(U - U.diagonal(), worth[0] * (np.eye(S) - 1), rtol=0, atol=1e-12)
+    return float(worth[0]) if guessing and worth[0] > 0 else None
+
+
+def shrunk_urn(problem: DecisionProblem, steps: int, temperature: float, c: float, horizon: int) -> float:
+    """The shrunk urn: Hedge at rate c / (T eta), plus ``clipping_loss`` at the steps after T / c, where c > 1 clips.
+
+    At temperature 1/sqrt(T) and c <= 1: (ln A / c + c J^2 / 8) / sqrt(T).
+
+    >>> from lowregret import matching
+    >>> round(shrunk_urn(matching(), 1024, 1 / 32, c=1.0, horizon=1024) * 32, 4)
+    0.8181
+    """
+    clipped = max(0, steps - 1 - math.floor(horizon / c)) / steps if c > 1 else 0.0
+    late = clipped * clipping_loss(problem, temperature) if clipped else 0.0
+    return hedge(problem, steps, c / (horizon * temperature)) + late
+
+
+def clipping_loss(problem: DecisionProblem, temperature: float) -> float:
+    """What a step of Hedge loses at most when its belief is clipped to the laws.
+
+    Two actions: where the lead is cut to d, the largest a law can give, the better action keeps all but a share
+    1 / (1 + e^(d/eta)), which loses d at most; where the other action was right, clipping gains. Matching: the
+    projection leaves k < S states above 0; Hedge's weights of the others are raised to e^0 each, against
+    k e^(1/(k eta)) together, at least, of those k.
+    """
+    if problem.n_actions == 2:
+        sides = problem.advantage[0].max(), -problem.advantage[0].min()
+        return max(d * _falling(d / temperature) for d in sides if d >= 0)
+    worth = matching_scale(problem)
+    if worth is None:
+        raise ValueError(f"problem must have two actions or be matching for a clipped urn, got {problem}")
+    S = problem.n_states
+    return worth * max(_falling(worth / (k * temperature) + math.log(k / (S - k))) for k in range(1, S))
+
+
+def _falling(x: float) -> float:
+    """1 / (1 + e^x), for any x."""
+    return 1 / (1 + math.exp(min(x, 700.0)))
+
+
+def maximin_payoff(guaranteed: float, over_fallback: Terms) -> float:
+    """The average payoff with a maximin fallback: its guaranteed payoff, minus what the rule lets pass, a step."""
+    return guaranteed - sum(over_fallback.values())
+
+
+def ada_hedge(problem: DecisionProblem, steps: int) -> float:
+    """AdaHedge at every t: J (1 + sqrt(1 + t ln A)) / t.
+
+    The regret is at most twice the summed mixability gaps D. One gap is at most J, and at most J^2/8 times the rate
+    ln A / D, so D^2 grows by at most ln A J^2 / 4 plus the squared gap a step: D^2 <= t ln A J^2 / 4 + J D.
+
+    >>> from lowregret import matching
+    >>> round(ada_hedge(matching(), 1024), 4)
+    0.027
+    """
+    return problem.span * (1 + math.sqrt(1 + steps * math.log(problem.n_actions))) / steps
+
+
+def fixed_share(problem: DecisionProblem, steps: int, rate: float, share: float, switches: int = 0) -> float:
+    """Fixed share against the best action, or the best sequence of actions that changes ``switches`` times.
+
+    [ ln A + k ln(A / share) + (t-1-k) ln(1 / (1 - share (A-1)/A)) ] / (rate t) + rate J^2 / 8.
+    """
+    A = problem.n_actions
+    stay = -math.log1p(-share * (A - 1) / A)
+    path = math.log(A) + switches * math.log(A / share) + (steps - 1 - switches) * stay
+    return path / (rate * steps) + rate * problem.span**2 / 8
+
+
+def switching_back(problem: DecisionProblem, steps: int, rate: float, share: float, trust: float) -> float:
+    """A fixed share over {base, fallback} after the alarm, over the fallback alone; ``trust`` is the base's prior.
+
+    [ ln(1/(1-trust)) + t ln(1/(1 - share/2)) ] / (rate t) + rate J^2 / 8, for t = steps.
+    """
+    path = -math.log1p(-trust) - steps * math.log1p(-share / 2)
+    return path / (rate * steps) + rate * problem.span**2 / 8
+
+
 def summed_temperature(problem: DecisionProblem, steps: int, temperature: float | None) -> float:
     """The temperatures of the first ``steps`` steps, added up."""
     if temperature is not None:
@@ -172,6 +257,7 @@ class Certificate:
     horizon: int | None
     terms: Terms
     episodes: int = 1
+    guaranteed_payoff: float | None = None  # what the fallback earns at least a step, where it says so
     exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
     terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
 
@@ -179,6 +265,13 @@ class Certificate:
     def regret_bound_in_payoffs(self) -> float:
         """The bound in the units the problem was made from."""
         return float(self.problem.regret_in_payoffs(self.regret_bound))
+
+    @property
+    def payoff_bound(self) -> float | None:
+        """The least average utility, where the fallback guarantees one (Maximin) and the rule bounds what passes."""
+        if self.guaranteed_payoff is None or not self.terms:
+            return None
+        return maximin_payoff(self.guaranteed_payoff, {k: v for k, v in self.terms.items() if k != "fallback"})
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
@@ -214,6 +307,7 @@ class Certificate:
             "theorem": self.theorem,
             "regret_bound": self.regret_bound,
             "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
+            "payoff_bound": self.payoff_bound,
             "tv_bound": self.tv_bound,
             "horizon": self.horizon,
             "episodes": self.episodes,
@@ -233,12 +327,15 @@ class Certificate:
             f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units(),
             f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution",
         ]
+        if self.payoff_bound is not None:
+            units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
+            lines.insert(2, f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
         if self.terms:
             made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)
             capped = sum(self.terms.values()) > self.regret_bound * (1 + 1e-12)
             lines.append(f"  made of {made_of}" + (f", capped at the span {self.problem.span:.4g}" if capped else ""))
         lines.append(f"  {self.statement}")
-        lines.extend(f"  if {assumption}" for assumption in self.assumptions)
+        lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
         return "\n".join(lines)
 
     def _units(self) -> str:
@@ -258,8 +355,11 @@ def certify(
 ) -> Certificate:
     """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
 
+    def known_at(steps: int) -> float | None:
+        return getattr(fallback, "regret_bound", lambda *_: None)(problem, steps, temperature)
+
     def terms_at(steps: int) -> Terms:
-        known = getattr(fallback, "regret_bound", lambda *_: None)(problem, steps, temperature)
+        known = known_at(steps)
         own = {"fallback": problem.span if known is None else known}
         return own if over_fallback is None else {**own, **over_fallback(steps)}
 
@@ -272,12 +372,14 @@ def certify(
         return worst_case_by_counts(fallback, problem, steps, temperature)
 
     name = type(fallback).__name__
+    then = "" if hasattr(fallback, "predict") else f" until the alarm, and as {name} says from then on"
+    payoff = getattr(fallback, "payoff_guarantee", None)
     warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
     assumptions = (
-        f"every step is acted on by the quantal response at {warmth}",
+        f"every step is acted on by the quantal response at {warmth}{then}",
         "the state is seen after every step, whatever was done, and does not depend on the action drawn",
-        "the TV bound compares with the base model's own distribution: on data the chance of a switch "
-        "can exceed it by the distance between data and model",
+        "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
+        "by the distance between data and model",
     )
     if over_fallback is None:
         return Certificate(
@@ -291,7 +393,7 @@ def certify(
             terms={},
         )
     statement = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
-    if not hasattr(fallback, "regret_bound"):
+    if known_at(horizon or 1) is None:
         statement += f" The regret of {name} is not known: it enters as the span."
     draft = Certificate(
         regret_bound=problem.span,
@@ -302,6 +404,7 @@ def certify(
         problem=problem,
         horizon=horizon,
         terms={},
+        guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
         exact_fallback=exact_fallback,
         terms_at=terms_at,
     )

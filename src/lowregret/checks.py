@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import inputs
-from .arrays import Array, namespace, to_numpy
+from .arrays import Array, astype, first, mix, namespace, to_numpy
 from .memory import saved, take
 from .policies import Policy
 from .predictors import Predictor
@@ -63,7 +63,7 @@ def check_rule(
     rule: Rule, base: Predictor, *, horizon: int = 12, streams: int = 64, seed: int = 0, tolerance: float = 1e-9
 ) -> list[str]:
     """Run every law on a rule that watches ``base``; raise ``LawBroken`` if any fails, else return their names."""
-    trial = Trial(rule, base, _tokens(rule.n_states, min(horizon, rule.horizon or horizon), streams, seed), tolerance)
+    trial = rule_trial(rule, base, horizon, streams, seed, tolerance)
     kept = []
     for name, law in RULE_LAWS.items():
         law(trial)
@@ -287,6 +287,21 @@ class Trial(NamedTuple):
     @property
     def name(self) -> str:
         return type(self.rule).__name__
+
+
+def rule_trial(rule: Rule, base: Predictor, horizon: int, streams: int, seed: int, tolerance: float) -> Trial:
+    """A rule, ready for ``RULE_LAWS``: half the tokens are uniform, half mostly what hurts the base model most."""
+    tokens = _tokens(rule.n_states, min(horizon, rule.horizon or horizon), streams, seed)
+    hostile = np.arange(streams) % 2 == 1
+    noise = inputs.generator(seed + 1).random(tokens.shape) < 0.1
+    memory = base.start((streams,))
+    for t in range(tokens.shape[1]):
+        probs_S = first(astype(to_numpy(base.predict(memory)), np.float64))
+        response_A = rule.problem.respond(probs_S, rule.temperature_at(t + 1))
+        worst = np.argmin(mix(rule.problem.utility.T, response_A), axis=0)
+        tokens[:, t] = np.where(hostile & ~noise[:, t], worst, tokens[:, t])
+        memory = base.update(memory, tokens[:, t])
+    return Trial(rule, base, tokens, tolerance)
 
 
 def trip_times_equal_streaming(t: Trial) -> None:

@@ -2,20 +2,21 @@
 
 import logging
 import math
+import reprlib
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import inputs
-from .arrays import Array, as_array, astype, device, first, float_type, last, namespace, pick, to_numpy, total
+from .arrays import Array, astype, device, first, float_type, last, namespace, pick, to_numpy
 from .certificates import Certificate
 from .memory import restored, saved
 from .memory import where as choose
-from .policies import action_utilities
+from .policies import action_utilities, leads
 from .predictors import Predictor
-from .problems import DecisionProblem
+from .problems import DecisionProblem, with_first
 from .robust import rule_for
 from .rules import Rule, RuleMemory
 from .rules.base import Moment
@@ -79,7 +80,6 @@ class Guard:
     _longest: int  # the most steps any stream has seen in its episode
     _any_tripped: bool
     _probs: Array | None  # what advise was given for this step
-    _advised: Array | None  # and what it gave back
     _moment: Moment | None  # both responses, once someone asked
 
     def __init__(
@@ -113,30 +113,30 @@ class Guard:
         probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
         if self._longest == self.horizon:
             self.rule.refuse_past_horizon(self._ledger.rule)
-        if (namespace(probs), device(probs)) != (namespace(self._ledger.lead_A), device(self._ledger.lead_A)):
+        ledger = self._ledger
+        if (namespace(probs), device(probs)) != (namespace(ledger.lead_A), device(ledger.lead_A)):
             if self._clock:
-                raise ValueError(f"probs must stay the kind of array they were, got {type(probs).__name__}")
-            self._ledger = self._blank(probs)
-        self._probs, self._moment = probs, None
+                was, now = (" on ".join(_kind(array)) for array in (ledger.lead_A, probs))
+                raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
+            self._ledger = restored(self._blank(probs), saved(ledger))
+        self._probs, self._moment = _own(probs), None
         if not self._any_tripped:
-            self._advised = probs
-        else:
-            late = self.rule.tripped(self._ledger.rule)[..., None]
-            fallback = self.rule.fallback.predict(self._ledger.rule.fallback)
-            self._advised = namespace(probs).where(late, astype(fallback, probs.dtype), probs)
-        return self._advised
+            return probs
+        late = self.rule.tripped(self._ledger.rule)[..., None]
+        fallback = self.rule.fallback.predict(self._ledger.rule.fallback)
+        return namespace(probs).where(late, astype(fallback, probs.dtype), probs)
 
     def policy(self) -> Array:
         """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice."""
-        mixed = last(self._mixed_A())
-        assert self._advised is not None
-        return astype(mixed, self._advised.dtype)
+        mixed = last(with_first(self._chances()))
+        assert self._probs is not None
+        return astype(mixed, self._probs.dtype)
 
     def act(self, seed: int | np.random.Generator) -> Array:
         """An action drawn from ``policy``. The same int gives a fresh draw each step, and the same run each time."""
         if not isinstance(seed, np.random.Generator):
             seed = np.random.default_rng((inputs.whole(seed, "seed", least=0), self._clock))
-        mixed = last(self._mixed_A())
+        mixed = last(with_first(self._chances()))
         uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
         action = draw(mixed, uniforms)
         return int(action) if self.batch_shape == () else action
@@ -144,18 +144,20 @@ class Guard:
     def observe(self, state: Array, action: Array | None = None) -> None:
         """The state that came, and if you like the action that was taken."""
         moment = self._seen()
-        state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape)
+        state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape, like=self._ledger.lead_A)
         if action is not None:
-            action = inputs.tokens_of(action, self.problem.n_actions, "action", shape=self.batch_shape)
+            action = inputs.tokens_of(
+                action, self.problem.n_actions, "action", shape=self.batch_shape, like=self._ledger.lead_A
+            )
         old = self._ledger
-        earned_A = action_utilities(self.problem, state, old.lead_A)
-        lead_A = first(old.lead_A) + (earned_A - total(self._mixed_A() * earned_A))
+        lead_A = last(first(old.lead_A) + leads(self.problem, state, self._chances()))
         realised_A, reported = old.realised_A, old.reported
         if action is not None:
+            earned_A = action_utilities(self.problem, state, old.lead_A)
             realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
             reported = reported + 1
         rule = self.rule.advance(old.rule, moment, state)
-        self._ledger = _Ledger(rule, last(lead_A), realised_A, reported, old.episode)
+        self._ledger = _Ledger(rule, lead_A, realised_A, reported, old.episode)
         self._probs = self._moment = None
         self._longest += 1
         self._clock += 1
@@ -178,7 +180,7 @@ class Guard:
             mask[_stream_index(streams, self.batch_shape[0])] = True
         xp = namespace(old.lead_A)
         chosen = xp.asarray(mask, device=device(old.lead_A))
-        new = choose(chosen, fresh, old)
+        new = fresh if mask.all() else choose(chosen, fresh, old)
         self._ledger = new._replace(episode=old.episode + xp.astype(chosen, xp.int64))
         self._settle()
         log.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
@@ -218,6 +220,7 @@ class Guard:
         return {
             "format": 1,
             "made_for": self._made_for(),
+            "arrays": list(_kind(self._ledger.lead_A)),
             "ledger": saved(self._ledger),
             "clock": self._clock,
             "events": [[_finite(v) for v in event] for event in self._events],
@@ -232,23 +235,31 @@ class Guard:
         mine = self._made_for()
         theirs = d.get("made_for")
         if theirs != mine:
-            differ = [k for k in mine if not isinstance(theirs, dict) or theirs.get(k) != mine[k]]
-            raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(differ) or 'its layout'}")
-        missing = {"ledger", "clock", "events", "advised", "dtype"} - d.keys()
+            theirs = theirs if isinstance(theirs, dict) else {}
+            differ = [k for k in mine | theirs if k not in mine or k not in theirs or theirs[k] != mine[k]]
+            each = (f"{k} ({reprlib.repr(theirs.get(k))} against {reprlib.repr(mine.get(k))})" for k in differ)
+            raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}")
+        missing = {"arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
         if missing:
             raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
-        ledger = restored(self._blank(self._ledger.lead_A), d["ledger"])
+        blank = self._blank(_like(d["arrays"]))
+        ledger = restored(blank, d["ledger"], fresh=True)
+        self._refuse_impossible(ledger)
         clock = inputs.whole(d["clock"], "clock", least=0)
+        if not isinstance(d["events"], list):
+            raise ValueError(f"state_dict does not fit: events must be a list, got {type(d['events']).__name__}")
         events = [_event(values) for values in d["events"]]
         probs = None
         if d["advised"] is not None:
-            xp = namespace(self._ledger.lead_A)
-            probs = xp.asarray(d["advised"], dtype=getattr(xp, d["dtype"]), device=device(self._ledger.lead_A))
-            probs = inputs.probs_of(probs, self.rule.n_states, "advised", shape=self.batch_shape)
+            if d["dtype"] not in ("float32", "float64"):
+                raise ValueError(f"state_dict does not fit: dtype must be float32 or float64, got {d['dtype']!r}")
+            self.rule.refuse_past_horizon(ledger.rule)
+            probs = inputs.probs_of(d["advised"], self.rule.n_states, "advised", shape=self.batch_shape)
+            xp = namespace(blank.lead_A)
+            probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(blank.lead_A))
         self._ledger, self._clock, self._events = ledger, clock, events
         self._settle()
-        if probs is not None:
-            self.advise(probs)
+        self._probs = probs
 
     # Inside
 
@@ -263,7 +274,7 @@ class Guard:
         rule = self._ledger.rule
         self._longest = int(rule.step.max()) if 0 not in self.batch_shape else 0
         self._any_tripped = bool((rule.tripped_at > 0).any())
-        self._probs = self._advised = self._moment = None
+        self._probs = self._moment = None
 
     def _seen(self) -> Moment:
         if self._probs is None:
@@ -272,12 +283,13 @@ class Guard:
             self._moment = self.rule.look(self._ledger.rule, self._probs)
         return self._moment
 
-    def _mixed_A(self) -> Array:
+    def _chances(self) -> Array:
+        """The mixed action's chances of every action but the first."""
         moment = self._seen()
         if not self._any_tripped:
-            return moment.base_A
+            return moment.base_A1
         late = self.rule.tripped(self._ledger.rule)
-        return namespace(moment.base_A).where(late, moment.fallback_A, moment.base_A)
+        return namespace(moment.base_A1).where(late, moment.fallback_A1, moment.base_A1)
 
     def _report(self, newly: np.ndarray) -> None:
         statistic, threshold = map(to_numpy, self.rule.evidence(self._ledger.rule))
@@ -300,23 +312,72 @@ class Guard:
 
     def _made_for(self) -> dict[str, Any]:
         """What two guards must share to exchange their states."""
-        rule = {f.name: getattr(self.rule, f.name) for f in fields(self.rule)}
         return {
+            **_settings(self.rule),
             "rule": type(self.rule).__name__,
-            "settings": {k: v for k, v in rule.items() if isinstance(v, (int, float, str, type(None)))},
             "utility": self.problem.utility.tolist(),
-            "fallback": type(self.rule.fallback).__name__,
+            "fallback": [type(self.rule.fallback).__name__, _settings(self.rule.fallback)],
             "batch_shape": list(self.batch_shape),
         }
 
+    def _refuse_impossible(self, ledger: _Ledger) -> None:
+        """A saved ledger whose numbers no run can have led to."""
+        step, tripped_at = to_numpy(ledger.rule.step), to_numpy(ledger.rule.tripped_at)
+        reported, episode = to_numpy(ledger.reported), to_numpy(ledger.episode)
+        right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step) & (episode >= 1)
+        if not right.all() or (self.horizon is not None and (step > self.horizon).any()):
+            raise ValueError("state_dict does not fit: no run of this guard can have led to its counts of steps")
+        acts = self.rule.fallback_acts
+        try:
+            answer = getattr(self.rule.fallback, "policy" if acts else "predict")(ledger.rule.fallback)
+        except Exception as error:  # whatever a predictor does with nonsense
+            raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
+        width = self.problem.n_actions if acts else self.rule.n_states
+        inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=self.batch_shape)
+
 
 def _stream_index(streams: Any, n: int) -> np.ndarray:
-    index = np.atleast_1d(to_numpy(as_array(streams)))
+    index = np.atleast_1d(to_numpy(inputs.array_of(streams, "streams")))
+    if index.size == 0:
+        index = index.astype(np.int64)
     if index.dtype == bool:
         if index.shape != (n,):
             raise ValueError(f"streams is a mask of shape {index.shape}, the guard has {n} along its first axis")
         return np.flatnonzero(index)
-    return inputs.tokens_of(index, n, "streams")
+    return inputs.tokens_of(index, n, "streams", shape=(index.size,))
+
+
+def _kind(array: Array) -> tuple[str, str]:
+    """Which library an array is from, and where it lives."""
+    return namespace(array).__name__.removeprefix("array_api_compat."), str(device(array) or "cpu")
+
+
+def _own(probs: Array) -> Array:
+    """A copy without its gradient: the caller may fill the same array anew before the state is seen."""
+    if isinstance(probs, np.ndarray):
+        return probs.copy()
+    return probs.detach().clone() if hasattr(probs, "detach") else probs
+
+
+def _like(kind: Any) -> Array | None:
+    """An array such as ``_kind`` described."""
+    if kind == ["numpy", "cpu"]:
+        return None
+    if not isinstance(kind, list) or len(kind) != 2 or kind[0] != "torch":
+        raise ValueError(f"state_dict does not fit: arrays must be ['numpy', 'cpu'] or ['torch', device], got {kind!r}")
+    import torch
+
+    try:
+        return torch.zeros(0, device=kind[1])
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ValueError(f"state_dict does not fit: arrays were on {kind[1]!r}, which is not here") from error
+
+
+def _settings(thing: Any) -> dict[str, Any]:
+    """The numbers, words and tables that make up a rule or a predictor, as JSON values."""
+    values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
+    values = {k: v.tolist() if isinstance(v, (np.ndarray, np.generic)) else v for k, v in values.items()}
+    return {k: v for k, v in values.items() if isinstance(v, (int, float, str, list, type(None)))}
 
 
 def _finite(value: Any) -> Any:
@@ -326,6 +387,12 @@ def _finite(value: Any) -> Any:
 
 
 def _event(values: Any) -> Switch:
-    stream, step, rule, statistic, threshold, episode = values
-    statistic, threshold = (math.inf if v is None else float(v) for v in (statistic, threshold))
-    return Switch(tuple(stream) if isinstance(stream, list) else stream, step, rule, statistic, threshold, episode)
+    try:
+        stream, step, rule, statistic, threshold, episode = values
+        several = isinstance(stream, list)
+        index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
+        step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")
+        statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
+    return Switch(index if several else index[0], step, str(rule), statistic, threshold, episode)

@@ -2,17 +2,25 @@
 
 import math
 import numbers
+import reprlib
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, as_array, first, namespace, total
+from .arrays import Array, as_array, astype, device, first, float_type, namespace, to_numpy, total
 
 SUM_TOLERANCE = 1e-6
 
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def finite(value: Any, name: str) -> float:
+    """A finite number."""
+    if not _is_real(value) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return float(value)
 
 
 def positive(value: Any, name: str) -> float:
@@ -63,22 +71,36 @@ def generator(seed: Any) -> np.random.Generator:
     return np.random.default_rng(whole(seed, "seed", least=0))
 
 
-def tokens_of(tokens: Any, n_states: int, name: str = "tokens", shape: tuple[int, ...] | None = None) -> Array:
-    """Integers in ``0 .. n_states - 1``, of the given shape if one is asked for."""
+def array_of(values: Any, name: str) -> Array:
+    """Arrays pass through; lists become NumPy arrays, if they can."""
+    try:
+        return as_array(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array or a list with rows of one length, got {reprlib.repr(values)}"
+        ) from error
+
+
+def tokens_of(
+    tokens: Any, n_states: int, name: str = "tokens", shape: tuple[int, ...] | None = None, like: Array | None = None
+) -> Array:
+    """Integers in ``0 .. n_states - 1``, of the given shape if one is asked for, beside ``like`` if it is given."""
     if type(tokens) is int and shape == ():  # one stream, one step: the path that must cost nothing
         if not 0 <= tokens < n_states:
-            raise ValueError(f"{name} must lie in 0..{n_states - 1} ({n_states} states), got {tokens}")
-        return np.asarray(tokens)
-    tokens = as_array(tokens)
+            raise ValueError(f"{name} must lie in 0..{n_states - 1}, got {tokens}")
+        return _beside(np.asarray(tokens), like)
+    tokens = array_of(tokens, name)
     xp = namespace(tokens)
     if not _is(tokens, "integral"):
         raise ValueError(f"{name} must be integers in 0..{n_states - 1}, got dtype {tokens.dtype}")
     if shape is not None and tuple(tokens.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(tokens.shape)}")
-    if 0 not in tokens.shape and bool(xp.any((tokens < 0) | (tokens >= n_states))):
+    if 0 not in tokens.shape and bool(((tokens < 0) | (tokens >= n_states)).any()):
         low, high = int(xp.min(tokens)), int(xp.max(tokens))
-        raise ValueError(f"{name} must lie in 0..{n_states - 1} ({n_states} states), got values from {low} to {high}")
-    return tokens
+        raise ValueError(f"{name} must lie in 0..{n_states - 1}, got values from {low} to {high}")
+    if "uint64" in str(tokens.dtype):  # unsigned and signed 64-bit integers would meet as floats
+        tokens = astype(tokens, xp.int64)
+    return _beside(tokens, like)
 
 
 def sequences_of(tokens: Any, n_states: int, name: str = "tokens") -> Array:
@@ -91,28 +113,43 @@ def sequences_of(tokens: Any, n_states: int, name: str = "tokens") -> Array:
 
 def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, ...] | None = None) -> Array:
     """Probability vectors along the last axis, which has length ``n_states``."""
-    probs = as_array(probs)
+    probs = array_of(probs, name)
     if _is(probs, "integral"):
         probs = namespace(probs).asarray(probs, dtype=namespace(probs).float64)
     if not _is(probs, "real floating"):
         raise ValueError(f"{name} must be real floating-point numbers, got dtype {probs.dtype}")
-    if "16" in str(probs.dtype):
+    if probs.dtype.itemsize < 4:
         raise ValueError(f"{name} come in half precision ({probs.dtype}): upcast them to float32 or float64 first")
     if probs.ndim == 0 or probs.shape[-1] != n_states:
-        raise ValueError(f"{name} must have a last axis of length {n_states} (states), got shape {tuple(probs.shape)}")
+        raise ValueError(f"{name} must have a last axis of length {n_states}, got shape {tuple(probs.shape)}")
     if shape is not None and tuple(probs.shape) != (*shape, n_states):
         raise ValueError(f"{name} must have shape {(*shape, n_states)}, got {tuple(probs.shape)}")
     if 0 in probs.shape:
         return probs
+    if n_states <= 32 and probs.ndim == 1 and isinstance(probs, np.ndarray):  # one stream, one step, once more
+        values = probs.tolist()
+        if min(values) >= 0 and abs(sum(values) - 1) <= SUM_TOLERANCE:  # a NaN is in the sum
+            return probs
     xp = namespace(probs)
-    off = abs(total(first(probs)) - 1)
-    if bool(xp.min(probs) >= 0) and bool(xp.max(off) <= SUM_TOLERANCE):  # a NaN fails either comparison
-        return probs
+    least, most = xp.min(probs), xp.max(probs)
+    if bool((least >= 0) & (most <= 2)):  # a NaN fails either comparison, and nothing below can overflow
+        off = abs(total(first(astype(probs, float_type(xp, device(probs))))) - 1)
+        worst = off if off.ndim == 0 else xp.max(off)
+        if bool(worst <= SUM_TOLERANCE):
+            return probs
+        raise ValueError(f"{name} must sum to one within {SUM_TOLERANCE:g}, got a sum off by {float(worst):.3g}")
     if bool(xp.any(xp.isnan(probs))):
-        raise ValueError(f"{name} contain NaN")
-    if bool(xp.any(probs < 0)):
-        raise ValueError(f"{name} must not be negative, the least is {float(xp.min(probs)):.6g}")
-    raise ValueError(f"{name} must sum to one within {SUM_TOLERANCE:g}, one sum is off by {float(xp.max(off)):.3g}")
+        raise ValueError(f"{name} must be numbers that sum to one, got NaN")
+    if bool(least < 0):
+        raise ValueError(f"{name} must not be negative, got {float(least):.6g}")
+    raise ValueError(f"{name} must sum to one within {SUM_TOLERANCE:g}, got {float(most):.6g} among them")
+
+
+def _beside(tokens: Array, like: Array | None) -> Array:
+    """The tokens as the kind of array that ``like`` is, on its device."""
+    if like is None or (namespace(tokens) is namespace(like) and device(tokens) == device(like)):
+        return tokens
+    return namespace(like).asarray(to_numpy(tokens).astype(np.int64), device=device(like))
 
 
 def _is(array: Array, kind: str) -> bool:

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, as_array, device, namespace, to_numpy
+from . import inputs
+from .arrays import Array, device, namespace, to_numpy
 
 
 def take(memory: Any, index: Any) -> Any:
@@ -18,16 +19,18 @@ def take(memory: Any, index: Any) -> Any:
     >>> urn.predict(take(memory, [1, 1, 0]))[:, 1].round(3).tolist()
     [0.667, 0.667, 0.333]
     """
+    if any(leaf.ndim == 0 for leaf in _leaves(memory)):
+        raise ValueError("take needs a memory with a batch axis: start it with a batch_shape such as (1,)")
     if isinstance(memory, tuple):
         return _like(memory, [take(leaf, index) for leaf in memory])
     if memory is None:
         return None
-    if memory.ndim == 0:
-        raise ValueError("take needs a memory with a batch axis: start it with a batch_shape such as (1,)")
-    if isinstance(index, slice):
-        return memory[index]
     xp, n = namespace(memory), memory.shape[0]
-    chosen = to_numpy(as_array(index))
+    if isinstance(index, slice):
+        if index.step is None or index.step > 0:
+            return memory[index]
+        index = np.arange(n)[index]  # torch slices forwards only
+    chosen = to_numpy(inputs.array_of(index, "index"))
     if chosen.size == 0:
         chosen = chosen.astype(np.int64)
     if chosen.dtype == bool:
@@ -38,13 +41,16 @@ def take(memory: Any, index: Any) -> Any:
         raise ValueError(f"index must be a slice, a list of stream indices or a mask, got {index!r}")
     if chosen.size and (chosen.min() < -n or chosen.max() >= n):
         raise ValueError(f"index must lie in 0..{n - 1} ({n} streams), got {chosen.min()} to {chosen.max()}")
-    return xp.take(memory, xp.asarray(np.where(chosen < 0, chosen + n, chosen), device=device(memory)), axis=0)
+    chosen = chosen.astype(np.int64) % max(n, 1)
+    return xp.take(memory, xp.asarray(chosen, device=device(memory)), axis=0)
 
 
 def where(condition: Array, yes: Any, no: Any) -> Any:
     """Per stream, one of two memories of the same kind; ``condition`` has the batch shape."""
     if isinstance(yes, tuple):
         return _like(yes, [where(condition, a, b) for a, b in zip(yes, no, strict=True)])
+    if yes.shape != no.shape:
+        raise ValueError(f"streams of different ages cannot share this memory: shapes {yes.shape} and {no.shape}")
     mask = namespace(condition).reshape(condition, (*condition.shape, *(1,) * (yes.ndim - condition.ndim)))
     return namespace(yes).where(mask, yes, no)
 
@@ -56,22 +62,33 @@ def saved(memory: Any) -> Any:
     return None if memory is None else to_numpy(memory).tolist()
 
 
-def restored(template: Any, data: Any) -> Any:
-    """The memory that ``saved`` wrote, in the shape and kind of ``template`` (its trailing axes may differ)."""
+def restored(template: Any, data: Any, fresh: bool = False) -> Any:
+    """The memory that ``saved`` wrote, in the kind of ``template``; if that is ``fresh``, only empty axes may grow."""
     if isinstance(template, tuple):
         if not isinstance(data, list) or len(data) != len(template):
             raise ValueError("state_dict does not fit: it was made by another kind of predictor or rule")
-        return _like(template, [restored(t, d) for t, d in zip(template, data, strict=True)])
+        return _like(template, [restored(t, d, fresh) for t, d in zip(template, data, strict=True)])
     if template is None:
         return None
     try:
-        values = np.asarray(data, dtype=to_numpy(template).dtype)
+        values = np.asarray(data)
     except (TypeError, ValueError) as error:
-        raise ValueError("state_dict does not fit: numbers were expected") from error
-    if values.ndim != template.ndim or not (values.dtype.kind != "f" or np.isfinite(values).all()):
-        raise ValueError(f"state_dict does not fit: an array of shape {tuple(template.shape)} became {values.shape}")
-    xp = namespace(template)
+        raise ValueError("state_dict does not fit: its lists have rows of different lengths") from error
+    dtype, shape = to_numpy(template).dtype, tuple(template.shape)
+    if values.size and (values.dtype.kind not in {"f": "fiu", "i": "iu"}.get(dtype.kind, dtype.kind)):
+        raise ValueError(f"state_dict does not fit: {dtype} numbers were expected, got {values.dtype}")
+    if values.ndim != len(shape) or (fresh and any(m not in (0, n) for n, m in zip(values.shape, shape, strict=True))):
+        raise ValueError(f"state_dict does not fit: an array of shape {shape} was expected, got {values.shape}")
+    if values.size and not np.isfinite(values).all():
+        raise ValueError("state_dict does not fit: finite numbers were expected, got NaN or infinity")
+    xp, values = namespace(template), values.astype(dtype)
     return values if xp is np else xp.asarray(values, dtype=template.dtype, device=device(template))
+
+
+def _leaves(memory: Any) -> list[Array]:
+    if isinstance(memory, tuple):
+        return [leaf for part in memory for leaf in _leaves(part)]
+    return [] if memory is None else [memory]
 
 
 def _like(memory: tuple, leaves: list) -> Any:

@@ -18,6 +18,7 @@ from .arrays import (
     pick,
     running_sum,
     softmax,
+    total,
 )
 from .predictors import Predictor
 from .problems import DecisionProblem
@@ -135,14 +136,32 @@ class Hedge(Policy):
         utility_A = action_utilities(self.problem, tokens, tokens)
         return last(softmax((running_sum(utility_A) - utility_A) * self.rate))
 
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
+        """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
+        from . import certificates
+
+        assert self.rate is not None
+        return certificates.hedge(problem, horizon, self.rate)
+
 
 def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:
     """What each action earns against each token, ``[A, ...]``, unchecked."""
     xp = namespace(like)
     utility = constant(problem.utility, like)
+    if tokens.ndim == 0:
+        return utility[:, int(tokens)]
     columns = [xp.reshape(utility[:, s], (-1, *(1,) * tokens.ndim)) for s in range(problem.n_states)]
     earned = pick(columns, tokens)
     return xp.broadcast_to(earned, (problem.n_actions, *tokens.shape)) if problem.n_states == 1 else earned
+
+
+def leads(problem: DecisionProblem, tokens: Array, chances_A1: Array) -> Array:
+    """What each fixed action earns more than the mixed one, ``[A, ...]``, unchecked."""
+    earned_A = action_utilities(problem, tokens, chances_A1)
+    own = earned_A[0]
+    if problem.n_actions > 1:
+        own = own + total(chances_A1 * (earned_A[1:] - own))
+    return earned_A - own
 
 
 def same_states(predictor: Any, problem: DecisionProblem) -> None:

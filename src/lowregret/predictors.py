@@ -86,18 +86,15 @@ class PolyaUrn(Predictor):
         return UrnMemory(memory.counts + hit, memory.seen + 1)
 
     def predict_sequence(self, tokens: Array) -> Array:
-        tokens = inputs.sequences_of(tokens, self.n_states)
-        xp, where = namespace(tokens), device(tokens)
-        dtype = float_type(xp, where)
-        seen = xp.astype(count_up(tokens, 0, tokens.shape[-1]), dtype)
-        counts = []
-        for state in range(self.n_states - 1):
-            hit = xp.astype(tokens == state, dtype)
-            counts.append(running_sum(hit) - hit)
-        # The last state has what the others leave.
-        counts.append(seen - total(counts) if counts else xp.broadcast_to(seen, tokens.shape))
-        whole = seen + self.n_states * self.prior
-        return last(xp.stack([(count + self.prior) / whole for count in counts]))
+        return self.laws(inputs.sequences_of(tokens, self.n_states))
+
+    def laws(self, tokens: Array) -> Array:
+        """``predict_sequence`` without its checks."""
+        xp = namespace(tokens)
+        dtype = float_type(xp, device(tokens))
+        whole = xp.astype(count_up(tokens, 0, tokens.shape[-1]), dtype) + self.n_states * self.prior
+        counts = counts_before(tokens, self.n_states)
+        return last(xp.stack([(xp.astype(count, dtype) + self.prior) / whole for count in counts]))
 
     def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> float | None:
         """What quantal responses to the urn lose at most: Lemma 2.3 with its constants (None: nothing is known)."""
@@ -106,6 +103,16 @@ class PolyaUrn(Predictor):
         if temperature is None:
             return certificates.urn_anytime(problem, horizon) if self.prior == 1 else None
         return certificates.lemma_2_3(problem, horizon, temperature, self.prior)
+
+
+def counts_before(tokens: Array, n_states: int) -> list[Array]:
+    """How often each state came before each step, ``[..., T]`` each: as integers, which add up fastest."""
+    xp, seen, counts = namespace(tokens), count_up(tokens, 0, tokens.shape[-1]), []
+    for state in range(n_states - 1):
+        hit = xp.astype(tokens == state, xp.int64)
+        counts.append(running_sum(hit) - hit)
+    # The last state has what the others leave.
+    return [*counts, seen - total(counts) if counts else xp.broadcast_to(seen, tokens.shape)]
 
 
 class StepMemory(NamedTuple):

@@ -83,6 +83,13 @@ class DecisionProblem:
         differences = self.utility[:, None, :] - self.utility[None, :, :]
         return float((differences.max(axis=-1) - differences.min(axis=-1)).max())
 
+    @cached_property
+    def advantage(self) -> np.ndarray:
+        """What each action but the first gains over it, state by state: ``[A - 1, S]``."""
+        advantage = self.utility[1:] - self.utility[:1]
+        advantage.setflags(write=False)
+        return advantage
+
     def in_payoffs(self, utility: Array) -> Array:
         """A utility in the units the problem was made from."""
         return utility * self._scale + self._shift
@@ -105,11 +112,24 @@ class DecisionProblem:
         """
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
         inputs.positive(temperature, "temperature")
-        return astype(last(self.respond(_in_float64(first(beliefs)), temperature)), beliefs.dtype)
+        return astype(last(softmax(mix(self.utility, _in_float64(first(beliefs))) / temperature)), beliefs.dtype)
+
+    def chances(self, beliefs_S: Array, temperature: Any) -> Array:
+        """The quantal response's chance of each action but the first, short axis first, unchecked: ``[A - 1, ...]``.
+
+        Utilities are linear in it: U(pi, s) = U(0, s) + sum_a chances_a * advantage[a, s]. For two actions it is a
+        hyperbolic tangent: half the work, exact to 1e-16 though not relative to small chances.
+        """
+        if self.n_actions != 2:
+            return softmax(mix(self.utility, beliefs_S) / temperature)[1:]
+        chances = namespace(beliefs_S).tanh(mix(self.advantage, beliefs_S) * (0.5 / temperature))
+        chances *= 0.5
+        chances += 0.5
+        return chances
 
     def respond(self, beliefs_S: Array, temperature: Any) -> Array:
-        """The quantal response with the short axes first, ``[S, ...] -> [A, ...]``, unchecked."""
-        return softmax(mix(self.utility, beliefs_S) / temperature)
+        """The quantal response, short axis first, unchecked: ``[S, ...] -> [A, ...]``."""
+        return with_first(self.chances(beliefs_S, temperature))
 
     def invert_quantal_response(self, policy: Array, temperature: float, near: Array | None = None) -> Array:
         """A belief ``[..., S]`` whose quantal response is ``policy`` ``[..., 2]``; for two actions.
@@ -133,7 +153,7 @@ class DecisionProblem:
             near = inputs.probs_of(near, self.n_states, "near")
         xp = namespace(policy)
         policy_A = _in_float64(first(policy))
-        advantage = self.utility[1] - self.utility[0]
+        advantage = self.advantage[0]
         # A saturated response (probability exactly 0) says only that the lead is at least the largest possible.
         edge = 2.0 * float(np.abs(advantage).max()) + 1.0
         tiny = float(xp.finfo(policy_A.dtype).smallest_normal)
@@ -162,7 +182,7 @@ class DecisionProblem:
     def belief_with_lead(self, lead: Array, near_S: Array) -> Array:
         """The belief closest to ``near_S`` under which action 1 leads by ``lead``, short axis first, unchecked."""
         xp = namespace(lead)
-        advantage = self.utility[1] - self.utility[0]
+        advantage = self.advantage[0]
         low, high = float(advantage.min()), float(advantage.max())
         if low == high:
             return near_S
@@ -253,6 +273,12 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
     moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
     payoffs = positions[:, None] * moves[None, :] - _number(fee, "fee") * np.abs(positions)[:, None]
     return DecisionProblem.from_payoffs(payoffs, actions=positions.tolist(), states=moves.tolist())
+
+
+def with_first(chances_A1: Array) -> Array:
+    """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
+    xp = namespace(chances_A1)
+    return xp.concat([1 - xp.sum(chances_A1, axis=0, keepdims=True), chances_A1])
 
 
 def _in_float64(array: Array) -> Array:

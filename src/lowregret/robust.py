@@ -1,7 +1,7 @@
 """Algorithm 1: a predictor that is the base model until the rule trips, and the fallback from then on."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from . import inputs
 from .arrays import Array, astype, count_up, namespace
@@ -36,6 +36,11 @@ class Robust(Predictor):
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
         same_states(self.base, self.rule.problem)
+        if self.rule.fallback_acts:
+            raise ValueError(
+                f"rule falls back on the policy {type(self.rule.fallback).__name__}, which gives actions and no laws "
+                "over tokens: a robust predictor needs a predictor there; a Guard takes either"
+            )
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
@@ -57,12 +62,12 @@ class Robust(Predictor):
         return RobustMemory(base, probs, self.rule.start(shape, like=probs))
 
     def predict(self, memory: RobustMemory) -> Array:
-        fallback = self.rule.fallback.predict(memory.rule.fallback)
+        fallback = self._fallback.predict(memory.rule.fallback)
         return _switched(self.rule.tripped(memory.rule), fallback, memory.probs)
 
     def update(self, memory: RobustMemory, token: Array) -> RobustMemory:
         shape = tuple(memory.rule.step.shape)
-        token = inputs.tokens_of(token, self.n_states, "token", shape=shape)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.rule.step)
         self.rule.refuse_past_horizon(memory.rule)
         base = self.base.update(memory.base, token)
         moment = self.rule.look(memory.rule, memory.probs)
@@ -75,11 +80,15 @@ class Robust(Predictor):
         if not bool(namespace(times).any(times < tokens.shape[-1])):
             return probs
         late = count_up(tokens, 0, tokens.shape[-1]) >= times[..., None]
-        return _switched(late, self.rule.fallback.predict_sequence(tokens), probs)
+        return _switched(late, self._fallback.predict_sequence(tokens), probs)
 
     def trip_times(self, tokens: Array) -> Array:
         """The number of tokens seen when each sequence ``[..., T]`` switched; T + 1 for never."""
         return self.rule.trip_times(self.base.predict_sequence(tokens), tokens)
+
+    @property
+    def _fallback(self) -> Predictor:
+        return cast(Predictor, self.rule.fallback)
 
     def _asked(self, base_memory: Any, shape: tuple[int, ...]) -> Array:
         name = f"the probabilities of {type(self.base).__name__}"

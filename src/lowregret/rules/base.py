@@ -8,11 +8,13 @@ is seen the rule tests; the first prediction that a trip changes is the one for 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import inputs
 from ..arrays import (
     Array,
+    as_array,
     astype,
     count_up,
     device,
@@ -24,7 +26,7 @@ from ..arrays import (
     row_blocks,
 )
 from ..certificates import Certificate
-from ..policies import same_states
+from ..policies import Policy, same_states
 from ..predictors import PolyaUrn, Predictor
 from ..problems import DecisionProblem
 
@@ -39,8 +41,8 @@ class RuleMemory(NamedTuple):
 class Moment(NamedTuple):
     """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
 
-    base_A: Array  # the response to the base model
-    fallback_A: Array  # the response to the fallback
+    base_A1: Array  # the response to the base model: its chances of every action but the first
+    fallback_A1: Array  # the response to the fallback, likewise
     probs_S: Array  # the base model's law
     token: Array  # what came
 
@@ -49,13 +51,14 @@ class Moment(NamedTuple):
 class Rule(ABC):
     """What all rules share. ``temperature=None`` is 1/sqrt(horizon), ``fallback=None`` the Polya urn.
 
-    With ``horizon=None`` (unknown) the temperature follows ``problem.anytime_temperature``.
+    With ``horizon=None`` (unknown) the temperature follows ``problem.anytime_temperature``. A fallback may also be a
+    policy: its mixed action then stands where the response to a law would, and the rule is for ``Guard`` only.
     """
 
     problem: DecisionProblem
     horizon: int | None
     temperature: float | None = field(default=None, kw_only=True)
-    fallback: Predictor = field(default=None, kw_only=True)  # type: ignore[assignment]
+    fallback: Predictor | Policy = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not isinstance(self.problem, DecisionProblem):
@@ -67,7 +70,7 @@ class Rule(ABC):
             object.__setattr__(self, "temperature", 1 / math.sqrt(horizon))
         if self.fallback is None:
             object.__setattr__(self, "fallback", PolyaUrn(self.problem.n_states))
-        same_states(self.fallback, self.problem)
+        self._refuse_misfit(horizon)
 
     # What a rule must say of itself.
 
@@ -80,8 +83,8 @@ class Rule(ABC):
         """The statistics after one more step, and whether the rule trips there."""
 
     @abstractmethod
-    def _alarms(self, step_T: Array, moment: Moment) -> Array:
-        """For recorded sequences from the first step on: at which steps ``[N, T]`` the rule would trip."""
+    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+        """For a block of recorded sequences from the first step on: when the rule trips, ``[N]``; T + 1 for never."""
 
     @abstractmethod
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
@@ -97,6 +100,11 @@ class Rule(ABC):
     @property
     def n_states(self) -> int:
         return self.problem.n_states
+
+    @cached_property
+    def fallback_acts(self) -> bool:
+        """Whether the fallback is a policy, which gives mixed actions and no laws."""
+        return not hasattr(self.fallback, "predict") and isinstance(self.fallback, Policy)
 
     def temperature_at(self, step: Any) -> Any:
         """The temperature of the quantal response at ``step``, counted from 1."""
@@ -118,7 +126,8 @@ class Rule(ABC):
 
     def look(self, memory: RuleMemory, probs: Array) -> Moment:
         """Both responses, before the token is known; unchecked."""
-        return self._moment(probs, self.fallback.predict(memory.fallback), None, memory.step + 1)
+        answer = self.fallback.policy if self.fallback_acts else self.fallback.predict  # type: ignore[union-attr]
+        return self._moment(probs, answer(memory.fallback), None, memory.step + 1)
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
         """``update`` without its checks, from what ``look`` saw."""
@@ -136,30 +145,38 @@ class Rule(ABC):
 
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
-        tokens = inputs.sequences_of(tokens, self.n_states)
-        probs = inputs.probs_of(probs, self.n_states, shape=tuple(tokens.shape))
-        horizon = tokens.shape[-1]
-        if self.horizon is not None and horizon > self.horizon:
-            raise ValueError(f"tokens are longer than the rule's horizon: {horizon} steps against {self.horizon}")
-        return self.first_alarms(probs, tokens)
+        tokens, probs = as_array(tokens), as_array(probs)
+        if tokens.ndim and self.horizon is not None and tokens.shape[-1] > self.horizon:
+            raise ValueError(f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.horizon}")
+        if tuple(probs.shape) != (*tokens.shape, self.n_states):
+            raise ValueError(f"probs must have shape {(*tokens.shape, self.n_states)}, got {tuple(probs.shape)}")
+        return self.first_trips(probs, tokens, check=True)
 
-    def first_alarms(self, probs: Array, tokens: Array) -> Array:
-        """``trip_times`` without its checks."""
-        xp, horizon = namespace(tokens), tokens.shape[-1]
-        shape = tuple(tokens.shape[:-1])
+    def first_trips(self, probs: Array, tokens: Array, check: bool = False) -> Array:
+        """``trip_times``, block by block; the values are checked where they are about to be used, or not at all."""
+        if check and (tokens.ndim == 0 or 0 in tokens.shape):
+            inputs.sequences_of(tokens, self.n_states)
+        xp, horizon, shape = namespace(tokens), tokens.shape[-1], tuple(tokens.shape[:-1])
         tokens_NxT = xp.reshape(tokens, (-1, horizon))
         probs_NxTxS = xp.reshape(probs, (-1, horizon, self.n_states))
-        never = xp.full(tokens_NxT.shape[:1], horizon + 1, dtype=xp.int64, device=device(tokens))
-        if self.problem.span == 0 or tokens_NxT.shape[0] == 0:
-            return xp.reshape(never, shape)
         step_T = count_up(tokens, 1, horizon + 1)
-        found = []
+        found = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
         for rows in row_blocks(tokens_NxT.shape[0], horizon, tokens):
-            block = tokens_NxT[rows]
-            laws = self.fallback.predict_sequence(block)
-            alarms = self._alarms(step_T, self._moment(probs_NxTxS[rows], laws, block, step_T))
-            found.append(xp.min(xp.where(alarms, step_T, horizon + 1), axis=-1))
-        return xp.reshape(xp.concat(found) if len(found) > 1 else found[0], shape)
+            block, base = tokens_NxT[rows], probs_NxTxS[rows]
+            if check:
+                block, base = inputs.tokens_of(block, self.n_states), inputs.probs_of(base, self.n_states)
+            times = self._trip_times(step_T, self.moments(base, block))
+            found.append(times if self.problem.span else xp.full_like(times, horizon + 1))  # or nothing is at stake
+        return xp.reshape(xp.concat(found), shape)
+
+    def moments(self, probs: Array, tokens: Array) -> Moment:
+        """Both responses at every step of recorded sequences; unchecked."""
+        fallback: Any = self.fallback
+        if self.fallback_acts:
+            answers = fallback.policy_sequence(tokens)
+        else:  # without checks where there is such a way
+            answers = getattr(fallback, "laws", fallback.predict_sequence)(tokens)
+        return self._moment(probs, answers, tokens, count_up(tokens, 1, tokens.shape[-1] + 1))
 
     def refuse_past_horizon(self, memory: RuleMemory) -> None:
         """A horizon is a promise: there is no step after it."""
@@ -169,16 +186,30 @@ class Rule(ABC):
                 "or use a rule with horizon=None and an explicit delta"
             )
 
-    def _moment(self, probs: Array, fallback_probs: Array, token: Array, step: Array) -> Moment:
+    def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
+        """``answer`` is the fallback's law, or its mixed action."""
         dtype = float_type(namespace(probs), device(probs))
-        probs_S, fallback_S = (first(astype(p, dtype)) for p in (probs, fallback_probs))
+        probs_S, answer_S = first(astype(probs, dtype)), first(astype(answer, dtype))
         warmth = self.temperature_at(step)
-        respond = self.problem.respond
-        return Moment(respond(probs_S, warmth), respond(fallback_S, warmth), probs_S, token)
+        chances = self.problem.chances
+        fallback_A1 = answer_S[1:] if self.fallback_acts else chances(answer_S, warmth)
+        return Moment(chances(probs_S, warmth), fallback_A1, probs_S, token)
+
+    def _refuse_misfit(self, horizon: int | None) -> None:
+        """A fallback for another alphabet, for another problem, or for fewer steps."""
+        if not self.fallback_acts:
+            same_states(self.fallback, self.problem)
+        name = type(self.fallback).__name__
+        made_for, lasts = getattr(self.fallback, "problem", self.problem), getattr(self.fallback, "horizon", None)
+        if made_for != self.problem:
+            raise ValueError(f"fallback {name} was made for another problem: {made_for} against {self.problem}")
+        if lasts is not None and (horizon is None or horizon > lasts):
+            steps = "an unknown number of" if horizon is None else horizon
+            raise ValueError(f"fallback {name} was made for {lasts} steps, the rule may run for {steps} steps")
 
     def _gains(self, moment: Moment) -> tuple[Array, Array]:
         """What the fallback's response gains over the base's: in every state ``[S, ...]``, and in the one that came."""
-        gain_S = mix(self.problem.utility.T, moment.fallback_A - moment.base_A)
+        gain_S = mix(self.problem.advantage.T, moment.fallback_A1 - moment.base_A1)
         return gain_S, pick(gain_S, moment.token)
 
 

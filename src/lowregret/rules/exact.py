@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import certificates, inputs
-from ..arrays import Array, astype, constant, device, namespace, pick, running_min, running_sum, total
+from .. import certificates, inputs, kernels
+from ..arrays import Array, astype, constant, device, first_true, namespace, pick, running_min, running_sum, total
 from ..certificates import Certificate
 from .base import Moment, Rule, RuleMemory, zeros
 
@@ -69,6 +69,11 @@ class ExactTest(Rule):
         shares = np.full(len(k), 1 / len(k)) if self.horizon is not None else 1 / ((k + 1) * (k + 2))
         return -np.log(shares) - math.log(self.delta)
 
+    @cached_property
+    def _ladder(self) -> list[tuple[float, float]]:
+        """Each rate with its cost, from the slowest up."""
+        return list(zip(self.rates_K[::-1].tolist(), self.log_costs_K[::-1].tolist(), strict=True))
+
     @property
     def idle(self) -> float:
         """The share of the wealth that is never bet, times delta (with an unknown horizon only)."""
@@ -79,46 +84,55 @@ class ExactTest(Rule):
         level, wealth_K = zeros(shape, xp, where), zeros((*shape, len(self.rates_K)), xp, where)
         return ExactStatistics(level, level, wealth_K, xp.zeros(shape, dtype=xp.bool, device=where))
 
-    @staticmethod
-    def _growth(probs_S: Array, edge_S: Array, rate: Any) -> Array:
-        """ln of the factor by which the wealth grows: -ln sum_s p_s exp(rate (x_s - x_token)), with p normalised.
-
-        |rate * edge| <= 8, so nothing overflows.
-        """
-        xp = namespace(edge_S)
-        return -xp.log(total([p * xp.exp(edge * rate) for p, edge in zip(probs_S, edge_S, strict=True)]))
-
     def _step(self, statistics: ExactStatistics, step: Array, moment: Moment) -> tuple[ExactStatistics, Array]:
-        xp = namespace(moment.base_A)
+        xp = namespace(moment.base_A1)
         gain_S, gain = self._gains(moment)
         gap = statistics.gap + gain
         low = xp.minimum(statistics.low, gap)
-        probs_S = moment.probs_S / total(moment.probs_S)
         rates_K, costs_K = constant(self.rates_K, gap), constant(self.log_costs_K, gap)
-        growth_K = self._growth(probs_S[..., None], (gain_S - gain)[..., None], rates_K)
-        log_wealth_K = statistics.log_wealth_K + growth_K
-        # In units of what is needed, and capped at it: the sum decides exactly and never overflows.
-        reached = xp.sum(xp.exp(xp.minimum(log_wealth_K - costs_K, 0 * costs_K)), axis=-1) + self.idle
+        probs_S = moment.probs_S / total(moment.probs_S)
+        # |rate * edge| <= 8: nothing overflows.
+        edge_SxK = (gain_S - gain)[..., None] * rates_K
+        log_wealth_K = statistics.log_wealth_K - xp.log(total(probs_S[..., None] * xp.exp(edge_SxK)))
+        reached = xp.sum(_share(log_wealth_K - costs_K), axis=-1) + self.idle
         impossible = pick(moment.probs_S, moment.token) == 0
         alarm = (reached >= 1) & self._open(gap - low, step) | impossible
         return ExactStatistics(gap, low, log_wealth_K, statistics.impossible | impossible), alarm
 
-    def _alarms(self, step_T: Array, moment: Moment) -> Array:
-        xp = namespace(moment.base_A)
+    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+        xp = namespace(moment.base_A1)
         gain_S, gain = self._gains(moment)
+        sure, odds, edges = self._against(moment, gain_S, gain)
+        slowest = self._ladder[0][0]
+        if kernels.worth(gain):
+            rise_T = (
+                self.gate * self.problem.span * astype(step_T, gain.dtype) ** 0.5 if self.gate else -step_T * math.inf
+            )
+            factors = xp.exp(xp.stack(edges) * slowest)
+            return kernels.first_alarm(gain, sure, xp.stack(odds), factors, self.log_costs_K, self.idle, rise_T)
         gap = running_sum(gain)
-        probs_S = moment.probs_S / total(moment.probs_S)
-        edge_S = gain_S - gain
         reached = xp.full(gap.shape, self.idle, dtype=gap.dtype, device=device(gap))
-        nothing = xp.zeros_like(gap)
-        for rate, cost in zip(self.rates_K.tolist(), self.log_costs_K.tolist(), strict=True):
-            log_wealth = running_sum(self._growth(probs_S, edge_S, rate))
-            reached = reached + xp.exp(xp.minimum(log_wealth - cost, nothing))
-        impossible = pick(moment.probs_S, moment.token) == 0
-        if not self.gate:
-            return (reached >= 1) | impossible
-        rise = gap - xp.minimum(running_min(gap), nothing)
-        return (reached >= 1) & self._open(rise, step_T) | impossible
+        # From the slowest rate up: doubling a rate squares its exponential. A fresh one now and then keeps 15 digits.
+        factors = []
+        for i, (rate, cost) in enumerate(self._ladder):
+            factors = [xp.exp(e * rate) for e in edges] if i % 4 == 0 else [f * f for f in factors]
+            shrink = total([p * f for p, f in zip(odds, factors, strict=True)]) + sure
+            reached = reached + _share(-running_sum(xp.log(shrink)) - cost)
+        alarm = reached >= 1
+        if self.gate:
+            alarm = alarm & self._open(gap - xp.clip(running_min(gap), None, 0.0), step_T)
+        return first_true(alarm | (sure == 0)) + 1
+
+    def _against(self, moment: Moment, gain_S: Array, gain: Array) -> tuple[Array, list[Array], list[Array]]:
+        """The law's share of what came, of each state that did not, and what those would have gained more."""
+        xp = namespace(gain)
+        mass, token = total(moment.probs_S), moment.token
+        sure = pick(moment.probs_S, token) / mass
+        if self.n_states == 2:
+            swapped = 1 - token
+            return sure, [pick(moment.probs_S, swapped) / mass], [pick(gain_S, swapped) - gain]
+        odds = [xp.where(token == s, xp.zeros_like(mass), p / mass) for s, p in enumerate(moment.probs_S)]
+        return sure, odds, [g - gain for g in gain_S]
 
     def _open(self, rise: Array, step: Array) -> Array:
         return rise >= self.gate * self.problem.span * astype(step, rise.dtype) ** 0.5
@@ -151,3 +165,9 @@ class ExactTest(Rule):
             self.delta,
             "the exact test" + (", unknown horizon" if self.horizon is None else ""),
         )
+
+
+def _share(log_wealth: Array) -> Array:
+    """Wealth in units of what the alarm needs, capped at it: the sum decides exactly and never overflows."""
+    xp = namespace(log_wealth)
+    return xp.exp(xp.clip(log_wealth, None, 0.0))

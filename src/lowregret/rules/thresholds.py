@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from .. import certificates, inputs
-from ..arrays import Array, astype, first, last, namespace, running_sum, total
+from .. import certificates, inputs, kernels
+from ..arrays import Array, astype, first, first_true, last, namespace, running_sum
 from ..certificates import Certificate
-from ..policies import action_utilities
+from ..policies import leads
 from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
 
 
@@ -68,9 +68,12 @@ class RegretGap(Rule):
         gap = statistics.gap + self._gains(moment)[1]
         return GapStatistics(gap), gap >= self.threshold(astype(step, gap.dtype))
 
-    def _alarms(self, step_T: Array, moment: Moment) -> Array:
-        gap = running_sum(self._gains(moment)[1])
-        return gap >= self.threshold(astype(step_T, gap.dtype))
+    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+        gain = self._gains(moment)[1]
+        threshold_T = self.threshold(astype(step_T, gain.dtype))
+        if kernels.worth(gain):
+            return kernels.first_crossing(gain, threshold_T)
+        return first_true(running_sum(gain) >= threshold_T) + 1
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         step = steps_so_far(memory)
@@ -126,15 +129,14 @@ class RegretRate(Rule):
         return RateStatistics(zeros((*shape, self.problem.n_actions), xp, where))
 
     def _leads(self, moment: Moment) -> Array:
-        earned_A = action_utilities(self.problem, moment.token, moment.base_A)
-        return earned_A - total(moment.base_A * earned_A)
+        return leads(self.problem, moment.token, moment.base_A1)
 
     def _step(self, statistics: RateStatistics, step: Array, moment: Moment) -> tuple[RateStatistics, Array]:
         lead_A = first(statistics.lead_A) + self._leads(moment)
         return RateStatistics(last(lead_A)), self._crossed(lead_A, step)
 
-    def _alarms(self, step_T: Array, moment: Moment) -> Array:
-        return self._crossed(running_sum(self._leads(moment)), step_T)
+    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+        return first_true(self._crossed(running_sum(self._leads(moment)), step_T)) + 1
 
     def _crossed(self, lead_A: Array, step: Array) -> Array:
         step = astype(step, lead_A.dtype)

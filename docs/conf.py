@@ -1,0 +1,45 @@
+"""How the documentation is built: MyST pages, autodoc for the public names, nothing fetched from the network."""
+
+from sphinx.ext.napoleon import Config, NumpyDocstring
+
+import lowregret
+
+project = "lowregret"
+author = "The lowregret authors"
+project_copyright = "The lowregret authors"
+version = release = lowregret.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx_copybutton"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the signatures carry the names; what a parameter means is in the text
+
+html_theme = "furo"
+html_title = f"lowregret {release}"
+html_show_sphinx = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+DOCSTRINGS = Config(napoleon_google_docstring=False, napoleon_attr_annotations=False)
+
+
+def read_docstring(app, what, name, obj, options, lines):
+    """NumPy-style docstrings by napoleon, with three habits of this project.
+
+    |x| is an absolute value, not a reStructuredText substitution; an example needs no heading after the parameters;
+    and "this: that" in the docstring of a property is a sentence, not a type.
+    """
+    lines[:] = [line if ">>>" in line or "``" in line else line.replace("|", r"\|") for line in lines]
+    if what in ("attribute", "data", "property"):
+        return
+    example = next((i for i, line in enumerate(lines) if line.startswith(">>>")), None)
+    if example is not None and "Parameters" in lines[:example]:
+        lines[example:example] = ["Examples", "--------"]
+    lines[:] = NumpyDocstring(lines, DOCSTRINGS, app, what, name, obj, options).lines()
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", read_docstring)

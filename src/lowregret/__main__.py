@@ -1,0 +1,5 @@
+"""``python -m lowregret``: the command line."""
+
+from .cli import main
+
+main()

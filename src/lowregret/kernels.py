@@ -1,0 +1,115 @@
+"""The two recurrences of Algorithm 1, compiled (extra: ``fast``).
+
+Everything that is the same at every step stays in array expressions; only what runs along time is here. Both give the
+trip times of the array expressions they stand in for.
+"""
+
+import importlib.util
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array
+
+_WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
+_EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow
+
+
+def worth(array: Array) -> bool:
+    """Whether a compiled recurrence is to be had, and pays, for arrays like this one."""
+    return isinstance(array, np.ndarray) and array.size >= _WORTH and _installed()
+
+
+@cache
+def _installed() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
+@cache
+def _compiled(function: Any) -> Any:
+    from numba import njit
+
+    return njit(cache=True, error_model="numpy")(function)
+
+
+def first_crossing(gain_NxT: np.ndarray, threshold_T: np.ndarray) -> np.ndarray:
+    """The first t (from 1) at which the running sum of each row reaches the threshold; T + 1 for never."""
+    return _compiled(_first_crossing)(gain_NxT, threshold_T)
+
+
+def first_alarm(
+    gain_NxT: np.ndarray,
+    sure_NxT: np.ndarray,
+    odds_RxNxT: np.ndarray,
+    factors_RxNxT: np.ndarray,
+    costs_K: np.ndarray,
+    idle: float,
+    rise_T: np.ndarray,
+) -> np.ndarray:
+    """The first t (from 1) at which the exact test trips on each row; T + 1 for never.
+
+    At rate k the wealth shrinks by ``sure + sum_r odds_r * factors_r ** 2 ** (K - 1 - k)`` a step.
+    """
+    return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, factors_RxNxT, costs_K, idle, rise_T)
+
+
+def _first_crossing(gain_NxT, threshold_T):  # type: ignore[no-untyped-def]
+    N, T = gain_NxT.shape
+    times = np.full(N, T + 1)
+    for n in range(N):
+        gap = 0.0
+        for t in range(T):
+            gap += gain_NxT[n, t]
+            if gap >= threshold_T[t]:
+                times[n] = t + 1
+                break
+    return times
+
+
+def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, factors_RxNxT, costs_K, idle, rise_T):  # type: ignore[no-untyped-def]
+    R, N, T = odds_RxNxT.shape
+    K = costs_K.size
+    times = np.full(N, T + 1)
+    logs_K, product_K, near_K, rest_K = np.empty(K), np.empty(K), np.empty(K), np.empty(K)
+    for n in range(N):
+        gap, low = 0.0, 0.0
+        logs_K[:] = 0.0  # ln of how much each wealth had shrunk when the epoch began
+        product_K[:] = 1.0  # and by what factor since
+        for t in range(T):
+            if t % _EPOCH == 0:
+                for k in range(K):
+                    logs_K[k] += math.log(product_K[k])
+                    product_K[k] = 1.0
+                    # K shares add up to 1 only if one of them reaches 1/K: until then the sum need not be formed.
+                    near_K[k] = math.exp(min(-costs_K[k] - logs_K[k], 600.0)) * (2 * K)
+            gap += gain_NxT[n, t]
+            low = min(low, gap)
+            sure = sure_NxT[n, t]
+            if R > 1:
+                rest_K[:] = sure
+                for r in range(1, R):
+                    odds, factor = odds_RxNxT[r, n, t], factors_RxNxT[r, n, t]
+                    for k in range(K - 1, -1, -1):
+                        rest_K[k] += odds * factor
+                        factor *= factor
+            odds, factor = odds_RxNxT[0, n, t], factors_RxNxT[0, n, t]
+            close = False
+            for k in range(K - 1, -1, -1):
+                product = product_K[k] * ((rest_K[k] if R > 1 else sure) + odds * factor)
+                product_K[k] = product
+                factor *= factor
+                if product <= near_K[k]:
+                    close = True
+            if sure == 0:
+                times[n] = t + 1
+                break
+            if close and gap - low >= rise_T[t]:
+                reached = idle
+                for k in range(K):
+                    reached += math.exp(min(-costs_K[k] - logs_K[k] - math.log(product_K[k]), 0.0))
+                if reached >= 1:
+                    times[n] = t + 1
+                    break
+    return times

@@ -1,0 +1,168 @@
+"""Pictures of what was found (Figure 1 and beyond); every function returns matplotlib Axes (extra: ``cli``).
+
+Colours are told apart by the colour-blind and in grey, and every line also has a style of its own. Figures keep a white
+ground, so that they read on a dark page as they do in print.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arrays import to_numpy
+from .compare import Comparison
+from .robust import Robust
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .frontier import Frontier
+
+# Okabe and Ito's palette, darkest contrasts first.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 3)), (0, (7, 2)))
+
+
+def regret_curves(
+    comparison: Comparison, *, columns: int = 4, titles: dict[str, str] | None = None, size: float = 2.4
+) -> "np.ndarray[Any, Any]":
+    """Small multiples, one a source: mean average regret after t steps with its 95% band; a dot marks the median switch.
+
+    Parameters
+    ----------
+    titles
+        What to write above each source; its name by default.
+    size
+        Height of a panel in inches.
+    """
+    plt = _pyplot()
+    sources = comparison.sources
+    columns = min(columns, len(sources))
+    rows = math.ceil(len(sources) / columns)
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(1.25 * size * columns, size * rows + 0.5),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    figure.set_facecolor("white")
+    step_T = np.arange(1, comparison.horizon + 1)
+    settled = slice(max(comparison.horizon // 16 - 1, 0), None)  # the first steps swing too far to share a scale
+    mean, band = comparison.regret_PxWxT, 1.96 * comparison.error_PxWxT
+    for w, source in enumerate(sources):
+        ax = axes.flat[w]
+        ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
+        for i, name in enumerate(comparison.predictors):
+            colour = COLOURS[i % len(COLOURS)]
+            ax.plot(step_T, mean[i, w], color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.4, label=name)
+            low, high = mean[i, w] - band[i, w], mean[i, w] + band[i, w]
+            ax.fill_between(step_T, low, high, color=colour, alpha=0.2, linewidth=0)
+            at = comparison.switch_PxW[i, w]
+            if at <= comparison.horizon:
+                ax.plot(at, mean[i, w, int(at) - 1], "o", color=colour, markersize=4.5, markeredgecolor="white")
+        ax.set_title((titles or {}).get(source, source), fontsize=10)
+        _plain(ax)
+    for ax in axes.flat[len(sources) :]:
+        ax.set_visible(False)
+    low, high = float((mean - band)[..., settled].min()), float((mean + band)[..., settled].max())
+    axes[0, 0].set_ylim(low - 0.06 * (high - low), high + 0.06 * (high - low))
+    axes[0, 0].set_xlim(0, comparison.horizon)
+    for ax in axes[-1]:
+        ax.set_xlabel("steps")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("average regret")
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False, handlelength=2.8)
+    return axes
+
+
+def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: list[str] | None = None) -> "Axes":
+    """The rule's statistic over time against its threshold, for a few sequences ``[..., T]``; a dot marks each switch."""
+    ax = _one(ax)
+    tokens_BxT = to_numpy(tokens).reshape(-1, np.shape(tokens)[-1])
+    probs = to_numpy(robust.base.predict_sequence(tokens_BxT))
+    memory = robust.rule.start(tokens_BxT.shape[:1])
+    seen = []
+    for t in range(tokens_BxT.shape[1]):
+        memory = robust.rule.update(memory, probs[:, t], tokens_BxT[:, t])
+        seen.append(robust.rule.evidence(memory))
+    statistic_BxT, threshold_BxT = (np.stack(values, axis=-1) for values in zip(*seen, strict=True))
+    step_T = np.arange(1, tokens_BxT.shape[1] + 1)
+    ax.plot(step_T, threshold_BxT[0], color="#555555", linestyle="--", linewidth=1.2, label="threshold")
+    for i, (line, switch) in enumerate(zip(statistic_BxT, to_numpy(memory.tripped_at), strict=True)):
+        colour, name = COLOURS[i % len(COLOURS)], names[i] if names else f"sequence {i}"
+        ax.plot(step_T, line, color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=name)
+        if switch:
+            ax.plot(switch, line[switch - 1], "o", color=colour, markersize=5, markeredgecolor="white")
+    # Far above the threshold nothing more is decided: keep the crossing in view.
+    top = float(threshold_BxT[:, -1].max())
+    finite = statistic_BxT[np.isfinite(statistic_BxT)]
+    low = float(finite.min()) if finite.size else -1.0
+    ax.set_ylim(max(low, -1.5 * abs(top)) - 0.05 * abs(top), 2.5 * top)
+    ax.set_xlim(0, tokens_BxT.shape[1])
+    ax.set_xlabel("steps")
+    ax.set_ylabel(f"evidence of {type(robust.rule).__name__}")
+    ax.legend(frameon=False, fontsize=9)
+    _plain(ax)
+    return ax
+
+
+def frontier(found: "Frontier", *, ax: "Axes | None" = None) -> "Axes":
+    """Utility given up in distribution against the worst regret: what is promised, and what an adversary found."""
+    ax = _one(ax)
+    gates = sorted({row.gate for row in found.rows})
+    for i, gate in enumerate(gates):
+        rows = sorted((row for row in found.rows if row.gate == gate), key=lambda row: row.given_up.value)
+        x = np.array([row.given_up.value for row in rows])
+        spread = np.array(
+            [[row.given_up.value - row.given_up.low, row.given_up.high - row.given_up.value] for row in rows]
+        )
+        colour = COLOURS[i % len(COLOURS)]
+        for values, marker, style, what in (
+            ([row.certificate for row in rows], "o", "-", "certificate"),
+            ([row.regret for row in rows], "v", ":", "found"),
+        ):
+            ax.errorbar(
+                x,
+                values,
+                xerr=spread.T,
+                color=colour,
+                marker=marker,
+                markersize=5,
+                linestyle=style,
+                linewidth=1.2,
+                elinewidth=0.7,
+                label=f"{what}, gate {gate:g}",
+            )
+    ax.axhline(found.base_regret, color="#555555", linestyle="--", linewidth=1, label="found against the base")
+    ax.set_xlabel("utility given up a step while the model is right")
+    ax.set_ylabel("worst regret a step")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False, fontsize=8, ncols=2)
+    _plain(ax)
+    return ax
+
+
+def _one(ax: "Axes | None") -> "Axes":
+    if ax is None:
+        figure, ax = _pyplot().subplots(figsize=(6.4, 3.6), layout="constrained")
+        figure.set_facecolor("white")
+    return ax
+
+
+def _plain(ax: "Axes") -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=9)
+    ax.grid(axis="y", color="#EEEEEE", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'lowregret[cli]'") from error
+    return plt

@@ -1,0 +1,442 @@
+"""AdaHedge, fixed share and switching back against literal transcriptions and their bounds; policies as fallbacks."""
+
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+from lowregret import certificates, checks
+
+from .conftest import random_markov, random_problem
+
+COIN, RPS = lr.matching(), lr.rock_paper_scissors()
+
+
+def all_of(n_states: int, horizon: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
+
+
+def small_case(seed: int) -> tuple[np.random.Generator, lr.DecisionProblem, np.ndarray]:
+    """A random game and every sequence of its states, of length 10 or 7."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 4, 3)
+    return rng, problem, all_of(problem.n_states, 10 if problem.n_states == 2 else 7)
+
+
+def hostile(player: Any, problem: lr.DecisionProblem, horizon: int, starts: np.ndarray, honest: np.ndarray) -> Any:
+    """The state worst for the player at every step, after an honest start."""
+    memory, played = player.start((len(starts),)), []
+    for t in range(horizon):
+        worst = (player.policy(memory) @ problem.utility).argmin(-1)
+        played.append(np.where(t < starts, honest[:, t], worst))
+        memory = player.update(memory, played[-1])
+    return np.stack(played, -1)
+
+
+# AdaHedge
+
+
+def literal_ada_hedge(problem: lr.DecisionProblem, tokens: np.ndarray) -> np.ndarray:
+    """As in the literature, on losses, one number at a time."""
+    K, total_loss, gaps, played = problem.n_actions, [0.0] * problem.n_actions, 0.0, []
+
+    def mix_loss(losses: list[float]) -> tuple[list[float], float]:
+        low = min(losses)
+        if gaps == 0:
+            weights = [float(loss == low) for loss in losses]
+            return [w / sum(weights) for w in weights], low
+        rate = math.log(K) / gaps
+        weights = [math.exp(-rate * (loss - low)) for loss in losses]
+        return [w / sum(weights) for w in weights], low - math.log(sum(weights) / K) / rate
+
+    for token in tokens:
+        weights, before = mix_loss(total_loss)
+        played.append(weights)
+        loss = [-float(problem.utility[a, token]) for a in range(K)]
+        total_loss = [a + b for a, b in zip(total_loss, loss, strict=True)]
+        after = mix_loss(total_loss)[1]
+        gaps += max(0.0, sum(w * x for w, x in zip(weights, loss, strict=True)) - (after - before))
+    return np.array(played)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ada_hedge_is_what_the_literature_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = [COIN, RPS][seed] if seed < 2 else random_problem(rng, 5, 4)
+    tokens = (
+        rng.integers(problem.n_states, size=300) if seed % 3 else np.repeat(rng.integers(problem.n_states, size=30), 10)
+    )
+    np.testing.assert_allclose(
+        lr.AdaHedge(problem).policy_sequence(tokens), literal_ada_hedge(problem, tokens), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ada_hedge_never_breaks_its_bound(seed: int) -> None:
+    _, problem, tokens = small_case(seed)
+    regret = lr.external_regret(problem, lr.AdaHedge(problem), tokens).max(0)
+    for t, worst in enumerate(regret, start=1):
+        assert worst <= certificates.ada_hedge(problem, t) + 1e-12
+        assert certificates.ada_hedge(problem, t) == lr.AdaHedge(problem).regret_bound(problem, t, None)
+
+
+def test_ada_hedge_under_attack() -> None:
+    """Long hostile play stays within the bound; alternation, then one state for good, comes within a sixth of it."""
+    T = 1500
+    for problem in (COIN, RPS, lr.cost_loss(1, 4), lr.DecisionProblem(RPS.utility * 1e-6)):
+        player = lr.AdaHedge(problem)
+        tokens = hostile(player, problem, T, np.array([0, 10, T // 3]), np.zeros((3, T), dtype=int))
+        bound = np.array([certificates.ada_hedge(problem, t) for t in range(1, T + 1)])
+        assert (lr.external_regret(problem, player, tokens) <= bound + 1e-12).all()
+    t = np.arange(T)
+    tokens = np.stack([np.where(t < turn, t % 2, 1) for turn in range(0, T, 50)])
+    closest = lr.external_regret(COIN, lr.AdaHedge(COIN), tokens)[:, -1].max() / certificates.ada_hedge(COIN, T)
+    assert 5 / 6 < closest <= 1
+
+
+def test_ada_hedge_follows_the_leader_while_nothing_is_lost_by_it() -> None:
+    problem = lr.DecisionProblem([[1.0, 1.0], [1.0, -1.0], [0.5, 0.5]])
+    played = lr.AdaHedge(problem).policy_sequence([0, 0, 0])
+    np.testing.assert_allclose(played[0], [1 / 3] * 3)
+    assert played[-1, 2] < played[1, 2] < 1 / 3
+    assert played[-1, 0] == played[-1, 1]
+    same = lr.AdaHedge(lr.DecisionProblem([[0.3, -0.2], [0.3, -0.2]])).policy_sequence([0, 1, 0])
+    np.testing.assert_array_equal(same, np.full((3, 2), 0.5))
+    assert certificates.ada_hedge(lr.DecisionProblem([[0.3, -0.2], [0.3, -0.2]]), 10) == 0
+    # It scales with the stakes: a thousandth of the utilities, the same play.
+    tokens = np.random.default_rng(0).integers(3, size=200)
+    small = lr.AdaHedge(lr.DecisionProblem(RPS.utility / 1024)).policy_sequence(tokens)
+    np.testing.assert_allclose(small, lr.AdaHedge(RPS).policy_sequence(tokens), atol=1e-9)
+
+
+# Fixed share
+
+
+def test_fixed_share_is_what_it_says() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        problem, rate, share = random_problem(rng, 4, 4), float(rng.uniform(0.1, 3)), float(rng.uniform(0.01, 0.9))
+        tokens = rng.integers(problem.n_states, size=50)
+        player, weights = lr.FixedShare(problem, 50, rate, share), np.full(problem.n_actions, 1 / problem.n_actions)
+        for played, token in zip(player.policy_sequence(tokens), tokens, strict=True):
+            np.testing.assert_allclose(played, weights, atol=1e-12)
+            weights = weights * np.exp(rate * problem.utility[:, token])
+            weights = (1 - share) * weights / weights.sum() + share / problem.n_actions
+
+
+def best_path(problem: lr.DecisionProblem, tokens: np.ndarray, switches: int) -> np.ndarray:
+    """The most that a sequence of actions with at most so many changes earns on each row."""
+    earned = problem.utility.T[tokens]  # [N, T, A]
+    best = np.full((switches + 1, *earned[:, 0].shape), -np.inf)
+    best[:] = earned[:, 0]
+    for t in range(1, tokens.shape[1]):
+        for k in range(switches, -1, -1):
+            move = best[k - 1].max(-1, keepdims=True) if k else -np.inf
+            best[k] = np.maximum(best[k], move) + earned[:, t]
+    return best[-1].max(-1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_fixed_share_never_breaks_its_bounds(seed: int) -> None:
+    rng, problem, tokens = small_case(seed)
+    T = tokens.shape[1]
+    for player in (lr.FixedShare(problem, T), lr.FixedShare(problem, T, rate=float(rng.uniform(0.2, 2)), share=0.3)):
+        regret = lr.external_regret(problem, player, tokens).max(0)
+        for t, worst in enumerate(regret, start=1):
+            assert worst <= player.regret_bound(problem, t, None) + 1e-12
+        own = (player.policy_sequence(tokens) * problem.utility.T[tokens]).sum((-1, -2))
+        for k in range(4):
+            behind = (best_path(problem, tokens, k) - own).max() / T
+            assert behind <= certificates.fixed_share(problem, T, player.rate, player.share, switches=k) + 1e-12
+
+
+def test_the_bound_of_fixed_share_is_not_idle_and_its_rate_is_the_best() -> None:
+    T = 2000
+    player = lr.FixedShare(COIN, T)
+    tokens = hostile(player, COIN, T, np.zeros(1), np.zeros((1, T), dtype=int))
+    regret = lr.external_regret(COIN, player, tokens)[0, -1]
+    bound = player.regret_bound(COIN, T, None)
+    assert bound / 3 < regret <= bound
+    for factor in (0.9, 1.1):
+        assert certificates.fixed_share(COIN, T, player.rate * factor, player.share) > bound
+
+
+def test_fixed_share_follows_where_hedge_does_not() -> None:
+    tokens = np.repeat([0, 1, 0, 1], 200)
+    share, hedge = (
+        lr.external_regret(COIN, p, tokens)[-1] for p in (lr.FixedShare(COIN, 800, 0.5), lr.Hedge(COIN, 800))
+    )
+    assert share < -0.35
+    assert hedge > -0.2
+
+
+# Switching back
+
+
+def literal_switch_back(player: lr.SwitchBack, tokens: np.ndarray) -> np.ndarray:
+    problem, T = player.problem, player.robust.rule.horizon
+    base, urn = player.robust.base.predict_sequence(tokens), player.robust.rule.fallback.predict_sequence(tokens)
+    alarm = int(player.robust.trip_times(tokens))
+    rate, share, weights, played = math.sqrt(8 * math.log(2) / T) / problem.span, 1 / T, [0.01, 0.99], []
+    for t, token in enumerate(tokens):
+        pi, h = (problem.quantal_response(law[t], T**-0.5) for law in (base, urn))
+        if t < alarm:
+            played.append(pi)
+            continue
+        played.append(weights[0] * pi + weights[1] * h)
+        grown = [w * math.exp(rate * p @ problem.utility[:, token]) for w, p in zip(weights, (pi, h), strict=True)]
+        weights = [(1 - share) * g / sum(grown) + share / 2 for g in grown]
+    return np.array(played)
+
+
+@pytest.mark.parametrize("problem", [COIN, RPS], ids=["coin", "rps"])
+def test_switching_back_is_what_it_says(problem: lr.DecisionProblem) -> None:
+    S, T = problem.n_states, 300
+    base = lr.Markov(np.full((S, S), 0.1 / (S - 1)) + (0.9 - 0.1 / (S - 1)) * np.eye(S), 1)
+    tokens = np.random.default_rng(0).integers(S, size=(4, T))
+    tokens[:, :30] = -np.arange(30) % S  # the model expects the last state again
+    player = lr.SwitchBack(lr.robustify(base, problem, T))
+    times = player.robust.trip_times(tokens)
+    assert (times < 100).all()
+    played, robust = player.policy_sequence(tokens), player.robust.respond().policy_sequence(tokens)
+    for i in range(4):
+        np.testing.assert_allclose(played[i], literal_switch_back(player, tokens[i]), atol=1e-12)
+        np.testing.assert_array_equal(played[i, : times[i]], robust[i, : times[i]])  # to the last bit
+    home = lr.sample(base, T, 50, seed=0)
+    quiet = home[player.robust.trip_times(home) > T]
+    assert len(quiet) > 40
+    np.testing.assert_array_equal(player.policy_sequence(quiet), player.robust.respond().policy_sequence(quiet))
+
+
+def test_a_world_that_turns_back_is_followed_back() -> None:
+    """A third hostile, the rest as the base model says: the robust player stays with the urn, this one returns."""
+    T = 1024
+    base = lr.Markov([[0.1, 0.9], [0.9, 0.1]], 1)
+    tokens = np.concatenate([np.ones((50, T // 3), int), lr.sample(base, T - T // 3, 50, seed=0)], axis=1)
+    robust = lr.robustify(base, COIN, T)
+    player = lr.SwitchBack(robust)
+    assert (robust.trip_times(tokens) < 20).all()
+
+    def earned(policy: lr.Policy) -> np.ndarray:
+        return (policy.policy_sequence(tokens) * COIN.utility.T[tokens]).sum(-1)
+
+    back, stuck, trusting = (
+        earned(p)[:, -T // 3 :].mean() for p in (player, robust.respond(), lr.Respond(base, COIN, T**-0.5))
+    )
+    assert stuck < 0.55
+    assert trusting > 0.89
+    assert back > 0.85
+    lost = (earned(robust.respond()) - earned(player))[:, : T // 3].sum(1).max() / T
+    assert lost <= certificates.switching_back(COIN, T, player.rate, player.share, player.trust)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_sequence_breaks_the_certificate_of_switching_back(seed: int) -> None:
+    """All sequences of 10 or 7 on random games; at every prefix, and for what switching back costs by itself."""
+    rng, problem, tokens = small_case(seed)
+    T, base = tokens.shape[1], random_markov(rng, problem.n_states, 1)
+    for rule in (lr.ExactTest(problem, T, delta=0.9, gate=0), lr.RegretGap(problem, T, 0.01, span_aware=True)):
+        for options in ({}, {"trust": 0.5, "share": 0.4, "rate": 1.0}):
+            player = lr.SwitchBack(lr.Robust(base, rule), **options)
+            certificate = player.certificate
+            regret = lr.external_regret(problem, player, tokens)
+            before = lr.external_regret(problem, player.robust.respond(), tokens)
+            for t in range(1, T + 1):
+                held = certificate.at(t)
+                assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
+                assert (regret - before)[:, t - 1].max() <= held.terms["switching back"] + 1e-12
+            assert certificate.sharpen().regret_bound <= certificate.regret_bound
+
+
+def test_the_printed_cost_of_switching_back() -> None:
+    T = 1024
+    given = lr.robustify(lr.PolyaUrn(2), COIN, T)
+    player = lr.SwitchBack(given)
+    rate = math.sqrt(8 * math.log(2) / T)
+    cost = (math.log(1 / 0.99) + T * math.log(1 / (1 - 1 / (2 * T)))) / (rate * T) + rate / 8
+    assert player.certificate.terms["switching back"] == pytest.approx(cost, rel=1e-12)
+    assert player.certificate.regret_bound == pytest.approx(given.certificate.regret_bound + cost)
+    assert player.certificate.tv_bound == given.certificate.tv_bound
+    assert "switching back" in str(player.certificate)
+
+
+def test_switching_back_under_attack() -> None:
+    T = 1024
+    for problem, base in (
+        (COIN, lr.sources.paper_sources(T)["b"]),
+        (RPS, lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)),
+    ):
+        player = lr.SwitchBack(lr.robustify(base, problem, T))
+        honest = lr.sample(base, T, 8, seed=0)
+        tokens = hostile(player, problem, T, np.linspace(0, T, 8).astype(int), honest)
+        # Also a world that lures it back and turns on it, again and again.
+        waves = np.where((np.arange(T) // 170) % 2 == 0, tokens[:1], honest)
+        for played in (tokens, waves):
+            regret = lr.external_regret(problem, player, played)
+            for t in (T // 3, T):
+                assert regret[:, t - 1].max() <= player.certificate.at(t).regret_bound
+        assert lr.external_regret(problem, player, tokens)[:, -1].max() > 0.01
+
+
+def test_what_switching_back_refuses() -> None:
+    with pytest.raises(ValueError, match="robust must be a Robust"):
+        lr.SwitchBack(lr.PolyaUrn(2))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="robust must have a horizon"):
+        lr.SwitchBack(lr.Robust(lr.PolyaUrn(2), lr.ExactTest(COIN, None, delta=0.1)))
+    robust = lr.robustify(lr.PolyaUrn(2), COIN, 10)
+    for name, bad in (("trust", 0.0), ("trust", 1.0), ("share", 1.5), ("rate", -1.0)):
+        with pytest.raises(ValueError, match=name):
+            lr.SwitchBack(robust, **{name: bad})
+    for name, bad in (("rate", 0.0), ("share", 0.0), ("share", 1.0)):
+        with pytest.raises(ValueError, match=name):
+            lr.FixedShare(COIN, 10, **{name: bad})
+    for make in (lr.AdaHedge, lambda p: lr.FixedShare(p, 10)):
+        with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
+            make(np.eye(2))
+    bare = lr.SwitchBack(lr.Robust(lr.PolyaUrn(2), lr.RegretRate(COIN, 10))).certificate
+    assert "no guarantee" in bare.statement
+
+
+# Policies as fallbacks
+
+
+def policies(problem: lr.DecisionProblem, horizon: int) -> dict[str, lr.Policy]:
+    return {
+        "hedge": lr.Hedge(problem, horizon),
+        "adahedge": lr.AdaHedge(problem),
+        "fixed share": lr.FixedShare(problem, horizon),
+        "respond": lr.Respond(lr.PolyaUrn(problem.n_states), problem, 0.2),
+    }
+
+
+SUBJECTS = {
+    "adahedge": lr.AdaHedge(COIN),
+    "adahedge, rps": lr.AdaHedge(RPS),
+    "adahedge, one action": lr.AdaHedge(lr.DecisionProblem([[0.3, -0.2]])),
+    "fixed share": lr.FixedShare(RPS, 50),
+    "fixed share, quick": lr.FixedShare(COIN, 50, rate=2.0, share=0.3),
+    "switch back": lr.SwitchBack(lr.robustify(lr.Scheduled([[0.9, 0.1]]), COIN, 12), trust=0.3, rate=3.0, share=0.1),
+    "switch back, rps": lr.SwitchBack(
+        lr.Robust(lr.Markov(np.eye(3) * 0.97 + 0.01, 1), lr.ExactTest(RPS, 20, delta=0.5, gate=0)), rate=1.0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_policies_keep_the_laws(name: str) -> None:
+    assert len(checks.check_policy(SUBJECTS[name], tolerance=1e-12)) == len(checks.POLICY_LAWS)
+
+
+@pytest.mark.parametrize("name", policies(COIN, 40))
+def test_rules_with_a_policy_keep_the_laws(name: str) -> None:
+    base = lr.Scheduled([[0.9, 0.1]])
+    for rule in (
+        lr.ExactTest(COIN, 40, fallback=policies(COIN, 40)[name]),
+        lr.RegretGap(COIN, 40, 0.01, True, fallback=policies(COIN, 40)[name]),
+        lr.RegretRate(COIN, 40, 0.7, fallback=policies(COIN, 40)[name]),
+    ):
+        trial = checks.rule_trial(rule, base, 40, 64, 0, 1e-12)
+        for law in checks.RULE_LAWS.values():
+            law(trial)
+        assert (rule.trip_times(base.predict_sequence(trial.tokens), trial.tokens) <= 40).any()
+        with pytest.raises(ValueError, match=r"rule falls back on the policy .*no laws"):
+            lr.Robust(base, rule)
+
+
+def test_hedge_and_the_shrunk_urn_are_one_fallback() -> None:
+    """The urn with c = 1 responds as Hedge does, so rules over either trip together."""
+    rng = np.random.default_rng(0)
+    for problem in (COIN, RPS):
+        tokens, base = rng.integers(problem.n_states, size=(50, 200)), random_markov(rng, problem.n_states, 1)
+        probs = base.predict_sequence(tokens)
+        laws, acts = (
+            lr.ExactTest(problem, 200, fallback=fallback)
+            for fallback in (lr.ShrunkUrn(problem, 200, c=1.0), lr.Hedge(problem, 200))
+        )
+        assert (laws.trip_times(probs, tokens) < 200).any()
+        np.testing.assert_array_equal(laws.trip_times(probs, tokens), acts.trip_times(probs, tokens))
+        assert acts.certificate.terms["fallback"] == pytest.approx(laws.certificate.terms["fallback"], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_sequence_breaks_a_certificate_over_a_policy(seed: int) -> None:
+    """What a guard plays, on all sequences, with each policy behind each rule."""
+    rng, problem, tokens = small_case(seed)
+    T, base = tokens.shape[1], random_markov(rng, problem.n_states, 1)
+    probs = base.predict_sequence(tokens)
+    for name, policy in policies(problem, T).items():
+        for rule in (
+            lr.ExactTest(problem, T, delta=0.9, gate=0, fallback=policy),
+            lr.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),
+        ):
+            own = lr.Respond(base, problem, rule.temperature).policy_sequence(tokens)
+            late = np.arange(T) >= rule.trip_times(probs, tokens)[:, None]
+            regret = lr.external_regret(problem, np.where(late[..., None], policy.policy_sequence(tokens), own), tokens)
+            alone = lr.external_regret(problem, policy, tokens)
+            for t in range(1, T + 1):
+                held = rule.certificate.at(t)
+                assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
+                passed = sum(value for term, value in held.terms.items() if term != "fallback")
+                assert (regret - alone)[:, t - 1].max() <= passed + 1e-12
+            assert (name == "respond") == ("not known" in rule.certificate.statement)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("name", policies(COIN, 60))
+def test_a_guard_takes_a_policy(name: str, kind: str) -> None:
+    """It gives no advice to act on, plays the base's response and then the policy, and resumes bit for bit."""
+    T, rng = 60, np.random.default_rng(0)
+    policy = policies(COIN, T)[name]
+    tokens = np.stack([np.ones(T, int), rng.integers(2, size=T)])
+    probs = np.array([0.9, 0.1]) * np.ones((2, 2))
+
+    def array(values: np.ndarray) -> Any:
+        return torch.as_tensor(values) if kind == "torch" else values
+
+    guard = lr.Guard(COIN, T, fallback=policy, batch_shape=(2,))
+    played = []
+    for t in range(T):
+        assert guard.advise(array(probs)) is None
+        if t == T // 2:
+            state = json.loads(json.dumps(guard.state_dict()))
+            guard = lr.Guard(COIN, T, fallback=policy, batch_shape=(2,))
+            guard.load_state_dict(state)
+        played.append(np.asarray(guard.policy()))
+        guard.observe(array(tokens[:, t]), action=guard.act(seed=0))
+    played = np.stack(played, axis=1)
+    times = guard.rule.trip_times(np.broadcast_to(probs[0], (2, T, 2)), tokens)
+    own = COIN.quantal_response(probs[0], T**-0.5)
+    late = np.arange(T)[:, None] >= times[:, None, None]
+    np.testing.assert_allclose(played, np.where(late, policy.policy_sequence(tokens), own), atol=1e-12)
+    assert guard.events[0].stream == 0
+    assert guard.events[0].step == times[0] < 10
+    np.testing.assert_allclose(np.asarray(guard.regret), lr.external_regret(COIN, played, tokens)[:, -1], atol=1e-12)
+    assert guard.certificate.regret_bound == guard.rule.certificate.regret_bound
+
+
+def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
+    quick, slow = (lr.Guard(COIN, 10, fallback=lr.FixedShare(COIN, 10, rate=r)) for r in (1.0, 0.1))
+    with pytest.raises(ValueError, match="differs in: fallback"):
+        quick.load_state_dict(slow.state_dict())
+    broken = quick.state_dict()
+    broken["ledger"][0][0] = [[0.7, 0.7]]
+    with pytest.raises(ValueError, match="fallback"):
+        quick.load_state_dict(broken)
+
+
+def test_policies_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="fallback AdaHedge was made for another problem"):
+        lr.ExactTest(COIN, 10, fallback=lr.AdaHedge(RPS))
+    with pytest.raises(ValueError, match="fallback Hedge was made for 9 steps, the rule may run for 10"):
+        lr.ExactTest(COIN, 10, fallback=lr.Hedge(COIN, 9))
+    with pytest.raises(ValueError, match="an unknown number of"):
+        lr.ExactTest(COIN, None, delta=0.1, fallback=lr.FixedShare(COIN, 9))
+    endless = lr.ExactTest(COIN, None, delta=0.1, fallback=lr.AdaHedge(COIN)).certificate
+    assert endless.at(10**6).regret_bound < 0.01
+    with pytest.raises(ValueError, match="same states"):
+        lr.ExactTest(COIN, 10, fallback=object())  # type: ignore[arg-type]

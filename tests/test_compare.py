@@ -1,0 +1,335 @@
+"""Predictors x sources, and the price of robustness: against the same numbers made by hand."""
+
+import json
+import math
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+import lowregret as lr
+from lowregret import distances
+from lowregret.adversaries import all_sequences
+from lowregret.compare import Table
+
+from .test_distances import TorchBer, ber
+
+COIN = lr.matching()
+T = 40
+MODEL = lr.sources.paper_sources(T)["b"]
+SOURCES = {"as told": MODEL, "reversed": lr.sources.paper_sources(T)["a"]}
+
+
+def warm(temperature: float) -> lr.Robust:
+    return lr.Robust(MODEL, lr.ExactTest(COIN, T, delta=0.1, temperature=temperature))
+
+
+def players() -> dict[str, Any]:
+    return {
+        "model": MODEL,
+        "urn": lr.PolyaUrn(2),
+        "robust": warm(0.3),
+        "rate": lr.Robust(MODEL, lr.RegretRate(COIN, T)),
+        "unknown horizon": lr.Robust(MODEL, lr.ExactTest(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
+        "hedge": lr.Hedge(COIN, T),
+        "cold": lr.Respond(warm(0.1), COIN, 0.01),
+    }
+
+
+def policies() -> dict[str, lr.Policy]:
+    """How each of them plays."""
+    known = players()
+    rest = 1 / math.sqrt(T)
+    return {
+        "model": lr.Respond(known["model"], COIN, rest),
+        "urn": lr.Respond(known["urn"], COIN, rest),
+        "robust": lr.Respond(known["robust"], COIN, 0.3),
+        "rate": lr.Respond(known["rate"], COIN, rest),
+        "unknown horizon": lr.Respond(known["unknown horizon"], COIN, None),
+        "hedge": known["hedge"],
+        "cold": known["cold"],
+    }
+
+
+def test_every_number_by_hand() -> None:
+    n = 60
+    found = lr.compare(players(), SOURCES, COIN, T, n, seed=3)
+    assert found.predictors == tuple(players())
+    assert found.sources == tuple(SOURCES)
+    for w, source in enumerate(SOURCES.values()):
+        tokens = lr.sample(source, T, n, seed=3)
+        for i, (name, policy) in enumerate(policies().items()):
+            regret = lr.external_regret(COIN, policy, tokens)
+            np.testing.assert_allclose(found.regret_PxWxT[i, w], regret.mean(0), atol=1e-13)
+            np.testing.assert_allclose(found.error_PxWxT[i, w], stats.sem(regret), atol=1e-13)
+            final = regret[:, -1]
+            low, high = stats.t.interval(0.95, n - 1, loc=final.mean(), scale=stats.sem(final))
+            assert (found.low_PxW[i, w], found.high_PxW[i, w]) == pytest.approx((low, high), abs=1e-12)
+            robust = getattr(policy, "predictor", None)
+            if isinstance(robust, lr.Robust):
+                times = robust.trip_times(tokens)
+                assert found.switch_PxW[i, w] == np.median(times)
+                assert found.switched_PxW[i, w] == np.mean(times < T)
+            else:
+                assert name in ("model", "urn", "hedge")
+                assert np.isnan(found.switch_PxW[i, w])
+                assert np.isnan(found.switched_PxW[i, w])
+
+
+def test_cells_say_none_where_there_is_nothing_to_say() -> None:
+    cells = {(c.predictor, c.source): c for c in lr.compare(players(), SOURCES, COIN, T, 60, seed=3).cells}
+    assert len(cells) == len(players()) * len(SOURCES)
+    assert cells["urn", "reversed"].switched is None
+    assert cells["rate", "as told"].switched is not None
+    assert cells["rate", "as told"].switch is None  # few switch where the model is right
+    assert cells["rate", "reversed"].switch is not None
+    assert cells["rate", "reversed"].regret.value < cells["model", "reversed"].regret.low
+
+
+def test_batches_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = lr.compare(players(), SOURCES, COIN, T, 50, seed=1)
+    monkeypatch.setattr(distances, "_LAWS_AT_ONCE", 11 * T * 2)
+    monkeypatch.setattr("lowregret.arrays._ROWS_ON_CPU", 3 * T * 2)
+    in_parts = lr.compare(players(), SOURCES, COIN, T, 50, seed=1)
+    for name in ("regret_PxWxT", "error_PxWxT", "low_PxW", "high_PxW", "switch_PxW", "switched_PxW"):
+        np.testing.assert_allclose(getattr(in_parts, name), getattr(at_once, name), atol=1e-13, err_msg=name)
+
+
+def test_a_base_model_is_asked_once() -> None:
+    asked = []
+
+    class Counted(lr.Scheduled):
+        def predict_sequence(self, tokens: Any) -> Any:
+            asked.append(len(tokens))
+            return super().predict_sequence(tokens)
+
+    base = Counted([[0.3, 0.7]])
+    rules = {f"{delta}": lr.Robust(base, lr.ExactTest(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
+    lr.compare({"base": base, **rules}, {"other": ber(0.2)}, COIN, T, 20, seed=0)
+    assert sum(asked) == 20
+
+
+def test_the_paper_s_sources() -> None:
+    """A few of the notes' exact numbers, through compare: Ber model and urn on a, b and d."""
+    sources = lr.sources.paper_sources(1024)
+    chosen = {name: sources[name] for name in "abd"}
+    found = lr.compare({"Ber": sources["b"], "urn": lr.PolyaUrn(2)}, chosen, COIN, 1024, 400, seed=0)
+    expected = [[0.1784, -0.1549, 0.1667], [-0.0071, -0.0072, 0.0017]]
+    final, error = found.regret_PxWxT[..., -1], found.error_PxWxT[..., -1]
+    assert np.all(np.abs(final - expected) < 4 * np.hypot(error, 6e-4))
+
+
+def test_torch_models_play_beside_the_others() -> None:
+    double = TorchBer(0.7, torch.float64)
+    both = {"numpy": ber(0.7), "torch": double, "robust torch": lr.Robust(double, lr.ExactTest(COIN, T, delta=0.1))}
+    sources: dict[str, lr.Predictor] = {"numpy": ber(0.2), "torch": TorchBer(0.2, torch.float64)}
+    found = lr.compare(both, sources, COIN, T, 30, seed=0)
+    np.testing.assert_allclose(found.regret_PxWxT[0], found.regret_PxWxT[1], atol=1e-12)
+    np.testing.assert_allclose(found.regret_PxWxT[:, 0], found.regret_PxWxT[:, 1], atol=1e-12)
+    by_numpy = lr.compare({"": lr.Robust(ber(0.7), lr.ExactTest(COIN, T, delta=0.1))}, sources, COIN, T, 30, seed=0)
+    np.testing.assert_allclose(found.regret_PxWxT[2], by_numpy.regret_PxWxT[0], atol=1e-12)
+    np.testing.assert_array_equal(found.switch_PxW[2], by_numpy.switch_PxW[0])
+
+
+def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = lr.compare(players(), SOURCES, COIN, T, 30, seed=3)
+    table = found.table()
+    assert table.header == ("source", *players())
+    assert [row[0] for row in table.rows] == list(SOURCES)
+    lines = str(table).splitlines()
+    assert len(lines) == 2 + len(SOURCES)
+    assert len({line.index(name) + len(name) for line, name in [(lines[1], "model")]}) == 1
+    final = found.regret_PxWxT[0, 0, -1]
+    assert table.rows[0][1] == f"{final:+.4f} ±{found.error_PxWxT[0, 0, -1]:.4f}"
+    record = json.loads(found.to_json(), parse_constant=pytest.fail)  # no NaN, no Infinity
+    assert record["regret"]["reversed"]["urn"] == pytest.approx(found.regret_PxWxT[1, 1].tolist(), abs=1e-7)
+    assert record["standard_error"]["as told"]["rate"][-1] == pytest.approx(found.error_PxWxT[3, 0, -1], abs=1e-7)
+    assert [cell["predictor"] for cell in record["cells"]] == [cell.predictor for cell in found.cells]
+    assert record["cells"][0]["regret"]["value"] == final
+    monkeypatch.setattr("lowregret.plots.regret_curves", lambda comparison: ("curves", comparison))
+    monkeypatch.setattr("lowregret.plots.frontier", lambda frontier: ("frontier", frontier))
+    assert found.plot() == ("curves", found)
+    priced = lr.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1], gates=[0])
+    assert priced.plot() == ("frontier", priced)
+
+
+def test_columns_line_up() -> None:
+    lines = str(Table("t", ("name", "a"), (("long name", "1"), ("x", "1000")))).splitlines()
+    assert lines == ["t", "name          a", "long name     1", "x          1000"]
+
+
+def test_progress_grows_to_the_end() -> None:
+    seen: list[tuple[float, str, str]] = []
+    lr.compare(players(), SOURCES, COIN, T, 30, seed=3, progress=lambda *what: seen.append(what))
+    shares = [share for share, _, _ in seen]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert 0.5 < shares[-1] < 1
+    assert {(player, source) for _, player, source in seen} == {(p, s) for p in players() for s in SOURCES}
+
+
+def test_a_generator_goes_on_from_source_to_source() -> None:
+    twice = {"one": MODEL, "two": MODEL}
+    same = lr.compare({"urn": lr.PolyaUrn(2)}, twice, COIN, T, 20, seed=3)
+    fresh = lr.compare({"urn": lr.PolyaUrn(2)}, twice, COIN, T, 20, seed=np.random.default_rng(3))
+    assert np.array_equal(same.regret_PxWxT[:, 0], same.regret_PxWxT[:, 1])
+    assert np.array_equal(fresh.regret_PxWxT[:, 0], same.regret_PxWxT[:, 0])
+    assert not np.array_equal(fresh.regret_PxWxT[:, 0], fresh.regret_PxWxT[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"predictors": {}}, "predictors must be a dict"),
+        ({"sources": [MODEL]}, "sources must be a dict"),
+        ({"predictors": {"x": lr.PolyaUrn(3)}}, r"predictors\['x'\]: predictor and problem must have the same states"),
+        ({"sources": {"y": lr.PolyaUrn(3)}}, r"sources\['y'\]: predictor and problem must have the same states"),
+        ({"predictors": {"x": 3}}, r"predictors\['x'\] must be a Predictor, got int"),
+        ({"sources": {"y": lr.Hedge(COIN, T)}}, r"sources\['y'\] must be a Predictor, got Hedge"),
+        ({"predictors": {"x": lr.Hedge(lr.matching(3), T)}}, r"predictors\['x'\] acts in another problem"),
+        ({"horizon": T + 1}, r"predictors\['robust'\] is robust for 40 steps, horizon is 41"),
+        ({"n": 1}, "n must be a whole number >= 2"),
+        ({"seed": -1}, "seed must be"),
+        ({"problem": np.eye(2)}, "problem must be a DecisionProblem"),
+    ],
+)
+def test_refusals_name_the_argument(change: dict[str, Any], message: str) -> None:
+    usual = {"predictors": {"robust": warm(0.3)}, "sources": SOURCES, "problem": COIN, "horizon": T, "n": 5, "seed": 0}
+    with pytest.raises(ValueError, match=message):
+        lr.compare(**{**usual, **change})  # type: ignore[arg-type]
+
+
+# The price of robustness
+
+SHORT = 10
+GAME = lr.DecisionProblem([[1.0, -0.5], [-0.75, 0.5], [0.0, 0.25]])
+LEANING = lr.Markov([[0.7, 0.3], [0.4, 0.6]], 1)
+
+
+def exactly_given_up(base: lr.Predictor, safe: lr.Robust, problem: lr.DecisionProblem, horizon: int) -> float:
+    """Realised utilities over all sequences, each with its probability."""
+    tokens = all_sequences(2, horizon)
+    laws = base.predict_sequence(tokens)
+    chance = np.take_along_axis(laws, tokens[..., None], -1)[..., 0].prod(-1)
+    earned = []
+    for player in (base, safe):
+        play = lr.Respond(player, problem, safe.rule.temperature).policy_sequence(tokens)
+        earned.append((play * problem.utility.T[tokens]).sum(-1).mean(-1))
+    return float(chance @ (earned[0] - earned[1]))
+
+
+@pytest.mark.parametrize(("delta", "gate"), [(0.5, 0.0), (0.5, 0.5), (0.2, 0.0)])
+def test_utility_given_up_against_all_sequences(delta: float, gate: float) -> None:
+    safe = lr.robustify(LEANING, GAME, SHORT, rule=lr.ExactTest(GAME, SHORT, delta=delta, gate=gate))
+    exact = exactly_given_up(LEANING, safe, GAME, SHORT)
+    held = 0
+    for seed in range(20):
+        [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 200, seed, deltas=[delta], gates=[gate]).rows
+        held += row.given_up.low <= exact <= row.given_up.high
+    assert held >= stats.binom.ppf(1e-4, 20, 0.93)
+    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta], gates=[gate]).rows
+    assert row.given_up.value == pytest.approx(exact, abs=0.15 * abs(exact))
+    tokens = lr.sample(LEANING, SHORT, 20_000, 0)
+    assert row.switched == np.mean(safe.trip_times(tokens) < SHORT)
+
+
+def test_the_frontier_keeps_the_theorems() -> None:
+    found = lr.price_of_robustness(MODEL, COIN, T, 400, 0)
+    assert [(row.delta, row.gate) for row in found.rows] == [
+        (d, g) for d in (0.5, 0.1, 0.02, 0.004) for g in (0.0, 0.5, 1.0)
+    ]
+    for row in found.rows:
+        assert stats.binom.cdf(row.switched * 400 - 1, 400, row.delta) < 1 - 1e-6  # not more often than delta
+        assert row.given_up.low <= row.delta * COIN.span
+        safe = lr.Robust(MODEL, lr.ExactTest(COIN, T, delta=row.delta, gate=row.gate))
+        assert row.certificate == safe.certificate.regret_bound
+        assert row.regret <= row.certificate
+        assert row.removed == pytest.approx(found.base_regret - row.regret)
+    for gate in (0.0, 0.5, 1.0):  # a smaller delta switches less and certifies less
+        rows = [row for row in found.rows if row.gate == gate]
+        assert all(a.switched >= b.switched and a.certificate <= b.certificate for a, b in pairwise(rows))
+        assert rows[0].given_up.value > rows[-1].given_up.value
+
+
+def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
+    zeros, ones = np.zeros(T, dtype=int), np.ones(T, dtype=int)
+    nasty = np.tile([1, 0], T // 2)
+    asked = []
+
+    def adversary(player: Any, problem: Any, horizon: int, temperature: float) -> Any:
+        asked.append((player, horizon, temperature))
+        return SimpleNamespace(tokens=nasty)
+
+    found = lr.price_of_robustness(
+        MODEL,
+        COIN,
+        T,
+        5,
+        0,
+        deltas=[0.1],
+        gates=[0],
+        temperature=0.2,
+        fallback=lr.PolyaUrn(2, 3.0),
+        adversary=adversary,
+    )
+    rule = lr.ExactTest(COIN, T, delta=0.1, gate=0, temperature=0.2, fallback=lr.PolyaUrn(2, 3.0))
+    players: list[lr.Predictor] = [MODEL, lr.Robust(MODEL, rule)]
+    most = [
+        lr.external_regret(COIN, lr.Respond(p, COIN, 0.2), np.stack([zeros, ones, nasty]))[:, -1].max() for p in players
+    ]
+    assert (found.base_regret, found.rows[0].regret) == pytest.approx(most)
+    assert [(h, t) for _, h, t in asked] == [(T, 0.2)] * 2
+    assert asked[0][0] is MODEL
+    assert asked[1][0].rule == rule
+
+
+def test_the_default_adversary_is_greedy() -> None:
+    """Against a model that answers the last token, it beats every constant sequence."""
+    echo = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1)
+    found = lr.price_of_robustness(echo, COIN, 20, 5, 0, deltas=[0.1], gates=[0])
+    policy = lr.Respond(echo, COIN, 1 / math.sqrt(20))
+    memory, tokens = policy.start(), []
+    for _ in range(20):
+        tokens.append(int(np.argmin(policy.policy(memory) @ COIN.utility)))
+        memory = policy.update(memory, np.asarray(tokens[-1]))
+    assert found.base_regret == pytest.approx(lr.external_regret(COIN, policy, tokens)[-1])
+    assert found.base_regret > 0.3
+
+
+def test_a_torch_model_has_a_price_too() -> None:
+    ours = lr.price_of_robustness(ber(0.7), COIN, T, 200, 0, deltas=[0.5])
+    theirs = lr.price_of_robustness(TorchBer(0.7, torch.float64), COIN, T, 200, 0, deltas=[0.5])
+    for a, b in zip(ours.rows, theirs.rows, strict=True):
+        assert a[2] == pytest.approx(b[2], abs=1e-12)
+        assert a[3:] == pytest.approx(b[3:], abs=1e-12)
+
+
+def test_frontier_table_and_json() -> None:
+    found = lr.price_of_robustness(MODEL, COIN, T, 50, 0, deltas=[0.5, 0.1], gates=[0.5])
+    assert [row[0] for row in found.table().rows] == ["0.5", "0.1"]
+    record = json.loads(found.to_json(), parse_constant=pytest.fail)
+    assert record["rows"][1]["given_up"]["high"] == found.rows[1].given_up.high
+    assert record["base_regret"] == found.base_regret
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"deltas": [0.1, 1.0]}, "deltas must lie strictly between 0 and 1, got 1.0"),
+        ({"gates": [-1]}, "gates must be a finite number >= 0, got -1"),
+        ({"gates": []}, "deltas and gates must each have at least one value"),
+        ({"horizon": None}, "horizon must be a whole number"),
+        ({"n": 0}, "n must be a whole number >= 1"),
+        ({"predictor": lr.PolyaUrn(3)}, "predictor and problem must have the same states"),
+        ({"fallback": lr.Hedge(COIN, T)}, "falls back on the policy Hedge"),
+        ({"fallback": lr.PolyaUrn(3)}, "must have the same states"),
+    ],
+)
+def test_price_refusals_name_the_argument(change: dict[str, Any], message: str) -> None:
+    usual = {"predictor": MODEL, "problem": COIN, "horizon": T, "n": 5, "seed": 0}
+    with pytest.raises(ValueError, match=message):
+        lr.price_of_robustness(**{**usual, **change})  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""Regret against plain loops."""
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+
+from .conftest import random_problem
+
+
+def regret_by_hand(problem: lr.DecisionProblem, policy: np.ndarray, tokens: np.ndarray) -> list[float]:
+    regrets = []
+    for t in range(1, len(tokens) + 1):
+        own = sum(policy[s] @ problem.utility[:, tokens[s]] for s in range(t))
+        fixed = [sum(problem.utility[a, tokens[s]] for s in range(t)) for a in range(problem.n_actions)]
+        regrets.append((max(fixed) - own) / t)
+    return regrets
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_prefix_by_hand(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng)
+    tokens = rng.integers(problem.n_states, size=(2, 3, 15))
+    policy = rng.dirichlet(np.ones(problem.n_actions), (2, 3, 15))
+    regret = lr.external_regret(problem, policy, tokens)
+    assert regret.shape == (2, 3, 15)
+    for i in np.ndindex(2, 3):
+        np.testing.assert_allclose(regret[i], regret_by_hand(problem, policy[i], tokens[i]), atol=1e-12)
+    in_torch = lr.external_regret(problem, torch.as_tensor(policy), torch.as_tensor(tokens))
+    np.testing.assert_allclose(in_torch.numpy(), regret, atol=1e-12)
+
+
+def test_pure_actions_are_mixed_actions_at_a_corner() -> None:
+    rng = np.random.default_rng(0)
+    problem = lr.rock_paper_scissors()
+    tokens, actions = rng.integers(3, size=(2, 4, 9))
+    np.testing.assert_allclose(
+        lr.external_regret(problem, actions, tokens), lr.external_regret(problem, np.eye(3)[actions], tokens)
+    )
+
+
+def test_a_policy_is_run_on_the_tokens() -> None:
+    problem, tokens = lr.matching(), np.array([[0, 1, 1, 1, 0]])
+    hedge = lr.Hedge(problem, 5)
+    np.testing.assert_array_equal(
+        lr.external_regret(problem, hedge, tokens), lr.external_regret(problem, hedge.policy_sequence(tokens), tokens)
+    )
+    with pytest.raises(ValueError, match="Respond"):
+        lr.external_regret(problem, lr.PolyaUrn(2), tokens)  # type: ignore[arg-type]
+
+
+def test_hedge_is_exponential_weights() -> None:
+    problem, tokens = lr.rock_paper_scissors(), np.array([0, 0, 2, 1, 0])
+    policy = lr.Hedge(problem, horizon=25, rate=0.3).policy_sequence(tokens)
+    for t in range(5):
+        weights = np.exp(0.3 * problem.utility[:, tokens[:t]].sum(1))
+        np.testing.assert_allclose(policy[t], weights / weights.sum(), rtol=1e-12)
+    assert lr.Hedge(problem, horizon=25).rate == pytest.approx(0.2)
