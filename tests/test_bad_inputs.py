@@ -231,10 +231,6 @@ def test_tables_of_laws_that_are_none(entry: Entry, data: st.DataObject) -> None
     refused(entry.call, entry.name, data.draw(bad_laws(entry.n, entry.shape, VALUES, "numpy")))
 
 
-AS_FLOAT64 = pytest.mark.xfail(reason="tables are cast to float64 before they are looked at", strict=True)
-
-
-@AS_FLOAT64
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "bool", "complex", "str", "object"])
 @over(TABLES)
 def test_tables_of_another_type(entry: Entry, kind: str) -> None:
@@ -245,7 +241,6 @@ def test_tables_of_another_type(entry: Entry, kind: str) -> None:
     refused(entry.call, entry.name, Bad(value, (kind.replace("str", "<U"),)))
 
 
-@AS_FLOAT64
 @over(TABLES)
 def test_tables_from_torch(entry: Entry) -> None:
     assert entry.shape is not None
@@ -382,16 +377,12 @@ def test_tokens_that_are_none(entry: Entry, data: st.DataObject) -> None:
 
 
 @over(law_entries())
-def test_laws_of_different_lengths(entry: Entry, request: pytest.FixtureRequest) -> None:
-    if "trip_times" in request.node.name or "predict_sequence" in request.node.name or "regret" in request.node.name:
-        request.applymarker(pytest.mark.xfail(reason="NumPy refuses it first", strict=True))
+def test_laws_of_different_lengths(entry: Entry) -> None:
     refused(entry.call, entry.name, Bad([[1.0, 0.0, 0.0], [1.0]], ("rows of one length", "[1.0]")))
 
 
 @over(token_entries())
-def test_tokens_of_different_lengths(entry: Entry, request: pytest.FixtureRequest) -> None:
-    if "trip_times" in request.node.name and "Robust" not in request.node.name:
-        request.applymarker(pytest.mark.xfail(reason="NumPy refuses it first", strict=True))
+def test_tokens_of_different_lengths(entry: Entry) -> None:
     refused(entry.call, entry.name, Bad([[0, 1], [0]], ("rows of one length", "[0]")))
 
 

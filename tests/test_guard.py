@@ -180,7 +180,6 @@ def test_the_policy_is_the_quantal_response_to_the_advice(seed: int, shape: tupl
         guard.observe(states[..., t])
 
 
-@pytest.mark.xfail(reason="with_first: 1 minus the others can be -2e-16", strict=True)
 def test_no_chance_is_negative_when_cold() -> None:
     rng = np.random.default_rng(0)
     for _ in range(500):

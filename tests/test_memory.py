@@ -220,16 +220,11 @@ def test_streams_that_are_not_there(name: str, like: str, which: str) -> None:
     assert saved(memory) == before
 
 
-ONE_AXIS = pytest.mark.xfail(
-    reason="a memory without step counters does not tell streams from its own axis", strict=True
-)
-
-
 @pytest.mark.parametrize(
     "player",
     [
-        *(pytest.param(p, id=n, marks=[ONE_AXIS] if n.startswith("FromF") else []) for n, p in PREDICTORS.items()),
-        pytest.param(lr.Hedge(GAME, HORIZON), id="Hedge", marks=ONE_AXIS),
+        *(pytest.param(p, id=n) for n, p in PREDICTORS.items()),
+        pytest.param(lr.Hedge(GAME, HORIZON), id="Hedge"),
         pytest.param(lr.Respond(lr.PolyaUrn(3), GAME, 0.1), id="Respond"),
     ],
 )
@@ -342,13 +337,7 @@ def test_numpy_and_torch_exchange_their_states(name: str) -> None:
     assert np.allclose(np.asarray(other.predict()), np.asarray(streams["torch"].predict()), atol=1e-12)
 
 
-INTS_ON_TORCH = pytest.mark.xfail(reason="update does not bring the token beside its memory", strict=True)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[INTS_ON_TORCH] if n.startswith(("Markov", "FromF")) else []) for n in PREDICTORS],
-)
+@pytest.mark.parametrize("name", PREDICTORS)
 def test_plain_tokens_for_torch_streams(name: str) -> None:
     alone = lr.Stream(named(name), (), like=LIKE["torch"])
     several = lr.Stream(named(name), (2,), like=LIKE["torch"])
@@ -413,7 +402,6 @@ def test_no_array_of_a_memory_may_be_garbled(name: str, like: str, how: str) -> 
             assert same(stream.memory, template)
 
 
-@pytest.mark.xfail(reason="Stream loads into its present memory, not a fresh one: it cannot tell", strict=True)
 @pytest.mark.parametrize("how", FOR_FRESH)
 @pytest.mark.parametrize("name", ["PolyaUrn", "Robust", "FromFunction"])
 def test_a_stream_refuses_another_number_of_streams(name: str, how: str) -> None:

@@ -365,11 +365,8 @@ def certify(
 
     def exact_fallback(steps: int) -> float | None:
         from .adversaries import worst_case_by_counts
-        from .predictors import PolyaUrn
 
-        if temperature is None or not isinstance(fallback, PolyaUrn):
-            return None
-        return worst_case_by_counts(fallback, problem, steps, temperature)
+        return None if temperature is None else worst_case_by_counts(fallback, problem, steps, temperature)
 
     name = type(fallback).__name__
     then = "" if hasattr(fallback, "predict") else f" until the alarm, and as {name} says from then on"

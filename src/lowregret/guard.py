@@ -14,7 +14,7 @@ from .arrays import Array, astype, device, first, float_type, last, namespace, p
 from .certificates import Certificate
 from .memory import restored, saved
 from .memory import where as choose
-from .policies import action_utilities, leads
+from .policies import Policy, action_utilities, leads
 from .predictors import Predictor
 from .problems import DecisionProblem, with_first
 from .robust import rule_for
@@ -88,7 +88,7 @@ class Guard:
         horizon: int | None,
         *,
         rule: Rule | None = None,
-        fallback: Predictor | None = None,
+        fallback: Predictor | Policy | None = None,
         temperature: float | None = None,
         batch_shape: tuple[int, ...] = (),
         on_switch: Callable[[Switch], Any] | None = None,
@@ -108,8 +108,12 @@ class Guard:
 
     # Each step
 
-    def advise(self, probs: Array) -> Array:
-        """The probabilities to act on: yours until the stream has switched, the fallback's from then on."""
+    def advise(self, probs: Array) -> Array | None:
+        """The probabilities to act on: yours until the stream has switched, the fallback's from then on.
+
+        With a policy for a fallback there are none to act on after a switch, so none are given at all: None, always.
+        Act through ``policy()`` or ``act()``.
+        """
         probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
         if self._longest == self.horizon:
             self.rule.refuse_past_horizon(self._ledger.rule)
@@ -120,14 +124,19 @@ class Guard:
                 raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
             self._ledger = restored(self._blank(probs), saved(ledger))
         self._probs, self._moment = _own(probs), None
+        if self.rule.fallback_acts:
+            return None
         if not self._any_tripped:
             return probs
         late = self.rule.tripped(self._ledger.rule)[..., None]
-        fallback = self.rule.fallback.predict(self._ledger.rule.fallback)
+        fallback = self.rule.fallback_answer(self._ledger.rule)
         return namespace(probs).where(late, astype(fallback, probs.dtype), probs)
 
     def policy(self) -> Array:
-        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice."""
+        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice.
+
+        After a switch to a policy, what that policy plays.
+        """
         mixed = last(with_first(self._chances()))
         assert self._probs is not None
         return astype(mixed, self._probs.dtype)
@@ -327,12 +336,11 @@ class Guard:
         right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step) & (episode >= 1)
         if not right.all() or (self.horizon is not None and (step > self.horizon).any()):
             raise ValueError("state_dict does not fit: no run of this guard can have led to its counts of steps")
-        acts = self.rule.fallback_acts
         try:
-            answer = getattr(self.rule.fallback, "policy" if acts else "predict")(ledger.rule.fallback)
+            answer = self.rule.fallback_answer(ledger.rule)
         except Exception as error:  # whatever a predictor does with nonsense
             raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-        width = self.problem.n_actions if acts else self.rule.n_states
+        width = self.problem.n_actions if self.rule.fallback_acts else self.rule.n_states
         inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=self.batch_shape)
 
 

@@ -111,15 +111,14 @@ def sequences_of(tokens: Any, n_states: int, name: str = "tokens") -> Array:
     return tokens
 
 
+def table_of(values: Any, name: str) -> np.ndarray:
+    """A table of laws as a NumPy array in float64, of its own; what the numbers are is for ``probs_of`` to check."""
+    return np.array(to_numpy(_floats(values, name)), dtype=np.float64)
+
+
 def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, ...] | None = None) -> Array:
     """Probability vectors along the last axis, which has length ``n_states``."""
-    probs = array_of(probs, name)
-    if _is(probs, "integral"):
-        probs = namespace(probs).asarray(probs, dtype=namespace(probs).float64)
-    if not _is(probs, "real floating"):
-        raise ValueError(f"{name} must be real floating-point numbers, got dtype {probs.dtype}")
-    if probs.dtype.itemsize < 4:
-        raise ValueError(f"{name} come in half precision ({probs.dtype}): upcast them to float32 or float64 first")
+    probs = _floats(probs, name)
     if probs.ndim == 0 or probs.shape[-1] != n_states:
         raise ValueError(f"{name} must have a last axis of length {n_states}, got shape {tuple(probs.shape)}")
     if shape is not None and tuple(probs.shape) != (*shape, n_states):
@@ -143,6 +142,18 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
     if bool(least < 0):
         raise ValueError(f"{name} must not be negative, got {float(least):.6g}")
     raise ValueError(f"{name} must sum to one within {SUM_TOLERANCE:g}, got {float(most):.6g} among them")
+
+
+def _floats(values: Any, name: str) -> Array:
+    """Single or double precision numbers; integers count as such."""
+    values = array_of(values, name)
+    if _is(values, "integral"):
+        values = namespace(values).asarray(values, dtype=namespace(values).float64)
+    if not _is(values, "real floating"):
+        raise ValueError(f"{name} must be real floating-point numbers, got dtype {values.dtype}")
+    if values.dtype.itemsize < 4:
+        raise ValueError(f"{name} come in half precision ({values.dtype}): upcast them to float32 or float64 first")
+    return values
 
 
 def _beside(tokens: Array, like: Array | None) -> Array:

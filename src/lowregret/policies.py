@@ -14,6 +14,7 @@ from .arrays import (
     first,
     float_type,
     last,
+    mix,
     namespace,
     pick,
     running_sum,
@@ -99,6 +100,7 @@ class Respond(Policy):
 
 class HedgeMemory(NamedTuple):
     earned: Array  # [..., A], each action's utility so far
+    seen: Array  # [...], tokens so far
 
 
 @dataclass(frozen=True)
@@ -120,16 +122,17 @@ class Hedge(Policy):
         object.__setattr__(self, "rate", inputs.positive(rate, "rate"))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HedgeMemory:
-        xp, where = namespace(like), device(like)
-        shape = (*inputs.batch_shape_of(batch_shape), self.problem.n_actions)
-        return HedgeMemory(xp.zeros(shape, dtype=float_type(xp, where), device=where))
+        xp, where, shape = namespace(like), device(like), inputs.batch_shape_of(batch_shape)
+        earned = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
+        return HedgeMemory(earned, xp.zeros(shape, dtype=xp.int64, device=where))
 
     def policy(self, memory: HedgeMemory) -> Array:
         return last(softmax(first(memory.earned) * self.rate))
 
     def update(self, memory: HedgeMemory, token: Array) -> HedgeMemory:
-        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(memory.earned.shape[:-1]))
-        return HedgeMemory(memory.earned + last(action_utilities(self.problem, token, memory.earned)))
+        seen = memory.seen
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(seen.shape), like=seen)
+        return HedgeMemory(memory.earned + last(action_utilities(self.problem, token, memory.earned)), seen + 1)
 
     def policy_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.problem.n_states)
@@ -142,6 +145,11 @@ class Hedge(Policy):
 
         assert self.rate is not None
         return certificates.hedge(problem, horizon, self.rate)
+
+    def policy_of_counts(self, counts: Array) -> Array:
+        """The mixed action after these counts of each state, ``[..., S] -> [..., A]``."""
+        counts_S = first(astype(counts, float_type(namespace(counts), device(counts))))
+        return last(softmax(mix(self.problem.utility, counts_S) * self.rate))
 
 
 def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:

@@ -81,7 +81,7 @@ class PolyaUrn(Predictor):
         return memory.counts / (memory.seen + self.n_states * self.prior)[..., None]
 
     def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
-        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape))
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         hit = token[..., None] == count_up(memory.counts, 0, self.n_states)
         return UrnMemory(memory.counts + hit, memory.seen + 1)
 
@@ -95,6 +95,11 @@ class PolyaUrn(Predictor):
         whole = xp.astype(count_up(tokens, 0, tokens.shape[-1]), dtype) + self.n_states * self.prior
         counts = counts_before(tokens, self.n_states)
         return last(xp.stack([(xp.astype(count, dtype) + self.prior) / whole for count in counts]))
+
+    def law_of_counts(self, counts: Array) -> Array:
+        """The law of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
+        seen = namespace(counts).sum(counts, axis=-1)
+        return (counts + self.prior) / (seen + self.n_states * self.prior)[..., None]
 
     def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> float | None:
         """What quantal responses to the urn lose at most: Lemma 2.3 with its constants (None: nothing is known)."""
@@ -131,7 +136,7 @@ class Scheduled(Predictor):
     n_states: int = field(init=False)
 
     def __post_init__(self) -> None:
-        table = np.array(self.probs_TxS, dtype=np.float64)
+        table = inputs.table_of(self.probs_TxS, "probs_TxS")
         if table.ndim != 2 or 0 in table.shape:
             raise ValueError(f"probs_TxS must have shape [steps, states] with at least one of each, got {table.shape}")
         table = inputs.probs_of(table, table.shape[1], "probs_TxS")
@@ -157,6 +162,10 @@ class Scheduled(Predictor):
         at = xp.clip(count_up(tokens, 0, tokens.shape[-1]), 0, len(self.probs_TxS) - 1)
         law_TxS = rows(constant(self.probs_TxS, tokens), at)
         return xp.broadcast_to(law_TxS, (*tokens.shape, self.n_states))
+
+    def law_of_counts(self, counts: Array) -> Array:
+        """The law of the next token after these counts of each state: their sum is the step, nothing else matters."""
+        return self.predict(StepMemory(namespace(counts).sum(counts, axis=-1)))
 
 
 class MarkovMemory(NamedTuple):
@@ -187,14 +196,14 @@ class Markov(Predictor):
 
     def __post_init__(self) -> None:
         length = inputs.whole(self.context_len, "context_len", least=0)
-        table = np.array(self.transition, dtype=np.float64)
+        table = inputs.table_of(self.transition, "transition")
         n = int(table.shape[-1]) if table.ndim else 0
         if n == 0 or table.shape != (n,) * (length + 1):
             raise ValueError(
                 f"transition must have shape (S,) * context_len + (S,), here {length + 1} equal axes, got {table.shape}"
             )
         table = inputs.probs_of(table, n, "transition").reshape(-1, n)
-        initial = np.full(n, 1 / n) if self.initial is None else np.array(self.initial, dtype=np.float64)
+        initial = np.full(n, 1 / n) if self.initial is None else inputs.table_of(self.initial, "initial")
         # One table for both: row 0 holds the initial law, row 1 + context the transition from that context.
         laws = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
         laws.setflags(write=False)
@@ -210,7 +219,7 @@ class Markov(Predictor):
         return self._law(memory.context, memory.seen)
 
     def update(self, memory: MarkovMemory, token: Array) -> MarkovMemory:
-        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape))
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         context = (memory.context * self.n_states + token) % self.n_states**self.context_len
         return MarkovMemory(context, memory.seen + 1)
 
@@ -226,6 +235,10 @@ class Markov(Predictor):
             context = context + shifted * self.n_states ** (lag - 1)
         return self._law(context, xp.broadcast_to(count_up(tokens, 0, horizon), tokens.shape))
 
+    def key(self, memory: MarkovMemory) -> Array:
+        """What decides, beside the counts so far, how a stream goes on (``lowregret.adversaries``)."""
+        return memory.context
+
     def _law(self, context: Array, seen: Array) -> Array:
         xp = namespace(context)
         full = seen >= self.context_len
@@ -235,6 +248,7 @@ class Markov(Predictor):
 
 class HistoryMemory(NamedTuple):
     history: Array  # [..., t]
+    seen: Array  # [...], tokens so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +271,9 @@ class FromFunction(Predictor):
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HistoryMemory:
         xp = namespace(like)
-        shape = (*inputs.batch_shape_of(batch_shape), 0)
-        return HistoryMemory(xp.zeros(shape, dtype=xp.int64, device=device(like)))
+        shape, where = inputs.batch_shape_of(batch_shape), device(like)
+        history = xp.zeros((*shape, 0), dtype=xp.int64, device=where)
+        return HistoryMemory(history, xp.zeros(shape, dtype=xp.int64, device=where))
 
     def predict(self, memory: HistoryMemory) -> Array:
         history = memory.history
@@ -275,9 +290,9 @@ class FromFunction(Predictor):
         return xp.reshape(laws, (*shape, self.n_states))
 
     def update(self, memory: HistoryMemory, token: Array) -> HistoryMemory:
-        xp = namespace(memory.history)
-        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.history.shape[:-1]))
-        return HistoryMemory(xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1))
+        xp, seen = namespace(memory.history), memory.seen
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(seen.shape), like=seen)
+        return HistoryMemory(xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1), seen + 1)
 
     @staticmethod
     def _array(law: Any, like: Array) -> Array:

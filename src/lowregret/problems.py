@@ -278,7 +278,7 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
 def with_first(chances_A1: Array) -> Array:
     """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
     xp = namespace(chances_A1)
-    return xp.concat([1 - xp.sum(chances_A1, axis=0, keepdims=True), chances_A1])
+    return xp.concat([xp.clip(1 - xp.sum(chances_A1, axis=0, keepdims=True), 0.0, None), chances_A1])
 
 
 def _in_float64(array: Array) -> Array:

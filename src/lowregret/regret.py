@@ -60,7 +60,7 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
 
 def _played(problem: DecisionProblem, policy: Any, tokens: Array) -> Array:
     """Mixed actions ``[A, ..., T]`` or pure ones ``[..., T]``, checked."""
-    policy = as_array(policy)
+    policy = inputs.array_of(policy, "policy")
     if namespace(policy).isdtype(policy.dtype, "integral") and policy.ndim == tokens.ndim:
         return inputs.tokens_of(policy, problem.n_actions, "policy", shape=tuple(tokens.shape))
     return first(inputs.probs_of(policy, problem.n_actions, "policy", shape=tuple(tokens.shape)))

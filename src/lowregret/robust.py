@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 from . import inputs
 from .arrays import Array, astype, count_up, namespace
 from .certificates import Certificate
-from .policies import Respond, same_states
+from .policies import Policy, Respond, same_states
 from .predictors import Predictor
 from .problems import DecisionProblem
 from .rules import ExactTest, Rule, RuleMemory
@@ -134,7 +134,7 @@ def rule_for(
     problem: DecisionProblem,
     horizon: int | None,
     rule: Rule | None,
-    fallback: Predictor | None,
+    fallback: Predictor | Policy | None,
     temperature: float | None,
 ) -> Rule:
     """The rule itself if it fits, else the default one."""

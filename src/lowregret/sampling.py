@@ -58,8 +58,7 @@ class Stream:
 
     def __init__(self, predictor: Predictor, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> None:
         self.predictor = predictor
-        self._like = like
-        self._memory = predictor.start(batch_shape, like=like)
+        self._fresh = self._memory = predictor.start(batch_shape, like=like)
 
     @property
     def memory(self) -> Any:
@@ -81,4 +80,4 @@ class Stream:
         """Take up where ``state_dict`` left off."""
         if not isinstance(d, dict) or d.get("format") != 1 or "memory" not in d:
             raise ValueError("state_dict must be what Stream.state_dict returned (format 1)")
-        self._memory = restored(self._memory, d["memory"])
+        self._memory = restored(self._fresh, d["memory"], fresh=True)

@@ -120,14 +120,18 @@ class Rule(ABC):
         """The memory after the base model gave ``probs`` ``[..., S]`` and ``token`` ``[...]`` came."""
         shape = tuple(memory.step.shape)
         probs = inputs.probs_of(probs, self.n_states, shape=shape)
-        token = inputs.tokens_of(token, self.n_states, "token", shape=shape)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
         self.refuse_past_horizon(memory)
         return self.advance(memory, self.look(memory, probs), token)
 
     def look(self, memory: RuleMemory, probs: Array) -> Moment:
         """Both responses, before the token is known; unchecked."""
-        answer = self.fallback.policy if self.fallback_acts else self.fallback.predict  # type: ignore[union-attr]
-        return self._moment(probs, answer(memory.fallback), None, memory.step + 1)
+        return self._moment(probs, self.fallback_answer(memory), None, memory.step + 1)
+
+    def fallback_answer(self, memory: RuleMemory) -> Array:
+        """What the fallback says now: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
+        fallback: Any = self.fallback
+        return (fallback.policy if self.fallback_acts else fallback.predict)(memory.fallback)
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
         """``update`` without its checks, from what ``look`` saw."""
@@ -145,7 +149,7 @@ class Rule(ABC):
 
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
-        tokens, probs = as_array(tokens), as_array(probs)
+        tokens, probs = inputs.array_of(tokens, "tokens"), inputs.array_of(probs, "probs")
         if tokens.ndim and self.horizon is not None and tokens.shape[-1] > self.horizon:
             raise ValueError(f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.horizon}")
         if tuple(probs.shape) != (*tokens.shape, self.n_states):

@@ -1,0 +1,114 @@
+"""The worst case over all sequences (what Lemma 2.3 and Theorem 3.1 bound): exact, or bounded from above."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..policies import Policy
+from ..problems import DecisionProblem
+from ..regret import external_regret
+from . import counts, two_sided
+from .players import Worst, acting, key_of, policy_of_counts
+from .search import search
+
+_MOST_SEQUENCES = 2**20
+_MOST_STREAMS = 2**16  # kept alive at once when equal keys merge
+_BLOCK = 2**20  # tokens of sequences that are played together
+_AGREE = 1e-9
+
+
+def exact_worst_case(
+    player: Any, problem: DecisionProblem, horizon: int, temperature: float | None = None, respond: str = "quantal"
+) -> Worst:
+    """The sequence with the largest average regret, and that regret; for Algorithm 1 a bound on it from above.
+
+    By dynamic programming over counts for players that depend on nothing else (up to 2**28 counts over all steps:
+    a horizon of 23,000 with two states, 1,170 with three, 280 with four). By the two-sided dynamic programme for
+    ``Robust`` predictors with a ``RegretGap`` rule whose base and fallback depend on counts only: ``exact`` is then
+    True only if the sequence found attains the bound ``upper``. By dynamic programming over counts and keys for players
+    that have a ``key``, while no more than 2**16 differ. Otherwise by trying all sequences, if there are at most 2**20.
+
+    Parameters
+    ----------
+    player, temperature, respond
+        As for ``greedy``.
+
+    >>> from lowregret import PolyaUrn, matching
+    >>> worst = exact_worst_case(PolyaUrn(2), matching(), horizon=1024)
+    >>> round(worst.regret * 32, 3), worst.exact, worst.found_by
+    (1.231, True, 'counts')
+    """
+    actor = acting(player, problem, horizon, temperature, respond)
+    size = counts.table_size(problem.n_states, horizon)
+    policy = policy_of_counts(actor)
+    if policy is not None and size <= counts.LARGEST_TABLE:
+        value, tokens = counts.worst_over_counts(policy, problem, horizon)
+        regret = float(external_regret(problem, actor, tokens)[-1])
+        if abs(regret - value) > _AGREE:
+            raise ValueError(
+                f"what {type(player).__name__} plays after counts (law_of_counts or policy_of_counts) is not what it "
+                f"plays step by step: regret {value:.9g} against {regret:.9g} on the worst sequence"
+            )
+        return _exact(tokens, regret, "counts")
+    bounded, robust = None, two_sided.watched_by_gap(actor)
+    if robust is not None and size <= two_sided.LARGEST_TABLE:
+        upper, tokens, regret = two_sided.worst_two_sided(actor, robust, horizon)
+        if regret >= upper - _AGREE:
+            return _exact(tokens, regret, "two-sided")
+        bounded = Worst(tokens, regret, False, upper, "two-sided")
+    if key_of(actor, actor.start((1,))) is not None:
+        found = search(actor, problem, horizon, _MOST_STREAMS, give_up=True)
+        if found is not None:
+            return _exact(found[0], found[1], "keys")
+    if problem.n_states**horizon <= _MOST_SEQUENCES:
+        return _exact(*_worst_of_all(actor, problem, horizon), "exhaustive")
+    if bounded is not None:
+        found = search(actor, problem, horizon, width=256)
+        return (
+            bounded
+            if found is None or found[1] <= bounded.regret
+            else bounded._replace(tokens=found[0], regret=found[1])
+        )
+    raise ValueError(
+        f"exact_worst_case cannot search {problem.n_states}**{horizon} sequences of {type(player).__name__}: "
+        + (
+            f"a table of {size} counts is too large (at most {counts.LARGEST_TABLE}); a shorter horizon, or "
+            if policy is not None or robust is not None
+            else "it has no law_of_counts (or policy_of_counts) and no key that merges enough pasts; a shorter horizon, or "
+        )
+        + "adversaries.beam for a lower bound"
+    )
+
+
+def _exact(tokens: np.ndarray, regret: float, found_by: str) -> Worst:
+    return Worst(tokens, regret, True, regret, found_by)
+
+
+def _worst_of_all(actor: Policy, problem: DecisionProblem, horizon: int) -> tuple[np.ndarray, float]:
+    """The worst of all sequences, tried one and all."""
+    total, block = problem.n_states**horizon, max(1, _BLOCK // horizon)
+    worst: tuple[np.ndarray, float] | None = None
+    for begin in range(0, total, block):
+        tokens_NxT = _sequences(problem.n_states, horizon, begin, min(total, begin + block))
+        regret_N = external_regret(problem, actor, tokens_NxT)[:, -1]
+        at = int(regret_N.argmax())
+        if worst is None or regret_N[at] > worst[1]:
+            worst = tokens_NxT[at], float(regret_N[at])
+    assert worst is not None
+    return worst
+
+
+def all_sequences(n_states: int, horizon: int) -> np.ndarray:
+    """Every sequence of the given length, ``[S**T, T]``, in order: for exhaustive search when T is small.
+
+    >>> all_sequences(2, 2).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    n_states, horizon = inputs.whole(n_states, "n_states"), inputs.whole(horizon, "horizon")
+    return _sequences(n_states, horizon, 0, n_states**horizon)
+
+
+def _sequences(n_states: int, horizon: int, begin: int, end: int) -> np.ndarray:
+    """The sequences with numbers ``begin .. end - 1``: their digits."""
+    return np.arange(begin, end)[:, None] // n_states ** np.arange(horizon - 1, -1, -1) % n_states

@@ -1,0 +1,143 @@
+"""Whom an adversary plays against (Section 2.2): any predictor or policy as one that acts, and what was found."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import Array, astype, count_up, device, first, float_type, last, mix, namespace, to_numpy
+from ..policies import Policy, Respond, same_states
+from ..predictors import Predictor
+from ..problems import DecisionProblem
+from ..robust import Robust
+
+PolicyOfCounts = Callable[[np.ndarray], np.ndarray]
+
+
+class Worst(NamedTuple):
+    """What an adversary found: ``tokens``, the average ``regret`` they inflict, and how much more there can be.
+
+    ``exact``: no sequence is worse. ``upper``: no sequence has more regret than this (None: not known).
+    ``found_by``: "greedy", "beam", "counts" or "keys" (dynamic programming over counts, or over counts and keys),
+    "two-sided" (the dynamic programme for Algorithm 1), or "exhaustive".
+    """
+
+    tokens: np.ndarray
+    regret: Any
+    exact: bool
+    upper: float | None
+    found_by: str
+
+
+@dataclass(frozen=True)
+class BestRespond(Policy):
+    """The exact best response to a predictor, as a mixed action: what Lemma 2.2 is about.
+
+    >>> from lowregret import PolyaUrn, matching
+    >>> BestRespond(PolyaUrn(2), matching()).policy_sequence([1, 1]).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    predictor: Predictor
+    problem: DecisionProblem
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> Any:
+        return self.predictor.start(batch_shape, like=like)
+
+    def policy(self, memory: Any) -> Array:
+        return self.respond(self.predictor.predict(memory))
+
+    def update(self, memory: Any, token: Array) -> Any:
+        return self.predictor.update(memory, token)
+
+    def policy_sequence(self, tokens: Array) -> Array:
+        return self.respond(self.predictor.predict_sequence(tokens))
+
+    def respond(self, probs: Array) -> Array:
+        """One on the best action, the lowest on ties."""
+        xp = namespace(probs)
+        dtype = float_type(xp, device(probs))
+        best = xp.argmax(mix(self.problem.utility, first(astype(probs, dtype))), axis=0)
+        return xp.astype(best[..., None] == count_up(probs, 0, self.problem.n_actions), dtype)
+
+
+def acting(player: Any, problem: DecisionProblem, horizon: int, temperature: float | None, respond: str) -> Policy:
+    """The player as a policy: predictors are responded to, quantally or exactly; policies act for themselves."""
+    if not isinstance(problem, DecisionProblem):
+        raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")
+    inputs.whole(horizon, "horizon")
+    if respond not in ("quantal", "best"):
+        raise ValueError(f'respond must be "quantal" or "best", got {respond!r}')
+    if not hasattr(player, "start") or not (hasattr(player, "policy") or hasattr(player, "predict")):
+        raise ValueError(f"player must be a predictor or a policy, got {type(player).__name__}")
+    if hasattr(player, "policy"):
+        if temperature is not None or respond == "best":
+            raise ValueError(
+                f"temperature and respond say how to act on a predictor, and {type(player).__name__} acts for itself"
+            )
+        if player.problem != problem:
+            raise ValueError(f"player was made for another problem: {player.problem} against {problem}")
+        return player
+    if respond == "best":
+        if temperature is not None:
+            raise ValueError('temperature goes with respond="quantal": exact best responses have none')
+        same_states(player, problem)
+        return BestRespond(player, problem)
+    if temperature is None:
+        temperature = player.rule.temperature if isinstance(player, Robust) else 1 / math.sqrt(horizon)
+    return Respond(player, problem, temperature)
+
+
+def policy_of_counts(player: Policy) -> PolicyOfCounts | None:
+    """What the player plays after given counts ``[..., S]``, if it depends on nothing else; None if it may."""
+    if not isinstance(player, (Respond, BestRespond)):
+        return getattr(player, "policy_of_counts", None)
+    law_of_counts, problem = getattr(player.predictor, "law_of_counts", None), player.problem
+    if law_of_counts is None:
+        return None
+    if isinstance(player, BestRespond):
+        return lambda counts: player.respond(law_of_counts(counts))
+    fixed = player.temperature
+
+    def policy(counts: np.ndarray) -> np.ndarray:
+        warmth = problem.anytime_temperature(counts.sum(axis=-1) + 1) if fixed is None else fixed
+        return last(problem.respond(first(law_of_counts(counts)), warmth))
+
+    return policy
+
+
+def key_of(player: Any, memory: Any) -> np.ndarray | None:
+    """What beside the counts decides how each stream will act, ``[N, k]``; None if the player does not say."""
+    if isinstance(player, Respond):
+        return key_of(player.predictor, memory.predictor)
+    if isinstance(player, BestRespond):
+        return key_of(player.predictor, memory)
+    if hasattr(player, "law_of_counts") or hasattr(player, "policy_of_counts"):
+        return np.zeros((), dtype=np.int64)[None, None]  # nothing does
+    if isinstance(player, Robust):
+        tripped = to_numpy(player.rule.tripped(memory.rule))
+        after = key_of(player.rule.fallback, memory.rule.fallback)
+        if after is None:
+            return None
+        # Streams that have not switched differ in their evidence: each is alike to itself only.
+        own = np.where(tripped, 0, np.arange(1, len(tripped) + 1))[:, None]
+        return np.concatenate([own, np.broadcast_to(after, (len(own), after.shape[-1]))], axis=-1)
+    if not hasattr(player, "key"):
+        return None
+    key = to_numpy(player.key(memory))
+    return key[:, None] if key.ndim == 1 else key
+
+
+def played(player: Policy, memory: Any) -> tuple[np.ndarray, Array]:
+    """The mixed action of every stream, ``[N, A]``, for the adversary's books, and as the player gave it."""
+    given = player.policy(memory)
+    return to_numpy(given).astype(np.float64, copy=False), given
+
+
+def told(player: Policy, memory: Any, tokens_N: np.ndarray, like: Array) -> Any:
+    """The player's memory after it has seen one more token a stream; ``like`` is what it played."""
+    xp = namespace(like)
+    return player.update(memory, tokens_N if xp is np else xp.asarray(tokens_N, device=device(like)))

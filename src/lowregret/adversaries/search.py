@@ -1,0 +1,169 @@
+"""Adversaries that look for bad sequences (Lemma 2.2's, and wider): lower bounds on the worst case."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import to_numpy
+from ..memory import take
+from ..policies import Policy
+from ..problems import DecisionProblem
+from .players import Worst, acting, key_of, played, told
+
+_TIE = 1e-12  # utilities closer than this are equal but for rounding
+
+
+def greedy(
+    player: Any,
+    problem: DecisionProblem,
+    horizon: int,
+    temperature: float | None = None,
+    respond: str = "quantal",
+    prefixes: Any = None,
+) -> Worst:
+    """At every step the state in which the player earns least, the lowest index on ties.
+
+    Parameters
+    ----------
+    player
+        A predictor, or a policy.
+    temperature
+        Of the response to a predictor; the rule's for a ``Robust``, else 1/sqrt(horizon), unless given.
+    respond
+        "quantal", or "best" for exact best responses: the adversary of Lemma 2.2.
+    prefixes
+        Tokens ``[B, t]`` after which it starts; ``tokens`` is then ``[B, horizon]`` and ``regret`` ``[B]``.
+
+    >>> from lowregret import PolyaUrn, matching
+    >>> found = greedy(PolyaUrn(2), matching(), horizon=8, respond="best")
+    >>> found.tokens.tolist(), found.regret
+    ([1, 0, 1, 0, 1, 0, 1, 0], 0.5)
+    """
+    actor = acting(player, problem, horizon, temperature, respond)
+    if prefixes is None:
+        given_BxT = np.zeros((1, 0), dtype=np.int64)
+    else:
+        given_BxT = to_numpy(inputs.tokens_of(prefixes, problem.n_states, "prefixes"))
+        if given_BxT.ndim != 2 or given_BxT.shape[1] > horizon:
+            raise ValueError(f"prefixes must have shape [B, t] with t <= {horizon}, got {given_BxT.shape}")
+    n_given, every = given_BxT.shape[1], np.arange(len(given_BxT))
+    memory, lead_BxA, tokens = actor.start((len(every),)), np.zeros((len(every), problem.n_actions)), []
+    for t in range(horizon):
+        policy_BxA, like = played(actor, memory)
+        earned_BxS = policy_BxA @ problem.utility
+        least = (earned_BxS <= earned_BxS.min(axis=-1, keepdims=True) + _TIE).argmax(axis=-1)
+        tokens.append(given_BxT[:, t] if t < n_given else least)
+        lead_BxA += problem.utility.T[tokens[-1]] - earned_BxS[every, tokens[-1]][:, None]
+        if t + 1 < horizon:
+            memory = told(actor, memory, tokens[-1], like)
+    tokens_BxT, regret_B = np.stack(tokens, axis=-1), lead_BxA.max(axis=-1) / horizon
+    if prefixes is None:
+        return Worst(tokens_BxT[0], float(regret_B[0]), False, None, "greedy")
+    return Worst(tokens_BxT, regret_B, False, None, "greedy")
+
+
+def beam(
+    player: Any,
+    problem: DecisionProblem,
+    horizon: int,
+    temperature: float | None = None,
+    respond: str = "quantal",
+    width: int = 256,
+) -> Worst:
+    """The worst sequence that a beam of ``width`` pasts leads to; exact if the beam never had to let one go.
+
+    Pasts are ranked by regret so far, softened by what the steps that are left can still change. Those with the same
+    counts that now act the same are a family: the beam takes the best of every family, then the second best, and so
+    on, so that it holds players in every mood. Of equals it prefers the past in which counting states would have
+    earned least: that is where a player that watches itself sees least reason to change.
+
+    Parameters
+    ----------
+    player, temperature, respond
+        As for ``greedy``.
+    width
+        How many pasts are kept.
+
+    >>> from lowregret import Hedge, matching
+    >>> found = beam(Hedge(matching(), 16), matching(), 16)
+    >>> round(found.regret * 4, 3), found.exact
+    (0.734, True)
+    """
+    actor = acting(player, problem, horizon, temperature, respond)
+    found = search(actor, problem, horizon, inputs.whole(width, "width"))
+    assert found is not None
+    tokens, regret, whole = found
+    return Worst(tokens, regret, whole, regret if whole else None, "beam")
+
+
+def search(
+    actor: Policy, problem: DecisionProblem, horizon: int, width: int, give_up: bool = False
+) -> tuple[np.ndarray, float, bool] | None:
+    """The tokens and regret a beam finds, and whether it kept all pasts; None if it may not let any go and must."""
+    S = problem.n_states
+    memory, whole, trail = actor.start((1,)), True, []
+    lead_NxA, counts_NxS, counting_N = np.zeros((1, problem.n_actions)), np.zeros((1, S), dtype=np.int64), np.zeros(1)
+    policy_NxA, like = played(actor, memory)
+    for t in range(horizon):
+        N = len(lead_NxA)
+        parent_M, token_M = np.repeat(np.arange(N), S), np.tile(np.arange(S), N)
+        earned_M = (policy_NxA @ problem.utility).reshape(-1)
+        urn_A = problem.respond((counts_NxS.T + 1.0) / (t + S), 1 / math.sqrt(horizon))
+        counting_N = counting_N[parent_M] + (urn_A.T @ problem.utility).reshape(-1)
+        lead_NxA = lead_NxA[parent_M] + problem.utility.T[token_M] - earned_M[:, None]
+        counts_NxS = counts_NxS[parent_M] + (token_M[:, None] == np.arange(S))
+        if t + 1 == horizon:
+            trail.append((parent_M, token_M))
+            break
+        memory = told(actor, take(memory, parent_M), token_M, like)
+        policy_NxA, like = played(actor, memory)
+        score_N = _prospect(lead_NxA, problem.span * math.sqrt(horizon - t - 1))
+        keep = np.argsort(-score_N, kind="stable")
+        key_NxK = key_of(actor, memory)
+        if key_NxK is not None:
+            alike = np.concatenate([counts_NxS, np.broadcast_to(key_NxK, (len(keep), key_NxK.shape[-1]))], axis=-1)
+            keep = keep[_place_among_equals(alike[keep]) == 0]
+        if len(keep) > width:
+            if give_up:
+                return None
+            whole = False
+            keep = keep[np.lexsort((counting_N[keep], -score_N[keep].round(9)))]
+            mood = (policy_NxA[keep] * 1e6).round().astype(np.int64)
+            place = _place_among_equals(np.concatenate([counts_NxS[keep], mood], axis=-1))
+            keep = keep[np.argsort(place, kind="stable")][:width]
+        trail.append((parent_M[keep], token_M[keep]))
+        memory, like, policy_NxA = take(memory, keep), take(like, keep), policy_NxA[keep]
+        lead_NxA, counts_NxS, counting_N = lead_NxA[keep], counts_NxS[keep], counting_N[keep]
+    regret_N = lead_NxA.max(axis=-1) / horizon
+    return _retrace(trail, int(regret_N.argmax())), float(regret_N.max()), whole
+
+
+def _prospect(lead_NxA: np.ndarray, reach: float) -> np.ndarray:
+    """The regret so far, as a soft maximum over actions: with many steps left, every action may yet be the best."""
+    top_N = lead_NxA.max(axis=-1)
+    if reach == 0:
+        return top_N
+    soft = 2 * reach
+    return top_N + soft * np.log(np.exp((lead_NxA - top_N[:, None]) / soft).sum(axis=-1))
+
+
+def _place_among_equals(rows_NxK: np.ndarray) -> np.ndarray:
+    """For each row, how many equal rows come before it."""
+    order = np.lexsort(rows_NxK.T[::-1])  # stable
+    ranked = rows_NxK[order]
+    new = np.concatenate([[True], (ranked[1:] != ranked[:-1]).any(axis=-1)])
+    at = np.arange(len(order))
+    place = np.empty_like(at)
+    place[order] = at - np.maximum.accumulate(np.where(new, at, 0))
+    return place
+
+
+def _retrace(trail: list[tuple[np.ndarray, np.ndarray]], index: int) -> np.ndarray:
+    """The tokens that led to the stream with this index."""
+    tokens = np.empty(len(trail), dtype=np.int64)
+    for t in range(len(trail) - 1, -1, -1):
+        parents, states = trail[t]
+        tokens[t], index = states[index], int(parents[index])
+    return tokens
