@@ -287,6 +287,33 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
     assert asked[1][0].rule == rule
 
 
+@pytest.mark.parametrize("likely", [0.1, 0.9])
+def test_constant_sequences_are_tried_whatever_the_adversary_does(likely: float) -> None:
+    """The worst for a model that leans to one side is the other side for ever."""
+    idle = lambda *_, **__: SimpleNamespace(tokens=np.full(T, int(likely > 0.5)))  # noqa: E731
+    found = lr.price_of_robustness(ber(likely), COIN, T, 5, 0, deltas=[0.1], gates=[0], adversary=idle)
+    policy = lr.Respond(ber(likely), COIN, 1 / math.sqrt(T))
+    assert found.base_regret == pytest.approx(lr.external_regret(COIN, policy, [int(likely < 0.5)] * T)[-1])
+
+
+def test_batches_do_not_change_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5], gates=[0])
+    monkeypatch.setattr(distances, "_LAWS_AT_ONCE", 7 * SHORT * 2)
+    in_parts = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5], gates=[0])
+    assert at_once.rows[0].given_up.value > 0
+    assert in_parts.rows[0].given_up == pytest.approx(at_once.rows[0].given_up, abs=1e-14)
+    assert in_parts.rows[0].switched == at_once.rows[0].switched
+
+
+def test_a_switch_that_was_not_seen_may_still_come() -> None:
+    """No switch in 50 sequences: up to 7% may switch, and each may cost the span."""
+    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[1e-6], gates=[0]).rows
+    assert (row.switched, row.given_up.value) == (0, 0)
+    unseen = 1 - 0.025 ** (1 / 50)
+    assert row.given_up.high == pytest.approx(GAME.span * unseen, rel=0.02)
+    assert row.given_up.low == pytest.approx(-lr.certificates.quantal_loss(3) / math.sqrt(SHORT) * unseen, rel=0.02)
+
+
 def test_the_default_adversary_is_greedy() -> None:
     """Against a model that answers the last token, it beats every constant sequence."""
     echo = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1)

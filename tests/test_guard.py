@@ -905,3 +905,25 @@ def test_advice_past_the_horizon_is_not_taken_up() -> None:
     with pytest.raises(ValueError, match="horizon of 3 steps is over"):
         other.load_state_dict(d)
     assert other.state_dict() == lr.Guard(COIN, 3).state_dict()
+
+
+def test_episodes_cut_short_are_charged_what_they_may_cost() -> None:
+    """A bound for full episodes says little of short ones: each is charged the bound of its own length."""
+    coin = lr.matching()
+    guard, lost = lr.Guard(coin, horizon=300), 0.0
+    lengths = [1, 1, 5, 40, 300]
+    for i, length in enumerate(lengths):
+        for _ in range(length):
+            guard.advise([0.99, 0.01])
+            guard.observe(1)
+        lost += length * guard.regret
+        if i + 1 < len(lengths):
+            guard.restart()
+    given = guard.certificate
+    one = lr.Guard(coin, horizon=300).certificate
+    charged = sum(t * one.at(t).regret_bound for t in lengths) / sum(lengths)
+    assert given.regret_bound == pytest.approx(charged)
+    assert lost / sum(lengths) <= given.regret_bound
+    assert given.regret_bound > one.regret_bound
+    assert given.tv_bound == pytest.approx(5 * one.tv_bound)
+    assert "5 episodes" in str(given)

@@ -125,6 +125,11 @@ def softmax(scores_A: Array) -> Array:
     return weights_A / total(weights_A)
 
 
+def at_most(array: Array, limit: float) -> Array:
+    """The array with everything above the limit brought down to it."""
+    return np.minimum(array, limit) if isinstance(array, np.ndarray) else namespace(array).clip(array, None, limit)
+
+
 def running_sum(array: Array) -> Array:
     """Cumulative sums along the last axis."""
     if isinstance(array, np.ndarray):

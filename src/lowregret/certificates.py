@@ -293,9 +293,21 @@ class Certificate:
             return self
         return self._with({**self.terms, "fallback": exact}, self.horizon)
 
-    def over_episodes(self, episodes: int) -> "Certificate":
-        """The same for several episodes in a row: regrets average, chances of a false switch add up."""
-        return replace(self, episodes=episodes, tv_bound=min(1.0, self.tv_bound * episodes))
+    def over_episodes(self, episodes: int, regret_bound: float) -> "Certificate":
+        """The same for several episodes in a row: chances of a false switch add up, regrets average to the bound given."""
+        if episodes == 1:
+            return self
+        return replace(
+            self,
+            regret_bound=regret_bound,
+            tv_bound=min(1.0, self.tv_bound * episodes),
+            statement=f"Over {episodes} episodes, the last one complete, each against its own best fixed action. "
+            + self.statement,
+            terms={},
+            episodes=episodes,
+            exact_fallback=None,
+            terms_at=None,
+        )
 
     def _with(self, terms: Terms, horizon: int) -> "Certificate":
         bound = min(self.problem.span, sum(terms.values()))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import certificates, inputs
+from .adversaries import greedy
 from .arrays import Array, astype, count_up, device, first, float_type, mix, namespace, to_numpy, total
 from .compare import Table
 from .distances import Estimate, batches, bounded_mean, home
@@ -104,7 +105,7 @@ def price_of_robustness(
     fallback, temperature
         As in ``robustify``.
     adversary
-        ``adversaries.greedy`` by default; anything called as it is, with ``tokens`` in what it returns.
+        ``adversaries.greedy`` by default; ``adversaries.beam`` finds more and takes longer.
 
     >>> from lowregret import Scheduled, matching
     >>> model = Scheduled([[0.4, 0.6]])
@@ -129,7 +130,7 @@ def price_of_robustness(
     robusts = [Robust(predictor, rule) for rule in rules]
     given_RxN, switched_R = _given_up(predictor, rules, horizon, n, inputs.generator(seed))
     warmth = rules[0].temperature or math.nan  # the horizon is known: so is the temperature
-    attack = _greedy if adversary is None else adversary
+    attack = greedy if adversary is None else adversary
 
     def hostile_1xT(player: Predictor) -> np.ndarray:
         return to_numpy(attack(player, problem, horizon, temperature=warmth).tokens).reshape(1, horizon)
@@ -191,18 +192,3 @@ def _lost_after(rule: ExactTest, probs: Array, tokens_NxT: Array, times_N: Array
 def _most_regret(player: Predictor, problem: DecisionProblem, temperature: float, tokens_CxT: np.ndarray) -> float:
     tokens = inputs.tokens_of(tokens_CxT, problem.n_states, like=home(player))
     return float(to_numpy(external_regret(problem, Respond(player, problem, temperature), tokens)[:, -1]).max())
-
-
-class _Played(NamedTuple):
-    tokens: np.ndarray
-
-
-def _greedy(player: Predictor, problem: DecisionProblem, horizon: int, temperature: float) -> _Played:
-    """The sequence that a greedy adversary plays against the player."""
-    policy = Respond(player, problem, temperature)
-    memory, tokens, near = policy.start((1,)), [], home(player)
-    for _ in range(horizon):
-        mixed_A = to_numpy(policy.policy(memory)[0])
-        tokens.append(int(np.argmin(mixed_A @ problem.utility)))
-        memory = policy.update(memory, inputs.tokens_of(tokens[-1:], problem.n_states, like=near))
-    return _Played(np.asarray(tokens))

@@ -51,6 +51,8 @@ class _Ledger(NamedTuple):
     realised_A: Array  # [..., A], the same for the actions reported to observe
     reported: Array  # [...], how many steps of this episode came with an action
     episode: Array  # [...], from 1
+    past_steps: Array  # [...], steps of the episodes before this one
+    past_bound: Array  # [...], the most that was lost in them, by their certificates
 
 
 class Guard:
@@ -166,12 +168,12 @@ class Guard:
             realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
             reported = reported + 1
         rule = self.rule.advance(old.rule, moment, state)
-        self._ledger = _Ledger(rule, lead_A, realised_A, reported, old.episode)
+        self._ledger = old._replace(rule=rule, lead_A=lead_A, realised_A=realised_A, reported=reported)
         self._probs = self._moment = None
         self._longest += 1
         self._clock += 1
         newly = rule.tripped_at == rule.step
-        if bool(newly.any()):
+        if bool(newly if newly.ndim == 0 else newly.any()):
             self._any_tripped = True
             self._report(to_numpy(newly))
 
@@ -190,7 +192,12 @@ class Guard:
         xp = namespace(old.lead_A)
         chosen = xp.asarray(mask, device=device(old.lead_A))
         new = fresh if mask.all() else choose(chosen, fresh, old)
-        self._ledger = new._replace(episode=old.episode + xp.astype(chosen, xp.int64))
+        steps = old.rule.step * chosen
+        self._ledger = new._replace(
+            episode=old.episode + chosen,
+            past_steps=old.past_steps + steps,
+            past_bound=old.past_bound + self._most_lost(steps),
+        )
         self._settle()
         log.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
@@ -218,9 +225,24 @@ class Guard:
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed over the episodes opened so far."""
+        """What is guaranteed over the episodes opened so far, for the stream of which least is."""
+        given, horizon = self.rule.certificate, self.horizon
         episodes = to_numpy(self._ledger.episode)
-        return self.rule.certificate.over_episodes(int(episodes.max()) if episodes.size else 1)
+        if not episodes.size or episodes.max() == 1:
+            return given
+        if horizon is None:
+            return given.over_episodes(int(episodes.max()), given.regret_bound)
+        past_steps, past_bound = to_numpy(self._ledger.past_steps), to_numpy(self._ledger.past_bound)
+        average = (past_bound + horizon * given.regret_bound) / (past_steps + horizon)
+        return given.over_episodes(int(episodes.max()), float(average.max()))
+
+    def _most_lost(self, steps: Array) -> Array:
+        """For episodes that ended after ``steps`` steps: what each may have lost, by its certificate."""
+        given, counts = self.rule.certificate, to_numpy(steps)
+        lost = np.zeros(counts.shape)
+        for t in np.unique(counts[counts > 0]).tolist():
+            lost[counts == t] = t * (self.problem.span if given.terms_at is None else given.at(t).regret_bound)
+        return namespace(steps).asarray(lost, dtype=self._ledger.past_bound.dtype, device=device(steps))
 
     # Resuming
 
@@ -276,7 +298,8 @@ class Guard:
         xp, where, shape = namespace(like), device(like), self.batch_shape
         flat = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
         count = xp.zeros(shape, dtype=xp.int64, device=where)
-        return _Ledger(self.rule.start(shape, like=like), flat, flat, count, count + 1)
+        nothing = xp.zeros(shape, dtype=flat.dtype, device=where)
+        return _Ledger(self.rule.start(shape, like=like), flat, flat, count, count + 1, count, nothing)
 
     def _settle(self) -> None:
         """What is derived from the ledger, so that a step need not ask the arrays; advice given before is void."""

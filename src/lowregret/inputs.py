@@ -89,6 +89,8 @@ def tokens_of(
         if not 0 <= tokens < n_states:
             raise ValueError(f"{name} must lie in 0..{n_states - 1}, got {tokens}")
         return _beside(np.asarray(tokens), like)
+    if shape == () and type(tokens) is np.ndarray and tokens.dtype == np.int64 and 0 <= tokens.item() < n_states:
+        return _beside(tokens, like)  # the same, already an array
     tokens = array_of(tokens, name)
     xp = namespace(tokens)
     if not _is(tokens, "integral"):

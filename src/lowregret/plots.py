@@ -26,7 +26,7 @@ DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 3)), (0
 def regret_curves(
     comparison: Comparison, *, columns: int = 4, titles: dict[str, str] | None = None, size: float = 2.4
 ) -> "np.ndarray[Any, Any]":
-    """Small multiples, one a source: mean average regret after t steps with its 95% band; a dot marks the median switch.
+    """Small multiples, one a source: mean regret after t steps with its 95% band; a dot marks the median switch.
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ def regret_curves(
             at = comparison.switch_PxW[i, w]
             if at <= comparison.horizon:
                 ax.plot(at, mean[i, w, int(at) - 1], "o", color=colour, markersize=4.5, markeredgecolor="white")
+        ax.locator_params(axis="x", nbins=4)
         ax.set_title((titles or {}).get(source, source), fontsize=10)
         _plain(ax)
     for ax in axes.flat[len(sources) :]:
@@ -80,7 +81,7 @@ def regret_curves(
 
 
 def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: list[str] | None = None) -> "Axes":
-    """The rule's statistic over time against its threshold, for a few sequences ``[..., T]``; a dot marks each switch."""
+    """The rule's statistic against its threshold over time, for a few sequences ``[..., T]``; a dot marks a switch."""
     ax = _one(ax)
     tokens_BxT = to_numpy(tokens).reshape(-1, np.shape(tokens)[-1])
     probs = to_numpy(robust.base.predict_sequence(tokens_BxT))

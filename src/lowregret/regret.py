@@ -5,7 +5,6 @@ from typing import Any
 from . import inputs
 from .arrays import (
     Array,
-    as_array,
     astype,
     count_up,
     device,

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..arrays import (
     Array,
-    as_array,
     astype,
     count_up,
     device,

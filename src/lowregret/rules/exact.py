@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import certificates, inputs, kernels
-from ..arrays import Array, astype, constant, device, first_true, namespace, pick, running_min, running_sum, total
+from ..arrays import (
+    Array,
+    astype,
+    at_most,
+    constant,
+    device,
+    first_true,
+    namespace,
+    pick,
+    running_min,
+    running_sum,
+    total,
+)
 from ..certificates import Certificate
 from .base import Moment, Rule, RuleMemory, zeros
 
@@ -120,7 +132,7 @@ class ExactTest(Rule):
             reached = reached + _share(-running_sum(xp.log(shrink)) - cost)
         alarm = reached >= 1
         if self.gate:
-            alarm = alarm & self._open(gap - xp.clip(running_min(gap), None, 0.0), step_T)
+            alarm = alarm & self._open(gap - at_most(running_min(gap), 0.0), step_T)
         return first_true(alarm | (sure == 0)) + 1
 
     def _against(self, moment: Moment, gain_S: Array, gain: Array) -> tuple[Array, list[Array], list[Array]]:
@@ -170,4 +182,4 @@ class ExactTest(Rule):
 def _share(log_wealth: Array) -> Array:
     """Wealth in units of what the alarm needs, capped at it: the sum decides exactly and never overflows."""
     xp = namespace(log_wealth)
-    return xp.exp(xp.clip(log_wealth, None, 0.0))
+    return xp.exp(at_most(log_wealth, 0.0))
