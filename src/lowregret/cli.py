@@ -1,6 +1,7 @@
 """The command line: ``lowregret demo`` (extra: ``cli``)."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ def _app() -> "typer.Typer":
         horizon: Annotated[int, typer.Option(min=4, help="Length of each sequence.")] = 1024,
         samples: Annotated[int, typer.Option("--samples", "-n", min=2, help="Sequences from each source.")] = 1000,
         seed: Annotated[int, typer.Option(min=0, help="Seed of the sequences.")] = 0,
+        out: Annotated[Path, typer.Option(help="Folder for the figure and the numbers.")] = Path("results/demo"),
     ) -> None:
-        """Five players on the paper's eight sources: mean final regret, and when the robust ones switched."""
-        from .paper.eight_sources import show
+        """Five players on the paper's eight sources and against an adversary: tables, the 2 x 4 figure, JSON."""
+        from .paper.eight_sources import demo as run
 
-        show(horizon, samples, seed)
+        run(horizon, samples, seed, out)
 
     return app
 

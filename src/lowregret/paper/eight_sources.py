@@ -1,11 +1,32 @@
-"""Section 5.2 with exact predictors in place of trained ones: five players on the eight sources."""
+"""Section 5.2 with exact predictors in place of trained ones: five players on the eight sources, and at their worst."""
 
-from ..compare import Cell, compare
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import adversaries
+from ..adversaries import Worst
+from ..compare import Cell, Comparison, compare
 from ..predictors import PolyaUrn, Predictor
 from ..problems import matching
 from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
 from ..sources import paper_sources
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+TITLES = {
+    "a": "a 2/3, 1/3",
+    "b": "b 1/3, 2/3",
+    "c": "c 1/3",
+    "d": "d 2/3",
+    "sin2": "drift T/2",
+    "sin5": "drift T/5",
+    "sin10": "drift T/10",
+    "sin20": "drift T/20",
+}
 
 
 def players(horizon: int) -> dict[str, Predictor]:
@@ -20,55 +41,127 @@ def players(horizon: int) -> dict[str, Predictor]:
     }
 
 
-TITLES = {
-    "a": "a 2/3, 1/3",
-    "b": "b 1/3, 2/3",
-    "c": "c 1/3",
-    "d": "d 2/3",
-    "sin2": "drift T/2",
-    "sin5": "drift T/5",
-    "sin10": "drift T/10",
-    "sin20": "drift T/20",
-}
+class AtWorst(NamedTuple):
+    """One player against an adversary, beside what is promised."""
+
+    player: str
+    worst: Worst
+    regret_bound: float | None  # None: nothing is promised
+    tv_bound: float | None
 
 
-def show(horizon: int, n: int, seed: int) -> None:
-    """The table on the terminal, with progress and the certificates behind it."""
-    from rich.box import SIMPLE_HEAD
+def at_worst(name: str, player: Predictor, horizon: int, width: int = 64) -> AtWorst:
+    """The worst sequence that an adversary finds against a player: the exact one where that is to be had."""
+    coin = matching()
+    found = adversaries.beam(player, coin, horizon, width=width)
+    try:
+        exact = adversaries.exact_worst_case(player, coin, horizon)
+        found = exact if exact.regret >= found.regret else found._replace(upper=exact.upper)
+    except ValueError:
+        pass  # it depends on more than counts: the beam's sequence is what there is
+    if isinstance(player, Robust):
+        given = player.certificate.sharpen()
+        return AtWorst(name, found, *((given.regret_bound, given.tv_bound) if given.terms else (None, None)))
+    return AtWorst(name, found, found.regret if found.exact else None, None)
+
+
+def demo(horizon: int, n: int, seed: int, out: Path) -> None:
+    """The tables on the terminal; figure, tables and worst sequences as PNG, SVG and JSON in a folder."""
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
 
     console = Console()
     everyone = players(horizon)
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("sampling and playing", total=1.0)
+        task = progress.add_task("", total=len(TITLES) + len(everyone))
 
         def report(done: float, player: str, source: str) -> None:
-            progress.update(task, completed=done, description=f"{player} on {TITLES[source]}")
+            progress.update(task, completed=done * len(TITLES), description=f"{player} on {TITLES[source]}")
 
         found = compare(everyone, paper_sources(horizon), matching(), horizon, n, seed, progress=report)
+        worst = []
+        for i, (name, player) in enumerate(everyone.items()):
+            progress.update(task, completed=len(TITLES) + i, description=f"an adversary against {name}")
+            worst.append(at_worst(name, player, horizon))
+    console.print(_regret_table(found))
+    error = max(cell.error for cell in found.cells)
+    console.print(f"Guessing the next bit. {n} sequences a source, seed {seed}; standard errors up to {error:.4f}.")
+    console.print("The Ber model knows source b; its robust versions keep the gain there, and lose less elsewhere.")
+    console.print(_worst_table(found, worst))
+    _write(console, found, worst, out)
+
+
+def _regret_table(found: Comparison) -> "Table":
     grid = {(cell.source, cell.predictor): cell for cell in found.cells}
-    heading = f"Mean regret after {horizon} steps (median switch time)"
-    table = Table(title=heading, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("source", no_wrap=True)
-    for name in everyone:
-        table.add_column(name, justify="right", no_wrap=True)
-    for source, title in TITLES.items():
-        table.add_row(title, *(_text(grid[source, name]) for name in everyone))
-    console.print(table)
-    worst = max(cell.error for cell in found.cells)
-    console.print(f"Guessing the next bit. {n} sequences a source, seed {seed}; standard errors up to {worst:.4f}.")
-    console.print("The Ber model knows source b; its robust versions keep the gain there, and lose less elsewhere.\n")
-    for name, player in everyone.items():
-        if isinstance(player, Robust):
-            given, home = player.certificate, grid["b", name]
-            promise = f"regret <= {given.regret_bound:.4f}, TV <= {given.tv_bound:.4f}" if given.terms else "none"
-            console.print(f"{name:10s}  guarantee: {promise}; switched on b: {home.switched:.4f}", highlight=False)
+    rows = [[TITLES[w], *(_regret(grid[w, p]) for p in found.predictors)] for w in found.sources]
+    return _table(f"Mean regret after {found.horizon} steps (median switch time)", ["source", *found.predictors], rows)
 
 
-def _text(cell: Cell) -> str:
+def _worst_table(found: Comparison, worst: list[AtWorst]) -> "Table":
+    at_home = {cell.predictor: cell.switched for cell in found.cells if cell.source == "b"}
+    rows = []
+    for row in worst:
+        share = at_home[row.player]
+        rows.append(
+            [
+                row.player,
+                f"{row.worst.regret:.4f}",
+                "exact" if row.worst.exact else row.worst.found_by,
+                "none" if row.regret_bound is None else f"<= {row.regret_bound:.4f}",
+                "" if row.tv_bound is None else f"<= {row.tv_bound:.4f}",
+                "" if share is None else f"{share:.4f}",
+            ]
+        )
+    header = ["player", "worst regret", "found by", "guarantee", "TV", "switched on b"]
+    return _table("Against an adversary, beside the certificate", header, rows)
+
+
+def _table(title: str, header: list[str], rows: list[list[str]]) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if i else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _regret(cell: Cell) -> str:
     regret = cell.regret.value
     colour = "red" if regret > 0.05 else "green" if regret < -0.05 else ""
     number = f"[{colour}]{regret:+.4f}[/]" if colour else f"{regret:+.4f}"
     return number if cell.switch is None else f"{number} ({cell.switch:.0f})"
+
+
+def _write(console: "Console", found: Comparison, worst: list[AtWorst], out: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "lowregret"  # the same run gives the same file
+    from .. import plots
+
+    out.mkdir(parents=True, exist_ok=True)
+    figure = plots.regret_curves(found, titles=TITLES)[0, 0].figure
+    figure.savefig(out / "regret.png", dpi=150)
+    figure.savefig(out / "regret.svg", metadata={"Date": None})
+    matplotlib.pyplot.close(figure)
+    (out / "demo.json").write_text(json.dumps(_as_json(found, worst)) + "\n")
+    console.print(f"Written to {out}: regret.png, regret.svg, demo.json", highlight=False)
+
+
+def _as_json(found: Comparison, worst: list[AtWorst]) -> dict[str, Any]:
+    adversary = {
+        row.player: {
+            "regret": row.worst.regret,
+            "exact": row.worst.exact,
+            "upper": row.worst.upper,
+            "found_by": row.worst.found_by,
+            "tokens": "".join(map(str, row.worst.tokens.tolist())),
+            "regret_bound": row.regret_bound,
+            "tv_bound": row.tv_bound,
+        }
+        for row in worst
+    }
+    return {**json.loads(found.to_json()), "adversary": adversary}
