@@ -9,13 +9,27 @@ author = "The lowregret authors"
 project_copyright = "The lowregret authors"
 version = release = lowregret.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx_copybutton"]
-exclude_patterns = ["_build"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx_copybutton", "sphinx_gallery.gen_gallery"]
+exclude_patterns = ["_build", "examples/**/*.ipynb", "examples/**/*.py", "examples/**/*.json"]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the signatures carry the names; what a parameter means is in the text
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "examples",
+    "filename_pattern": "plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "min_reported_time": 10**6,
+    "abort_on_example_error": True,
+    "only_warn_on_example_error": False,
+    "reset_modules": ("matplotlib",),
+}
 
 html_theme = "furo"
 html_title = f"lowregret {release}"

@@ -37,7 +37,7 @@ class Fading(lr.Predictor):
         xp = array_namespace(memory.weights)
         token = xp.asarray(token, device=device(memory.weights))
         seen = token[..., None] == xp.arange(self.n_states, device=device(memory.weights))
-        return Faded(self.keep * memory.weights + (1 - self.keep) * seen)
+        return Faded(self.keep * memory.weights + (1 - self.keep) * xp.astype(seen, xp.float64))
 
 
 # %%

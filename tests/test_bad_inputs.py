@@ -732,6 +732,29 @@ def test_a_predictor_is_no_policy() -> None:
         lr.external_regret(GAME, lr.PolyaUrn(3), [0, 1])
 
 
+@pytest.mark.xfail(reason="external_regret and Hedge do not look at their problem", strict=True)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: lr.external_regret(GAME, lr.Hedge(OTHER_GAME, 3), [0, 1, 2]),
+        lambda: lr.external_regret(GAME, lr.Hedge(lr.matching(3), 3), [0, 1, 2]),
+        lambda: lr.external_regret(np.eye(3), [0, 1, 2], [0, 1, 2]),
+        lambda: lr.Hedge(np.eye(3), 3),
+    ],
+    ids=["another policy", "other actions", "matrix", "Hedge"],
+)
+def test_regret_and_hedge_look_at_their_problem(call: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match="problem"):
+        call()
+
+
+@pytest.mark.xfail(reason="NumPy refuses it first", strict=True)
+@pytest.mark.parametrize("shape", [(2,), (1, 4), (4, 1)])
+def test_near_must_fit_the_policy(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="near must"):
+        GAME.invert_quantal_response([[0.5, 0.5]] * 3, 0.1, near=np.full((*shape, 3), 1 / 3))
+
+
 def test_an_unknown_horizon_needs_a_delta() -> None:
     for make in (
         lambda: lr.ExactTest(GAME, None),

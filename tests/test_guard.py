@@ -868,6 +868,8 @@ def test_what_is_no_state_at_all(d: Any) -> None:
         (("ledger", 0, 2), -1),
         (("ledger", 3), 7),  # more reports than steps
         (("ledger", 4), 0),  # no episode
+        (("ledger", 5), -1),  # less than nothing before this episode
+        (("ledger", 6), -0.5),
         (("ledger", 0, 0, 0), [5.0, -3.0]),  # counts of the urn that are no counts
         (("ledger", 0, 0, 0), [50.0, 3.0]),
         (("advised",), [0.6, 0.6]),

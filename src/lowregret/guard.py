@@ -356,7 +356,9 @@ class Guard:
         """A saved ledger whose numbers no run can have led to."""
         step, tripped_at = to_numpy(ledger.rule.step), to_numpy(ledger.rule.tripped_at)
         reported, episode = to_numpy(ledger.reported), to_numpy(ledger.episode)
-        right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step) & (episode >= 1)
+        past_steps, past_bound = to_numpy(ledger.past_steps), to_numpy(ledger.past_bound)
+        right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step)
+        right = right & (episode >= 1) & (past_steps >= 0) & (past_bound >= 0)
         if not right.all() or (self.horizon is not None and (step > self.horizon).any()):
             raise ValueError("state_dict does not fit: no run of this guard can have led to its counts of steps")
         try:

@@ -1,6 +1,6 @@
 """Pictures of what was found (Figure 1 and beyond); every function returns matplotlib Axes (extra: ``cli``).
 
-Colours are told apart by the colour-blind and in grey, and every line also has a style of its own. Figures keep a white
+Colours are told apart by the colour-blind, and every line also has a style of its own. Figures keep a white
 ground, so that they read on a dark page as they do in print.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .frontier import Frontier
 
-# Okabe and Ito's palette, darkest contrasts first.
+# Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 3)), (0, (7, 2)))
 
@@ -49,19 +49,21 @@ def regret_curves(
         layout="constrained",
     )
     figure.set_facecolor("white")
-    step_T = np.arange(1, comparison.horizon + 1)
-    settled = slice(max(comparison.horizon // 16 - 1, 0), None)  # the first steps swing too far to share a scale
+    horizon = comparison.horizon
+    shown = np.unique(np.append(np.arange(min(horizon, 64)), np.arange(0, horizon, max(1, horizon // 256))))
+    shown = np.append(shown, horizon - 1)  # every early step, then enough for the eye
+    settled = slice(max(horizon // 16 - 1, 0), None)  # the first steps swing too far to share a scale
     mean, band = comparison.regret_PxWxT, 1.96 * comparison.error_PxWxT
     for w, source in enumerate(sources):
         ax = axes.flat[w]
         ax.axhline(0, color="#999999", linewidth=0.8, zorder=0)
         for i, name in enumerate(comparison.predictors):
             colour = COLOURS[i % len(COLOURS)]
-            ax.plot(step_T, mean[i, w], color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.4, label=name)
-            low, high = mean[i, w] - band[i, w], mean[i, w] + band[i, w]
-            ax.fill_between(step_T, low, high, color=colour, alpha=0.2, linewidth=0)
+            line, width = mean[i, w, shown], band[i, w, shown]
+            ax.plot(shown + 1, line, color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.4, label=name)
+            ax.fill_between(shown + 1, line - width, line + width, color=colour, alpha=0.2, linewidth=0)
             at = comparison.switch_PxW[i, w]
-            if at <= comparison.horizon:
+            if at <= horizon:
                 ax.plot(at, mean[i, w, int(at) - 1], "o", color=colour, markersize=4.5, markeredgecolor="white")
         ax.locator_params(axis="x", nbins=4)
         ax.set_title((titles or {}).get(source, source), fontsize=10)
@@ -70,7 +72,7 @@ def regret_curves(
         ax.set_visible(False)
     low, high = float((mean - band)[..., settled].min()), float((mean + band)[..., settled].max())
     axes[0, 0].set_ylim(low - 0.06 * (high - low), high + 0.06 * (high - low))
-    axes[0, 0].set_xlim(0, comparison.horizon)
+    axes[0, 0].set_xlim(0, horizon)
     for ax in axes[-1]:
         ax.set_xlabel("steps")
     for ax in axes[:, 0]:

@@ -110,16 +110,19 @@ def worst_over_counts(
     return value, tokens
 
 
-def worst_case_by_counts(player: Any, problem: DecisionProblem, horizon: int, temperature: float) -> float | None:
-    """The largest average regret of quantal responses to a predictor that has ``law_of_counts``, over all sequences.
+def worst_case_by_counts(
+    player: Any, problem: DecisionProblem, horizon: int, temperature: float | None
+) -> float | None:
+    """The largest average regret of a policy, or of quantal responses to a predictor, that depend on counts only.
 
-    None if it has none, or if the table is too large to fill in a minute.
+    None if it may depend on more, or if the table is too large to fill within a minute or two.
 
     >>> from lowregret import PolyaUrn, matching
     >>> round(worst_case_by_counts(PolyaUrn(2), matching(), 64, 1 / 8) * 8, 3)
     0.934
     """
-    policy = policy_of_counts(acting(player, problem, horizon, temperature, "quantal"))
+    own = hasattr(player, "policy")  # it has no use for a temperature
+    policy = policy_of_counts(acting(player, problem, horizon, None if own else temperature, "quantal"))
     if policy is None or table_size(problem.n_states, horizon) > 4 * LARGEST_TABLE:
         return None
     return worst_over_counts(policy, problem, horizon, trace=False)[0]

@@ -70,14 +70,13 @@ def exact_worst_case(
             if found is None or found[1] <= bounded.regret
             else bounded._replace(tokens=found[0], regret=found[1])
         )
+    why = "it has no law_of_counts (or policy_of_counts) and no key under which enough pasts are alike"
+    if policy is not None or robust is not None:
+        why = f"a table of {size:,} counts is too large (at most {counts.LARGEST_TABLE:,}, for Algorithm 1 "
+        why += f"{two_sided.LARGEST_TABLE:,})"
     raise ValueError(
-        f"exact_worst_case cannot search {problem.n_states}**{horizon} sequences of {type(player).__name__}: "
-        + (
-            f"a table of {size} counts is too large (at most {counts.LARGEST_TABLE}); a shorter horizon, or "
-            if policy is not None or robust is not None
-            else "it has no law_of_counts (or policy_of_counts) and no key that merges enough pasts; a shorter horizon, or "
-        )
-        + "adversaries.beam for a lower bound"
+        f"player {type(player).__name__} with horizon {horizon} cannot be searched exactly, since {why} and "
+        f"{problem.n_states}**{horizon} sequences are too many to try: use a shorter horizon, or adversaries.beam"
     )
 
 

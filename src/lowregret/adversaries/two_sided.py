@@ -1,19 +1,20 @@
 """Algorithm 1 with Theorem 3.1's rule, from above: a dynamic programme over counts that carries two-sided gaps."""
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from ..arrays import first, last, mix
 from ..policies import Policy, Respond
+from ..predictors import Predictor
 from ..regret import external_regret
 from ..robust import Robust
 from ..rules import RegretGap
 from .counts import Lattice, least, policy_of_counts
 
-LARGEST_TABLE = 2**26  # counts over all steps: four bytes each, to find the way back
+LARGEST_TABLE = 40_000_000  # counts over all steps: twenty bytes each, to find the way back
 _ROUNDING = 1e-9  # a gap this close to the threshold may fall on either side of it
 
 
@@ -38,12 +39,34 @@ class _Level:
     fallback: np.ndarray  # what the fallback's would have, at least
     # Of those in which it has:
     own: np.ndarray  # what the player has earned, at least
-    ways: dict[str, np.ndarray] = field(default_factory=dict)  # by which state each of these was reached
 
     @property
     def base_at_least(self) -> np.ndarray:
         """The base has earned what the fallback would have, less the gap: that bounds it too."""
         return np.maximum(self.base, self.fallback - self.gap_high)
+
+
+class _Trail(NamedTuple):
+    """What is kept of a level: the gaps, and by which state each of its values was reached."""
+
+    gap_low: np.ndarray
+    gap_high: np.ndarray
+    ways: dict[str, np.ndarray]
+
+
+class _Stakes:
+    """What the two responses earn, by the counts on which they are made."""
+
+    def __init__(self, robust: Robust) -> None:
+        self.problem = robust.rule.problem
+        predictors = (robust.base, cast(Predictor, robust.rule.fallback))
+        both = (Respond(predictor, self.problem, robust.rule.temperature) for predictor in predictors)
+        self._policies = [policy_of_counts(response) for response in both]
+
+    def earned(self, counts_SxN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """In every state ``[S, N]``, by the response to the base and by the one to the fallback."""
+        base, fallback = (mix(self.problem.utility.T, first(p(last(counts_SxN)))) for p in self._policies)  # type: ignore[misc]
+        return base, fallback
 
 
 def worst_two_sided(actor: Policy, robust: Robust, horizon: int) -> tuple[float, np.ndarray, float]:
@@ -53,26 +76,23 @@ def worst_two_sided(actor: Policy, robust: Robust, horizon: int) -> tuple[float,
     counts the programme knows the least and the greatest gap and forgets which are attained in between, so it may
     think of pasts that do not exist: the value is a bound from above, the sequence behind it one from below.
     """
-    problem, lattice = actor.problem, Lattice(actor.problem.n_states, horizon)
-    responses = [
-        policy_of_counts(Respond(p, problem, robust.rule.temperature)) for p in (robust.base, robust.rule.fallback)
-    ]
+    problem, stakes, lattice = actor.problem, _Stakes(robust), Lattice(actor.problem.n_states, horizon)
+    rule = cast(RegretGap, robust.rule)
     zero, never = np.zeros(1), np.full(1, math.inf)
-    level, ways = _Level(zero, zero, zero, zero, never), []
+    level, thresholds = _Level(zero, zero, zero, zero, never), []
+    trail = [_Trail(zero, zero, {})]
     for t in range(horizon):
-        counts = last(lattice.counts(t))
-        base_SxN, fallback_SxN = (mix(problem.utility.T, first(response(counts))) for response in responses)  # type: ignore[misc]
         # A trip after the last token changes nothing, nor does one where nothing is at stake.
         watched = t + 1 < horizon and problem.span > 0
-        threshold = float(robust.rule.threshold(np.float64(t + 1))) if watched else math.inf
-        level = _advance(level, lattice, t, base_SxN, fallback_SxN, threshold)
-        ways.append(level.ways)
+        thresholds.append(float(rule.threshold(np.float64(t + 1))) if watched else math.inf)
+        level, ways = _advance(level, lattice, t, *stakes.earned(lattice.counts(t)), thresholds[-1])
+        trail.append(_Trail(level.gap_low, level.gap_high, ways))
     best_N = mix(problem.utility, lattice.counts(horizon).astype(np.float64)).max(axis=0)
     kept_N, switched_N = best_N - level.base_at_least, best_N - level.own
     upper = float(max(kept_N.max(), switched_N.max())) / horizon
-    tries = [_retrace(lattice, ways, way, int(kept_N.argmax())) for way in ("gap_low", "base")]
+    tries = [_retrace(trail, lattice, stakes, thresholds, way, int(kept_N.argmax())) for way in ("gap_low", "base")]
     if np.isfinite(switched_N.max()):
-        tries.append(_retrace(lattice, ways, "own", int(switched_N.argmax())))
+        tries.append(_retrace(trail, lattice, stakes, thresholds, "own", int(switched_N.argmax())))
     tokens_NxT = np.stack(tries)
     regret_N = external_regret(problem, actor, tokens_NxT)[:, -1]
     return upper, tokens_NxT[int(regret_N.argmax())], float(regret_N.max())
@@ -80,7 +100,7 @@ def worst_two_sided(actor: Policy, robust: Robust, horizon: int) -> tuple[float,
 
 def _advance(
     level: _Level, lattice: Lattice, t: int, base_SxN: np.ndarray, fallback_SxN: np.ndarray, threshold: float
-) -> _Level:
+) -> tuple[_Level, dict[str, np.ndarray]]:
     """One more token: pasts stay below the threshold, or reach it and switch, or had switched before."""
     paths: dict[str, list[np.ndarray]] = {"gap_low": [], "gap_high": [], "base": [], "fallback": [], "own": []}
     switching = []
@@ -102,14 +122,31 @@ def _advance(
     found = {name: least(path) for name, path in paths.items()}
     values = {name: value for name, (value, _) in found.items()}
     values["gap_high"] = -values["gap_high"]
-    return _Level(**values, ways={name: way for name, (_, way) in found.items() if name != "fallback"})
+    return _Level(**values), {name: found[name][1] for name in ("gap_low", "base", "own")}
 
 
-def _retrace(lattice: Lattice, ways: list[dict[str, np.ndarray]], way: str, index: int) -> np.ndarray:
-    """The tokens behind a value. Before the switch, the past with the greatest gap: it is the one that trips."""
-    tokens, S = np.empty(len(ways), dtype=np.int64), lattice.n_states
-    for t in range(len(ways) - 1, -1, -1):
-        choice = int(ways[t][way][index])
-        tokens[t], way = choice % S, "gap_high" if choice >= S else way
-        index = lattice.before(int(tokens[t]), index)
+def _retrace(
+    trail: list[_Trail], lattice: Lattice, stakes: _Stakes, thresholds: list[float], way: str, index: int
+) -> np.ndarray:
+    """The tokens behind a value: back along its choices, and before the switch along gaps that lead up to it."""
+    S, horizon, gap = lattice.n_states, len(thresholds), None
+    tokens, counts_S = np.empty(horizon, dtype=np.int64), lattice.counts(horizon)[:, index].copy()
+    for t in range(horizon - 1, -1, -1):
+        before = [lattice.before(s, index) if counts_S[s] else 0 for s in range(S)]
+        past_SxS = counts_S[:, None] - np.eye(S, dtype=np.int64)  # one column for each state that may have come last
+        base_SxS, fallback_SxS = stakes.earned(np.maximum(past_SxS, 0))
+        gain_S = np.diagonal(fallback_SxS - base_SxS)
+        low_S, high_S = trail[t].gap_low[before], trail[t].gap_high[before]
+        if gap is None:
+            choice = int(trail[t + 1].ways[way][index])
+            last_token = choice % S
+            if choice >= S:  # here it switched: aim at the middle of the gaps that make it
+                least_gap = max(low_S[last_token], thresholds[t] - gain_S[last_token])
+                gap = (least_gap + high_S[last_token]) / 2
+        else:  # the gap was well inside what these counts allow
+            room_S = np.minimum(gap - gain_S - low_S, high_S - (gap - gain_S))
+            last_token = int(np.where(counts_S > 0, room_S, -math.inf).argmax())
+            gap -= float(gain_S[last_token])
+        tokens[t], index = last_token, before[last_token]
+        counts_S[last_token] -= 1
     return tokens

@@ -1,0 +1,67 @@
+"""The command line as a user meets it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import lowregret as lr
+
+
+def lowregret(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "lowregret", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
+    )
+
+
+def test_demo_prints_tables_and_writes_files(tmp_path: Path) -> None:
+    done = lowregret("demo", "--horizon", "128", "-n", "40", "--out", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for words in ("drift T/20", "ExactTest", "Mean regret after 128 steps", "two-sided", "exact", "Written to here"):
+        assert words in done.stdout
+    assert (tmp_path / "here/regret.png").stat().st_size > 20_000
+    assert (tmp_path / "here/regret.svg").read_text().rstrip().endswith("</svg>")
+    data = json.loads((tmp_path / "here/demo.json").read_text())
+    assert len(data["cells"]) == 40
+    # The worst sequences are what they are said to be.
+    from lowregret.paper.eight_sources import players
+
+    coin = lr.matching()
+    for name, player in players(128).items():
+        row = data["adversary"][name]
+        tokens = np.array([int(bit) for bit in row["tokens"]])
+        regret = lr.external_regret(coin, lr.Respond(player, coin, 128**-0.5), tokens)[-1]
+        assert abs(regret - row["regret"]) < 1e-12
+        assert row["regret_bound"] is None or regret <= row["regret_bound"] + 1e-12
+
+
+def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        assert lowregret("demo", "--horizon", "64", "-n", "10", "--out", folder, cwd=tmp_path).returncode == 0
+    for name in ("regret.svg", "regret.png", "demo.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_version_and_bad_arguments(tmp_path: Path) -> None:
+    assert lowregret("--version", cwd=tmp_path).stdout.strip() == f"lowregret {lr.__version__}"
+    assert lowregret("demo", "--horizon", "1", cwd=tmp_path).returncode == 2
+    assert lowregret("demonstrate", cwd=tmp_path).returncode == 2
+
+
+def test_without_the_extra_it_says_how_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(name='typer')")
+    done = lowregret("demo", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "pip install 'lowregret[cli]'" in done.stderr
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, lowregret; print([m for m in ('torch', 'matplotlib', 'numba', 'rich') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
