@@ -8,8 +8,9 @@ import pytest
 from scipy.optimize import linprog
 
 import lowregret as lr
-from lowregret import certificates, checks
+from lowregret import adversaries, certificates, checks
 from lowregret.fallbacks import equaliser, on_simplex
+from lowregret.paper import fallback_table
 
 from .conftest import random_markov, random_problem
 
@@ -141,6 +142,21 @@ def test_the_projection_onto_the_simplex() -> None:
     assert np.where(law == 0, lowered - level, 0).max() < 1e-12
     inside = rng.dirichlet(np.ones(4), 50)
     np.testing.assert_allclose(on_simplex(inside), inside, atol=1e-15)
+
+
+@pytest.mark.parametrize(("horizon", "scaled"), [(64, 0.550), (1024, 0.574), (8192, 0.582)])
+def test_the_exact_worst_case_of_the_shrunk_urn(horizon: int, scaled: float) -> None:
+    """No log T: times sqrt(T) it stays below 0.60, as that of the Hedge it equals does; the bound is met closely."""
+    urn = lr.ShrunkUrn(COIN, horizon)
+    worst = adversaries.exact_worst_case(urn, COIN, horizon)
+    assert worst.exact
+    assert worst.regret * math.sqrt(horizon) == pytest.approx(scaled, abs=5e-4)
+    assert worst.regret <= urn.regret_bound(COIN, horizon, horizon**-0.5) <= worst.regret * 1.08
+    if horizon < 8192:
+        hedge = lr.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2) / horizon))
+        assert adversaries.exact_worst_case(hedge, COIN, horizon).regret == pytest.approx(worst.regret, rel=1e-4)
+        rule = lr.ExactTest(COIN, horizon, fallback=urn)
+        assert rule.certificate.sharpen().terms["fallback"] == pytest.approx(worst.regret, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -335,7 +351,30 @@ SUBJECTS = {
 def test_fallbacks_keep_the_laws(name: str) -> None:
     subject = SUBJECTS[name]
     assert len(checks.check_predictor(subject, tolerance=1e-12)) == len(checks.PREDICTOR_LAWS)
+    tokens = np.random.default_rng(0).integers(subject.n_states, size=(50, 12))
+    counts = (tokens[:, :11, None] == np.arange(subject.n_states)).sum(1)
+    np.testing.assert_allclose(subject.law_of_counts(counts), subject.predict_sequence(tokens)[:, -1], atol=1e-12)
     if subject.problem.n_actions > 1:
         rule = lr.ExactTest(subject.problem, 12, delta=0.6, gate=0, fallback=subject, temperature=0.2)
         base = lr.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
         checks.check_rule(rule, base, tolerance=1e-12)
+
+
+def test_the_table_compares_them_all() -> None:
+    """Short horizons, few sequences: the columns it must have, and numbers that other tests know exactly."""
+    rows = {row.player: row for row in fallback_table.fallback_rows(horizon=64, n=40, seed=0, width=64)}
+    at_worst = {name: row.worst.regret * 8 for name, row in rows.items()}
+    for name, scaled in (("urn", 0.934), ("Hedge, 1/sqrt(T)", 0.768), ("shrunk urn", 0.550), ("maximin", 4.0)):
+        assert at_worst[name] == pytest.approx(scaled, abs=5e-4)
+        assert rows[name].worst.exact
+    assert at_worst["shrunk urn, c = 1"] == pytest.approx(at_worst["Hedge, 1/sqrt(T)"])
+    assert at_worst["Hedge, sqrt(8 ln 2/T)"] == pytest.approx(at_worst["shrunk urn"], rel=1e-3)
+    for name, row in rows.items():
+        assert list(row.on_source) == list(lr.sources.paper_sources(64))
+        assert row.regret_bound is None if name == "maximin" else row.worst.regret <= row.regret_bound
+        assert max(row.on_source.values()) <= row.worst.regret
+    assert {name for name, row in rows.items() if row.worst.found_by == "beam"} == {"AdaHedge", "fixed share"}
+    text = str(fallback_table.fallback_table(list(rows.values()), 64)).splitlines()
+    assert len(text) == 2 + len(rows)
+    assert text[3 + 1].startswith("shrunk urn  ")
+    assert "0.550" in text[4]

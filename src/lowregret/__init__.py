@@ -5,6 +5,7 @@ acting on it is provably never much worse than the best fixed action in hindsigh
 """
 
 from . import adversaries, certificates, checks, distances, sources
+from .adversaries import Worst
 from .baselines import AdaHedge, FixedShare
 from .certificates import Certificate
 from .compare import Comparison, compare
@@ -51,6 +52,7 @@ __all__ = [
     "Stream",
     "Switch",
     "SwitchBack",
+    "Worst",
     "__version__",
     "adversaries",
     "certificates",

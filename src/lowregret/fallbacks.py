@@ -91,6 +91,11 @@ class ShrunkUrn(Predictor):
         counts = xp.stack([astype(count, dtype) for count in counts_before(tokens, self.n_states)], axis=-1)
         return self._law(counts, count_up(tokens, 0, tokens.shape[-1]))
 
+    def law_of_counts(self, counts: Array) -> Array:
+        """The law of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
+        xp = namespace(counts)
+        return self._law(astype(counts, float_type(xp, device(counts))), xp.sum(counts, axis=-1))
+
     def _law(self, counts: Array, seen: Array) -> Array:
         assert self.c is not None
         weight = self.c / self.horizon
@@ -166,6 +171,10 @@ class Maximin(Predictor):
 
     def predict_sequence(self, tokens: Array) -> Array:
         return self._constant.predict_sequence(tokens)  # type: ignore[attr-defined]
+
+    def law_of_counts(self, counts: Array) -> Array:
+        """The same law after any counts of each state."""
+        return self._constant.law_of_counts(counts)  # type: ignore[attr-defined]
 
     def payoff_guarantee(self, temperature: float | None = None) -> float:
         """What the quantal response to the law earns at least, in utility, in every state."""

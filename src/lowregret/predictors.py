@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from . import inputs
-from .arrays import Array, constant, count_up, device, float_type, last, namespace, running_sum, total
+from .arrays import Array, astype, constant, count_up, device, float_type, last, namespace, running_sum, total
 
 
 @runtime_checkable
@@ -98,6 +98,7 @@ class PolyaUrn(Predictor):
 
     def law_of_counts(self, counts: Array) -> Array:
         """The law of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
+        counts = astype(counts, float_type(namespace(counts), device(counts)))
         seen = namespace(counts).sum(counts, axis=-1)
         return (counts + self.prior) / (seen + self.n_states * self.prior)[..., None]
 

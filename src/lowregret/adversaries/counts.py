@@ -20,7 +20,7 @@ class Lattice:
     the ``size(t)`` points that t tokens can reach are the first ones, whatever t is.
 
     >>> Lattice(3, 2).counts(1).T.tolist()
-    [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
     """
 
     def __init__(self, n_states: int, horizon: int) -> None:

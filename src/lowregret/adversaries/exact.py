@@ -1,5 +1,6 @@
 """The worst case over all sequences (what Lemma 2.3 and Theorem 3.1 bound): exact, or bounded from above."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..problems import DecisionProblem
 from ..regret import external_regret
 from . import counts, two_sided
 from .players import Worst, acting, key_of, policy_of_counts
-from .search import search
+from .search import beam, search
 
 _MOST_SEQUENCES = 2**20
 _MOST_STREAMS = 2**16  # kept alive at once when equal keys merge
@@ -51,25 +52,23 @@ def exact_worst_case(
                 f"plays step by step: regret {value:.9g} against {regret:.9g} on the worst sequence"
             )
         return _exact(tokens, regret, "counts")
-    bounded, robust = None, two_sided.watched_by_gap(actor)
+    robust, upper = two_sided.watched_by_gap(actor), math.inf
     if robust is not None and size <= two_sided.LARGEST_TABLE:
         upper, tokens, regret = two_sided.worst_two_sided(actor, robust, horizon)
         if regret >= upper - _AGREE:
             return _exact(tokens, regret, "two-sided")
-        bounded = Worst(tokens, regret, False, upper, "two-sided")
     if key_of(actor, actor.start((1,))) is not None:
         found = search(actor, problem, horizon, _MOST_STREAMS, give_up=True)
         if found is not None:
             return _exact(found[0], found[1], "keys")
     if problem.n_states**horizon <= _MOST_SEQUENCES:
         return _exact(*_worst_of_all(actor, problem, horizon), "exhaustive")
-    if bounded is not None:
-        found = search(actor, problem, horizon, width=256)
-        return (
-            bounded
-            if found is None or found[1] <= bounded.regret
-            else bounded._replace(tokens=found[0], regret=found[1])
-        )
+    if upper < math.inf:
+        other = beam(player, problem, horizon, temperature, respond)
+        if other.regret > regret:
+            tokens, regret = other.tokens, other.regret
+        attained = regret >= upper - _AGREE
+        return _exact(tokens, regret, "two-sided") if attained else Worst(tokens, regret, False, upper, "two-sided")
     why = "it has no law_of_counts (or policy_of_counts) and no key under which enough pasts are alike"
     if policy is not None or robust is not None:
         why = f"a table of {size:,} counts is too large (at most {counts.LARGEST_TABLE:,}, for Algorithm 1 "
