@@ -1,21 +1,15 @@
-"""The laws every predictor, policy and rule obeys, as a suite to run on yours.
-
-``check_predictor(mine)`` raises ``LawBroken`` with a sentence on each law that ``mine`` breaks, or returns the names of
-the laws it kept. Each law is also a function of its own (``PREDICTOR_LAWS`` and the others), for parametrised tests.
-"""
+"""The laws of predictors and policies: whatever is read from a memory that tokens update."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import inputs
-from .arrays import Array, astype, first, mix, namespace, to_numpy
-from .memory import saved, take
-from .policies import Policy
-from .predictors import Predictor
-from .robust import Robust
-from .rules import Rule
+from .. import inputs
+from ..arrays import Array, to_numpy
+from ..memory import saved, take
+from ..policies import Policy
+from ..predictors import Predictor
 
 
 class LawBroken(AssertionError):
@@ -40,36 +34,10 @@ class Subject(NamedTuple):
 Law = Callable[[Subject], None]
 
 
-def check_predictor(
-    predictor: Predictor, *, horizon: int = 12, streams: int = 4, seed: int = 0, tolerance: float = 1e-9
-) -> list[str]:
-    """Run every law on a predictor; raise ``LawBroken`` if any fails, else return the names of the laws kept.
-
-    >>> from lowregret import PolyaUrn
-    >>> check_predictor(PolyaUrn(3))[:2]
-    ['probabilities are probabilities', 'predict is pure']
-    """
-    return _run(PREDICTOR_LAWS, predictor_subject(predictor, horizon, streams, seed, tolerance))
-
-
-def check_policy(
-    policy: Policy, *, horizon: int = 12, streams: int = 4, seed: int = 0, tolerance: float = 1e-9
-) -> list[str]:
-    """Run every law on a policy; raise ``LawBroken`` if any fails, else return the names of the laws kept."""
-    return _run(POLICY_LAWS, policy_subject(policy, horizon, streams, seed, tolerance))
-
-
-def check_rule(
-    rule: Rule, base: Predictor, *, horizon: int = 12, streams: int = 64, seed: int = 0, tolerance: float = 1e-9
-) -> list[str]:
-    """Run every law on a rule that watches ``base``; raise ``LawBroken`` if any fails, else return their names."""
-    trial = rule_trial(rule, base, horizon, streams, seed, tolerance)
-    kept = []
-    for name, law in RULE_LAWS.items():
-        law(trial)
-        kept.append(name)
-    subject = predictor_subject(Robust(base, rule), trial.tokens.shape[-1], 4, seed, tolerance)
-    return kept + _run(PREDICTOR_LAWS, subject)
+def tokens_for(n_states: int, horizon: int, streams: int, seed: int) -> np.ndarray:
+    """Uniform tokens to try something on, ``[streams, horizon]``."""
+    rng = inputs.generator(seed)
+    return rng.integers(n_states, size=(inputs.whole(streams, "streams", 2), inputs.whole(horizon, "horizon", 5)))
 
 
 def predictor_subject(predictor: Predictor, horizon: int, streams: int, seed: int, tolerance: float) -> Subject:
@@ -88,7 +56,7 @@ def predictor_subject(predictor: Predictor, horizon: int, streams: int, seed: in
         "predict",
         n,
         n,
-        _tokens(n, horizon, streams, seed),
+        tokens_for(n, horizon, streams, seed),
         tolerance,
     )
 
@@ -109,12 +77,9 @@ def policy_subject(policy: Policy, horizon: int, streams: int, seed: int, tolera
         "policy",
         n,
         policy.problem.n_actions,
-        _tokens(n, horizon, streams, seed),
+        tokens_for(n, horizon, streams, seed),
         tolerance,
     )
-
-
-# The laws of predictors and policies
 
 
 def probabilities_are_probabilities(s: Subject) -> None:
@@ -271,107 +236,3 @@ POLICY_LAWS: dict[str, Law] = {
     "policy is pure": reading_is_pure,
     **_SHARED_LAWS,
 }
-
-
-# The laws of rules
-
-
-class Trial(NamedTuple):
-    """A rule that watches a base predictor, with tokens to try it on."""
-
-    rule: Rule
-    base: Predictor
-    tokens: np.ndarray  # [B, T]
-    tolerance: float
-
-    @property
-    def name(self) -> str:
-        return type(self.rule).__name__
-
-
-def rule_trial(rule: Rule, base: Predictor, horizon: int, streams: int, seed: int, tolerance: float) -> Trial:
-    """A rule, ready for ``RULE_LAWS``: half the tokens are uniform, half mostly what hurts the base model most."""
-    tokens = _tokens(rule.n_states, min(horizon, rule.horizon or horizon), streams, seed)
-    hostile = np.arange(streams) % 2 == 1
-    noise = inputs.generator(seed + 1).random(tokens.shape) < 0.1
-    memory = base.start((streams,))
-    for t in range(tokens.shape[1]):
-        probs_S = first(astype(to_numpy(base.predict(memory)), np.float64))
-        response_A = rule.problem.respond(probs_S, rule.temperature_at(t + 1))
-        worst = np.argmin(mix(rule.problem.utility.T, response_A), axis=0)
-        tokens[:, t] = np.where(hostile & ~noise[:, t], worst, tokens[:, t])
-        memory = base.update(memory, tokens[:, t])
-    return Trial(rule, base, tokens, tolerance)
-
-
-def trip_times_equal_streaming(t: Trial) -> None:
-    """Also: a trip is one-way, and comes with evidence that reached its threshold."""
-    probs = t.base.predict_sequence(t.tokens)
-    times = to_numpy(t.rule.trip_times(probs, t.tokens))
-    memory = t.rule.start(t.tokens.shape[:1], like=probs)
-    horizon = t.tokens.shape[1]
-    found = np.full(len(t.tokens), horizon + 1)
-    tripped = np.zeros(len(t.tokens), dtype=bool)
-    for s in range(horizon):
-        memory = t.rule.update(memory, probs[:, s], t.tokens[:, s])
-        now = to_numpy(t.rule.tripped(memory))
-        if (tripped & ~now).any():
-            raise LawBroken(f"{t.name}: a stream that had tripped is trusted again at step {s + 1}: a trip is one-way")
-        statistic, threshold = map(to_numpy, t.rule.evidence(memory))
-        fresh = now & ~tripped
-        if not (statistic[fresh] >= threshold[fresh] - t.tolerance * (1 + np.abs(threshold[fresh]))).all():
-            raise LawBroken(f"{t.name}: it tripped at step {s + 1} while evidence says statistic < threshold")
-        found[fresh], tripped = s + 1, now
-    if not np.array_equal(found, times):
-        stream = int(np.flatnonzero(found != times)[0])
-        raise LawBroken(
-            f"{t.name}: stream {stream} trips after {times[stream]} tokens by trip_times and {found[stream]} by update "
-            f"({horizon + 1} is never)"
-        )
-
-
-def trips_ignore_the_future(t: Trial) -> None:
-    probs = t.base.predict_sequence(t.tokens)
-    times = to_numpy(t.rule.trip_times(probs, t.tokens))
-    cut = t.tokens.shape[1] // 2
-    short = to_numpy(t.rule.trip_times(probs[:, :cut], t.tokens[:, :cut]))
-    if not np.array_equal(np.minimum(times, cut + 1), short):
-        raise LawBroken(f"{t.name}: whether it trips within {cut} steps depends on later tokens")
-
-
-def rules_in_torch_equal_numpy(t: Trial) -> None:
-    try:
-        import torch
-    except ImportError:
-        return
-    probs = np.array(t.base.predict_sequence(t.tokens))
-    times = t.rule.trip_times(probs, t.tokens)
-    other = t.rule.trip_times(torch.as_tensor(probs), torch.as_tensor(t.tokens))
-    if namespace(other) is np or not np.array_equal(to_numpy(times), to_numpy(other)):
-        raise LawBroken(f"{t.name}: torch tensors give other trip times than NumPy arrays")
-
-
-RULE_LAWS: dict[str, Callable[[Trial], None]] = {
-    "trip times equal streaming": trip_times_equal_streaming,
-    "trips ignore the future": trips_ignore_the_future,
-    "trip times in torch equal NumPy": rules_in_torch_equal_numpy,
-}
-
-
-def _tokens(n_states: int, horizon: int, streams: int, seed: int) -> np.ndarray:
-    rng = inputs.generator(seed)
-    return rng.integers(n_states, size=(inputs.whole(streams, "streams", 2), inputs.whole(horizon, "horizon", 5)))
-
-
-def _run(laws: dict[str, Law], subject: Subject) -> list[str]:
-    broken = []
-    for name, law in laws.items():
-        try:
-            law(subject)
-        except LawBroken as error:
-            broken.append(f"[{name}] {error}")
-        except Exception as error:  # a crash is a broken law too: say which
-            broken.append(f"[{name}] {subject.name} raised {type(error).__name__}: {error}")
-    if broken:
-        raise LawBroken("\n".join(broken))
-    return list(laws)

@@ -1,0 +1,73 @@
+"""The laws every predictor, policy and rule obeys, as a suite to run on yours.
+
+``check_predictor(mine)`` raises ``LawBroken`` with a sentence on each law that ``mine`` breaks, or returns the names of
+the laws it kept. Each law is also a function of its own (``PREDICTOR_LAWS`` and the others), for parametrised tests.
+"""
+
+from ..policies import Policy
+from ..predictors import Predictor
+from ..robust import Robust
+from ..rules import Rule
+from .rules import RULE_LAWS, Trial, rule_trial
+from .streams import POLICY_LAWS, PREDICTOR_LAWS, Law, LawBroken, Subject, policy_subject, predictor_subject
+
+__all__ = [
+    "POLICY_LAWS",
+    "PREDICTOR_LAWS",
+    "RULE_LAWS",
+    "LawBroken",
+    "Subject",
+    "Trial",
+    "check_policy",
+    "check_predictor",
+    "check_rule",
+    "policy_subject",
+    "predictor_subject",
+    "rule_trial",
+]
+
+
+def check_predictor(
+    predictor: Predictor, *, horizon: int = 12, streams: int = 4, seed: int = 0, tolerance: float = 1e-9
+) -> list[str]:
+    """Run every law on a predictor; raise ``LawBroken`` if any fails, else return the names of the laws kept.
+
+    >>> from lowregret import PolyaUrn
+    >>> check_predictor(PolyaUrn(3))[:2]
+    ['probabilities are probabilities', 'predict is pure']
+    """
+    return _run(PREDICTOR_LAWS, predictor_subject(predictor, horizon, streams, seed, tolerance))
+
+
+def check_policy(
+    policy: Policy, *, horizon: int = 12, streams: int = 4, seed: int = 0, tolerance: float = 1e-9
+) -> list[str]:
+    """Run every law on a policy; raise ``LawBroken`` if any fails, else return the names of the laws kept."""
+    return _run(POLICY_LAWS, policy_subject(policy, horizon, streams, seed, tolerance))
+
+
+def check_rule(
+    rule: Rule, base: Predictor, *, horizon: int = 12, streams: int = 64, seed: int = 0, tolerance: float = 1e-9
+) -> list[str]:
+    """Run every law on a rule that watches ``base``; raise ``LawBroken`` if any fails, else return their names."""
+    trial = rule_trial(rule, base, horizon, streams, seed, tolerance)
+    kept = []
+    for name, law in RULE_LAWS.items():
+        law(trial)
+        kept.append(name)
+    subject = predictor_subject(Robust(base, rule), trial.tokens.shape[-1], 4, seed, tolerance)
+    return kept + _run(PREDICTOR_LAWS, subject)
+
+
+def _run(laws: dict[str, Law], subject: Subject) -> list[str]:
+    broken = []
+    for name, law in laws.items():
+        try:
+            law(subject)
+        except LawBroken as error:
+            broken.append(f"[{name}] {error}")
+        except Exception as error:  # a crash is a broken law too: say which
+            broken.append(f"[{name}] {subject.name} raised {type(error).__name__}: {error}")
+    if broken:
+        raise LawBroken("\n".join(broken))
+    return list(laws)
