@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import lowregret as lr
@@ -17,7 +17,8 @@ from lowregret.memory import restored, saved, where
 
 torch.set_num_threads(1)
 
-many = settings(derandomize=True, deadline=None, database=None, max_examples=150)
+SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
+many = settings(SEEDED, max_examples=150)
 
 GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])
 HORIZON = 12
