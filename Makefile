@@ -1,5 +1,5 @@
 # Every target sets up its own virtual environment first (seconds once it is there).
-#   make demo    the eight-source table on the terminal
+#   make demo    regret on the paper's eight sources and against an adversary: tables, figure, JSON
 #   make test    linter, types, documentation and tests
 #   make bench   speed, as ratios taken in one run
 #   make docs    the documentation, in docs/_build/html

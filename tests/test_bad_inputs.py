@@ -722,7 +722,9 @@ def test_predictors_that_are_none(predictor: Any) -> None:
         lambda p: lr.robustify(p, GAME, HORIZON),
         lambda p: lr.Respond(p, GAME, 0.1),
     ):
-        with pytest.raises(ValueError, match=f"{type(predictor).__name__} predicts None states"):
+        with pytest.raises(
+            ValueError, match=f"predictor must be a Predictor, got {type(predictor).__name__}: wrap a function"
+        ):
             make(predictor)
     with pytest.raises(ValueError, match="fn must be a function of the history"):
         lr.FromFunction(predictor, 3)
@@ -817,7 +819,7 @@ def guards(draw: st.DrawFn) -> Callable[[], lr.Guard]:
 
 
 @given(make=guards(), like=st.sampled_from(["numpy", "torch"]), seed=st.integers(0, 2**32), data=st.data())
-@many
+@settings(many, max_examples=100)
 def test_a_guard_is_not_moved_by_what_it_refuses(
     make: Callable[[], lr.Guard], like: str, seed: int, data: st.DataObject
 ) -> None:
@@ -850,7 +852,7 @@ def test_a_guard_is_not_moved_by_what_it_refuses(
     assert guard.state_dict() == twin.state_dict()
     assert tempted.random() == np.random.default_rng(7).random()
     assert np.array_equal(guard.regret, twin.regret)
-    assert np.array_equal(guard.realised_regret, twin.realised_regret)
+    assert np.array_equal(guard.realised_regret, twin.realised_regret, equal_nan=True)
     assert guard.events == twin.events
 
 

@@ -99,7 +99,7 @@ def test_ada_hedge_under_attack() -> None:
     assert 5 / 6 < closest <= 1
 
 
-def test_ada_hedge_follows_the_leader_while_nothing_is_lost_by_it() -> None:
+def test_ada_hedge_plays_alike_what_earns_alike() -> None:
     problem = lr.DecisionProblem([[1.0, 1.0], [1.0, -1.0], [0.5, 0.5]])
     played = lr.AdaHedge(problem).policy_sequence([0, 0, 0])
     np.testing.assert_allclose(played[0], [1 / 3] * 3)
@@ -423,6 +423,12 @@ def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
     quick, slow = (lr.Guard(COIN, 10, fallback=lr.FixedShare(COIN, 10, rate=r)) for r in (1.0, 0.1))
     with pytest.raises(ValueError, match="differs in: fallback"):
         quick.load_state_dict(slow.state_dict())
+    uneven = lr.DecisionProblem([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])  # more actions than states
+    guard = lr.Guard(uneven, 10, fallback=lr.AdaHedge(uneven))
+    assert guard.advise([0.5, 0.5]) is None
+    guard.observe(1)
+    guard.load_state_dict(guard.state_dict())
+    assert guard.rule.fallback_answer(guard._ledger.rule).shape == (3,)
     broken = quick.state_dict()
     broken["ledger"][0][0] = [[0.7, 0.7]]
     with pytest.raises(ValueError, match="fallback"):
@@ -438,5 +444,5 @@ def test_policies_that_do_not_fit() -> None:
         lr.ExactTest(COIN, None, delta=0.1, fallback=lr.FixedShare(COIN, 9))
     endless = lr.ExactTest(COIN, None, delta=0.1, fallback=lr.AdaHedge(COIN)).certificate
     assert endless.at(10**6).regret_bound < 0.01
-    with pytest.raises(ValueError, match="same states"):
+    with pytest.raises(ValueError, match="predictor"):
         lr.ExactTest(COIN, 10, fallback=object())  # type: ignore[arg-type]

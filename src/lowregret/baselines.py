@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from . import certificates, inputs
-from .arrays import Array, astype, device, first, float_type, last, namespace, softmax, total
+from .arrays import Array, device, first, float_type, last, namespace, softmax, total
 from .policies import Policy, action_utilities
 from .problems import DecisionProblem
 
@@ -19,7 +19,7 @@ class AdaHedgeMemory(NamedTuple):
 class AdaHedge(Policy):
     """Hedge that sets its own rate, ln A / (mixability gaps so far): no horizon, no range, no temperature.
 
-    While no gap has opened it follows the leaders; each gap lowers the rate.
+    Until two actions have earned differently it plays all alike; from then on each gap lowers the rate.
 
     >>> from lowregret import matching
     >>> AdaHedge(matching()).policy_sequence([1, 1, 0, 0, 0])[:, 1].round(3).tolist()
@@ -55,17 +55,15 @@ class AdaHedge(Policy):
         return certificates.ada_hedge(problem, horizon)
 
     def _rate(self, gap: Array) -> Array:
-        """ln A / gap, and 1 where there is no gap yet: the leaders are then looked for apart."""
+        """ln A / gap, and 1 where there is no gap yet: all actions have then earned the same, and any rate will do."""
         xp = namespace(gap)
         return math.log(self.problem.n_actions) / xp.where(gap > 0, gap, xp.ones_like(gap))
 
     def _weights(self, lead_A: Array, gap: Array) -> Array:
-        xp = namespace(gap)
-        leaders_A = astype(lead_A >= xp.max(lead_A, axis=0), lead_A.dtype)
-        return xp.where(gap > 0, softmax(lead_A * self._rate(gap)), leaders_A / total(leaders_A))
+        return softmax(lead_A * self._rate(gap))
 
     def _soft_max(self, lead_A: Array, gap: Array) -> Array:
-        """ln mean_a exp(rate lead_a) / rate; the maximum itself where the rate is infinite."""
+        """ln mean_a exp(rate lead_a) / rate; the maximum itself before the first gap, when the rate is infinite."""
         xp = namespace(gap)
         best, rate = xp.max(lead_A, axis=0), self._rate(gap)
         if self.problem.n_actions == 1:

@@ -294,7 +294,7 @@ class Certificate:
         return self._with({**self.terms, "fallback": exact}, self.horizon)
 
     def over_episodes(self, episodes: int, regret_bound: float) -> "Certificate":
-        """The same for several episodes in a row: chances of a false switch add up, regrets average to the bound given."""
+        """The same for several episodes in a row: chances of a false switch add up, regrets average to this bound."""
         if episodes == 1:
             return self
         return replace(

@@ -38,8 +38,8 @@ class Switch(NamedTuple):
     def __str__(self) -> str:
         who = "" if self.stream == () else f"stream {self.stream}: "
         return (
-            f"{who}switched after {self.step} steps of episode {self.episode}: {self.rule} at "
-            f"{self.statistic:.4g}, threshold {self.threshold:.4g}"
+            f"{who}switched after {self.step} steps of episode {self.episode}: "
+            f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
         )
 
 
@@ -107,6 +107,14 @@ class Guard:
     @property
     def horizon(self) -> int | None:
         return self.rule.horizon
+
+    def __repr__(self) -> str:
+        episodes = to_numpy(self._ledger.episode)
+        streams = f"{episodes.size} streams" if self.batch_shape else "one stream"
+        return (
+            f"Guard({self.problem}, {type(self.rule).__name__}, horizon {self.horizon}: {streams}, "
+            f"{self._longest} steps, {len(self._events)} switches)"
+        )
 
     # Each step
 
@@ -215,8 +223,26 @@ class Guard:
 
     @property
     def realised_regret(self) -> Array:
-        """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one."""
-        return self._average(self._ledger.realised_A, self._ledger.reported)
+        """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one.
+
+        NaN where none was reported in this episode.
+        """
+        steps = self._ledger.reported
+        average = self._average(self._ledger.realised_A, steps)
+        if self.batch_shape == ():
+            return average if int(steps) else math.nan
+        return namespace(steps).where(steps > 0, average, math.nan)
+
+    @property
+    def switched(self) -> Array:
+        """Which streams ``[...]`` have switched to the fallback in this episode."""
+        late = self.rule.tripped(self._ledger.rule)
+        return bool(late) if self.batch_shape == () else late
+
+    @property
+    def evidence(self) -> tuple[Array, Array]:
+        """The rule's statistic and the threshold it must reach, now: how close each stream is to a switch."""
+        return self.rule.evidence(self._ledger.rule)
 
     @property
     def events(self) -> list[Switch]:

@@ -89,12 +89,13 @@ def tokens_of(
         if not 0 <= tokens < n_states:
             raise ValueError(f"{name} must lie in 0..{n_states - 1}, got {tokens}")
         return _beside(np.asarray(tokens), like)
-    if shape == () and type(tokens) is np.ndarray and tokens.dtype == np.int64 and 0 <= tokens.item() < n_states:
+    alone = shape == () and type(tokens) is np.ndarray and tokens.ndim == 0 and tokens.dtype == np.int64
+    if alone and 0 <= tokens.item() < n_states:
         return _beside(tokens, like)  # the same, already an array
     tokens = array_of(tokens, name)
     xp = namespace(tokens)
     if not _is(tokens, "integral"):
-        raise ValueError(f"{name} must be integers in 0..{n_states - 1}, got dtype {tokens.dtype}")
+        raise ValueError(f"{name} must be integers in 0..{n_states - 1} (names only print), got dtype {tokens.dtype}")
     if shape is not None and tuple(tokens.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(tokens.shape)}")
     if 0 not in tokens.shape and bool(((tokens < 0) | (tokens >= n_states)).any()):
@@ -138,7 +139,12 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
         worst = off if off.ndim == 0 else xp.max(off)
         if bool(worst <= SUM_TOLERANCE):
             return probs
-        raise ValueError(f"{name} must sum to one within {SUM_TOLERANCE:g}, got a sum off by {float(worst):.3g}")
+        where = np.unravel_index(int(xp.argmax(off)), tuple(off.shape)) if off.ndim else ()
+        place = f" at index {tuple(map(int, where))}" if where else ""
+        raise ValueError(
+            f"{name} must sum to one within {SUM_TOLERANCE:g}, got a sum off by {float(worst):.3g}{place}; "
+            "if that is rounding, divide by the sum: probs / probs.sum(-1, keepdims=True)"
+        )
     if bool(xp.any(xp.isnan(probs))):
         raise ValueError(f"{name} must be numbers that sum to one, got NaN")
     if bool(least < 0):

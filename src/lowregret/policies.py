@@ -177,6 +177,11 @@ def same_states(predictor: Any, problem: DecisionProblem) -> None:
     if not isinstance(problem, DecisionProblem):
         raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")
     n_states = getattr(predictor, "n_states", None)
+    if n_states is None:
+        raise ValueError(
+            f"predictor must be a Predictor, got {type(predictor).__name__}: wrap a function of the history as "
+            f"FromFunction(fn, n_states={problem.n_states})"
+        )
     if n_states != problem.n_states:
         raise ValueError(
             f"predictor and problem must have the same states: {type(predictor).__name__} predicts "

@@ -256,6 +256,8 @@ class HistoryMemory(NamedTuple):
 class FromFunction(Predictor):
     """Any function of the history: ``fn(history[t]) -> [S]``, or with ``batched`` ``fn(history[B, t]) -> [B, S]``.
 
+    ``history`` is an array of the tokens so far, oldest first, empty at the first step: ask ``len(history)``.
+
     >>> echo = FromFunction(lambda history: [0.5, 0.5] if len(history) == 0 else np.eye(2)[history[-1]], n_states=2)
     >>> echo.predict_sequence([1, 0, 0])[:, 1].tolist()
     [0.5, 1.0, 0.0]

@@ -250,7 +250,8 @@ def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> 
     order, demand = levels[:, None], levels[None, :]
     sold = np.minimum(order, demand)
     payoffs = price * sold + salvage * (order - sold) - cost * order
-    return DecisionProblem.from_payoffs(payoffs, actions=levels.tolist(), states=levels.tolist())
+    names = [f"{level:g}" for level in levels]
+    return DecisionProblem.from_payoffs(payoffs, actions=names, states=names)
 
 
 def cost_loss(cost: float, loss: float) -> DecisionProblem:
@@ -272,7 +273,8 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
     """
     moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
     payoffs = positions[:, None] * moves[None, :] - _number(fee, "fee") * np.abs(positions)[:, None]
-    return DecisionProblem.from_payoffs(payoffs, actions=positions.tolist(), states=moves.tolist())
+    names = [[f"{value:g}" for value in values] for values in (positions, moves)]
+    return DecisionProblem.from_payoffs(payoffs, actions=names[0], states=names[1])
 
 
 def with_first(chances_A1: Array) -> Array:

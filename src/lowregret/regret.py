@@ -39,10 +39,8 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     if hasattr(policy, "policy_sequence"):
         played_A = first(policy.policy_sequence(tokens))
     elif hasattr(policy, "predict_sequence"):
-        raise ValueError(
-            f"policy must act and {type(policy).__name__} only predicts: "
-            "wrap it in Respond(predictor, problem, temperature)"
-        )
+        ways = "its respond()" if hasattr(policy, "respond") else "Respond(predictor, problem, horizon**-0.5)"
+        raise ValueError(f"policy must act and {type(policy).__name__} only predicts: take {ways}")
     else:
         played_A = _played(problem, policy, tokens)
     xp = namespace(tokens)

@@ -82,6 +82,10 @@ class Robust(Predictor):
         late = count_up(tokens, 0, tokens.shape[-1]) >= times[..., None]
         return _switched(late, self._fallback.predict_sequence(tokens), probs)
 
+    def switched(self, memory: Any) -> Array:
+        """Which streams ``[...]`` have switched, from this predictor's memory or from that of its ``respond()``."""
+        return self.rule.tripped(getattr(memory, "predictor", memory).rule)
+
     def trip_times(self, tokens: Array) -> Array:
         """The number of tokens seen when each sequence ``[..., T]`` switched; T + 1 for never."""
         return self.rule.trip_times(self.base.predict_sequence(tokens), tokens)

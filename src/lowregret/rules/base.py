@@ -23,11 +23,17 @@ from ..arrays import (
     namespace,
     pick,
     row_blocks,
+    to_numpy,
 )
 from ..certificates import Certificate
 from ..policies import Policy, same_states
 from ..predictors import PolyaUrn, Predictor
 from ..problems import DecisionProblem
+
+UNKNOWN_HORIZON = (
+    "horizon=None (unknown) needs an explicit delta, the TV bound to keep for ever: "
+    "rule=ExactTest(problem, None, delta=...)"
+)
 
 
 class RuleMemory(NamedTuple):
@@ -167,7 +173,9 @@ class Rule(ABC):
         for rows in row_blocks(tokens_NxT.shape[0], horizon, tokens):
             block, base = tokens_NxT[rows], probs_NxTxS[rows]
             if check:
-                block, base = inputs.tokens_of(block, self.n_states), inputs.probs_of(base, self.n_states)
+                at = f", from sequence {rows.start} on," if rows.start else ""  # what is wrong is counted from there
+                block = inputs.tokens_of(block, self.n_states, f"tokens{at}")
+                base = inputs.probs_of(base, self.n_states, f"probs{at}")
             times = self._trip_times(step_T, self.moments(base, block))
             found.append(times if self.problem.span else xp.full_like(times, horizon + 1))  # or nothing is at stake
         return xp.reshape(xp.concat(found), shape)
@@ -183,9 +191,13 @@ class Rule(ABC):
 
     def refuse_past_horizon(self, memory: RuleMemory) -> None:
         """A horizon is a promise: there is no step after it."""
-        if self.horizon is not None and memory.step.size and bool((memory.step >= self.horizon).any()):
+        if self.horizon is None or not memory.step.size:
+            return
+        over = memory.step >= self.horizon
+        if bool(over.any()):
+            which = "" if over.ndim == 0 else f" for {int(over.sum())} of {to_numpy(over).size} streams"
             raise ValueError(
-                f"the horizon of {self.horizon} steps is over: start a new episode (Guard.restart()), "
+                f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart()), "
                 "or use a rule with horizon=None and an explicit delta"
             )
 

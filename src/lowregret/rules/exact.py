@@ -22,7 +22,7 @@ from ..arrays import (
     total,
 )
 from ..certificates import Certificate
-from .base import Moment, Rule, RuleMemory, zeros
+from .base import UNKNOWN_HORIZON, Moment, Rule, RuleMemory, zeros
 
 
 class ExactStatistics(NamedTuple):
@@ -61,7 +61,7 @@ class ExactTest(Rule):
         super().__post_init__()
         if self.delta is None:
             if self.horizon is None:
-                raise ValueError("horizon=None (unknown) needs an explicit delta: the TV bound to keep for ever")
+                raise ValueError(UNKNOWN_HORIZON)
             object.__setattr__(self, "delta", 1 / max(self.horizon, 2))
         inputs.probability(self.delta, "delta")
         inputs.not_negative(self.gate, "gate")

@@ -9,7 +9,7 @@ from .. import certificates, inputs, kernels
 from ..arrays import Array, astype, first, first_true, last, namespace, running_sum
 from ..certificates import Certificate
 from ..policies import leads
-from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
+from .base import UNKNOWN_HORIZON, Moment, Rule, RuleMemory, steps_so_far, zeros
 
 
 class GapStatistics(NamedTuple):
@@ -155,7 +155,7 @@ class RegretRate(Rule):
 
 def _delta_iff_unknown(horizon: int | None, delta: float | None) -> None:
     if horizon is None and delta is None:
-        raise ValueError("horizon=None (unknown) needs an explicit delta: the TV bound to keep for ever")
+        raise ValueError(UNKNOWN_HORIZON)
     if horizon is not None and delta is not None:
         raise ValueError("delta goes with horizon=None; with a known horizon alpha sets the TV bound, horizon**-alpha")
     if delta is not None:
