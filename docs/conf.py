@@ -9,7 +9,13 @@ author = "The lowregret authors"
 project_copyright = "The lowregret authors"
 version = release = lowregret.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx_copybutton", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
 exclude_patterns = ["_build", "examples/**/*.ipynb", "examples/**/*.py", "examples/**/*.json"]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3

@@ -33,7 +33,7 @@ demand = np.concatenate([lr.sample(forecast, 60, 1, seed=4)[0], lr.sample(street
 guard = lr.Guard(shop, horizon=days, on_switch=print)
 earned = {"forecast alone": 0.0, "guarded": 0.0}
 memory = forecast.start()
-for day, state in enumerate(demand.tolist()):
+for state in demand.tolist():
     probs = forecast.predict(memory)
     guard.advise(probs)
     order = guard.act(seed=0)

@@ -11,6 +11,7 @@ turns the tables it stops trusting the model, and is never far behind the best f
 import numpy as np
 
 import lowregret as lr
+from lowregret import plots
 
 T = 2000
 game = lr.rock_paper_scissors()
@@ -48,7 +49,5 @@ print("switched after", safe.trip_times(opponents), f"rounds ({T + 1} is never)"
 # %%
 # The evidence over time. Against the honest opponent the bet against the model never pays; against the other it does
 # within a few rounds of the change.
-from lowregret import plots
-
 ax = plots.evidence(safe, opponents, names=["keeps the habit", "turns at 700"])
 ax.axvline(700, color="#BBBBBB", linewidth=1, zorder=0)

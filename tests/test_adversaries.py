@@ -100,6 +100,16 @@ def test_brute_force_equals_the_exact_adversary_of_best_responses(seed: int) -> 
         assert worst.regret == pytest.approx(lr.external_regret(problem, actions, tokens)[:, -1].max(), abs=1e-12)
 
 
+def test_sequences_are_tried_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, player = lr.DecisionProblem([[0.7, -0.3, 0.1], [-0.2, 0.5, 0.0]]), opaque(lr.PolyaUrn(3))
+    whole = exact_worst_case(player, problem, 6)
+    monkeypatch.setattr(adversaries.exact, "_BLOCK", 100)
+    parts = exact_worst_case(player, problem, 6)
+    assert parts.found_by == "exhaustive"
+    assert (parts.tokens.tolist(), parts.regret) == (whole.tokens.tolist(), whole.regret)
+    assert whole.tokens[0] > 0  # far behind the first block
+
+
 @pytest.mark.parametrize(("n_states", "horizon"), [(3, 40), (4, 14)])
 def test_counts_of_many_states_agree_with_a_search_that_lets_nothing_go(n_states: int, horizon: int) -> None:
     """Two algorithms: the table, and a beam that merges streams with equal counts."""
@@ -385,6 +395,10 @@ class TorchUrn(lr.PolyaUrn):
 
     def predict(self, memory: Any) -> Any:
         return super().predict(memory).to(torch.float32)
+
+    def update(self, memory: Any, token: Any) -> Any:
+        assert isinstance(token, torch.Tensor)
+        return super().update(memory, token)
 
     def predict_sequence(self, tokens: Any) -> Any:
         return super().predict_sequence(tokens).astype(np.float32)

@@ -735,7 +735,6 @@ def test_a_predictor_is_no_policy() -> None:
         lr.external_regret(GAME, lr.PolyaUrn(3), [0, 1])
 
 
-@pytest.mark.xfail(reason="external_regret and Hedge do not look at their problem", strict=True)
 @pytest.mark.parametrize(
     "call",
     [
@@ -751,7 +750,6 @@ def test_regret_and_hedge_look_at_their_problem(call: Callable[[], Any]) -> None
         call()
 
 
-@pytest.mark.xfail(reason="NumPy refuses it first", strict=True)
 @pytest.mark.parametrize("shape", [(2,), (1, 4), (4, 1)])
 def test_near_must_fit_the_policy(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="near must"):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -172,11 +173,14 @@ def test_the_running_form_holds_while_there_is_no_alarm() -> None:
 
 
 def test_a_fallback_of_unknown_regret_enters_as_the_span() -> None:
-    rule = lr.ExactTest(lr.matching(), 100, fallback=lr.Scheduled([[0.5, 0.5]]))
+    rule = lr.ExactTest(lr.matching(), 100, fallback=lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1))
     assert rule.certificate.regret_bound == 1
     assert rule.certificate.terms["fallback"] == 1
-    assert "Scheduled" in rule.certificate.statement
-    assert rule.certificate.sharpen() == rule.certificate
+    assert "Markov" in rule.certificate.statement
+    assert rule.certificate.sharpen().regret_bound == 1
+    # A law that depends on the step alone can be searched for its worst case all the same.
+    sharp = lr.ExactTest(lr.matching(), 100, fallback=lr.Scheduled([[0.5, 0.5]])).certificate.sharpen()
+    assert sharp.terms["fallback"] == pytest.approx(0.5)
 
 
 def test_a_rule_without_a_guarantee_says_so() -> None:
@@ -197,8 +201,31 @@ def test_unknown_horizons_hold_at_every_step() -> None:
     coin = lr.matching()
     assert coin.anytime_temperature(1) * math.sqrt(2) == pytest.approx(0.60, abs=5e-3)
     exact_sum = sum(coin.anytime_temperature(t) for t in range(1, 1001))
-    closed = certificates.summed_temperature_bound(coin, 1000, None)
+    closed = certificates.summed_temperature(coin, 1000, None)
     assert exact_sum <= closed <= 1.05 * exact_sum
+
+
+def test_sharpened_certificates_stay_sharp() -> None:
+    sharp = lr.ExactTest(lr.matching(), 100).certificate.sharpen()
+    assert sharp.at(100).regret_bound == sharp.regret_bound
+    assert sharp.at(50).terms["fallback"] < lr.ExactTest(lr.matching(), 100).certificate.at(50).terms["fallback"]
+
+
+def test_rules_and_guards_can_be_pickled() -> None:
+    for rule in (lr.ExactTest(lr.matching(), np.int64(100)), lr.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
+        json.loads(rule.certificate.to_json())
+        again = pickle.loads(pickle.dumps(rule))
+        assert again == rule
+        assert again.certificate.regret_bound == rule.certificate.regret_bound
+    guard = lr.Guard(lr.matching(), 100)
+    guard.advise([0.4, 0.6])
+    guard.observe(1)
+    assert pickle.loads(pickle.dumps(guard)).state_dict() == guard.state_dict()
+
+
+def test_long_horizons_cost_nothing() -> None:
+    assert 0 < lr.ExactTest(lr.matching(), 10**12).certificate.regret_bound < 1e-4
+    assert lr.ExactTest(lr.matching(), None, delta=0.01).certificate.at(10**12).regret_bound < 1e-4
 
 
 def test_certificates_print_and_dump() -> None:

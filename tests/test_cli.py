@@ -23,7 +23,7 @@ def lowregret(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_demo_prints_tables_and_writes_files(tmp_path: Path) -> None:
     done = lowregret("demo", "--horizon", "128", "-n", "40", "--out", "here", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for words in ("drift T/20", "ExactTest", "Mean regret after 128 steps", "two-sided", "exact", "Written to here"):
+    for words in ("drift T/20", "ExactTest", "Mean regret after 128 steps", "beam", "exact", "Written to here"):
         assert words in done.stdout
     assert (tmp_path / "here/regret.png").stat().st_size > 20_000
     assert (tmp_path / "here/regret.svg").read_text().rstrip().endswith("</svg>")

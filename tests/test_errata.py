@@ -105,7 +105,7 @@ def test_the_crossing_step_costs_one_span() -> None:
 
 
 def test_the_urn_may_regret_a_suffix() -> None:
-    """T/2 zeros, then ones: over the second half alone the urn's regret is .48; over the whole it is small."""
+    """T/2 zeros, then ones: the second half costs .48 of all steps in regret to ones; over the whole it is small."""
     coin, T = lr.matching(), 1024
     tokens = np.repeat([0, 1], T // 2)
     policy = lr.Respond(lr.PolyaUrn(2), coin, T**-0.5).policy_sequence(tokens)

@@ -715,7 +715,7 @@ OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
     "horizon": (lambda: lr.Guard(COIN, 13), ("horizon (12 against 13)", "temperature", "delta")),
     "temperature": (lambda: lr.Guard(COIN, 12, temperature=0.5), ("temperature",)),
     "delta": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, delta=0.01)), ("delta", "0.01")),
-    "gate": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, gate=0)), ("gate (0.5 against 0)",)),
+    "gate": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, gate=0)), ("gate (0.5 against 0.0)",)),
     "rule": (lambda: lr.Guard(COIN, 12, rule=lr.RegretRate(COIN, 12)), ("rule ('ExactTest' against 'RegretRate')",)),
     "gap": (lambda: lr.Guard(COIN, 12, rule=lr.RegretGap(COIN, 12)), ("rule", "alpha", "span_aware")),
     "utility": (lambda: lr.Guard(lr.DecisionProblem([[1, 0], [0, 0.5]]), 12), ("utility",)),

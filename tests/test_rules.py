@@ -250,6 +250,17 @@ def test_the_compiled_recurrences_give_the_same_trip_times(seed: int, monkeypatc
     assert all((times <= 300).any() for times in arrays[1:])
 
 
+def test_slow_rates_keep_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an unknown horizon the slowest rate is 4 / 2^39: squared up carelessly it would drift into false alarms."""
+    base, T = lr.Scheduled([[0.5 - 4e-7, 0.5 + 4e-7]]), 400_000
+    rule = lr.ExactTest(lr.matching(), None, delta=0.1, gate=0, temperature=0.05, fallback=lr.Scheduled([[0.5, 0.5]]))
+    tokens = (np.random.default_rng(0).random((2, T)) < 0.5 + 4e-7).astype(int)  # the base's own law
+    probs = base.predict_sequence(tokens)
+    for least in (1 << 60, 0) if kernels._installed() else (1 << 60,):
+        monkeypatch.setattr(kernels, "_WORTH", least)
+        assert (rule.trip_times(probs, tokens) == T + 1).all()
+
+
 class OneBoldRate(lr.ExactTest):
     """Only the highest rate: no gentler one can raise the alarm in its place."""
 

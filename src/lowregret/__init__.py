@@ -7,11 +7,11 @@ acting on it is provably never much worse than the best fixed action in hindsigh
 from . import adversaries, certificates, checks, distances, sources
 from .adversaries import Worst
 from .baselines import AdaHedge, FixedShare
-from .certificates import Certificate
 from .compare import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
 from .fallbacks import Maximin, ShrunkUrn
 from .frontier import Frontier, price_of_robustness
+from .guarantee import Certificate
 from .guard import Guard, Switch
 from .memory import take
 from .policies import Hedge, Policy, Respond

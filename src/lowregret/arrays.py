@@ -184,8 +184,14 @@ def _hold_work_memory() -> None:
     np.empty(1 << 21)
 
 
+def detached(array: Array) -> Array:
+    """The array without its gradients: what is kept for ever must not keep the graph that made it."""
+    return array.detach() if hasattr(array, "detach") else array
+
+
 def to_numpy(array: Array) -> np.ndarray:
     """A NumPy copy or view, from any device."""
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
+    array = detached(array)
     return np.asarray(array_api_compat.to_device(array, "cpu"))

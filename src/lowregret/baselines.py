@@ -40,7 +40,7 @@ class AdaHedge(Policy):
         return last(self._weights(first(memory.lead_A), memory.gap))
 
     def update(self, memory: AdaHedgeMemory, token: Array) -> AdaHedgeMemory:
-        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(memory.gap.shape))
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(memory.gap.shape), like=memory.gap)
         lead_A, gap = first(memory.lead_A), memory.gap
         xp = namespace(gap)
         earned_A = action_utilities(self.problem, token, memory.lead_A)
@@ -117,7 +117,7 @@ class FixedShare(Policy):
 
     def update(self, memory: FixedShareMemory, token: Array) -> FixedShareMemory:
         shape = tuple(memory.weights_A.shape[:-1])
-        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape)
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape, like=memory.weights_A)
         earned_A = action_utilities(self.problem, token, memory.weights_A)
         assert self.rate is not None
         assert self.share is not None

@@ -4,10 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +56,9 @@ def lemma_2_3(problem: DecisionProblem, horizon: int, temperature: float, prior:
     head_start_A = prior * problem.utility.sum(axis=1)
     scores_A = head_start_A / (temperature * mass)
     log_mean = float(scores_A.max() + np.log(np.mean(np.exp(scores_A - scores_A.max()))))
-    stability = problem.span**2 / (8 * temperature) * float((1.0 / (mass + np.arange(horizon))).sum())
+    from scipy.special import digamma
+
+    stability = problem.span**2 / (8 * temperature) * float(digamma(mass + horizon) - digamma(mass))
     mixing = temperature * (horizon + mass - 1) * math.log(problem.n_actions)
     return (mixing + stability + temperature * mass * log_mean - float(head_start_A.min())) / horizon
 
@@ -162,15 +161,8 @@ def switching_back(problem: DecisionProblem, steps: int, rate: float, share: flo
     return path / (rate * steps) + rate * problem.span**2 / 8
 
 
-def summed_temperature(problem: DecisionProblem, steps: int, temperature: float | None) -> float:
-    """The temperatures of the first ``steps`` steps, added up."""
-    if temperature is not None:
-        return steps * temperature
-    return float(np.sum(problem.anytime_temperature(np.arange(1, steps + 1, dtype=np.float64))))
-
-
-def summed_temperature_bound(problem: DecisionProblem, steps: Any, temperature: float | None) -> Any:
-    """The same from above in closed form, for arrays of steps: the integral of a falling function."""
+def summed_temperature(problem: DecisionProblem, steps: Any, temperature: float | None) -> Any:
+    """The temperatures of the first ``steps`` steps, added up; of the schedule from above, by its integral."""
     if temperature is not None:
         return steps * temperature
     S = problem.n_states
@@ -202,7 +194,7 @@ def regret_gap_anytime(
     problem: DecisionProblem, steps: int, temperature: float | None, delta: float, variance: float
 ) -> Terms:
     """The threshold on the gap with a union over all t, over its fallback, at every t = ``steps``."""
-    drift = summed_temperature_bound(problem, steps, temperature) * math.log(problem.n_actions)
+    drift = summed_temperature(problem, steps, temperature) * math.log(problem.n_actions)
     return {
         "quantal response": drift / steps,
         "threshold": math.sqrt(variance * anytime_log(steps, delta) / steps),
@@ -239,182 +231,3 @@ def exact_test(
         "gate": waiting / steps,
         "crossing step": problem.span / steps,
     }
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """A guarantee: what it bounds, by how much, under which assumptions, by which statement.
-
-    ``regret_bound`` is in utility; no bound exceeds the span, since no regret does. ``terms`` says what it is made of.
-    """
-
-    regret_bound: float
-    tv_bound: float
-    statement: str
-    assumptions: tuple[str, ...]
-    theorem: str
-    problem: DecisionProblem
-    horizon: int | None
-    terms: Terms
-    episodes: int = 1
-    guaranteed_payoff: float | None = None  # what the fallback earns at least a step, where it says so
-    exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
-    terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def regret_bound_in_payoffs(self) -> float:
-        """The bound in the units the problem was made from."""
-        return float(self.problem.regret_in_payoffs(self.regret_bound))
-
-    @property
-    def payoff_bound(self) -> float | None:
-        """The least average utility, where the fallback guarantees one (Maximin) and the rule bounds what passes."""
-        if self.guaranteed_payoff is None or not self.terms:
-            return None
-        return maximin_payoff(self.guaranteed_payoff, {k: v for k, v in self.terms.items() if k != "fallback"})
-
-    def at(self, step: int) -> "Certificate":
-        """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
-        from . import inputs
-
-        step = inputs.whole(step, "step")
-        if self.horizon is not None and step > self.horizon:
-            raise ValueError(f"step must be at most the horizon {self.horizon}, got {step}")
-        if self.terms_at is None:
-            raise ValueError("this certificate holds at its horizon only")
-        return self._with(self.terms_at(step), step)
-
-    def sharpen(self) -> "Certificate":
-        """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
-        if self.exact_fallback is None or self.horizon is None or "fallback" not in self.terms:
-            return self
-        exact = self.exact_fallback(self.horizon)
-        if exact is None or exact >= self.terms["fallback"]:
-            return self
-        return self._with({**self.terms, "fallback": exact}, self.horizon)
-
-    def over_episodes(self, episodes: int, regret_bound: float) -> "Certificate":
-        """The same for several episodes in a row: chances of a false switch add up, regrets average to this bound."""
-        if episodes == 1:
-            return self
-        return replace(
-            self,
-            regret_bound=regret_bound,
-            tv_bound=min(1.0, self.tv_bound * episodes),
-            statement=f"Over {episodes} episodes, the last one complete, each against its own best fixed action. "
-            + self.statement,
-            terms={},
-            episodes=episodes,
-            exact_fallback=None,
-            terms_at=None,
-        )
-
-    def _with(self, terms: Terms, horizon: int) -> "Certificate":
-        bound = min(self.problem.span, sum(terms.values()))
-        return replace(self, regret_bound=bound, terms=terms, horizon=horizon)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything it says, as plain JSON values."""
-        return {
-            "theorem": self.theorem,
-            "regret_bound": self.regret_bound,
-            "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
-            "payoff_bound": self.payoff_bound,
-            "tv_bound": self.tv_bound,
-            "horizon": self.horizon,
-            "episodes": self.episodes,
-            "terms": self.terms,
-            "statement": self.statement,
-            "assumptions": list(self.assumptions),
-        }
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=2)
-
-    def __str__(self) -> str:
-        steps = "any number of" if self.horizon is None else f"{self.horizon}"
-        many = "" if self.episodes == 1 else f", {self.episodes} episodes"
-        lines = [
-            f"Certificate ({self.theorem}), {steps} steps{many}",
-            f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units(),
-            f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution",
-        ]
-        if self.payoff_bound is not None:
-            units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
-            lines.insert(2, f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
-        if self.terms:
-            made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)
-            capped = sum(self.terms.values()) > self.regret_bound * (1 + 1e-12)
-            lines.append(f"  made of {made_of}" + (f", capped at the span {self.problem.span:.4g}" if capped else ""))
-        lines.append(f"  {self.statement}")
-        lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
-        return "\n".join(lines)
-
-    def _units(self) -> str:
-        if self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0:
-            return ""
-        return f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
-
-
-def certify(
-    problem: DecisionProblem,
-    horizon: int | None,
-    temperature: float | None,
-    fallback: Any,
-    over_fallback: Callable[[int], Terms] | None,
-    tv_bound: float,
-    theorem: str,
-) -> Certificate:
-    """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
-
-    def known_at(steps: int) -> float | None:
-        return getattr(fallback, "regret_bound", lambda *_: None)(problem, steps, temperature)
-
-    def terms_at(steps: int) -> Terms:
-        known = known_at(steps)
-        own = {"fallback": problem.span if known is None else known}
-        return own if over_fallback is None else {**own, **over_fallback(steps)}
-
-    def exact_fallback(steps: int) -> float | None:
-        from .adversaries import worst_case_by_counts
-
-        return None if temperature is None else worst_case_by_counts(fallback, problem, steps, temperature)
-
-    name = type(fallback).__name__
-    then = "" if hasattr(fallback, "predict") else f" until the alarm, and as {name} says from then on"
-    payoff = getattr(fallback, "payoff_guarantee", None)
-    warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
-    assumptions = (
-        f"every step is acted on by the quantal response at {warmth}{then}",
-        "the state is seen after every step, whatever was done, and does not depend on the action drawn",
-        "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
-        "by the distance between data and model",
-    )
-    if over_fallback is None:
-        return Certificate(
-            regret_bound=problem.span,
-            tv_bound=tv_bound,
-            statement="This rule carries no guarantee: the bounds are trivial.",
-            assumptions=assumptions[:1],
-            theorem=theorem,
-            problem=problem,
-            horizon=horizon,
-            terms={},
-        )
-    statement = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
-    if known_at(horizon or 1) is None:
-        statement += f" The regret of {name} is not known: it enters as the span."
-    draft = Certificate(
-        regret_bound=problem.span,
-        tv_bound=tv_bound,
-        statement=statement,
-        assumptions=assumptions,
-        theorem=theorem,
-        problem=problem,
-        horizon=horizon,
-        terms={},
-        guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
-        exact_fallback=exact_fallback,
-        terms_at=terms_at,
-    )
-    return draft if horizon is None else draft._with(terms_at(horizon), horizon)

@@ -238,6 +238,8 @@ def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> P
     _same_states(where, player, problem)
     if not isinstance(player, Robust):
         return Respond(player, problem, 1 / math.sqrt(horizon))
+    if player.rule.problem != problem:
+        raise ValueError(f"{where} is robust for another problem: {player.rule.problem} against {problem}")
     if player.rule.horizon is not None and player.rule.horizon < horizon:
         raise ValueError(f"{where} is robust for {player.rule.horizon} steps, horizon is {horizon}")
     return Respond(player, problem, player.rule.temperature)

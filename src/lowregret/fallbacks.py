@@ -76,7 +76,7 @@ class ShrunkUrn(Predictor):
         return self._law(memory.counts, memory.seen)
 
     def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
-        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape))
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         if memory.seen.size and bool((memory.seen >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: this shrunk urn was made for no more")
         hit = token[..., None] == count_up(memory.counts, 0, self.n_states)

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import inputs
 from .arrays import Array, astype, device, first, float_type, last, namespace, pick, to_numpy
-from .certificates import Certificate
+from .guarantee import Certificate
 from .memory import restored, saved
 from .memory import where as choose
 from .policies import Policy, action_utilities, leads
@@ -98,6 +98,8 @@ class Guard:
         self.rule = rule_for(problem, horizon, rule, fallback, temperature)
         self.problem = self.rule.problem
         self.batch_shape = inputs.batch_shape_of(batch_shape)
+        if on_switch is not None and not callable(on_switch):
+            raise ValueError(f"on_switch must be a function of a Switch, got {on_switch!r}")
         self.on_switch = on_switch
         self._events: list[Switch] = []
         self._clock = 0  # observations so far, over all episodes

@@ -88,22 +88,24 @@ def tokens_of(
     if type(tokens) is int and shape == ():  # one stream, one step: the path that must cost nothing
         if not 0 <= tokens < n_states:
             raise ValueError(f"{name} must lie in 0..{n_states - 1}, got {tokens}")
-        return _beside(np.asarray(tokens), like)
+        return beside(np.asarray(tokens), like)
     alone = shape == () and type(tokens) is np.ndarray and tokens.ndim == 0 and tokens.dtype == np.int64
     if alone and 0 <= tokens.item() < n_states:
-        return _beside(tokens, like)  # the same, already an array
+        return beside(tokens, like)  # the same, already an array
     tokens = array_of(tokens, name)
     xp = namespace(tokens)
     if not _is(tokens, "integral"):
         raise ValueError(f"{name} must be integers in 0..{n_states - 1} (names only print), got dtype {tokens.dtype}")
     if shape is not None and tuple(tokens.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(tokens.shape)}")
+    if xp is not np:
+        tokens = astype(tokens, xp.int64)  # small integers could not be compared with the number of states
     if 0 not in tokens.shape and bool(((tokens < 0) | (tokens >= n_states)).any()):
         low, high = int(xp.min(tokens)), int(xp.max(tokens))
         raise ValueError(f"{name} must lie in 0..{n_states - 1}, got values from {low} to {high}")
     if "uint64" in str(tokens.dtype):  # unsigned and signed 64-bit integers would meet as floats
         tokens = astype(tokens, xp.int64)
-    return _beside(tokens, like)
+    return beside(tokens, like)
 
 
 def sequences_of(tokens: Any, n_states: int, name: str = "tokens") -> Array:
@@ -159,13 +161,15 @@ def _floats(values: Any, name: str) -> Array:
         values = namespace(values).asarray(values, dtype=namespace(values).float64)
     if not _is(values, "real floating"):
         raise ValueError(f"{name} must be real floating-point numbers, got dtype {values.dtype}")
+    if values.dtype.itemsize > 8:
+        raise ValueError(f"{name} must be float32 or float64, got dtype {values.dtype}")
     if values.dtype.itemsize < 4:
         raise ValueError(f"{name} come in half precision ({values.dtype}): upcast them to float32 or float64 first")
     return values
 
 
-def _beside(tokens: Array, like: Array | None) -> Array:
-    """The tokens as the kind of array that ``like`` is, on its device."""
+def beside(tokens: Array, like: Array | None) -> Array:
+    """Tokens as the kind of array that ``like`` is, on its device."""
     if like is None or (namespace(tokens) is namespace(like) and device(tokens) == device(like)):
         return tokens
     return namespace(like).asarray(to_numpy(tokens).astype(np.int64), device=device(like))

@@ -43,16 +43,17 @@ def first_alarm(
     gain_NxT: np.ndarray,
     sure_NxT: np.ndarray,
     odds_RxNxT: np.ndarray,
-    factors_RxNxT: np.ndarray,
+    excess_RxNxT: np.ndarray,
     costs_K: np.ndarray,
     idle: float,
     rise_T: np.ndarray,
 ) -> np.ndarray:
     """The first t (from 1) at which the exact test trips on each row; T + 1 for never.
 
-    At rate k the wealth shrinks by ``sure + sum_r odds_r * factors_r ** 2 ** (K - 1 - k)`` a step.
+    At the slowest rate the wealth shrinks by ``1 + sum_r odds_r * excess_r`` a step, excess = exp(rate * edge) - 1;
+    where the rate doubles, u becomes u (u + 2), which keeps its digits however slow the slowest is.
     """
-    return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, factors_RxNxT, costs_K, idle, rise_T)
+    return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
 
 
 def _first_crossing(gain_NxT, threshold_T):  # type: ignore[no-untyped-def]
@@ -68,7 +69,7 @@ def _first_crossing(gain_NxT, threshold_T):  # type: ignore[no-untyped-def]
     return times
 
 
-def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, factors_RxNxT, costs_K, idle, rise_T):  # type: ignore[no-untyped-def]
+def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T):  # type: ignore[no-untyped-def]
     R, N, T = odds_RxNxT.shape
     K = costs_K.size
     times = np.full(N, T + 1)
@@ -88,18 +89,19 @@ def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, factors_RxNxT, costs_K, idle, r
             low = min(low, gap)
             sure = sure_NxT[n, t]
             if R > 1:
-                rest_K[:] = sure
+                rest_K[:] = 0.0
                 for r in range(1, R):
-                    odds, factor = odds_RxNxT[r, n, t], factors_RxNxT[r, n, t]
+                    odds, u = odds_RxNxT[r, n, t], excess_RxNxT[r, n, t]
                     for k in range(K - 1, -1, -1):
-                        rest_K[k] += odds * factor
-                        factor *= factor
-            odds, factor = odds_RxNxT[0, n, t], factors_RxNxT[0, n, t]
+                        rest_K[k] += odds * u
+                        u *= u + 2
+            odds, u = odds_RxNxT[0, n, t], excess_RxNxT[0, n, t]
             close = False
             for k in range(K - 1, -1, -1):
-                product = product_K[k] * ((rest_K[k] if R > 1 else sure) + odds * factor)
+                loss = odds * u + (rest_K[k] if R > 1 else 0.0)
+                product = product_K[k] * (1 + loss)
                 product_K[k] = product
-                factor *= factor
+                u *= u + 2
                 if product <= near_K[k]:
                     close = True
             if sure == 0:

@@ -95,7 +95,7 @@ class Respond(Policy):
     def _respond(self, probs: Array, step: Array) -> Array:
         probs_S = first(astype(probs, float_type(namespace(probs), device(probs))))
         warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
-        return astype(last(self.problem.respond(probs_S, warmth)), probs.dtype)
+        return astype(last(softmax(mix(self.problem.utility, probs_S) / warmth)), probs.dtype)
 
 
 class HedgeMemory(NamedTuple):
@@ -117,6 +117,8 @@ class Hedge(Policy):
     rate: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.problem, DecisionProblem):
+            raise ValueError(f"problem must be a DecisionProblem, got {type(self.problem).__name__}")
         inputs.whole(self.horizon, "horizon")
         rate = 1 / math.sqrt(self.horizon) if self.rate is None else self.rate
         object.__setattr__(self, "rate", inputs.positive(rate, "rate"))

@@ -209,6 +209,8 @@ class Markov(Predictor):
         laws = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
         laws.setflags(write=False)
         object.__setattr__(self, "n_states", n)
+        object.__setattr__(self, "transition", laws[1:].reshape((n,) * (length + 1)))
+        object.__setattr__(self, "initial", laws[0])
         object.__setattr__(self, "_laws", laws)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MarkovMemory:

@@ -144,13 +144,16 @@ class DecisionProblem:
         """
         if self.n_actions != 2:
             raise ValueError(
-                f"invert_quantal_response needs a problem with two actions, this one has {self.n_actions}: "
-                "with more, a mixture of responses need not be a response"
+                f"invert_quantal_response needs a problem with two actions, this one has {self.n_actions} "
+                "(a mixture of responses to more actions need not be a response)"
             )
         policy = inputs.probs_of(policy, 2, "policy")
         inputs.positive(temperature, "temperature")
         if near is not None:
             near = inputs.probs_of(near, self.n_states, "near")
+            lead_shape = tuple(policy.shape[:-1])
+            if near.ndim > policy.ndim or tuple(near.shape[:-1]) not in ((), lead_shape[policy.ndim - near.ndim :]):
+                raise ValueError(f"near must have shape {(*lead_shape, self.n_states)}, got {tuple(near.shape)}")
         xp = namespace(policy)
         policy_A = _in_float64(first(policy))
         advantage = self.advantage[0]
@@ -250,7 +253,7 @@ def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> 
     order, demand = levels[:, None], levels[None, :]
     sold = np.minimum(order, demand)
     payoffs = price * sold + salvage * (order - sold) - cost * order
-    names = [f"{level:g}" for level in levels]
+    names = _printed(levels)
     return DecisionProblem.from_payoffs(payoffs, actions=names, states=names)
 
 
@@ -273,8 +276,7 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
     """
     moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
     payoffs = positions[:, None] * moves[None, :] - _number(fee, "fee") * np.abs(positions)[:, None]
-    names = [[f"{value:g}" for value in values] for values in (positions, moves)]
-    return DecisionProblem.from_payoffs(payoffs, actions=names[0], states=names[1])
+    return DecisionProblem.from_payoffs(payoffs, actions=_printed(positions), states=_printed(moves))
 
 
 def with_first(chances_A1: Array) -> Array:
@@ -289,7 +291,7 @@ def _in_float64(array: Array) -> Array:
 
 def _matrix(values: Any, name: str) -> np.ndarray:
     try:
-        matrix = np.array(values, dtype=np.float64)
+        matrix = np.array(values, dtype=np.float64) + 0.0  # no negative zeros
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a matrix of numbers, one row an action, got {values!r}") from error
     if matrix.ndim != 2 or 0 in matrix.shape:
@@ -313,6 +315,10 @@ def _number(value: Any, name: str) -> float:
     if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number, got {value!r}")
     return float(value)
+
+
+def _printed(values: np.ndarray) -> list[str]:
+    return [str(int(v)) if v.is_integer() else str(v) for v in values.tolist()]
 
 
 def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:

@@ -34,8 +34,12 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     >>> external_regret(matching(), [0, 1, 1], [1, 1, 1]).round(3).tolist()
     [1.0, 0.5, 0.333]
     """
+    if not isinstance(problem, DecisionProblem):
+        raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")
+    made_for = getattr(policy, "problem", problem)
+    if made_for != problem:
+        raise ValueError(f"policy was made for another problem: {made_for} against {problem}")
     tokens = inputs.sequences_of(tokens, problem.n_states)
-    earned_A = action_utilities(problem, tokens, tokens)
     if hasattr(policy, "policy_sequence"):
         played_A = first(policy.policy_sequence(tokens))
     elif hasattr(policy, "predict_sequence"):
@@ -43,6 +47,8 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
         raise ValueError(f"policy must act and {type(policy).__name__} only predicts: take {ways}")
     else:
         played_A = _played(problem, policy, tokens)
+    tokens = inputs.beside(tokens, played_A)
+    earned_A = action_utilities(problem, tokens, tokens)
     xp = namespace(tokens)
     dtype = float_type(xp, device(tokens))
     if played_A.ndim == tokens.ndim:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, cast
 
 from . import inputs
 from .arrays import Array, astype, count_up, namespace
-from .certificates import Certificate
+from .guarantee import Certificate
 from .policies import Policy, Respond, same_states
 from .predictors import Predictor
 from .problems import DecisionProblem
@@ -74,8 +74,8 @@ class Robust(Predictor):
         return RobustMemory(base, self._asked(base, shape), self.rule.advance(memory.rule, moment, token))
 
     def predict_sequence(self, tokens: Array) -> Array:
-        probs = self.base.predict_sequence(tokens)
-        tokens = inputs.sequences_of(tokens, self.n_states)
+        probs = inputs.array_of(self.base.predict_sequence(tokens), "probs")
+        tokens = inputs.beside(inputs.sequences_of(tokens, self.n_states), probs)
         times = self.rule.trip_times(probs, tokens)
         if not bool(namespace(times).any(times < tokens.shape[-1])):
             return probs

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from . import certificates, inputs
 from .arrays import Array, astype, count_up, device, first, float_type, last, namespace
 from .baselines import shared
-from .certificates import Certificate, Terms
+from .certificates import Terms
+from .guarantee import Certificate
 from .policies import Policy
 from .problems import DecisionProblem, with_first
 from .robust import Robust, RobustMemory

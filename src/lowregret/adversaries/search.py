@@ -129,7 +129,7 @@ def search(
             if give_up:
                 return None
             whole = False
-            keep = keep[np.lexsort((counting_N[keep], -score_N[keep].round(9)))]
+            keep = keep[np.lexsort((counting_N[keep].round(9), -score_N[keep].round(9)))]
             mood = (policy_NxA[keep] * 1e6).round().astype(np.int64)
             place = _place_among_equals(np.concatenate([counts_NxS[keep], mood], axis=-1))
             keep = keep[np.argsort(place, kind="stable")][:width]

@@ -4,12 +4,15 @@
 the laws it kept. Each law is also a function of its own (``PREDICTOR_LAWS`` and the others), for parametrised tests.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from ..policies import Policy
 from ..predictors import Predictor
 from ..robust import Robust
 from ..rules import Rule
 from .rules import RULE_LAWS, Trial, rule_trial
-from .streams import POLICY_LAWS, PREDICTOR_LAWS, Law, LawBroken, Subject, policy_subject, predictor_subject
+from .streams import POLICY_LAWS, PREDICTOR_LAWS, LawBroken, Subject, policy_subject, predictor_subject
 
 __all__ = [
     "POLICY_LAWS",
@@ -51,15 +54,12 @@ def check_rule(
 ) -> list[str]:
     """Run every law on a rule that watches ``base``; raise ``LawBroken`` if any fails, else return their names."""
     trial = rule_trial(rule, base, horizon, streams, seed, tolerance)
-    kept = []
-    for name, law in RULE_LAWS.items():
-        law(trial)
-        kept.append(name)
+    kept = _run(RULE_LAWS, trial)
     subject = predictor_subject(Robust(base, rule), trial.tokens.shape[-1], 4, seed, tolerance)
     return kept + _run(PREDICTOR_LAWS, subject)
 
 
-def _run(laws: dict[str, Law], subject: Subject) -> list[str]:
+def _run(laws: Mapping[str, Callable[[Any], None]], subject: Subject | Trial) -> list[str]:
     broken = []
     for name, law in laws.items():
         try:

@@ -27,9 +27,10 @@ class Trial(NamedTuple):
 
 def rule_trial(rule: Rule, base: Predictor, horizon: int, streams: int, seed: int, tolerance: float) -> Trial:
     """A rule, ready for ``RULE_LAWS``: half the tokens are uniform, half mostly what hurts the base model most."""
-    tokens = tokens_for(rule.n_states, min(horizon, rule.horizon or horizon), streams, seed)
+    rng = inputs.generator(seed)
+    tokens = tokens_for(rule.n_states, min(horizon, rule.horizon or horizon), streams, rng)
     hostile = np.arange(streams) % 2 == 1
-    noise = inputs.generator(seed + 1).random(tokens.shape) < 0.1
+    noise = rng.random(tokens.shape) < 0.1
     memory = base.start((streams,))
     for t in range(tokens.shape[1]):
         probs_S = first(astype(to_numpy(base.predict(memory)), np.float64))

@@ -34,7 +34,7 @@ class Subject(NamedTuple):
 Law = Callable[[Subject], None]
 
 
-def tokens_for(n_states: int, horizon: int, streams: int, seed: int) -> np.ndarray:
+def tokens_for(n_states: int, horizon: int, streams: int, seed: int | np.random.Generator) -> np.ndarray:
     """Uniform tokens to try something on, ``[streams, horizon]``."""
     rng = inputs.generator(seed)
     return rng.integers(n_states, size=(inputs.whole(streams, "streams", 2), inputs.whole(horizon, "horizon", 5)))

@@ -8,7 +8,7 @@ is seen the rule tests; the first prediction that a trip changes is the one for 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from .. import inputs
@@ -16,6 +16,7 @@ from ..arrays import (
     Array,
     astype,
     count_up,
+    detached,
     device,
     first,
     float_type,
@@ -25,7 +26,7 @@ from ..arrays import (
     row_blocks,
     to_numpy,
 )
-from ..certificates import Certificate
+from ..guarantee import Certificate
 from ..policies import Policy, same_states
 from ..predictors import PolyaUrn, Predictor
 from ..problems import DecisionProblem
@@ -68,14 +69,15 @@ class Rule(ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.problem, DecisionProblem):
             raise ValueError(f"problem must be a DecisionProblem, got {type(self.problem).__name__}")
-        horizon = inputs.horizon_or_none(self.horizon)
+        keep = partial(object.__setattr__, self)
+        keep("horizon", inputs.horizon_or_none(self.horizon))
         if self.temperature is not None:
-            inputs.positive(self.temperature, "temperature")
-        elif horizon is not None:
-            object.__setattr__(self, "temperature", 1 / math.sqrt(horizon))
+            keep("temperature", inputs.positive(self.temperature, "temperature"))
+        elif self.horizon is not None:
+            keep("temperature", 1 / math.sqrt(self.horizon))
         if self.fallback is None:
-            object.__setattr__(self, "fallback", PolyaUrn(self.problem.n_states))
-        self._refuse_misfit(horizon)
+            keep("fallback", PolyaUrn(self.problem.n_states))
+        self._refuse_misfit(self.horizon)
 
     # What a rule must say of itself.
 
@@ -154,7 +156,8 @@ class Rule(ABC):
 
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
-        tokens, probs = inputs.array_of(tokens, "tokens"), inputs.array_of(probs, "probs")
+        probs = inputs.array_of(probs, "probs")
+        tokens = inputs.beside(inputs.array_of(tokens, "tokens"), probs)
         if tokens.ndim and self.horizon is not None and tokens.shape[-1] > self.horizon:
             raise ValueError(f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.horizon}")
         if tuple(probs.shape) != (*tokens.shape, self.n_states):
@@ -203,6 +206,7 @@ class Rule(ABC):
 
     def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
         """``answer`` is the fallback's law, or its mixed action."""
+        probs, answer = detached(probs), detached(answer)
         dtype = float_type(namespace(probs), device(probs))
         probs_S, answer_S = first(astype(probs, dtype)), first(astype(answer, dtype))
         warmth = self.temperature_at(step)

@@ -21,7 +21,7 @@ from ..arrays import (
     running_sum,
     total,
 )
-from ..certificates import Certificate
+from ..guarantee import Certificate, certify
 from .base import UNKNOWN_HORIZON, Moment, Rule, RuleMemory, zeros
 
 
@@ -63,8 +63,8 @@ class ExactTest(Rule):
             if self.horizon is None:
                 raise ValueError(UNKNOWN_HORIZON)
             object.__setattr__(self, "delta", 1 / max(self.horizon, 2))
-        inputs.probability(self.delta, "delta")
-        inputs.not_negative(self.gate, "gate")
+        object.__setattr__(self, "delta", inputs.probability(self.delta, "delta"))
+        object.__setattr__(self, "gate", inputs.not_negative(self.gate, "gate"))
 
     @cached_property
     def rates_K(self) -> np.ndarray:
@@ -103,9 +103,9 @@ class ExactTest(Rule):
         low = xp.minimum(statistics.low, gap)
         rates_K, costs_K = constant(self.rates_K, gap), constant(self.log_costs_K, gap)
         probs_S = moment.probs_S / total(moment.probs_S)
-        # |rate * edge| <= 8: nothing overflows.
+        # |rate * edge| <= 8: nothing overflows; and rates may be tiny, so nothing is lost to the 1 in exp either.
         edge_SxK = (gain_S - gain)[..., None] * rates_K
-        log_wealth_K = statistics.log_wealth_K - xp.log(total(probs_S[..., None] * xp.exp(edge_SxK)))
+        log_wealth_K = statistics.log_wealth_K - xp.log1p(total(probs_S[..., None] * xp.expm1(edge_SxK)))
         reached = xp.sum(_share(log_wealth_K - costs_K), axis=-1) + self.idle
         impossible = pick(moment.probs_S, moment.token) == 0
         alarm = (reached >= 1) & self._open(gap - low, step) | impossible
@@ -120,16 +120,16 @@ class ExactTest(Rule):
             rise_T = (
                 self.gate * self.problem.span * astype(step_T, gain.dtype) ** 0.5 if self.gate else -step_T * math.inf
             )
-            factors = xp.exp(xp.stack(edges) * slowest)
-            return kernels.first_alarm(gain, sure, xp.stack(odds), factors, self.log_costs_K, self.idle, rise_T)
+            excess = xp.expm1(xp.stack(edges) * slowest)
+            return kernels.first_alarm(gain, sure, xp.stack(odds), excess, self.log_costs_K, self.idle, rise_T)
         gap = running_sum(gain)
         reached = xp.full(gap.shape, self.idle, dtype=gap.dtype, device=device(gap))
-        # From the slowest rate up: doubling a rate squares its exponential. A fresh one now and then keeps 15 digits.
-        factors = []
-        for i, (rate, cost) in enumerate(self._ladder):
-            factors = [xp.exp(e * rate) for e in edges] if i % 4 == 0 else [f * f for f in factors]
-            shrink = total([p * f for p, f in zip(odds, factors, strict=True)]) + sure
-            reached = reached + _share(-running_sum(xp.log(shrink)) - cost)
+        # From the slowest rate up: where a rate doubles, u = exp(rate * edge) - 1 becomes u (u + 2).
+        excesses: list[Array] = []
+        for i, (_, cost) in enumerate(self._ladder):
+            excesses = [u * (u + 2) for u in excesses] if i else [xp.expm1(edge * slowest) for edge in edges]
+            loss = xp.log1p(total([p * u for p, u in zip(odds, excesses, strict=True)]))
+            reached = reached + _share(-running_sum(loss) - cost)
         alarm = reached >= 1
         if self.gate:
             alarm = alarm & self._open(gap - at_most(running_min(gap), 0.0), step_T)
@@ -163,10 +163,10 @@ class ExactTest(Rule):
         )
         return statistic, xp.zeros_like(statistic) + threshold
 
-    @cached_property
+    @property
     def certificate(self) -> Certificate:
         assert self.delta is not None
-        return certificates.certify(
+        return certify(
             self.problem,
             self.horizon,
             self.temperature,

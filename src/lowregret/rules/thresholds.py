@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import certificates, inputs, kernels
 from ..arrays import Array, astype, first, first_true, last, namespace, running_sum
-from ..certificates import Certificate
+from ..guarantee import Certificate, certify
 from ..policies import leads
 from .base import UNKNOWN_HORIZON, Moment, Rule, RuleMemory, steps_so_far, zeros
 
@@ -42,8 +41,8 @@ class RegretGap(Rule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        inputs.positive(self.alpha, "alpha")
-        _delta_iff_unknown(self.horizon, self.delta)
+        object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
+        object.__setattr__(self, "delta", _delta_iff_unknown(self.horizon, self.delta))
 
     @property
     def variance(self) -> float:
@@ -54,7 +53,7 @@ class RegretGap(Rule):
         """What the gap G_t must reach after ``step`` tokens."""
         if self.horizon is None:
             assert self.delta is not None
-            drift = certificates.summed_temperature_bound(self.problem, step, self.temperature)
+            drift = certificates.summed_temperature(self.problem, step, self.temperature)
             noise = (self.variance * certificates.anytime_log(step, self.delta) * step) ** 0.5
             return drift * math.log(self.problem.n_actions) + noise
         assert self.temperature is not None
@@ -79,13 +78,13 @@ class RegretGap(Rule):
         step = steps_so_far(memory)
         return memory.statistics.gap / step, self.threshold(step) / step
 
-    @cached_property
+    @property
     def certificate(self) -> Certificate:
         problem, warmth, variance = self.problem, self.temperature, self.variance
         if self.horizon is None:
             delta = self.delta
             assert delta is not None
-            return certificates.certify(
+            return certify(
                 problem,
                 None,
                 warmth,
@@ -97,7 +96,7 @@ class RegretGap(Rule):
         horizon = self.horizon
         assert warmth is not None
         name = "Theorem 3.1" + (", with the problem's own contrast" if self.span_aware else "")
-        return certificates.certify(
+        return certify(
             problem,
             horizon,
             warmth,
@@ -123,7 +122,7 @@ class RegretRate(Rule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        inputs.positive(self.alpha, "alpha")
+        object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
 
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> RateStatistics:
         return RateStatistics(zeros((*shape, self.problem.n_actions), xp, where))
@@ -146,17 +145,14 @@ class RegretRate(Rule):
         step, lead_A = steps_so_far(memory), first(memory.statistics.lead_A)
         return namespace(lead_A).max(lead_A, axis=0) / step, self.alpha / step**0.5
 
-    @cached_property
+    @property
     def certificate(self) -> Certificate:
-        return certificates.certify(
-            self.problem, self.horizon, self.temperature, self.fallback, None, 1.0, "the experiments' rule"
-        )
+        return certify(self.problem, self.horizon, self.temperature, self.fallback, None, 1.0, "the experiments' rule")
 
 
-def _delta_iff_unknown(horizon: int | None, delta: float | None) -> None:
+def _delta_iff_unknown(horizon: int | None, delta: float | None) -> float | None:
     if horizon is None and delta is None:
         raise ValueError(UNKNOWN_HORIZON)
     if horizon is not None and delta is not None:
         raise ValueError("delta goes with horizon=None; with a known horizon alpha sets the TV bound, horizon**-alpha")
-    if delta is not None:
-        inputs.probability(delta, "delta")
+    return None if delta is None else inputs.probability(delta, "delta")
