@@ -21,7 +21,7 @@ _ROWS_ON_DEVICE = 1 << 24
 def namespace(*arrays: Array) -> Any:
     """The module whose functions work on these arrays (NumPy for scalars, lists and NumPy arrays)."""
     for array in arrays:
-        if type(array) is np.ndarray:
+        if type(array) is np.ndarray or type(array) is np.float64:
             continue
         if not isinstance(array, (np.ndarray, np.generic, int, float, list, tuple, type(None))):
             return array_api_compat.array_namespace(array)
@@ -98,6 +98,8 @@ def total(rows: Sequence[Array] | Array) -> Array:
 
 def mix(matrix: np.ndarray, rows_S: Array) -> Array:
     """``matrix[A, S]`` applied to the leading axis: ``[S, ...] -> [A, ...]``."""
+    if type(rows_S) is np.ndarray and rows_S.ndim == 1:  # one stream, one step: the quickest path
+        return matrix @ rows_S
     matrix = constant(matrix, rows_S)
     xp, shape = namespace(rows_S), rows_S.shape
     if shape[0] == 1:  # an outer product

@@ -130,7 +130,7 @@ class Guard:
         if self._longest == self.horizon:
             self.rule.refuse_past_horizon(self._ledger.rule)
         ledger = self._ledger
-        if (namespace(probs), device(probs)) != (namespace(ledger.lead_A), device(ledger.lead_A)):
+        if type(probs) is not type(ledger.lead_A) or device(probs) != device(ledger.lead_A):
             if self._clock:
                 was, now = (" on ".join(_kind(array)) for array in (ledger.lead_A, probs))
                 raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")

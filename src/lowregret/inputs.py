@@ -156,6 +156,8 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
 
 def _floats(values: Any, name: str) -> Array:
     """Single or double precision numbers; integers count as such."""
+    if type(values) is np.ndarray and values.dtype == np.float64:
+        return values
     values = array_of(values, name)
     if _is(values, "integral"):
         values = namespace(values).asarray(values, dtype=namespace(values).float64)
@@ -170,7 +172,11 @@ def _floats(values: Any, name: str) -> Array:
 
 def beside(tokens: Array, like: Array | None) -> Array:
     """Tokens as the kind of array that ``like`` is, on its device."""
-    if like is None or (namespace(tokens) is namespace(like) and device(tokens) == device(like)):
+    if (
+        like is None
+        or type(tokens) is type(like) is np.ndarray
+        or (namespace(tokens) is namespace(like) and device(tokens) == device(like))
+    ):
         return tokens
     return namespace(like).asarray(to_numpy(tokens).astype(np.int64), device=device(like))
 

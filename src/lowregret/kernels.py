@@ -34,9 +34,15 @@ def _compiled(function: Any) -> Any:
     return njit(cache=True, error_model="numpy")(function)
 
 
-def first_crossing(gain_NxT: np.ndarray, threshold_T: np.ndarray) -> np.ndarray:
-    """The first t (from 1) at which the running sum of each row reaches the threshold; T + 1 for never."""
-    return _compiled(_first_crossing)(gain_NxT, threshold_T)
+def first_crossing(
+    base_A1xNxT: np.ndarray,
+    fallback_A1xNxT: np.ndarray,
+    advantage_A1xS: np.ndarray,
+    tokens_NxT: np.ndarray,
+    threshold_T: np.ndarray,
+) -> np.ndarray:
+    """The first t (from 1) at which the gap G_t of each row reaches the threshold; T + 1 for never."""
+    return _compiled(_first_crossing)(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T)
 
 
 def first_alarm(
@@ -56,13 +62,17 @@ def first_alarm(
     return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
 
 
-def _first_crossing(gain_NxT, threshold_T):  # type: ignore[no-untyped-def]
-    N, T = gain_NxT.shape
+def _first_crossing(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T):  # type: ignore[no-untyped-def]
+    A1, N, T = base_A1xNxT.shape
     times = np.full(N, T + 1)
     for n in range(N):
         gap = 0.0
         for t in range(T):
-            gap += gain_NxT[n, t]
+            token = tokens_NxT[n, t]
+            gain = 0.0
+            for a in range(A1):
+                gain += (fallback_A1xNxT[a, n, t] - base_A1xNxT[a, n, t]) * advantage_A1xS[a, token]
+            gap += gain
             if gap >= threshold_T[t]:
                 times[n] = t + 1
                 break

@@ -93,8 +93,13 @@ class PolyaUrn(Predictor):
         xp = namespace(tokens)
         dtype = float_type(xp, device(tokens))
         whole = xp.astype(count_up(tokens, 0, tokens.shape[-1]), dtype) + self.n_states * self.prior
-        counts = counts_before(tokens, self.n_states)
-        return last(xp.stack([(xp.astype(count, dtype) + self.prior) / whole for count in counts]))
+        laws = []
+        for count in counts_before(tokens, self.n_states):
+            law = xp.astype(count, dtype)
+            law += self.prior  # in place: these arrays are the size of the input
+            law /= whole
+            laws.append(law)
+        return last(xp.stack(laws))
 
     def law_of_counts(self, counts: Array) -> Array:
         """The law of the next token after these counts of each state, ``[..., S] -> [..., S]``."""

@@ -122,7 +122,9 @@ class DecisionProblem:
         """
         if self.n_actions != 2:
             return softmax(mix(self.utility, beliefs_S) / temperature)[1:]
-        chances = namespace(beliefs_S).tanh(mix(self.advantage, beliefs_S) * (0.5 / temperature))
+        lead = mix(self.advantage, beliefs_S)
+        lead *= 0.5 / temperature  # in place: these arrays may be the size of the input
+        chances = namespace(beliefs_S).tanh(lead)
         chances *= 0.5
         chances += 0.5
         return chances

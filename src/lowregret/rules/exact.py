@@ -127,9 +127,11 @@ class ExactTest(Rule):
         # From the slowest rate up: where a rate doubles, u = exp(rate * edge) - 1 becomes u (u + 2).
         excesses: list[Array] = []
         for i, (_, cost) in enumerate(self._ladder):
-            excesses = [u * (u + 2) for u in excesses] if i else [xp.expm1(edge * slowest) for edge in edges]
-            loss = xp.log1p(total([p * u for p, u in zip(odds, excesses, strict=True)]))
-            reached = reached + _share(-running_sum(loss) - cost)
+            excesses = [_doubled(u) for u in excesses] if i else [xp.expm1(edge * slowest) for edge in edges]
+            wealth = running_sum(xp.log1p(total([p * u for p, u in zip(odds, excesses, strict=True)])))
+            wealth *= -1.0  # in place, here and below: these arrays are the size of the input
+            wealth -= cost
+            reached += _share(wealth)
         alarm = reached >= 1
         if self.gate:
             alarm = alarm & self._open(gap - at_most(running_min(gap), 0.0), step_T)
@@ -183,3 +185,10 @@ def _share(log_wealth: Array) -> Array:
     """Wealth in units of what the alarm needs, capped at it: the sum decides exactly and never overflows."""
     xp = namespace(log_wealth)
     return xp.exp(at_most(log_wealth, 0.0))
+
+
+def _doubled(excess: Array) -> Array:
+    """exp(2 x) - 1 from u = exp(x) - 1: u (u + 2)."""
+    doubled = excess + 2.0
+    doubled *= excess
+    return doubled

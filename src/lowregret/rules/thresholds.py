@@ -68,11 +68,11 @@ class RegretGap(Rule):
         return GapStatistics(gap), gap >= self.threshold(astype(step, gap.dtype))
 
     def _trip_times(self, step_T: Array, moment: Moment) -> Array:
-        gain = self._gains(moment)[1]
-        threshold_T = self.threshold(astype(step_T, gain.dtype))
-        if kernels.worth(gain):
-            return kernels.first_crossing(gain, threshold_T)
-        return first_true(running_sum(gain) >= threshold_T) + 1
+        threshold_T = self.threshold(astype(step_T, moment.base_A1.dtype))
+        if kernels.worth(moment.token):
+            answers = moment.base_A1, moment.fallback_A1
+            return kernels.first_crossing(*answers, self.problem.advantage, moment.token, threshold_T)
+        return first_true(running_sum(self._gains(moment)[1]) >= threshold_T) + 1
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         step = steps_so_far(memory)
