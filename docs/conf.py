@@ -1,5 +1,7 @@
 """How the documentation is built: MyST pages, autodoc for the public names, nothing fetched from the network."""
 
+from docutils import nodes
+from latex2mathml.converter import convert as latex_to_mathml
 from sphinx.ext.napoleon import Config, NumpyDocstring
 
 import lowregret
@@ -12,7 +14,6 @@ version = release = lowregret.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
@@ -37,6 +38,9 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib",),
 }
 
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["formulas.css"]
 html_theme = "furo"
 html_title = f"lowregret {release}"
 html_show_sphinx = False
@@ -61,5 +65,17 @@ def read_docstring(app, what, name, obj, options, lines):
     lines[:] = NumpyDocstring(lines, DOCSTRINGS, app, what, name, obj, options).lines()
 
 
+def write_math(display):
+    """Formulas as MathML, which browsers draw themselves: nothing is fetched to read a page."""
+
+    def visit(translator, node):
+        formula = latex_to_mathml(node.astext(), display=display)
+        translator.body.append(f'<div class="formula">{formula}</div>' if display == "block" else formula)
+        raise nodes.SkipNode
+
+    return visit, None
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", inline_renderers=write_math("inline"), block_renderers=write_math("block"))
     app.connect("autodoc-process-docstring", read_docstring)

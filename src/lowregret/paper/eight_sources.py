@@ -85,13 +85,9 @@ def demo(horizon: int, n: int, seed: int, out: Path) -> None:
             worst.append(at_worst(name, player, horizon))
     console.print(_regret_table(found))
     error = max(cell.error for cell in found.cells)
-    console.print(f"Guessing the next bit; {n} sequences a source, seed {seed}; standard errors <= {error:.4f}.")
-    console.print(
-        "Ber model: what source b is drawn from. The last three columns: that model, robustified by the rule."
-    )
-    console.print(
-        f"No switch time: fewer than half switched. delta = 2/T = {2 / horizon:.4f} for ExactTest, no gate.\n"
-    )
+    console.print(f"Guessing the next bit; {n} sequences a source, seed {seed}; std errors <= {error:.4f}.")
+    console.print("Ber model: source b's own law; the last three columns: robust versions of it.")
+    console.print("No time in brackets: fewer than half switched. ExactTest: delta = 2/T, no gate.\n")
     console.print(_worst_table(found, worst))
     _write(console, found, worst, out)
 
