@@ -12,7 +12,8 @@ from .distances import Estimate, next_token_tv, sequence_tv
 from .fallbacks import Maximin, ShrunkUrn
 from .frontier import Frontier, price_of_robustness
 from .guarantee import Certificate
-from .guard import Guard, Switch
+from .guard import Guard
+from .ledger import Switch
 from .memory import take
 from .policies import Hedge, Policy, Respond
 from .predictors import FromFunction, Markov, PolyaUrn, Predictor, Scheduled

@@ -4,55 +4,25 @@ import logging
 import math
 import reprlib
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from . import inputs
 from .arrays import Array, astype, device, first, float_type, last, namespace, pick, to_numpy
 from .guarantee import Certificate
+from .ledger import Ledger, Switch, array_of_kind, as_json, event_from, kind_of, own_copy, settings_of
 from .memory import restored, saved
 from .memory import where as choose
 from .policies import Policy, action_utilities, leads
 from .predictors import Predictor
 from .problems import DecisionProblem, with_first
 from .robust import rule_for
-from .rules import Rule, RuleMemory
+from .rules import Rule
 from .rules.base import Moment
 from .sampling import draw
 
 log = logging.getLogger("lowregret")
-
-
-class Switch(NamedTuple):
-    """A stream stopped trusting its model: which, after how many steps, by which rule and by what margin."""
-
-    stream: Any  # () for a single stream, an index along one batch axis, a tuple along several
-    step: int
-    rule: str
-    statistic: float
-    threshold: float
-    episode: int = 1
-
-    def __str__(self) -> str:
-        who = "" if self.stream == () else f"stream {self.stream}: "
-        return (
-            f"{who}switched after {self.step} steps of episode {self.episode}: "
-            f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
-        )
-
-
-class _Ledger(NamedTuple):
-    """All that a guard remembers per stream."""
-
-    rule: RuleMemory
-    lead_A: Array  # [..., A], each fixed action's utility minus the mixed policy's, this episode
-    realised_A: Array  # [..., A], the same for the actions reported to observe
-    reported: Array  # [...], how many steps of this episode came with an action
-    episode: Array  # [...], from 1
-    past_steps: Array  # [...], steps of the episodes before this one
-    past_bound: Array  # [...], the most that was lost in them, by their certificates
 
 
 class Guard:
@@ -78,7 +48,7 @@ class Guard:
     (3, [0.05, 0.95])
     """
 
-    _ledger: _Ledger
+    _ledger: Ledger
     _longest: int  # the most steps any stream has seen in its episode
     _any_tripped: bool
     _probs: Array | None  # what advise was given for this step
@@ -132,10 +102,10 @@ class Guard:
         ledger = self._ledger
         if type(probs) is not type(ledger.lead_A) or device(probs) != device(ledger.lead_A):
             if self._clock:
-                was, now = (" on ".join(_kind(array)) for array in (ledger.lead_A, probs))
+                was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
                 raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
             self._ledger = restored(self._blank(probs), saved(ledger))
-        self._probs, self._moment = _own(probs), None
+        self._probs, self._moment = own_copy(probs), None
         if self.rule.fallback_acts:
             return None
         if not self._any_tripped:
@@ -279,10 +249,10 @@ class Guard:
         return {
             "format": 1,
             "made_for": self._made_for(),
-            "arrays": list(_kind(self._ledger.lead_A)),
+            "arrays": list(kind_of(self._ledger.lead_A)),
             "ledger": saved(self._ledger),
             "clock": self._clock,
-            "events": [[_finite(v) for v in event] for event in self._events],
+            "events": [[as_json(v) for v in event] for event in self._events],
             "advised": None if self._probs is None else to_numpy(self._probs).tolist(),
             "dtype": None if self._probs is None else str(self._probs.dtype).removeprefix("torch."),
         }
@@ -301,13 +271,13 @@ class Guard:
         missing = {"arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
         if missing:
             raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
-        blank = self._blank(_like(d["arrays"]))
+        blank = self._blank(array_of_kind(d["arrays"]))
         ledger = restored(blank, d["ledger"], fresh=True)
         self._refuse_impossible(ledger)
         clock = inputs.whole(d["clock"], "clock", least=0)
         if not isinstance(d["events"], list):
             raise ValueError(f"state_dict does not fit: events must be a list, got {type(d['events']).__name__}")
-        events = [_event(values) for values in d["events"]]
+        events = [event_from(values) for values in d["events"]]
         probs = None
         if d["advised"] is not None:
             if d["dtype"] not in ("float32", "float64"):
@@ -322,12 +292,12 @@ class Guard:
 
     # Inside
 
-    def _blank(self, like: Array | None) -> _Ledger:
+    def _blank(self, like: Array | None) -> Ledger:
         xp, where, shape = namespace(like), device(like), self.batch_shape
         flat = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
         count = xp.zeros(shape, dtype=xp.int64, device=where)
         nothing = xp.zeros(shape, dtype=flat.dtype, device=where)
-        return _Ledger(self.rule.start(shape, like=like), flat, flat, count, count + 1, count, nothing)
+        return Ledger(self.rule.start(shape, like=like), flat, flat, count, count + 1, count, nothing)
 
     def _settle(self) -> None:
         """What is derived from the ledger, so that a step need not ask the arrays; advice given before is void."""
@@ -373,14 +343,14 @@ class Guard:
     def _made_for(self) -> dict[str, Any]:
         """What two guards must share to exchange their states."""
         return {
-            **_settings(self.rule),
+            **settings_of(self.rule),
             "rule": type(self.rule).__name__,
             "utility": self.problem.utility.tolist(),
-            "fallback": [type(self.rule.fallback).__name__, _settings(self.rule.fallback)],
+            "fallback": [type(self.rule.fallback).__name__, settings_of(self.rule.fallback)],
             "batch_shape": list(self.batch_shape),
         }
 
-    def _refuse_impossible(self, ledger: _Ledger) -> None:
+    def _refuse_impossible(self, ledger: Ledger) -> None:
         """A saved ledger whose numbers no run can have led to."""
         step, tripped_at = to_numpy(ledger.rule.step), to_numpy(ledger.rule.tripped_at)
         reported, episode = to_numpy(ledger.reported), to_numpy(ledger.episode)
@@ -406,54 +376,3 @@ def _stream_index(streams: Any, n: int) -> np.ndarray:
             raise ValueError(f"streams is a mask of shape {index.shape}, the guard has {n} along its first axis")
         return np.flatnonzero(index)
     return inputs.tokens_of(index, n, "streams", shape=(index.size,))
-
-
-def _kind(array: Array) -> tuple[str, str]:
-    """Which library an array is from, and where it lives."""
-    return namespace(array).__name__.removeprefix("array_api_compat."), str(device(array) or "cpu")
-
-
-def _own(probs: Array) -> Array:
-    """A copy without its gradient: the caller may fill the same array anew before the state is seen."""
-    if isinstance(probs, np.ndarray):
-        return probs.copy()
-    return probs.detach().clone() if hasattr(probs, "detach") else probs
-
-
-def _like(kind: Any) -> Array | None:
-    """An array such as ``_kind`` described."""
-    if kind == ["numpy", "cpu"]:
-        return None
-    if not isinstance(kind, list) or len(kind) != 2 or kind[0] != "torch":
-        raise ValueError(f"state_dict does not fit: arrays must be ['numpy', 'cpu'] or ['torch', device], got {kind!r}")
-    import torch
-
-    try:
-        return torch.zeros(0, device=kind[1])
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise ValueError(f"state_dict does not fit: arrays were on {kind[1]!r}, which is not here") from error
-
-
-def _settings(thing: Any) -> dict[str, Any]:
-    """The numbers, words and tables that make up a rule or a predictor, as JSON values."""
-    values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
-    values = {k: v.tolist() if isinstance(v, (np.ndarray, np.generic)) else v for k, v in values.items()}
-    return {k: v for k, v in values.items() if isinstance(v, (int, float, str, list, type(None)))}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _event(values: Any) -> Switch:
-    try:
-        stream, step, rule, statistic, threshold, episode = values
-        several = isinstance(stream, list)
-        index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
-        step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")
-        statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
-    return Switch(index if several else index[0], step, str(rule), statistic, threshold, episode)
