@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import certificates, inputs
 from .arrays import Array, device, first, float_type, last, namespace, softmax, total
 from .policies import Policy, action_utilities
-from .problems import DecisionProblem
+from .problems import DecisionProblem, a_problem
 
 
 class AdaHedgeMemory(NamedTuple):
@@ -29,7 +29,7 @@ class AdaHedge(Policy):
     problem: DecisionProblem
 
     def __post_init__(self) -> None:
-        _a_problem(self.problem)
+        a_problem(self.problem)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> AdaHedgeMemory:
         xp, where, shape = namespace(like), device(like), inputs.batch_shape_of(batch_shape)
@@ -99,7 +99,7 @@ class FixedShare(Policy):
     share: float | None = None
 
     def __post_init__(self) -> None:
-        _a_problem(self.problem)
+        a_problem(self.problem)
         T, A, J = inputs.whole(self.horizon, "horizon"), self.problem.n_actions, self.problem.span
         share = inputs.probability(1 / max(T, 2) if self.share is None else self.share, "share")
         cost = math.log(A) - (T - 1) * math.log1p(-share * (A - 1) / A)
@@ -135,8 +135,3 @@ def shared(weights_A: Array, earned_A: Array, rate: float, share: float) -> Arra
     xp = namespace(weights_A)
     grown_A = weights_A * xp.exp((earned_A - xp.max(earned_A, axis=0)) * rate)
     return grown_A / total(grown_A) * (1 - share) + share / weights_A.shape[0]
-
-
-def _a_problem(problem: Any) -> None:
-    if not isinstance(problem, DecisionProblem):
-        raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")

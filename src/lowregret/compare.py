@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, count_up, device, first, float_type, last, namespace, row_blocks, to_numpy
+from .arrays import Array, count_up, row_blocks, to_numpy
 from .distances import Estimate, batches, home
 from .policies import Policy, Respond, same_states
 from .predictors import Predictor
-from .problems import DecisionProblem
+from .problems import DecisionProblem, a_problem
 from .regret import external_regret
-from .robust import Robust
+from .robust import Robust, spliced
 from .sampling import sample
 
 
@@ -149,8 +149,7 @@ def compare(
     as told  +0.0001 ±0.0000      +0.0001 ±0.0000  +0.0056 ±0.0004
     not      +0.5977 ±0.0058  +0.0291 ±0.0003 (9)  +0.0050 ±0.0003
     """
-    if not isinstance(problem, DecisionProblem):
-        raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")
+    a_problem(problem)
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=2)
     players = {name: _player(name, player, problem, horizon) for name, player in _named(predictors, "predictors")}
     homes = {name: home(player) for name, player in players.items()}
@@ -217,15 +216,10 @@ def _play(
         times = predictor.rule.trip_times(probs, tokens)
         late = count_up(tokens, 0, tokens.shape[-1]) >= times[..., None]
         if bool(late.any()):
-            fallback = astype(laws(cast(Predictor, predictor.rule.fallback)), probs.dtype)
-            probs = namespace(probs).where(late[..., None], fallback, probs)
+            probs = spliced(late, laws(cast(Predictor, predictor.rule.fallback)), probs)
     else:
         probs = laws(predictor)
-    warmth = player.temperature
-    if warmth is None:
-        warmth = problem.anytime_temperature(count_up(tokens, 1, tokens.shape[-1] + 1))
-    probs_S = first(astype(probs, float_type(namespace(probs), device(probs))))
-    regret = external_regret(problem, last(problem.respond(probs_S, warmth)), tokens)
+    regret = external_regret(problem, player.respond_to(probs, count_up(tokens, 1, tokens.shape[-1] + 1)), tokens)
     return to_numpy(regret), None if times is None else to_numpy(times)
 
 

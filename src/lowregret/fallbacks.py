@@ -10,7 +10,7 @@ import numpy as np
 from . import certificates, inputs
 from .arrays import Array, astype, constant, count_up, device, first, float_type, last, mix, namespace, running_sum
 from .predictors import Predictor, Scheduled, StepMemory, UrnMemory, counts_before
-from .problems import DecisionProblem
+from .problems import DecisionProblem, a_problem
 
 _EQUAL = 1e-11  # utilities under an equaliser differ at most by this
 
@@ -42,8 +42,7 @@ class ShrunkUrn(Predictor):
     c: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.problem, DecisionProblem):
-            raise ValueError(f"problem must be a DecisionProblem, got {type(self.problem).__name__}")
+        a_problem(self.problem)
         inputs.whole(self.horizon, "horizon")
         nu = equaliser(self.problem)
         if nu is None:
@@ -139,8 +138,7 @@ class Maximin(Predictor):
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.problem, DecisionProblem):
-            raise ValueError(f"problem must be a DecisionProblem, got {type(self.problem).__name__}")
+        a_problem(self.problem)
         if (self.temperature is None) == (self.horizon is None):
             raise ValueError(
                 f"Maximin needs a temperature or a horizon, one of them, got {self.temperature!r} and {self.horizon!r}"

@@ -51,7 +51,7 @@ class Certificate:
             raise ValueError(f"step must be at most the horizon {self.horizon}, got {step}")
         if self.terms_at is None:
             raise ValueError("this certificate holds at its horizon only")
-        return self._with(self.terms_at(step), step)
+        return self.with_terms(self.terms_at(step), step)
 
     def sharpen(self) -> "Certificate":
         """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
@@ -63,7 +63,7 @@ class Certificate:
             terms, worst = given(steps), exact(steps)
             return terms if worst is None else {**terms, "fallback": min(terms["fallback"], worst)}
 
-        return replace(self._with(terms_at(self.horizon), self.horizon), terms_at=terms_at, exact_fallback=None)
+        return replace(self.with_terms(terms_at(self.horizon), self.horizon), terms_at=terms_at, exact_fallback=None)
 
     def over_episodes(self, episodes: int, regret_bound: float) -> "Certificate":
         """The same for several episodes in a row: chances of a false switch add up, regrets average to this bound."""
@@ -81,7 +81,8 @@ class Certificate:
             terms_at=self.terms_at if self.horizon is None else None,  # of the present episode
         )
 
-    def _with(self, terms: Terms, horizon: int) -> "Certificate":
+    def with_terms(self, terms: Terms, horizon: int) -> "Certificate":
+        """The same bound made of other terms, at this horizon."""
         bound = min(self.problem.span, sum(terms.values()))
         return replace(self, regret_bound=bound, terms=terms, horizon=horizon)
 
@@ -191,4 +192,4 @@ def certify(
         exact_fallback=exact_fallback,
         terms_at=terms_at,
     )
-    return draft if horizon is None else draft._with(terms_at(horizon), horizon)
+    return draft if horizon is None else draft.with_terms(terms_at(horizon), horizon)

@@ -17,7 +17,7 @@ from .memory import where as choose
 from .policies import Policy, action_utilities, leads
 from .predictors import Predictor
 from .problems import DecisionProblem, with_first
-from .robust import rule_for
+from .robust import rule_for, spliced
 from .rules import Rule
 from .rules.base import Moment
 from .sampling import draw
@@ -110,9 +110,8 @@ class Guard:
             return None
         if not self._any_tripped:
             return probs
-        late = self.rule.tripped(self._ledger.rule)[..., None]
-        fallback = self.rule.fallback_answer(self._ledger.rule)
-        return namespace(probs).where(late, astype(fallback, probs.dtype), probs)
+        rule = self._ledger.rule
+        return spliced(self.rule.tripped(rule), self.rule.fallback_answer(rule), probs)
 
     def policy(self) -> Array:
         """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice.

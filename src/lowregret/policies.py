@@ -22,7 +22,7 @@ from .arrays import (
     total,
 )
 from .predictors import Predictor
-from .problems import DecisionProblem
+from .problems import DecisionProblem, a_problem
 
 
 @runtime_checkable
@@ -83,16 +83,17 @@ class Respond(Policy):
         return RespondMemory(self.predictor.start(batch_shape, like=like), step)
 
     def policy(self, memory: RespondMemory) -> Array:
-        return self._respond(self.predictor.predict(memory.predictor), memory.step + 1)
+        return self.respond_to(self.predictor.predict(memory.predictor), memory.step + 1)
 
     def update(self, memory: RespondMemory, token: Array) -> RespondMemory:
         return RespondMemory(self.predictor.update(memory.predictor, token), memory.step + 1)
 
     def policy_sequence(self, tokens: Array) -> Array:
         probs = self.predictor.predict_sequence(tokens)
-        return self._respond(probs, count_up(probs, 1, probs.shape[-2] + 1))
+        return self.respond_to(probs, count_up(probs, 1, probs.shape[-2] + 1))
 
-    def _respond(self, probs: Array, step: Array) -> Array:
+    def respond_to(self, probs: Array, step: Array) -> Array:
+        """The mixed actions ``[..., A]`` for these laws ``[..., S]`` at these steps, counted from 1; unchecked."""
         probs_S = first(astype(probs, float_type(namespace(probs), device(probs))))
         warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
         return astype(last(softmax(mix(self.problem.utility, probs_S) / warmth)), probs.dtype)
@@ -117,8 +118,7 @@ class Hedge(Policy):
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.problem, DecisionProblem):
-            raise ValueError(f"problem must be a DecisionProblem, got {type(self.problem).__name__}")
+        a_problem(self.problem)
         inputs.whole(self.horizon, "horizon")
         rate = 1 / math.sqrt(self.horizon) if self.rate is None else self.rate
         object.__setattr__(self, "rate", inputs.positive(rate, "rate"))
@@ -176,8 +176,7 @@ def leads(problem: DecisionProblem, tokens: Array, chances_A1: Array) -> Array:
 
 def same_states(predictor: Any, problem: DecisionProblem) -> None:
     """Refuse a predictor over another alphabet than the problem's."""
-    if not isinstance(problem, DecisionProblem):
-        raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")
+    a_problem(problem)
     n_states = getattr(predictor, "n_states", None)
     if n_states is None:
         raise ValueError(

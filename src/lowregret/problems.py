@@ -228,6 +228,13 @@ class DecisionProblem:
         return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"
 
 
+def a_problem(value: Any) -> DecisionProblem:
+    """The problem itself; anything else is refused by name."""
+    if not isinstance(value, DecisionProblem):
+        raise ValueError(f"problem must be a DecisionProblem, got {type(value).__name__}")
+    return value
+
+
 def matching(n: int = 2) -> DecisionProblem:
     """Guess the state: utility 1 for a right guess, else 0 (the paper's adversarial online prediction)."""
     return DecisionProblem(np.eye(inputs.whole(n, "n")))

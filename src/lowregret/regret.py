@@ -16,7 +16,7 @@ from .arrays import (
     total,
 )
 from .policies import Policy, action_utilities
-from .problems import DecisionProblem
+from .problems import DecisionProblem, a_problem
 
 
 def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
@@ -34,8 +34,7 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     >>> external_regret(matching(), [0, 1, 1], [1, 1, 1]).round(3).tolist()
     [1.0, 0.5, 0.333]
     """
-    if not isinstance(problem, DecisionProblem):
-        raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")
+    a_problem(problem)
     made_for = getattr(policy, "problem", problem)
     if made_for != problem:
         raise ValueError(f"policy was made for another problem: {made_for} against {problem}")

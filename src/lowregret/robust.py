@@ -63,7 +63,7 @@ class Robust(Predictor):
 
     def predict(self, memory: RobustMemory) -> Array:
         fallback = self._fallback.predict(memory.rule.fallback)
-        return _switched(self.rule.tripped(memory.rule), fallback, memory.probs)
+        return spliced(self.rule.tripped(memory.rule), fallback, memory.probs)
 
     def update(self, memory: RobustMemory, token: Array) -> RobustMemory:
         shape = tuple(memory.rule.step.shape)
@@ -80,7 +80,7 @@ class Robust(Predictor):
         if not bool(namespace(times).any(times < tokens.shape[-1])):
             return probs
         late = count_up(tokens, 0, tokens.shape[-1]) >= times[..., None]
-        return _switched(late, self._fallback.predict_sequence(tokens), probs)
+        return spliced(late, self._fallback.predict_sequence(tokens), probs)
 
     def switched(self, memory: Any) -> Array:
         """Which streams ``[...]`` have switched, from this predictor's memory or from that of its ``respond()``."""
@@ -99,7 +99,7 @@ class Robust(Predictor):
         return inputs.probs_of(self.base.predict(base_memory), self.n_states, name, shape=shape)
 
 
-def _switched(late: Array, fallback: Array, base: Array) -> Array:
+def spliced(late: Array, fallback: Array, base: Array) -> Array:
     """The fallback's law where ``late``, else the base's own, in the base's precision."""
     return namespace(base).where(late[..., None], astype(fallback, base.dtype), base)
 

@@ -81,7 +81,7 @@ class SwitchBack(Policy):
         rule = self.robust.rule
         moment = rule.look(memory.robust.rule, memory.robust.probs)
         token = inputs.tokens_of(token, rule.n_states, "token", like=robust.rule.step)
-        gain = rule._gains(moment._replace(token=token))[1]
+        gain = rule.gains(moment._replace(token=token))[1]
         late = rule.tripped(memory.robust.rule)
         return SwitchBackMemory(robust, self._moved(late, memory.weights_2, gain))
 
@@ -92,7 +92,7 @@ class SwitchBack(Policy):
         times = rule.trip_times(probs, tokens)
         step_T = count_up(tokens, 1, horizon + 1)
         moment = rule.moments(probs, tokens)
-        gain = rule._gains(moment)[1]
+        gain = rule.gains(moment)[1]
         late = step_T > times[..., None]
         xp, weights_2, trusted = namespace(tokens), self._prior(times), []
         for t in range(horizon):
@@ -118,7 +118,7 @@ class SwitchBack(Policy):
         statement = given.statement + " After that, what a fixed share over base and fallback costs."
         draft = replace(given, statement=statement, theorem=f"{given.theorem}, switching back", terms_at=terms_at)
         assert given.horizon is not None
-        return draft._with(terms_at(given.horizon), given.horizon)
+        return draft.with_terms(terms_at(given.horizon), given.horizon)
 
     def _prior(self, like: Array) -> Array:
         xp, where = namespace(like), device(like)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, count_up, device, first, float_type, last, mix, namespace, to_numpy
+from ..arrays import Array, astype, count_up, device, first, float_type, mix, namespace, to_numpy
 from ..policies import Policy, Respond, same_states
 from ..predictors import Predictor
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, a_problem
 from ..robust import Robust
 
 PolicyOfCounts = Callable[[np.ndarray], np.ndarray]
@@ -66,8 +66,7 @@ class BestRespond(Policy):
 
 def acting(player: Any, problem: DecisionProblem, horizon: int, temperature: float | None, respond: str) -> Policy:
     """The player as a policy: predictors are responded to, quantally or exactly; policies act for themselves."""
-    if not isinstance(problem, DecisionProblem):
-        raise ValueError(f"problem must be a DecisionProblem, got {type(problem).__name__}")
+    a_problem(problem)
     inputs.whole(horizon, "horizon")
     if respond not in ("quantal", "best"):
         raise ValueError(f'respond must be "quantal" or "best", got {respond!r}')
@@ -95,18 +94,12 @@ def policy_of_counts(player: Policy) -> PolicyOfCounts | None:
     """What the player plays after given counts ``[..., S]``, if it depends on nothing else; None if it may."""
     if not isinstance(player, (Respond, BestRespond)):
         return getattr(player, "policy_of_counts", None)
-    law_of_counts, problem = getattr(player.predictor, "law_of_counts", None), player.problem
+    law_of_counts = getattr(player.predictor, "law_of_counts", None)
     if law_of_counts is None:
         return None
     if isinstance(player, BestRespond):
         return lambda counts: player.respond(law_of_counts(counts))
-    fixed = player.temperature
-
-    def policy(counts: np.ndarray) -> np.ndarray:
-        warmth = problem.anytime_temperature(counts.sum(axis=-1) + 1) if fixed is None else fixed
-        return last(problem.respond(first(law_of_counts(counts)), warmth))
-
-    return policy
+    return lambda counts: player.respond_to(law_of_counts(counts), counts.sum(axis=-1) + 1)
 
 
 def key_of(player: Any, memory: Any) -> np.ndarray | None:

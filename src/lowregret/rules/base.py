@@ -29,7 +29,7 @@ from ..arrays import (
 from ..guarantee import Certificate
 from ..policies import Policy, same_states
 from ..predictors import PolyaUrn, Predictor
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, a_problem
 
 UNKNOWN_HORIZON = (
     "horizon=None (unknown) needs an explicit delta, the TV bound to keep for ever: "
@@ -67,8 +67,7 @@ class Rule(ABC):
     fallback: Predictor | Policy = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.problem, DecisionProblem):
-            raise ValueError(f"problem must be a DecisionProblem, got {type(self.problem).__name__}")
+        a_problem(self.problem)
         keep = partial(object.__setattr__, self)
         keep("horizon", inputs.horizon_or_none(self.horizon))
         if self.temperature is not None:
@@ -226,7 +225,7 @@ class Rule(ABC):
             steps = "an unknown number of" if horizon is None else horizon
             raise ValueError(f"fallback {name} was made for {lasts} steps, the rule may run for {steps} steps")
 
-    def _gains(self, moment: Moment) -> tuple[Array, Array]:
+    def gains(self, moment: Moment) -> tuple[Array, Array]:
         """What the fallback's response gains over the base's: in every state ``[S, ...]``, and in the one that came."""
         gain_S = mix(self.problem.advantage.T, moment.fallback_A1 - moment.base_A1)
         return gain_S, pick(gain_S, moment.token)

@@ -98,7 +98,7 @@ class ExactTest(Rule):
 
     def _step(self, statistics: ExactStatistics, step: Array, moment: Moment) -> tuple[ExactStatistics, Array]:
         xp = namespace(moment.base_A1)
-        gain_S, gain = self._gains(moment)
+        gain_S, gain = self.gains(moment)
         gap = statistics.gap + gain
         low = xp.minimum(statistics.low, gap)
         rates_K, costs_K = constant(self.rates_K, gap), constant(self.log_costs_K, gap)
@@ -113,13 +113,11 @@ class ExactTest(Rule):
 
     def _trip_times(self, step_T: Array, moment: Moment) -> Array:
         xp = namespace(moment.base_A1)
-        gain_S, gain = self._gains(moment)
+        gain_S, gain = self.gains(moment)
         sure, odds, edges = self._against(moment, gain_S, gain)
         slowest = self._ladder[0][0]
         if kernels.worth(gain):
-            rise_T = (
-                self.gate * self.problem.span * astype(step_T, gain.dtype) ** 0.5 if self.gate else -step_T * math.inf
-            )
+            rise_T = self._rise(astype(step_T, gain.dtype))
             excess = xp.expm1(xp.stack(edges) * slowest)
             return kernels.first_alarm(gain, sure, xp.stack(odds), excess, self.log_costs_K, self.idle, rise_T)
         gap = running_sum(gain)
@@ -148,8 +146,12 @@ class ExactTest(Rule):
         odds = [xp.where(token == s, xp.zeros_like(mass), p / mass) for s, p in enumerate(moment.probs_S)]
         return sure, odds, [g - gain for g in gain_S]
 
+    def _rise(self, step: Array) -> Array:
+        """How far the gap must have risen from its lowest point."""
+        return self.gate * self.problem.span * step**0.5
+
     def _open(self, rise: Array, step: Array) -> Array:
-        return rise >= self.gate * self.problem.span * astype(step, rise.dtype) ** 0.5
+        return rise >= self._rise(astype(step, rise.dtype))
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a token came that the base model had excluded."""

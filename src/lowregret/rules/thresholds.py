@@ -64,7 +64,7 @@ class RegretGap(Rule):
         return GapStatistics(zeros(shape, xp, where))
 
     def _step(self, statistics: GapStatistics, step: Array, moment: Moment) -> tuple[GapStatistics, Array]:
-        gap = statistics.gap + self._gains(moment)[1]
+        gap = statistics.gap + self.gains(moment)[1]
         return GapStatistics(gap), gap >= self.threshold(astype(step, gap.dtype))
 
     def _trip_times(self, step_T: Array, moment: Moment) -> Array:
@@ -72,7 +72,7 @@ class RegretGap(Rule):
         if kernels.worth(moment.token):
             answers = moment.base_A1, moment.fallback_A1
             return kernels.first_crossing(*answers, self.problem.advantage, moment.token, threshold_T)
-        return first_true(running_sum(self._gains(moment)[1]) >= threshold_T) + 1
+        return first_true(running_sum(self.gains(moment)[1]) >= threshold_T) + 1
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         step = steps_so_far(memory)
