@@ -703,9 +703,9 @@ def test_rules_that_are_none(rule: Any) -> None:
 
 @pytest.mark.parametrize("problem", [None, np.eye(3), "matching"], ids=["None", "matrix", "word"])
 def test_problems_that_are_none(problem: Any) -> None:
+    unknown = (lambda p: lr.Guard(p, HORIZON), lambda p: lr.robustify(lr.PolyaUrn(3), p, HORIZON))
     for make in (
-        lambda p: lr.Guard(p, HORIZON),
-        lambda p: lr.robustify(lr.PolyaUrn(3), p, HORIZON),
+        *(() if problem is None else unknown),  # None is a problem nobody knows, with two states: VRegret
         lambda p: lr.Respond(lr.PolyaUrn(3), p, 0.1),
         lambda p: lr.RegretGap(p, HORIZON),
         lambda p: lr.RegretRate(p, HORIZON),

@@ -4,7 +4,7 @@
 acting on it is provably never much worse than the best fixed action in hindsight when the world does not.
 """
 
-from . import adversaries, certificates, checks, distances, sources
+from . import adversaries, certificates, checks, distances, scoring, sources, tips
 from .adversaries import Worst
 from .baselines import AdaHedge, FixedShare
 from .compare import Comparison, compare
@@ -19,15 +19,18 @@ from .policies import Hedge, Policy, Respond
 from .predictors import FromFunction, Markov, PolyaUrn, Predictor, Scheduled
 from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
+from .restart import AverageRestart, RestartHedge, context_needed
 from .robust import Robust, robustify
-from .rules import ExactTest, RegretGap, RegretRate, Rule
+from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .sampling import Stream, sample
 from .switchback import SwitchBack
+from .tips import tips_of
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AdaHedge",
+    "AverageRestart",
     "Certificate",
     "Comparison",
     "DecisionProblem",
@@ -46,6 +49,8 @@ __all__ = [
     "RegretGap",
     "RegretRate",
     "Respond",
+    "ResponseRule",
+    "RestartHedge",
     "Robust",
     "Rule",
     "Scheduled",
@@ -53,12 +58,14 @@ __all__ = [
     "Stream",
     "Switch",
     "SwitchBack",
+    "VRegret",
     "Worst",
     "__version__",
     "adversaries",
     "certificates",
     "checks",
     "compare",
+    "context_needed",
     "cost_loss",
     "distances",
     "external_regret",
@@ -69,8 +76,11 @@ __all__ = [
     "robustify",
     "rock_paper_scissors",
     "sample",
+    "scoring",
     "sequence_tv",
     "sources",
     "take",
+    "tips",
+    "tips_of",
     "trading",
 ]

@@ -171,14 +171,14 @@ def row_blocks(n_rows: int, row_len: int, like: Array) -> Iterator[slice]:
     """Slices over the rows that keep each work array small: memory stays linear in the input."""
     size = _ROWS_ON_CPU if str(device(like) or "cpu") == "cpu" else _ROWS_ON_DEVICE
     if isinstance(like, np.ndarray):
-        _hold_work_memory()
+        hold_work_memory()
     step = max(1, size // max(1, row_len))
     for begin in range(0, n_rows, step):
         yield slice(begin, min(n_rows, begin + step))
 
 
 @cache
-def _hold_work_memory() -> None:
+def hold_work_memory() -> None:
     """Let go of one large array, untouched: the C library then keeps freed work arrays for the next block.
 
     Without it every temporary of a block may be mapped and cleared anew, which doubles the time of a pass.

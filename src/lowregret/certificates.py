@@ -11,6 +11,7 @@ import numpy as np
 
 from .arrays import namespace
 from .problems import DecisionProblem
+from .tips import smooth_cover_error
 
 Terms = dict[str, float]
 
@@ -229,5 +230,45 @@ def exact_test(
         "quantal response": drift / steps,
         "test": noise / steps,
         "gate": waiting / steps,
+        "crossing step": problem.span / steps,
+    }
+
+
+def windows(steps: int, length: int) -> float:
+    """Algorithm 2 on t steps: how often a copy's window is paid for, (t + D - 1) / max(t, D).
+
+    With copies that live D steps, t + D - 1 windows meet the first t steps, each for at most min(t, D) of them, and
+    every step is met D times. A copy's total regret is bounded by what it may be on its longest window.
+    """
+    return (steps + length - 1) / max(steps, length)
+
+
+def v_threshold(steps: Any, n_tips: int, delta: float) -> Any:
+    """Algorithm 3's threshold on the largest V-regret: b(t) = sqrt(2 ln(pi^2 N t^2 / (3 delta)) / t).
+
+    The increments of a V-regret have range 2 and, under the base model, mean at most 0: by Hoeffding's inequality each
+    of 2 N sums reaches t b(t) with chance 3 delta / (pi^2 N t^2), and these add up to delta over all t.
+    """
+    return (2 * anytime_log(steps, delta / (2 * n_tips)) / steps) ** 0.5
+
+
+def v_exact(steps: int, rates_K: np.ndarray, log_cost: float) -> float:
+    """What a V-regret, times t, can reach before the exact test's alarm.
+
+    min_k [ lambda_k t / 2 + ln(2NK/delta) / lambda_k ]. At most 1.5 sqrt(t ln(2NK/delta)): the rates halve, so the best
+    one, sqrt(2 ln(2NK/delta) / t), lies within a factor sqrt(2) of one of them.
+    """
+    return float(np.min(rates_K * steps / 2 + log_cost / rates_K))
+
+
+def theorem_c_4(problem: DecisionProblem, steps: int, temperature: float, v_regret: float, spacing: float) -> Terms:
+    """Algorithm 3 in a two-state problem, over its urn, where no V-regret on the tips exceeds ``v_regret`` in total.
+
+    (R/2) v_regret / t + smooth_cover_error(R, spacing, eta) + eta ln A + J / t, at t = ``steps``.
+    """
+    return {
+        "quantal response": temperature * math.log(problem.n_actions),
+        "test": problem.contrast / 2 * v_regret / steps,
+        "tips": smooth_cover_error(problem.contrast, spacing, temperature),
         "crossing step": problem.span / steps,
     }

@@ -232,7 +232,7 @@ def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> P
     _same_states(where, player, problem)
     if not isinstance(player, Robust):
         return Respond(player, problem, 1 / math.sqrt(horizon))
-    if player.rule.problem != problem:
+    if player.rule.problem not in (None, problem):
         raise ValueError(f"{where} is robust for another problem: {player.rule.problem} against {problem}")
     if player.rule.horizon is not None and player.rule.horizon < horizon:
         raise ValueError(f"{where} is robust for {player.rule.horizon} steps, horizon is {horizon}")

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from . import certificates, inputs
 from .certificates import Terms
+from .predictors import PolyaUrn
 from .problems import DecisionProblem
+from .tips import two_states
+
+V_WORST = DecisionProblem([[0, -1], [0, 1]])  # the V-shaped loss with its tip at 0: it has the largest span
 
 
 @dataclass(frozen=True)
@@ -193,3 +197,42 @@ def certify(
         terms_at=terms_at,
     )
     return draft if horizon is None else draft.with_terms(terms_at(horizon), horizon)
+
+
+@dataclass(frozen=True)
+class AnyProblemCertificate(Certificate):
+    """A guarantee for every problem with two states (Theorem C.4): ``for_problem`` says how much for yours.
+
+    Its own ``regret_bound`` is for the problem it is worst in among those with V-shaped losses.
+    """
+
+    in_problem: Callable[[DecisionProblem, float], Certificate] = field(kw_only=True, repr=False, compare=False)
+
+    def for_problem(self, problem: DecisionProblem, temperature: float | None = None) -> Certificate:
+        """The guarantee for one who acts in ``problem`` by quantal responses; 1/sqrt(horizon) is the temperature."""
+        two_states(problem)
+        assert self.horizon is not None
+        warmth = self.horizon**-0.5 if temperature is None else inputs.positive(temperature, "temperature")
+        return self.in_problem(problem, warmth)
+
+    def __str__(self) -> str:
+        return super().__str__() + "\n  for_problem(problem, temperature) gives the number for yours"
+
+
+def certify_any_problem(
+    horizon: int, urn: PolyaUrn, most_v_regret: Callable[[int], float], spacing: float, tv_bound: float, theorem: str
+) -> AnyProblemCertificate:
+    """What bounds every V-regret (times t, on tips this far apart) until it switches to the urn, bounds all regrets."""
+
+    def in_problem(problem: DecisionProblem, temperature: float) -> Certificate:
+        def over_fallback(steps: int) -> Terms:
+            return certificates.theorem_c_4(problem, steps, temperature, most_v_regret(steps), spacing)
+
+        return certify(problem, horizon, temperature, urn, over_fallback, tv_bound, theorem)
+
+    worst = in_problem(V_WORST, horizon**-0.5)
+    own = {f.name: getattr(worst, f.name) for f in fields(worst)}
+    own["statement"] = (
+        "In any problem with two states; the number is for the V-shaped loss with its tip at an end. " + worst.statement
+    )
+    return AnyProblemCertificate(**own, in_problem=in_problem)

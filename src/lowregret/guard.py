@@ -14,7 +14,7 @@ from .guarantee import Certificate
 from .ledger import Ledger, Switch, array_of_kind, as_json, event_from, kind_of, own_copy, settings_of
 from .memory import restored, saved
 from .memory import where as choose
-from .policies import Policy, action_utilities, leads
+from .policies import Policy, action_utilities
 from .predictors import Predictor
 from .problems import DecisionProblem, with_first
 from .robust import rule_for, spliced
@@ -30,10 +30,14 @@ class Guard:
 
     Parameters
     ----------
-    problem, horizon
-        What is at stake, and for how many steps an episode is promised (None: unknown, with a rule that allows it).
+    problem
+        What is at stake; None where others act on the advice, in two-state problems of their own. It then has no way
+        to act itself, and ``regret`` is the largest V-regret of its advice.
+    horizon
+        For how many steps an episode is promised (None: unknown, with a rule that allows it).
     rule
-        When to stop trusting; ``ExactTest(problem, horizon)`` by default, built with ``fallback`` and ``temperature``.
+        When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem, built
+        with ``fallback`` and ``temperature``.
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
     on_switch
@@ -56,7 +60,7 @@ class Guard:
 
     def __init__(
         self,
-        problem: DecisionProblem,
+        problem: DecisionProblem | None,
         horizon: int | None,
         *,
         rule: Rule | None = None,
@@ -84,7 +88,7 @@ class Guard:
         episodes = to_numpy(self._ledger.episode)
         streams = f"{episodes.size} streams" if self.batch_shape else "one stream"
         return (
-            f"Guard({self.problem}, {type(self.rule).__name__}, horizon {self.horizon}: {streams}, "
+            f"Guard({self.problem or 'any problem'}, {type(self.rule).__name__}, horizon {self.horizon}: {streams}, "
             f"{self._longest} steps, {len(self._events)} switches)"
         )
 
@@ -118,12 +122,14 @@ class Guard:
 
         After a switch to a policy, what that policy plays.
         """
+        self._known("policy()")
         mixed = last(with_first(self._chances()))
         assert self._probs is not None
         return astype(mixed, self._probs.dtype)
 
     def act(self, seed: int | np.random.Generator) -> Array:
         """An action drawn from ``policy``. The same int gives a fresh draw each step, and the same run each time."""
+        self._known("act()")
         if not isinstance(seed, np.random.Generator):
             seed = np.random.default_rng((inputs.whole(seed, "seed", least=0), self._clock))
         mixed = last(with_first(self._chances()))
@@ -135,15 +141,15 @@ class Guard:
         """The state that came, and if you like the action that was taken."""
         moment = self._seen()
         state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape, like=self._ledger.lead_A)
+        old, problem = self._ledger, self.problem
         if action is not None:
-            action = inputs.tokens_of(
-                action, self.problem.n_actions, "action", shape=self.batch_shape, like=self._ledger.lead_A
-            )
-        old = self._ledger
-        lead_A = last(first(old.lead_A) + leads(self.problem, state, self._chances()))
+            problem = self._known("observe(state, action)")
+            action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
+        lead_A = last(first(old.lead_A) + self.rule.leads(self._chances(), state))
         realised_A, reported = old.realised_A, old.reported
         if action is not None:
-            earned_A = action_utilities(self.problem, state, old.lead_A)
+            assert problem is not None
+            earned_A = action_utilities(problem, state, old.lead_A)
             realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
             reported = reported + 1
         rule = self.rule.advance(old.rule, moment, state)
@@ -189,7 +195,10 @@ class Guard:
 
     @property
     def regret(self) -> Array:
-        """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action."""
+        """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action.
+
+        Without a problem: the largest V-regret of the advice, over the rule's tips.
+        """
         return self._average(self._ledger.lead_A, self._ledger.rule.step)
 
     @property
@@ -198,6 +207,7 @@ class Guard:
 
         NaN where none was reported in this episode.
         """
+        self._known("realised_regret")
         steps = self._ledger.reported
         average = self._average(self._ledger.realised_A, steps)
         if self.batch_shape == ():
@@ -238,7 +248,7 @@ class Guard:
         given, counts = self.rule.certificate, to_numpy(steps)
         lost = np.zeros(counts.shape)
         for t in np.unique(counts[counts > 0]).tolist():
-            lost[counts == t] = t * (self.problem.span if given.terms_at is None else given.at(t).regret_bound)
+            lost[counts == t] = t * (given.problem.span if given.terms_at is None else given.at(t).regret_bound)
         return namespace(steps).asarray(lost, dtype=self._ledger.past_bound.dtype, device=device(steps))
 
     # Resuming
@@ -293,7 +303,7 @@ class Guard:
 
     def _blank(self, like: Array | None) -> Ledger:
         xp, where, shape = namespace(like), device(like), self.batch_shape
-        flat = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
+        flat = xp.zeros((*shape, self.rule.n_comparators), dtype=float_type(xp, where), device=where)
         count = xp.zeros(shape, dtype=xp.int64, device=where)
         nothing = xp.zeros(shape, dtype=flat.dtype, device=where)
         return Ledger(self.rule.start(shape, like=like), flat, flat, count, count + 1, count, nothing)
@@ -312,8 +322,17 @@ class Guard:
             self._moment = self.rule.look(self._ledger.rule, self._probs)
         return self._moment
 
+    def _known(self, what: str) -> DecisionProblem:
+        """The problem, for what cannot be done without one."""
+        if self.problem is None:
+            raise ValueError(
+                f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "
+                "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
+            )
+        return self.problem
+
     def _chances(self) -> Array:
-        """The mixed action's chances of every action but the first."""
+        """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""
         moment = self._seen()
         if not self._any_tripped:
             return moment.base_A1
@@ -344,7 +363,7 @@ class Guard:
         return {
             **settings_of(self.rule),
             "rule": type(self.rule).__name__,
-            "utility": self.problem.utility.tolist(),
+            "utility": None if self.problem is None else self.problem.utility.tolist(),
             "fallback": [type(self.rule.fallback).__name__, settings_of(self.rule.fallback)],
             "batch_shape": list(self.batch_shape),
         }
@@ -362,7 +381,7 @@ class Guard:
             answer = self.rule.fallback_answer(ledger.rule)
         except Exception as error:  # whatever a predictor does with nonsense
             raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-        width = self.problem.n_actions if self.rule.fallback_acts else self.rule.n_states
+        width = self.rule.n_comparators if self.rule.fallback_acts else self.rule.n_states
         inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=self.batch_shape)
 
 

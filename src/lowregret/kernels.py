@@ -1,6 +1,6 @@
-"""The two recurrences of Algorithm 1, compiled (extra: ``fast``).
+"""The recurrences of Algorithms 1 and 3, compiled (extra: ``fast``).
 
-Everything that is the same at every step stays in array expressions; only what runs along time is here. Both give the
+Everything that is the same at every step stays in array expressions; only what runs along time is here. All give the
 trip times of the array expressions they stand in for.
 """
 
@@ -60,6 +60,25 @@ def first_alarm(
     where the rate doubles, u becomes u (u + 2), which keeps its digits however slow the slowest is.
     """
     return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
+
+
+def first_v_crossing(
+    p_NxT: np.ndarray, tokens_NxT: np.ndarray, tips_V: np.ndarray, threshold_T: np.ndarray
+) -> np.ndarray:
+    """The first t (from 1) at which the largest V-regret, times t, reaches the threshold; T + 1 for never."""
+    return _compiled(_first_v_crossing)(p_NxT, tokens_NxT, tips_V, threshold_T)
+
+
+def first_v_alarm(
+    p_NxT: np.ndarray,
+    tokens_NxT: np.ndarray,
+    sure_NxT: np.ndarray,
+    tips_V: np.ndarray,
+    rates_K: np.ndarray,
+    delta: float,
+) -> np.ndarray:
+    """The first t (from 1) at which the exact form of Algorithm 3 trips on each row; T + 1 for never."""
+    return _compiled(_first_v_alarm)(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta)
 
 
 def _first_crossing(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T):  # type: ignore[no-untyped-def]
@@ -122,6 +141,72 @@ def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, ri
                 for k in range(K):
                     reached += math.exp(min(-costs_K[k] - logs_K[k] - math.log(product_K[k]), 0.0))
                 if reached >= 1:
+                    times[n] = t + 1
+                    break
+    return times
+
+
+def _first_v_crossing(p_NxT, tokens_NxT, tips_V, threshold_T):  # type: ignore[no-untyped-def]
+    N, T = p_NxT.shape
+    V = tips_V.size
+    times = np.full(N, T + 1)
+    score_V = np.empty(V)
+    for n in range(N):
+        score_V[:] = 0.0
+        ones = 0.0
+        for t in range(T):
+            p, y = p_NxT[n, t], float(tokens_NxT[n, t])
+            ones += y
+            largest = 0.0
+            for v in range(V):
+                tip = tips_V[v]
+                score_V[v] += np.sign(tip - p) * (y - tip)
+                largest = max(largest, score_V[v] + abs(ones - (t + 1) * tip))
+            if largest >= threshold_T[t]:
+                times[n] = t + 1
+                break
+    return times
+
+
+def _first_v_alarm(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta):  # type: ignore[no-untyped-def]
+    N, T = p_NxT.shape
+    V, K = tips_V.size, rates_K.size
+    times = np.full(N, T + 1)
+    needed = -math.log(delta)
+    up_KxV, down_KxV = np.empty((K, V)), np.empty((K, V))  # log wealth on the sides +1 and -1
+    for n in range(N):
+        up_KxV[:] = 0.0
+        down_KxV[:] = 0.0
+        peak = 0.0  # never falls: an average of 1/delta needs one that has been there
+        for t in range(T):
+            p, y = p_NxT[n, t], tokens_NxT[n, t]
+            other = 1 - p if y == 1 else p
+            away = 1.0 - 2.0 * y
+            below = np.searchsorted(tips_V, p)  # tips under p, then those on it
+            above = np.searchsorted(tips_V, p, side="right")
+            for k in range(K):
+                stake = rates_K[k] * away
+                gain = -math.log1p(other * math.expm1(2 * stake))
+                for v in range(above, V):
+                    up_KxV[k, v] += gain
+                    peak = max(peak, up_KxV[k, v])
+                gain = -math.log1p(other * math.expm1(-2 * stake))
+                for v in range(below):
+                    down_KxV[k, v] += gain
+                    peak = max(peak, down_KxV[k, v])
+                for v in range(below, above):
+                    up_KxV[k, v] -= math.log1p(other * math.expm1(stake))
+                    down_KxV[k, v] -= math.log1p(other * math.expm1(-stake))
+                    peak = max(peak, up_KxV[k, v], down_KxV[k, v])
+            if sure_NxT[n, t] == 0:
+                times[n] = t + 1
+                break
+            if peak >= needed:
+                mass = 0.0
+                for k in range(K):
+                    for v in range(V):
+                        mass += math.exp(up_KxV[k, v] - needed) + math.exp(down_KxV[k, v] - needed)
+                if mass >= 2 * K * V:
                     times[n] = t + 1
                     break
     return times

@@ -176,15 +176,19 @@ def leads(problem: DecisionProblem, tokens: Array, chances_A1: Array) -> Array:
 
 def same_states(predictor: Any, problem: DecisionProblem) -> None:
     """Refuse a predictor over another alphabet than the problem's."""
-    a_problem(problem)
-    n_states = getattr(predictor, "n_states", None)
-    if n_states is None:
+    has_states(predictor, a_problem(problem).n_states, "problem")
+
+
+def has_states(predictor: Any, n_states: int, other: str) -> None:
+    """Refuse a predictor over another number of states than the ``other`` thing it must fit."""
+    has = getattr(predictor, "n_states", None)
+    if has is None:
         raise ValueError(
             f"predictor must be a Predictor, got {type(predictor).__name__}: wrap a function of the history as "
-            f"FromFunction(fn, n_states={problem.n_states})"
+            f"FromFunction(fn, n_states={n_states})"
         )
-    if n_states != problem.n_states:
+    if has != n_states:
         raise ValueError(
-            f"predictor and problem must have the same states: {type(predictor).__name__} predicts "
-            f"{n_states} states, the problem has {problem.n_states}"
+            f"predictor and {other} must have the same states: {type(predictor).__name__} predicts "
+            f"{has} states, the {other} has {n_states}"
         )

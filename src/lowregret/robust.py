@@ -1,4 +1,4 @@
-"""Algorithm 1: a predictor that is the base model until the rule trips, and the fallback from then on."""
+"""Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -6,10 +6,10 @@ from typing import Any, NamedTuple, cast
 from . import inputs
 from .arrays import Array, astype, count_up, namespace
 from .guarantee import Certificate
-from .policies import Policy, Respond, same_states
+from .policies import Policy, Respond, has_states, same_states
 from .predictors import Predictor
 from .problems import DecisionProblem
-from .rules import ExactTest, Rule, RuleMemory
+from .rules import ExactTest, Rule, RuleMemory, VRegret
 
 
 class RobustMemory(NamedTuple):
@@ -35,7 +35,10 @@ class Robust(Predictor):
     def __post_init__(self) -> None:
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
-        same_states(self.base, self.rule.problem)
+        if self.rule.problem is None:
+            has_states(self.base, self.rule.n_states, "rule")
+        else:
+            same_states(self.base, self.rule.problem)
         if self.rule.fallback_acts:
             raise ValueError(
                 f"rule falls back on the policy {type(self.rule.fallback).__name__}, which gives actions and no laws "
@@ -51,9 +54,19 @@ class Robust(Predictor):
         """What is guaranteed."""
         return self.rule.certificate
 
-    def respond(self) -> Respond:
-        """The policy the certificate speaks of: quantal responses at the rule's temperature."""
-        return Respond(self, self.rule.problem, self.rule.temperature)
+    def respond(self, problem: DecisionProblem | None = None, temperature: float | None = None) -> Respond:
+        """The policy the certificate speaks of: quantal responses at the rule's temperature.
+
+        Where the rule knows no problem, say which; the temperature is then 1/sqrt(horizon) unless given.
+        """
+        known = self.rule.problem
+        if known is None:
+            if problem is None:
+                raise ValueError("respond needs a problem: this predictor was made robust for none in particular")
+            return Respond(self, problem, self.rule.temperature if temperature is None else temperature)
+        if problem not in (None, known) or temperature not in (None, self.rule.temperature):
+            raise ValueError("problem and temperature are the rule's own, and the certificate is for no others")
+        return Respond(self, known, self.rule.temperature)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RobustMemory:
         shape = inputs.batch_shape_of(batch_shape)
@@ -106,7 +119,7 @@ def spliced(late: Array, fallback: Array, base: Array) -> Array:
 
 def robustify(
     predictor: Predictor,
-    problem: DecisionProblem,
+    problem: DecisionProblem | None,
     horizon: int | None,
     *,
     rule: Rule | None = None,
@@ -118,11 +131,11 @@ def robustify(
     Parameters
     ----------
     problem
-        What is at stake.
+        What is at stake; None where others act on the forecasts, in problems of their own with two states.
     horizon
         How many steps the guarantee is for; None is unknown, and then ``rule`` must be given.
     rule
-        When to stop trusting; ``ExactTest(problem, horizon)`` by default.
+        When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem.
     fallback, temperature
         Passed to the default rule; not together with ``rule``.
 
@@ -135,13 +148,17 @@ def robustify(
 
 
 def rule_for(
-    problem: DecisionProblem,
+    problem: DecisionProblem | None,
     horizon: int | None,
     rule: Rule | None,
     fallback: Predictor | Policy | None,
     temperature: float | None,
 ) -> Rule:
     """The rule itself if it fits, else the default one."""
+    if rule is None and problem is None:
+        if temperature is not None:
+            raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
+        return VRegret(horizon, fallback=fallback)  # type: ignore[arg-type]
     if rule is None:
         return ExactTest(problem, horizon, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
@@ -149,6 +166,8 @@ def rule_for(
     if fallback is not None or temperature is not None:
         raise ValueError("fallback and temperature only build the default rule: give them to the rule itself")
     if rule.problem != problem:
+        if rule.problem is None:
+            raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
         raise ValueError(f"rule was made for another problem: {rule.problem} against {problem}")
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from . import certificates, inputs
 from .arrays import Array, astype, count_up, device, first, float_type, last, namespace
@@ -13,6 +13,7 @@ from .guarantee import Certificate
 from .policies import Policy
 from .problems import DecisionProblem, with_first
 from .robust import Robust, RobustMemory
+from .rules import ResponseRule
 
 
 class SwitchBackMemory(NamedTuple):
@@ -53,6 +54,8 @@ class SwitchBack(Policy):
     def __post_init__(self) -> None:
         if not isinstance(self.robust, Robust):
             raise ValueError(f"robust must be a Robust, as robustify returns, got {type(self.robust).__name__}")
+        if not isinstance(self.robust.rule, ResponseRule):
+            raise ValueError(f"robust must know its problem, and {type(self.robust.rule).__name__} is for unknown ones")
         T, J = self.robust.rule.horizon, self.problem.span
         if T is None:
             raise ValueError("robust must have a horizon: switching back is tuned to it, and horizon=None is unknown")
@@ -64,7 +67,11 @@ class SwitchBack(Policy):
 
     @property
     def problem(self) -> DecisionProblem:  # type: ignore[override]
-        return self.robust.rule.problem
+        return self._rule.problem
+
+    @property
+    def _rule(self) -> ResponseRule:
+        return cast(ResponseRule, self.robust.rule)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> SwitchBackMemory:
         robust = self.robust.start(batch_shape, like=like)
@@ -78,7 +85,7 @@ class SwitchBack(Policy):
 
     def update(self, memory: SwitchBackMemory, token: Array) -> SwitchBackMemory:
         robust = self.robust.update(memory.robust, token)
-        rule = self.robust.rule
+        rule = self._rule
         moment = rule.look(memory.robust.rule, memory.robust.probs)
         token = inputs.tokens_of(token, rule.n_states, "token", like=robust.rule.step)
         gain = rule.gains(moment._replace(token=token))[1]
@@ -87,7 +94,7 @@ class SwitchBack(Policy):
 
     def policy_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.problem.n_states)
-        rule, horizon = self.robust.rule, tokens.shape[-1]
+        rule, horizon = self._rule, tokens.shape[-1]
         probs = self.robust.base.predict_sequence(tokens)
         times = rule.trip_times(probs, tokens)
         step_T = count_up(tokens, 1, horizon + 1)

@@ -11,7 +11,7 @@ from ..policies import Policy, Respond
 from ..predictors import Predictor
 from ..regret import external_regret
 from ..robust import Robust
-from ..rules import RegretGap
+from ..rules import RegretGap, ResponseRule
 from .counts import Lattice, least, policy_of_counts
 
 LARGEST_TABLE = 40_000_000  # counts over all steps: twenty bytes each, to find the way back
@@ -58,7 +58,7 @@ class _Stakes:
     """What the two responses earn, by the counts on which they are made."""
 
     def __init__(self, robust: Robust) -> None:
-        self.problem = robust.rule.problem
+        self.problem = cast(ResponseRule, robust.rule).problem
         predictors = (robust.base, cast(Predictor, robust.rule.fallback))
         both = (Respond(predictor, self.problem, robust.rule.temperature) for predictor in predictors)
         self._policies = [policy_of_counts(response) for response in both]

@@ -9,8 +9,10 @@ from typing import Any
 
 from ..policies import Policy
 from ..predictors import Predictor
+from ..restart import AverageRestart
 from ..robust import Robust
 from ..rules import Rule
+from .context import check_context
 from .rules import RULE_LAWS, Trial, rule_trial
 from .streams import POLICY_LAWS, PREDICTOR_LAWS, LawBroken, Subject, policy_subject, predictor_subject
 
@@ -21,6 +23,7 @@ __all__ = [
     "LawBroken",
     "Subject",
     "Trial",
+    "check_context",
     "check_policy",
     "check_predictor",
     "check_rule",
@@ -39,7 +42,12 @@ def check_predictor(
     >>> check_predictor(PolyaUrn(3))[:2]
     ['probabilities are probabilities', 'predict is pure']
     """
-    return _run(PREDICTOR_LAWS, predictor_subject(predictor, horizon, streams, seed, tolerance))
+    laws: dict[str, Callable[[Any], None]] = {**PREDICTOR_LAWS}
+    if isinstance(predictor, AverageRestart):
+        laws["the base model's context is what it says"] = lambda _: check_context(
+            predictor.predictor, predictor.context_len, seed=seed, tolerance=tolerance
+        )
+    return _run(laws, predictor_subject(predictor, horizon, streams, seed, tolerance))
 
 
 def check_policy(

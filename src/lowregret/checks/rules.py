@@ -8,7 +8,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import astype, first, mix, namespace, to_numpy
 from ..predictors import Predictor
-from ..rules import Rule
+from ..rules import ResponseRule, Rule
 from .streams import LawBroken, tokens_for
 
 
@@ -34,8 +34,11 @@ def rule_trial(rule: Rule, base: Predictor, horizon: int, streams: int, seed: in
     memory = base.start((streams,))
     for t in range(tokens.shape[1]):
         probs_S = first(astype(to_numpy(base.predict(memory)), np.float64))
-        response_A = rule.problem.respond(probs_S, rule.temperature_at(t + 1))
-        worst = np.argmin(mix(rule.problem.utility.T, response_A), axis=0)
+        if isinstance(rule, ResponseRule):
+            response_A = rule.problem.respond(probs_S, rule.temperature_at(t + 1))
+            worst = np.argmin(mix(rule.problem.utility.T, response_A), axis=0)
+        else:
+            worst = np.argmin(probs_S, axis=0)
         tokens[:, t] = np.where(hostile & ~noise[:, t], worst, tokens[:, t])
         memory = base.update(memory, tokens[:, t])
     return Trial(rule, base, tokens, tolerance)

@@ -27,7 +27,7 @@ from ..arrays import (
     to_numpy,
 )
 from ..guarantee import Certificate
-from ..policies import Policy, same_states
+from ..policies import Policy, leads, same_states
 from ..predictors import PolyaUrn, Predictor
 from ..problems import DecisionProblem, a_problem
 
@@ -47,38 +47,47 @@ class RuleMemory(NamedTuple):
 class Moment(NamedTuple):
     """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
 
-    base_A1: Array  # the response to the base model: its chances of every action but the first
-    fallback_A1: Array  # the response to the fallback, likewise
+    base_A1: Array  # the answer to the base model: the chances of every action but the first (or state: VRegret)
+    fallback_A1: Array  # the answer to the fallback, likewise
     probs_S: Array  # the base model's law
     token: Array  # what came
 
 
-@dataclass(frozen=True)
 class Rule(ABC):
-    """What all rules share. ``temperature=None`` is 1/sqrt(horizon), ``fallback=None`` the Polya urn.
+    """What all rules share: a fallback that runs from the first step on, and a trip that is one-way.
 
-    With ``horizon=None`` (unknown) the temperature follows ``problem.anytime_temperature``. A fallback may also be a
-    policy: its mixed action then stands where the response to a law would, and the rule is for ``Guard`` only.
+    Those that know the decision problem are ``ResponseRule``; ``VRegret`` does not, and its ``problem`` is None.
     """
 
-    problem: DecisionProblem
+    problem: DecisionProblem | None
     horizon: int | None
-    temperature: float | None = field(default=None, kw_only=True)
-    fallback: Predictor | Policy = field(default=None, kw_only=True)  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        a_problem(self.problem)
-        keep = partial(object.__setattr__, self)
-        keep("horizon", inputs.horizon_or_none(self.horizon))
-        if self.temperature is not None:
-            keep("temperature", inputs.positive(self.temperature, "temperature"))
-        elif self.horizon is not None:
-            keep("temperature", 1 / math.sqrt(self.horizon))
-        if self.fallback is None:
-            keep("fallback", PolyaUrn(self.problem.n_states))
-        self._refuse_misfit(self.horizon)
+    temperature: float | None
+    fallback: Predictor | Policy
 
     # What a rule must say of itself.
+
+    @property
+    @abstractmethod
+    def n_states(self) -> int:
+        """How many states it watches."""
+
+    @property
+    @abstractmethod
+    def pointless(self) -> bool:
+        """Whether nothing is at stake: then it never trips."""
+
+    @property
+    @abstractmethod
+    def n_comparators(self) -> int:
+        """How many fixed answers regret is measured against."""
+
+    @abstractmethod
+    def leads(self, answer_A1: Array, token: Array) -> Array:
+        """What each of them earned more in a step than the given answer, ``[n_comparators, ...]``, unchecked."""
+
+    @abstractmethod
+    def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
+        """What the rule sees of a step; ``answer`` is the fallback's law, or its mixed action."""
 
     @abstractmethod
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Any:
@@ -103,18 +112,10 @@ class Rule(ABC):
 
     # What follows from it.
 
-    @property
-    def n_states(self) -> int:
-        return self.problem.n_states
-
     @cached_property
     def fallback_acts(self) -> bool:
         """Whether the fallback is a policy, which gives mixed actions and no laws."""
         return not hasattr(self.fallback, "predict") and isinstance(self.fallback, Policy)
-
-    def temperature_at(self, step: Any) -> Any:
-        """The temperature of the quantal response at ``step``, counted from 1."""
-        return self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RuleMemory:
         """The memory before the first token."""
@@ -131,7 +132,7 @@ class Rule(ABC):
         return self.advance(memory, self.look(memory, probs), token)
 
     def look(self, memory: RuleMemory, probs: Array) -> Moment:
-        """Both responses, before the token is known; unchecked."""
+        """Both answers, before the token is known; unchecked."""
         return self._moment(probs, self.fallback_answer(memory), None, memory.step + 1)
 
     def fallback_answer(self, memory: RuleMemory) -> Array:
@@ -143,8 +144,8 @@ class Rule(ABC):
         """``update`` without its checks, from what ``look`` saw."""
         step = memory.step + 1
         statistics, alarm = self._step(memory.statistics, step, moment._replace(token=token))
-        if self.problem.span == 0:
-            alarm = alarm & False  # nothing is at stake
+        if self.pointless:
+            alarm = alarm & False
         newly = (memory.tripped_at == 0) & alarm
         tripped_at = memory.tripped_at + step * newly
         return RuleMemory(self.fallback.update(memory.fallback, token), step, tripped_at, statistics)
@@ -179,11 +180,11 @@ class Rule(ABC):
                 block = inputs.tokens_of(block, self.n_states, f"tokens{at}")
                 base = inputs.probs_of(base, self.n_states, f"probs{at}")
             times = self._trip_times(step_T, self.moments(base, block))
-            found.append(times if self.problem.span else xp.full_like(times, horizon + 1))  # or nothing is at stake
+            found.append(xp.full_like(times, horizon + 1) if self.pointless else times)
         return xp.reshape(xp.concat(found), shape)
 
     def moments(self, probs: Array, tokens: Array) -> Moment:
-        """Both responses at every step of recorded sequences; unchecked."""
+        """Both answers at every step of recorded sequences; unchecked."""
         fallback: Any = self.fallback
         if self.fallback_acts:
             answers = fallback.policy_sequence(tokens)
@@ -203,8 +204,58 @@ class Rule(ABC):
                 "or use a rule with horizon=None and an explicit delta"
             )
 
+
+@dataclass(frozen=True)
+class ResponseRule(Rule):
+    """Rules that know the problem: they compare the responses to base and fallback.
+
+    ``temperature=None`` is 1/sqrt(horizon), ``fallback=None`` the Polya urn. With ``horizon=None`` (unknown) the
+    temperature follows ``problem.anytime_temperature``. A fallback may also be a policy: its mixed action then stands
+    where the response to a law would, and the rule is for ``Guard`` only.
+    """
+
+    problem: DecisionProblem
+    horizon: int | None
+    temperature: float | None = field(default=None, kw_only=True)
+    fallback: Predictor | Policy = field(default=None, kw_only=True)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        keep = partial(object.__setattr__, self)
+        keep("horizon", inputs.horizon_or_none(self.horizon))
+        if self.temperature is not None:
+            keep("temperature", inputs.positive(self.temperature, "temperature"))
+        elif self.horizon is not None:
+            keep("temperature", 1 / math.sqrt(self.horizon))
+        if self.fallback is None:
+            keep("fallback", PolyaUrn(self.problem.n_states))
+        self._refuse_misfit(self.horizon)
+
+    @property
+    def n_states(self) -> int:
+        return self.problem.n_states
+
+    @property
+    def pointless(self) -> bool:
+        return self.problem.span == 0
+
+    def temperature_at(self, step: Any) -> Any:
+        """The temperature of the quantal response at ``step``, counted from 1."""
+        return self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
+
+    @property
+    def n_comparators(self) -> int:
+        return self.problem.n_actions
+
+    def leads(self, answer_A1: Array, token: Array) -> Array:
+        return leads(self.problem, token, answer_A1)
+
+    def gains(self, moment: Moment) -> tuple[Array, Array]:
+        """What the fallback's response gains over the base's: in every state ``[S, ...]``, and in the one that came."""
+        gain_S = mix(self.problem.advantage.T, moment.fallback_A1 - moment.base_A1)
+        return gain_S, pick(gain_S, moment.token)
+
     def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
-        """``answer`` is the fallback's law, or its mixed action."""
         probs, answer = detached(probs), detached(answer)
         dtype = float_type(namespace(probs), device(probs))
         probs_S, answer_S = first(astype(probs, dtype)), first(astype(answer, dtype))
@@ -224,11 +275,6 @@ class Rule(ABC):
         if lasts is not None and (horizon is None or horizon > lasts):
             steps = "an unknown number of" if horizon is None else horizon
             raise ValueError(f"fallback {name} was made for {lasts} steps, the rule may run for {steps} steps")
-
-    def gains(self, moment: Moment) -> tuple[Array, Array]:
-        """What the fallback's response gains over the base's: in every state ``[S, ...]``, and in the one that came."""
-        gain_S = mix(self.problem.advantage.T, moment.fallback_A1 - moment.base_A1)
-        return gain_S, pick(gain_S, moment.token)
 
 
 def zeros(shape: tuple[int, ...], xp: Any, where: Any) -> Array:

@@ -1,6 +1,7 @@
 """The exact test: a betting martingale against the base model, sharper than any threshold on regret."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,7 +23,9 @@ from ..arrays import (
     total,
 )
 from ..guarantee import Certificate, certify
-from .base import UNKNOWN_HORIZON, Moment, Rule, RuleMemory, zeros
+from .base import UNKNOWN_HORIZON, Moment, ResponseRule, RuleMemory, zeros
+
+_MANY = 64  # streams: from there on one exponential and K squarings beat K exponentials
 
 
 class ExactStatistics(NamedTuple):
@@ -33,7 +36,7 @@ class ExactStatistics(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExactTest(Rule):
+class ExactTest(ResponseRule):
     """The default: a bet against the base model that, if the model is right, grows past 1/delta with chance delta.
 
     The base model states the exact law of the next token, so E_t = mean_k exp(lambda_k G_t - sum_s psi_s(lambda_k)),
@@ -82,6 +85,10 @@ class ExactTest(Rule):
         return -np.log(shares) - math.log(self.delta)
 
     @cached_property
+    def _ones_K(self) -> np.ndarray:
+        return np.ones(len(self.rates_K))  # a product with it adds up a short axis many times faster than a sum
+
+    @cached_property
     def _ladder(self) -> list[tuple[float, float]]:
         """Each rate with its cost, from the slowest up."""
         return list(zip(self.rates_K[::-1].tolist(), self.log_costs_K[::-1].tolist(), strict=True))
@@ -101,14 +108,9 @@ class ExactTest(Rule):
         gain_S, gain = self.gains(moment)
         gap = statistics.gap + gain
         low = xp.minimum(statistics.low, gap)
-        rates_K, costs_K = constant(self.rates_K, gap), constant(self.log_costs_K, gap)
-        probs_S = moment.probs_S / total(moment.probs_S)
-        # |rate * edge| <= 8: nothing overflows; and rates may be tiny, so nothing is lost to the 1 in exp either.
-        edge_SxK = (gain_S - gain)[..., None] * rates_K
-        log_wealth_K = statistics.log_wealth_K - xp.log1p(total(probs_S[..., None] * xp.expm1(edge_SxK)))
-        reached = xp.sum(_share(log_wealth_K - costs_K), axis=-1) + self.idle
+        log_wealth_K = statistics.log_wealth_K - self._log_losses(moment, gain_S, gain)
         impossible = pick(moment.probs_S, moment.token) == 0
-        alarm = (reached >= 1) & self._open(gap - low, step) | impossible
+        alarm = self._reached(log_wealth_K) & self._open(gap - low, step) | impossible
         return ExactStatistics(gap, low, log_wealth_K, statistics.impossible | impossible), alarm
 
     def _trip_times(self, step_T: Array, moment: Moment) -> Array:
@@ -122,11 +124,8 @@ class ExactTest(Rule):
             return kernels.first_alarm(gain, sure, xp.stack(odds), excess, self.log_costs_K, self.idle, rise_T)
         gap = running_sum(gain)
         reached = xp.full(gap.shape, self.idle, dtype=gap.dtype, device=device(gap))
-        # From the slowest rate up: where a rate doubles, u = exp(rate * edge) - 1 becomes u (u + 2).
-        excesses: list[Array] = []
-        for i, (_, cost) in enumerate(self._ladder):
-            excesses = [_doubled(u) for u in excesses] if i else [xp.expm1(edge * slowest) for edge in edges]
-            wealth = running_sum(xp.log1p(total([p * u for p, u in zip(odds, excesses, strict=True)])))
+        for (_, cost), loss in zip(self._ladder, self._losses(odds, edges), strict=True):
+            wealth = running_sum(loss)
             wealth *= -1.0  # in place, here and below: these arrays are the size of the input
             wealth -= cost
             reached += _share(wealth)
@@ -134,6 +133,33 @@ class ExactTest(Rule):
         if self.gate:
             alarm = alarm & self._open(gap - at_most(running_min(gap), 0.0), step_T)
         return first_true(alarm | (sure == 0)) + 1
+
+    def _reached(self, log_wealth_K: Array) -> Array:
+        """Whether the bettors together have what the alarm needs."""
+        xp = namespace(log_wealth_K)
+        share_K = log_wealth_K - constant(self.log_costs_K, log_wealth_K)
+        if share_K.ndim > 1 and xp is np and share_K.size and share_K.max() < -math.log(len(self.rates_K) + 1):
+            return np.zeros(share_K.shape[:-1], dtype=bool)  # no one has a fair part of it: the usual case
+        return _share(share_K) @ constant(self._ones_K, share_K) + self.idle >= 1
+
+    def _log_losses(self, moment: Moment, gain_S: Array, gain: Array) -> Array:
+        """How much each bettor's log wealth falls in one step, ``[..., K]``."""
+        xp = namespace(gain)
+        if gain.ndim and math.prod(gain.shape) > _MANY:
+            _, odds, edges = self._against(moment, gain_S, gain)
+            return xp.stack([*self._losses(odds, edges)][::-1], axis=-1)
+        probs_S = moment.probs_S / total(moment.probs_S)
+        # |rate * edge| <= 8: nothing overflows; and rates may be tiny, so nothing is lost to the 1 in exp either.
+        edge_SxK = (gain_S - gain)[..., None] * constant(self.rates_K, gain)
+        return xp.log1p(total(probs_S[..., None] * xp.expm1(edge_SxK)))
+
+    def _losses(self, odds: list[Array], edges: list[Array]) -> Iterator[Array]:
+        """The same from the slowest rate up: where a rate doubles, u = exp(rate * edge) - 1 becomes u (u + 2)."""
+        xp, slowest = namespace(edges[0]), self._ladder[0][0]
+        excesses = [xp.expm1(edge * slowest) for edge in edges]
+        for i in range(len(self._ladder)):
+            excesses = [_doubled(u) for u in excesses] if i else excesses
+            yield xp.log1p(total([p * u for p, u in zip(odds, excesses, strict=True)]))
 
     def _against(self, moment: Moment, gain_S: Array, gain: Array) -> tuple[Array, list[Array], list[Array]]:
         """The law's share of what came, of each state that did not, and what those would have gained more."""

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from .. import certificates, inputs, kernels
 from ..arrays import Array, astype, first, first_true, last, namespace, running_sum
 from ..guarantee import Certificate, certify
-from ..policies import leads
-from .base import UNKNOWN_HORIZON, Moment, Rule, RuleMemory, steps_so_far, zeros
+from .base import UNKNOWN_HORIZON, Moment, ResponseRule, RuleMemory, steps_so_far, zeros
 
 
 class GapStatistics(NamedTuple):
@@ -16,7 +15,7 @@ class GapStatistics(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RegretGap(Rule):
+class RegretGap(ResponseRule):
     """Theorem 3.1: trip once the base's regret leads the fallback's by eta ln A + sqrt(8 (1 + alpha) ln T / t).
 
     Parameters
@@ -112,7 +111,7 @@ class RateStatistics(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RegretRate(Rule):
+class RegretRate(ResponseRule):
     """The rule of the paper's experiments: trip once the base's own regret exceeds alpha / sqrt(t).
 
     It carries no guarantee: even in distribution it switches with a probability that does not vanish.
@@ -127,15 +126,12 @@ class RegretRate(Rule):
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> RateStatistics:
         return RateStatistics(zeros((*shape, self.problem.n_actions), xp, where))
 
-    def _leads(self, moment: Moment) -> Array:
-        return leads(self.problem, moment.token, moment.base_A1)
-
     def _step(self, statistics: RateStatistics, step: Array, moment: Moment) -> tuple[RateStatistics, Array]:
-        lead_A = first(statistics.lead_A) + self._leads(moment)
+        lead_A = first(statistics.lead_A) + self.leads(moment.base_A1, moment.token)
         return RateStatistics(last(lead_A)), self._crossed(lead_A, step)
 
     def _trip_times(self, step_T: Array, moment: Moment) -> Array:
-        return first_true(self._crossed(running_sum(self._leads(moment)), step_T)) + 1
+        return first_true(self._crossed(running_sum(self.leads(moment.base_A1, moment.token)), step_T)) + 1
 
     def _crossed(self, lead_A: Array, step: Array) -> Array:
         step = astype(step, lead_A.dtype)

@@ -1,0 +1,342 @@
+"""Algorithm 2: bounded memory. Many copies of Algorithm 1, each started at another recent step, answer on average.
+
+A copy that has seen the last j tokens restarts everything but the base model, which keeps its true context. The
+copies of age 0 .. extra_context - 1 are one more axis of a rule's memory, advanced together; each step the oldest
+makes room for a new one. Until there are that many steps, the copy started first stands in for those that are missing.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from . import certificates, inputs
+from .arrays import Array, astype, count_up, device, first, float_type, hold_work_memory, last, mix, namespace
+from .certificates import Terms
+from .guarantee import Certificate
+from .memory import where as choose
+from .policies import Hedge, HedgeMemory, Policy, action_utilities, same_states
+from .predictors import Predictor
+from .problems import DecisionProblem, a_problem, with_first
+from .robust import spliced
+from .rules import RegretGap, RuleMemory
+from .rules.base import Moment, ResponseRule
+
+
+class RestartMemory(NamedTuple):
+    base: Any
+    probs: Array  # [..., S], what the base model predicts now: it is asked once a step
+    copies: RuleMemory  # [..., D], the copies; which slot is how old follows from the step
+    step: Array  # [...], tokens seen
+
+
+@dataclass(frozen=True)
+class AverageRestart(Predictor, Policy):
+    """A base model of bounded context, made low-regret by looking ``extra_context`` tokens further back.
+
+    It is a predictor and, for any number of actions, a policy: the average of its copies' quantal responses. With two
+    actions it predicts a law whose quantal response is that average, the base model's own while no copy has switched.
+
+    Parameters
+    ----------
+    context_len
+        How many tokens the base model looks back (``checks.check_context`` tests that it is true).
+    extra_context
+        How many copies there are; the whole looks back ``context_len + extra_context - 1`` tokens.
+    horizon
+        How many steps the guarantee is for.
+    alpha
+        The exponent of Theorem 4.2's TV bound, extra_context**-alpha; only without ``rule``.
+    rule
+        What each copy runs, with horizon ``extra_context``; Theorem 4.2's by default. The TV bound is the sum over
+        copies, so ``ExactTest(problem, extra_context, delta=delta / horizon)`` keeps it at delta.
+
+    >>> from lowregret import ExactTest, Markov, matching
+    >>> alternator = Markov([[0.2, 0.8], [0.8, 0.2]], context_len=1)
+    >>> rule = ExactTest(matching(), horizon=64, delta=0.01 / 1000)
+    >>> safe = AverageRestart(alternator, matching(), 1, 64, horizon=1000, rule=rule)
+    >>> safe.predict_sequence([1] * 200)[[1, -1], 1].round(2).tolist()
+    [0.2, 0.62]
+    """
+
+    predictor: Predictor
+    problem: DecisionProblem
+    context_len: int
+    extra_context: int
+    horizon: int
+    alpha: float = 1.0
+    rule: ResponseRule = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        same_states(self.predictor, self.problem)
+        context_len, extra = inputs.whole(self.context_len, "context_len", 0), _extra(self.extra_context)
+        horizon, alpha = inputs.whole(self.horizon, "horizon"), inputs.positive(self.alpha, "alpha")
+        if context_len + extra > horizon:
+            raise ValueError(
+                f"context_len + extra_context must be at most the horizon {horizon}, got {context_len} + {extra}: "
+                "with the whole past in sight there is nothing to restart, use robustify"
+            )
+        says = getattr(self.predictor, "context_len", context_len)
+        if says > context_len:
+            raise ValueError(
+                f"context_len must be at least what {type(self.predictor).__name__} looks back, {says}, "
+                f"got {context_len}"
+            )
+        object.__setattr__(self, "rule", self._rule(horizon, extra, alpha))
+
+    def _rule(self, horizon: int, extra: int, alpha: float) -> ResponseRule:
+        rule = self.rule
+        if rule is None:  # Theorem 4.2's threshold, 8 ln T + 8 (alpha + 1) ln D under the root
+            union = math.log(horizon) / math.log(extra) if extra > 1 else 0.0
+            return RegretGap(self.problem, extra, alpha + union)
+        if not isinstance(rule, ResponseRule):
+            raise ValueError(f"rule must be a rule such as ExactTest, got {type(rule).__name__}")
+        if alpha != 1:
+            raise ValueError("alpha only builds the default rule: set the TV bound in the rule itself")
+        if rule.problem != self.problem:
+            raise ValueError(f"rule was made for another problem: {rule.problem} against {self.problem}")
+        if rule.horizon != extra:
+            raise ValueError(f"rule must have the copies' horizon, extra_context = {extra}, got {rule.horizon}")
+        return rule
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.problem.n_states
+
+    @property
+    def temperature(self) -> float:
+        """Of the quantal responses: the copies', 1/sqrt(extra_context) by default."""
+        assert self.rule.temperature is not None
+        return self.rule.temperature
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RestartMemory:
+        hold_work_memory()
+        shape = inputs.batch_shape_of(batch_shape)
+        base = self.predictor.start(shape, like=like)
+        probs = self._asked(base, shape)
+        xp = namespace(probs)
+        copies = self.rule.start((*shape, self.extra_context), like=probs)
+        return RestartMemory(base, probs, copies, xp.zeros(shape, dtype=xp.int64, device=device(probs)))
+
+    def update(self, memory: RestartMemory, token: Array) -> RestartMemory:
+        shape, xp = tuple(memory.step.shape), namespace(memory.step)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
+        if bool((memory.step >= self.horizon).any()):
+            raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or ask for a longer one")
+        base = self.predictor.update(memory.base, token)
+        seen = xp.broadcast_to(token[..., None], (*shape, self.extra_context))
+        copies = self.rule.advance(memory.copies, self._look(memory), seen)
+        fresh = self.rule.start((*shape, self.extra_context), like=memory.probs)
+        step = memory.step + 1
+        copies = choose(_oldest(step, self.extra_context), fresh, copies)
+        return RestartMemory(base, self._asked(base, shape), copies, step)
+
+    def policy(self, memory: RestartMemory) -> Array:
+        """The average of the copies' quantal responses, ``[..., A]``."""
+        moment, late = self._look(memory), self.rule.tripped(memory.copies)
+        xp, base_A1 = namespace(moment.base_A1), moment.base_A1
+        # Deviations are averaged, not responses: where no copy has switched, the base's own is played exactly.
+        moved_A1 = xp.where(late, moment.fallback_A1 - base_A1, xp.zeros_like(base_A1))
+        return astype(last(with_first(base_A1[..., 0] + xp.mean(moved_A1, axis=-1))), memory.probs.dtype)
+
+    def predict(self, memory: RestartMemory) -> Array:
+        """A law whose quantal response is the policy; the base model's own, bit for bit, while no copy has switched."""
+        self._refuse_no_law()
+        late = self.rule.tripped(memory.copies)
+        any_late = self.switched(memory)
+        if self.problem.n_actions == 1 or not bool(any_late.any()):
+            return memory.probs
+        xp, S = namespace(late), self.n_states
+        dtype = float_type(xp, device(late))
+        probs_S = first(astype(memory.probs, dtype))[..., None]
+        law_S = xp.where(late, first(astype(self.rule.fallback_answer(memory.copies), dtype)), probs_S)
+        lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, law_S)[0] / self.temperature)
+        # With two states the belief is unique; with more it is the one nearest to the average of the copies' laws.
+        near_S = probs_S[..., 0] if S == 2 else xp.mean(law_S, axis=-1)
+        return spliced(any_late, last(self.problem.belief_with_lead(lead, near_S)), memory.probs)
+
+    def switched(self, memory: RestartMemory) -> Array:
+        """Which streams ``[...]`` now differ from the base model: some copy has switched."""
+        return namespace(memory.step).any(self.rule.tripped(memory.copies), axis=-1)
+
+    @property
+    def certificate(self) -> Certificate:
+        """The copies' certificate, over the windows in which they run."""
+        given, extra, horizon = self.rule.certificate, self.extra_context, self.horizon
+        inner, exact = given.terms_at, given.exact_fallback
+        if inner is None or exact is None:
+            return replace(given, horizon=horizon)
+        theorem = "Theorem 4.2, corrected" if isinstance(self.rule, RegretGap) else f"Algorithm 2, {given.theorem}"
+
+        def terms_at(steps: int) -> Terms:
+            share = certificates.windows(steps, extra)
+            return {name: share * value for name, value in inner(min(steps, extra)).items()}
+
+        def exact_fallback(steps: int) -> float | None:
+            worst = exact(min(steps, extra))
+            return None if worst is None else certificates.windows(steps, extra) * worst
+
+        draft = replace(
+            given,
+            statement=f"The average of {extra} copies, each on the window it lives: {given.statement}",
+            theorem=theorem,
+            tv_bound=min(1.0, (horizon - 1) * given.tv_bound),
+            assumptions=(
+                *given.assumptions,
+                f"(for its own context only) the base model looks back {self.context_len} tokens at most; the whole "
+                f"then looks back {self.context_len + extra - 1}",
+            ),
+            terms_at=terms_at,
+            exact_fallback=exact_fallback,
+            guaranteed_payoff=None,
+        )
+        return draft.with_terms(terms_at(horizon), horizon)
+
+    def _look(self, memory: RestartMemory) -> Moment:
+        """Both responses of every copy; to the base model they all respond alike."""
+        return self.rule.look(memory.copies, memory.probs[..., None, :])
+
+    def _asked(self, base_memory: Any, shape: tuple[int, ...]) -> Array:
+        name = f"the probabilities of {type(self.predictor).__name__}"
+        return inputs.probs_of(self.predictor.predict(base_memory), self.n_states, name, shape=shape)
+
+    def _refuse_no_law(self) -> None:
+        if self.problem.n_actions > 2:
+            raise ValueError(
+                f"predict needs a problem with at most two actions, this one has {self.problem.n_actions}: an average "
+                "of responses among more is in general the response to no law. The average itself is policy(memory)"
+            )
+        if self.rule.fallback_acts:
+            raise ValueError(
+                f"predict needs a fallback that predicts, and {type(self.rule.fallback).__name__} is a policy: "
+                "the average of what the copies play is policy(memory)"
+            )
+
+
+class RestartHedgeMemory(NamedTuple):
+    copies: HedgeMemory  # [..., D], or one that starts anew
+    step: Array  # [...], tokens seen
+
+
+@dataclass(frozen=True)
+class RestartHedge(Policy):
+    """Hedge with bounded recall, and no model: the average of its copies, or one copy that starts anew.
+
+    Parameters
+    ----------
+    context_len
+        How many steps a copy lives.
+    averaged
+        True: the average of the copies started at each of the last ``context_len`` steps, which depends on the last
+        ``context_len - 1`` tokens and nothing else. False: one copy, restarted every ``context_len`` steps.
+    rate
+        Of each copy; 1/sqrt(context_len) unless given.
+
+    >>> from lowregret import matching
+    >>> RestartHedge(matching(), context_len=4).policy_sequence([1, 1, 1, 0, 0, 0])[:, 1].round(3).tolist()
+    [0.5, 0.592, 0.646, 0.668, 0.5, 0.381]
+    """
+
+    problem: DecisionProblem
+    context_len: int
+    averaged: bool = True
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        inputs.whole(self.context_len, "context_len")
+        object.__setattr__(self, "rate", self._hedge.rate)
+
+    @cached_property
+    def _hedge(self) -> Hedge:
+        return Hedge(self.problem, self.context_len, self.rate)
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RestartHedgeMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        copies = self._hedge.start((*shape, self.context_len if self.averaged else 1), like=like)
+        return RestartHedgeMemory(copies, copies.seen[..., 0])
+
+    def update(self, memory: RestartHedgeMemory, token: Array) -> RestartHedgeMemory:
+        shape = tuple(memory.step.shape)
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape, like=memory.step)
+        copies, step = memory.copies, memory.step + 1
+        earned = copies.earned + last(action_utilities(self.problem, token, copies.earned))[..., None, :]
+        late = _oldest(step, self.context_len)
+        late = late if self.averaged else late[..., :1]
+        fresh = self._hedge.start(tuple(late.shape), like=copies.earned)
+        return RestartHedgeMemory(choose(late, fresh, HedgeMemory(earned, copies.seen + 1)), step)
+
+    def policy(self, memory: RestartHedgeMemory) -> Array:
+        return namespace(memory.step).mean(self._hedge.policy(memory.copies), axis=-2)
+
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
+        """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
+        bound = self._hedge.regret_bound(problem, min(horizon, self.context_len), temperature)
+        if self.averaged:
+            return certificates.windows(horizon, self.context_len) * bound
+        whole, rest = divmod(horizon, self.context_len)
+        last_bound = rest * self._hedge.regret_bound(problem, rest, temperature) if rest else 0.0
+        return (whole * self.context_len * bound + last_bound) / horizon
+
+
+def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: int) -> int:
+    """The least ``extra_context`` that certifies this regret and TV over the horizon, with ``ExactTest`` in the copies.
+
+    >>> from lowregret import matching
+    >>> context_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
+    238
+    """
+    from .rules import ExactTest
+
+    a_problem(problem)
+    regret, tv = inputs.positive(regret, "regret"), inputs.probability(tv, "tv")
+    horizon = inputs.whole(horizon, "horizon", 2)
+
+    def bound(extra: int) -> float:
+        given = ExactTest(problem, extra, delta=tv / (horizon - 1)).certificate
+        return certificates.windows(horizon, extra) * sum(given.terms.values())
+
+    if problem.span <= regret:
+        return 1
+    # While the number of betting rates stays the same the bound falls: one bisection for each number.
+    begin = 1
+    while begin <= horizon:
+        rates = certificates.n_rates(begin, tv / (horizon - 1))
+        end = _last(lambda extra, k=rates: certificates.n_rates(extra, tv / (horizon - 1)) == k, begin, horizon)
+        if bound(end) <= regret:
+            return _last(lambda extra: bound(extra) > regret, begin - 1, end) + 1
+        begin = end + 1
+    raise ValueError(
+        f"regret {regret:g} with TV {tv:g} cannot be certified over {horizon} steps by restarting: at most "
+        f"{bound(horizon):.4g} with extra_context = {horizon}; a longer horizon, or robustify, gives less"
+    )
+
+
+def _last(holds: Any, low: int, high: int) -> int:
+    """The last number from ``low`` (taken to hold) to ``high`` for which ``holds``, which holds up to some number."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _extra(value: Any) -> int:
+    return inputs.whole(value, "extra_context")
+
+
+def _oldest(step: Array, n_copies: int) -> Array:
+    """Which of the copies starts anew after ``step`` tokens: each in turn, ``[..., n_copies]``."""
+    return (step % n_copies)[..., None] == count_up(step, 0, n_copies)
+
+
+def _logit_of_mean(logit: Array) -> Array:
+    """The logit of the average of sigmoids over the last axis; by logarithms, since probabilities saturate."""
+    xp = namespace(logit)
+    log_yes = xp.clip(logit, None, 0.0) - xp.log1p(xp.exp(-xp.abs(logit)))
+    return _log_sum_exp(log_yes) - _log_sum_exp(log_yes - logit)
+
+
+def _log_sum_exp(logs: Array) -> Array:
+    xp = namespace(logs)
+    peak = xp.max(logs, axis=-1)
+    return peak + xp.log(xp.sum(xp.exp(logs - peak[..., None]), axis=-1))

@@ -1,0 +1,268 @@
+"""Algorithm 3: the decision problem is unknown and the states are two. Watch every V-shaped loss on a grid of tips.
+
+A V-shaped loss with tip v is sign(v - p) (y - v): it asks only whether the forecast p is above or below v. Regret in
+any two-state problem is a mixture of such regrets, so a forecast that has little of each is safe to act on in all.
+The V-regret after t steps has a closed form, with n1 the number of ones,
+
+    (1/t) [ sum_s sign(v - p_s) (y_s - v) + |n1 - t v| ] = (1/t) max_side sum_s (sign(v - p_s) + side) (y_s - v).
+"""
+
+import math
+import reprlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import certificates, inputs, kernels
+from ..arrays import (
+    Array,
+    astype,
+    constant,
+    detached,
+    device,
+    first,
+    first_true,
+    float_type,
+    namespace,
+    pick,
+    to_numpy,
+    total,
+)
+from ..guarantee import AnyProblemCertificate, certify_any_problem
+from ..predictors import PolyaUrn
+from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
+
+TESTS = ("exact", "threshold")
+
+
+class VStatistics(NamedTuple):
+    score_N: Array  # [..., N], sum of sign(v - p_s) (y_s - v) for every tip v
+    ones: Array  # [...], how often state 1 came
+    log_wealth_2xKxN: Array  # [..., 2, K, N], ln of the wealth at each rate and tip, sides +1 and -1; K = 0 without
+    impossible: Array  # a token came to which the base gave probability 0
+
+
+@dataclass(frozen=True, eq=False)
+class VRegret(Rule):
+    """Algorithm 3, for two states: trip once some V-shaped loss on the grid shows that the base model is wrong.
+
+    Parameters
+    ----------
+    delta
+        The TV bound; 1/horizon by default.
+    tips
+        Where the losses bend, numbers in [0, 1]; every 1/horizon by default. The closer, the better the certificate
+        for quantal responses; a step costs as much as there are tips.
+    test
+        "exact": a bet against the base model on every tip, side and rate, as in ``ExactTest``. "threshold": the
+        largest V-regret against sqrt(2 ln(pi^2 N t^2 / (3 delta)) / t), a union bound over N tips and all t.
+
+    >>> rule = VRegret(horizon=1024)
+    >>> from lowregret import matching
+    >>> print(f"{rule.certificate.for_problem(matching()).regret_bound:.4f} {rule.certificate.tv_bound:.6f}")
+    0.2684 0.000977
+    """
+
+    horizon: int
+    delta: float = field(default=None)  # type: ignore[assignment]
+    tips: Any = None
+    test: str = "exact"
+    fallback: PolyaUrn = field(default=None, kw_only=True)  # type: ignore[assignment]
+
+    problem = None
+
+    def __post_init__(self) -> None:
+        if self.horizon is None:
+            raise ValueError("horizon must be a whole number >= 1 for VRegret, got None: its tips follow the horizon")
+        horizon = inputs.whole(self.horizon, "horizon")
+        delta = inputs.probability(1 / max(horizon, 2) if self.delta is None else self.delta, "delta")
+        if self.test not in TESTS:
+            raise ValueError(f'test must be "exact" or "threshold", got {self.test!r}')
+        if self.fallback is None:
+            object.__setattr__(self, "fallback", PolyaUrn(2))
+        if not isinstance(self.fallback, PolyaUrn) or self.fallback.n_states != 2:
+            raise ValueError(f"fallback must be a PolyaUrn over two states for VRegret, got {self.fallback!r}")
+        object.__setattr__(self, "horizon", horizon)
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "tips", _grid(self.tips, horizon))
+
+    @property
+    def n_states(self) -> int:
+        return 2
+
+    @property
+    def pointless(self) -> bool:
+        return False
+
+    @property
+    def temperature(self) -> float:  # type: ignore[override]
+        """At which the certificate speaks unless it is told another: 1/sqrt(horizon)."""
+        return 1 / math.sqrt(self.horizon)
+
+    @property
+    def n_comparators(self) -> int:
+        return 2 * len(self.tips)
+
+    def leads(self, answer_A1: Array, token: Array) -> Array:
+        """The V-regret of one forecast, not divided by steps, on every tip for sides +1 and then -1: ``[2 N, ...]``."""
+        xp, tips_N = namespace(answer_A1), self._column(answer_A1)
+        centred_N = astype(token, answer_A1.dtype) - tips_N
+        score_N = xp.sign(tips_N - answer_A1) * centred_N
+        return xp.concat([score_N + centred_N, score_N - centred_N])
+
+    @cached_property
+    def rates_K(self) -> np.ndarray:
+        """The betting rates of the exact test, 4 2^-k; none without it."""
+        exact = self.test == "exact"
+        return certificates.lambda_grid(1.0, certificates.n_rates(self.horizon, self.delta) if exact else 0)
+
+    @property
+    def log_cost(self) -> float:
+        """ln(2 N K / delta): what one bet's log wealth must reach for the alarm to sound on its own."""
+        return math.log(2 * len(self.tips) * len(self.rates_K) / self.delta)
+
+    def threshold(self, step: Array) -> Array:
+        """What the largest V-regret, times t, must reach after t tokens."""
+        return certificates.v_threshold(step, len(self.tips), self.delta) * step
+
+    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> VStatistics:
+        N, K = len(self.tips), len(self.rates_K)
+        score_N, ones = zeros((*shape, N), xp, where), zeros(shape, xp, where)
+        return VStatistics(
+            score_N, ones, zeros((*shape, 2, K, N), xp, where), xp.zeros(shape, dtype=xp.bool, device=where)
+        )
+
+    def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
+        probs, answer = detached(probs), detached(answer)
+        dtype = float_type(namespace(probs), device(probs))
+        probs_S, answer_S = first(astype(probs, dtype)), first(astype(answer, dtype))
+        return Moment((probs_S[1] / total(probs_S))[None], answer_S[1:], probs_S, token)
+
+    def _step(self, statistics: VStatistics, step: Array, moment: Moment) -> tuple[VStatistics, Array]:
+        p, xp = moment.base_A1[0], namespace(moment.base_A1)
+        token = astype(moment.token, p.dtype)
+        tips_N = constant(self.tips, p)
+        side_N = xp.sign(tips_N - p[..., None])
+        score_N = statistics.score_N + side_N * (token[..., None] - tips_N)
+        ones = statistics.ones + token
+        impossible = pick(moment.probs_S, moment.token) == 0
+        wealth = statistics.log_wealth_2xKxN
+        if self.test == "exact":
+            wealth = wealth + self._log_growth(p, token, side_N)
+            alarm = self._reached(wealth) | impossible
+        else:
+            alarm = self._largest(score_N, ones, step) >= self.threshold(astype(step, p.dtype))
+        return VStatistics(score_N, ones, wealth, statistics.impossible | impossible), alarm
+
+    def _log_growth(self, p: Array, token: Array, side_N: Array) -> Array:
+        """What each bet's log wealth gains in one step, ``[..., 2, K, N]``.
+
+        A bet on (tip v, side) stakes c = sign(v - p) + side on y - v; what it gains, against what it expected to,
+        is -ln( P(y) + P(1-y) exp(lambda c (1 - 2y)) ): nothing where c = 0, and else the same for every tip.
+        """
+        xp = namespace(p)
+        other = token * (1 - p) + (1 - token) * p  # the chance of what did not come
+        away = 1 - 2 * token
+        grown = []
+        for side in (1.0, -1.0):
+            whole_K, half_K = (
+                -xp.log1p(other[..., None] * xp.expm1(constant(self.rates_K, p) * (away * c)[..., None]))
+                for c in (2 * side, side)
+            )
+            on_tip = xp.where((side_N == 0)[..., None, :], half_K[..., None], xp.zeros_like(half_K)[..., None])
+            grown.append(xp.where((side_N == side)[..., None, :], whole_K[..., None], on_tip))
+        return xp.stack(grown, axis=-3)
+
+    def _reached(self, log_wealth_2xKxN: Array) -> Array:
+        """Whether the average wealth is 1/delta; it cannot be while none is."""
+        xp = namespace(log_wealth_2xKxN)
+        peak = xp.max(log_wealth_2xKxN, axis=(-3, -2, -1))
+        close = peak >= -math.log(self.delta)
+        if xp is np and not close.any():
+            return close
+        return self._log_mean(log_wealth_2xKxN, peak) >= -math.log(self.delta)
+
+    def _log_mean(self, log_wealth_2xKxN: Array, peak: Array) -> Array:
+        """ln E_t, from the log wealths and the largest of them."""
+        xp = namespace(peak)
+        mass = xp.sum(xp.exp(log_wealth_2xKxN - peak[..., None, None, None]), axis=(-3, -2, -1))
+        return peak + xp.log(mass) - math.log(2 * len(self.tips) * len(self.rates_K))
+
+    def _largest(self, score_N: Array, ones: Array, step: Array) -> Array:
+        """The largest V-regret over the tips, times t."""
+        xp = namespace(score_N)
+        fixed_N = ones[..., None] - astype(step, score_N.dtype)[..., None] * constant(self.tips, score_N)
+        return xp.max(score_N + xp.abs(fixed_N), axis=-1)
+
+    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+        p_NxT = moment.base_A1[0]
+        if kernels.worth(p_NxT):
+            if self.test == "threshold":
+                return kernels.first_v_crossing(p_NxT, moment.token, self.tips, self.threshold(step_T.astype(float)))
+            sure = pick(moment.probs_S, moment.token)
+            return kernels.first_v_alarm(p_NxT, moment.token, sure, self.tips, self.rates_K, self.delta)
+        xp, (rows, horizon) = namespace(p_NxT), p_NxT.shape
+        statistics, alarms = self._blank((rows,), xp, device(p_NxT)), []
+        for t in range(horizon):  # as many tips as steps: a table of all of them would be too large
+            now = Moment(moment.base_A1[..., t], moment.base_A1[..., t], moment.probs_S[..., t], moment.token[..., t])
+            statistics, alarm = self._step(statistics, step_T[t] + 0 * moment.token[..., t], now)
+            alarms.append(alarm)
+        return first_true(xp.stack(alarms, axis=-1)) + 1
+
+    def v_regrets(self, memory: RuleMemory) -> Array:
+        """The base model's V-regret on every tip so far, ``[..., N]``."""
+        xp, step = namespace(memory.step), steps_so_far(memory)
+        score_N = memory.statistics.score_N
+        fixed_N = memory.statistics.ones[..., None] - step[..., None] * constant(self.tips, score_N)
+        return (score_N + xp.abs(fixed_N)) / step[..., None]
+
+    def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
+        """The exact test: ln E_t and ln(1 / delta). Else the largest V-regret and its threshold."""
+        xp, statistics = namespace(memory.step), memory.statistics
+        if self.test == "threshold":
+            step = steps_so_far(memory)
+            return self._largest(statistics.score_N, statistics.ones, memory.step) / step, self.threshold(step) / step
+        wealth = statistics.log_wealth_2xKxN
+        log_mean = self._log_mean(wealth, xp.max(wealth, axis=(-3, -2, -1)))
+        statistic = xp.where(statistics.impossible, xp.zeros_like(log_mean) + math.inf, log_mean)
+        return statistic, xp.zeros_like(statistic) - math.log(self.delta)
+
+    @property
+    def spacing(self) -> float:
+        """How far apart neighbouring tips are at most, 0 and 1 counted among them."""
+        return float(np.diff(self.tips, prepend=0.0, append=1.0).max())
+
+    @property
+    def certificate(self) -> AnyProblemCertificate:
+        """What it guarantees in any problem with two states: ``certificate.for_problem(problem, temperature)``."""
+
+        def lag(steps: int) -> float:
+            if self.test == "threshold":
+                return steps * float(certificates.v_threshold(steps, len(self.tips), self.delta))
+            return certificates.v_exact(steps, self.rates_K, self.log_cost)
+
+        name = "Algorithm 3" + (", the exact test" if self.test == "exact" else "")
+        return certify_any_problem(self.horizon, self.fallback, lag, self.spacing, self.delta, name)
+
+    def _column(self, like: Array) -> Array:
+        """The tips as a leading axis beside ``like`` ``[1, ...]``."""
+        return namespace(like).reshape(constant(self.tips, like), (-1, *(1,) * (like.ndim - 1)))
+
+
+def _grid(tips: Any, horizon: int) -> np.ndarray:
+    if tips is None:
+        grid = np.arange(horizon + 1) / horizon
+    else:
+        given = to_numpy(inputs.array_of(tips, "tips"))
+        if (
+            given.dtype.kind not in "fiu"
+            or given.ndim != 1
+            or not given.size
+            or not ((given >= 0) & (given <= 1)).all()
+        ):
+            raise ValueError(f"tips must be a list of numbers in [0, 1], got {reprlib.repr(tips)}")
+        grid = np.unique(given.astype(np.float64))
+    grid.setflags(write=False)
+    return grid

@@ -1,0 +1,581 @@
+"""Scoring rules, tips and V-regret against brute force, and what a grid of tips can and cannot see."""
+
+import itertools
+import math
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import lowregret as lr
+from lowregret.certificates import quantal_loss
+from lowregret.scoring import (
+    ScoringRule,
+    brier,
+    log_loss,
+    problem_of,
+    scoring_rule_of,
+    spherical,
+    v_shaped,
+)
+from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
+
+SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
+
+DEGENERATE = {
+    "one action": [[0.3, -0.2]],
+    "constant": [[0.5, 0.5], [0.5, 0.5]],
+    "duplicates": [[1, 0], [0, 1], [1, 0], [0, 1]],
+    "dominated": [[1, 0], [-1, -1], [0, 1], [0.2, 0.2]],
+    "never best, not dominated": [[1, 0], [0.4, 0.4], [0, 1]],
+    "best on a tip alone": [[1, 0], [0.5, 0.5], [0, 1]],
+    "tie at 0": [[0, 0], [0, 1]],
+    "tie at 1": [[0.5, 0.25], [0, 0.25]],
+    "three tie at 0": [[0, 0.5], [0, -1], [0, 1], [-1, 0]],
+    "ties at both ends": [[1, -1], [1, 0], [0, 1], [-1, 1]],
+    "dominant action": [[0.9, 0.9], [0.8, -1], [-1, 0.8]],
+    "parallel": [[0, 0.5], [0.25, 0.75], [-0.5, 0.0]],
+    "nearly the same": [[0.1 + 0.2, 0.5], [0.3, 0.5], [0.2, 0.7]],
+}
+
+
+def problems(n: int, seed: int) -> list[lr.DecisionProblem]:
+    """Two-state problems with utilities anywhere, on a coarse lattice (many ties) and at the corners."""
+    rng = np.random.default_rng(seed)
+    found = [lr.DecisionProblem(u) for u in DEGENERATE.values()]
+    for i in range(n):
+        shape = rng.integers(1, 9), 2
+        utility = (rng.uniform(-1, 1, shape), rng.integers(-4, 5, shape) / 4, rng.choice([-1.0, 0, 1], shape))[i % 3]
+        found.append(lr.DecisionProblem(utility))
+    return found
+
+
+def laws(p: np.ndarray) -> np.ndarray:
+    return np.stack([1 - p, p], axis=-1)
+
+
+def v_loss(tip: float, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.sign(tip - p) * (y - tip)
+
+
+# The tips of a problem
+
+
+def kinks_by_hand(problem: lr.DecisionProblem) -> dict[float, float]:
+    """Every crossing of two lines in [0, 1] at which the actions that are best have more than one slope."""
+    U = problem.utility
+    slope = U[:, 1] - U[:, 0]
+    found: dict[float, float] = {}
+    for a, b in itertools.combinations(range(len(U)), 2):
+        if slope[a] == slope[b]:
+            continue
+        v = (U[a, 0] - U[b, 0]) / (slope[b] - slope[a])
+        value = U[:, 0] + v * slope
+        best = value >= value.max() - 1e-12
+        if -1e-12 <= v <= 1 + 1e-12 and best[a] and best[b]:
+            found[round(v, 9) + 0.0] = float(np.ptp(slope[best]) / 2)
+    return dict(sorted(found.items()))
+
+
+def test_tips_are_where_the_best_actions_cross() -> None:
+    for problem in problems(400, seed=0):
+        tips, weights, actions, _ = tips_of(problem)
+        by_hand = kinks_by_hand(problem)
+        assert (np.diff(tips) > 0).all()
+        np.testing.assert_allclose(tips, list(by_hand), atol=1e-8)
+        np.testing.assert_allclose(weights, list(by_hand.values()), atol=1e-8)
+        assert (weights > 0).all()
+        assert weights.sum() <= problem.contrast / 2 + 1e-12
+        assert len(actions) == len(tips) + 1
+
+
+def test_the_loss_of_a_best_response_is_its_v_shaped_losses() -> None:
+    rng = np.random.default_rng(1)
+    for problem in problems(400, seed=1):
+        tips, weights, actions, offset = tips_of(problem)
+        edges = np.concatenate([[0], tips, [1]])
+        p = np.concatenate([rng.random(20), (edges[1:] + edges[:-1]) / 2, [0, 1]])
+        p = p[np.abs(p[:, None] - tips).min(axis=1, initial=1.0) > 1e-9]
+        best = problem.best_response(laws(p))
+        for y in (0, 1):
+            mixed = offset[y] + sum(w * v_loss(v, p, np.array(y)) for v, w in zip(tips, weights, strict=True))
+            np.testing.assert_allclose(mixed, -problem.utility[best, y], atol=1e-12)
+            on_tip = offset[y] + sum(w * v_loss(v, tips, np.array(y)) for v, w in zip(tips, weights, strict=True))
+            both = (problem.utility[actions[:-1], y] + problem.utility[actions[1:], y]) / 2
+            np.testing.assert_allclose(on_tip + both, 0, atol=1e-12)  # the even mix of the neighbours
+
+
+def test_degenerate_problems_have_the_tips_one_sees() -> None:
+    def of(name: str) -> tuple[list[float], list[float]]:
+        tips, weights, _, _ = tips_of(lr.DecisionProblem(DEGENERATE[name]))
+        return tips.tolist(), weights.tolist()
+
+    for name in ("one action", "constant", "dominant action", "parallel"):
+        assert of(name) == ([], [])
+    for name in ("duplicates", "dominated", "never best, not dominated", "best on a tip alone"):
+        assert of(name) == ([0.5], [1.0])
+    assert of("tie at 0") == ([0.0], [0.5])
+    assert of("tie at 1") == ([1.0], [0.25])
+    assert of("three tie at 0") == ([0.0], [1.0])
+    assert of("ties at both ends") == ([0.0, 0.5, 1.0], [0.5, 1.0, 0.5])
+    assert len(of("nearly the same")[0]) == 1  # .1 + .2 is not .3, and makes no tip
+
+
+def test_many_actions() -> None:
+    """Ten thousand forecasts of the Brier score: a tip in the middle of each pair, all of one weight."""
+    q = np.linspace(0, 1, 10_001)
+    tips, weights, actions, _ = tips_of(lr.DecisionProblem(-np.stack([q**2, (1 - q) ** 2], axis=1)))
+    np.testing.assert_allclose(tips, (q[1:] + q[:-1]) / 2, atol=1e-8)
+    np.testing.assert_allclose(weights, 1e-4, rtol=1e-8)
+    np.testing.assert_array_equal(actions, np.arange(10_001))
+
+
+# Problem to scoring rule
+
+
+def test_the_rules_regret_is_the_best_responses() -> None:
+    """Lemma C.2, on forecasts of all kinds, those on tips among them, and every outcome sequence of six steps."""
+    rng = np.random.default_rng(2)
+    tokens = np.array(list(itertools.product([0, 1], repeat=6)))
+    for problem in problems(120, seed=2):
+        rule = scoring_rule_of(problem)
+        special = np.concatenate([tips_of(problem).tips, [0, 1, 0.5], rng.random(3)])
+        p = rng.choice(special, tokens.shape)
+        best = problem.best_response(laws(p))
+        regret = rule.regret(p, tokens)
+        np.testing.assert_allclose(regret, lr.external_regret(problem, best, tokens), atol=1e-12)
+        # The definition: the best constant forecast, searched for among those that matter.
+        candidates = np.concatenate([special, np.linspace(0, 1, 13), np.arange(7) / 6])
+        constant = np.stack([rule.loss(np.full(6, c), tokens).mean(-1) for c in candidates]).min(axis=0)
+        np.testing.assert_allclose(regret[:, -1], rule.loss(p, tokens).mean(-1) - constant, atol=1e-12)
+
+
+def test_the_rule_is_in_the_array_one_brings() -> None:
+    problem = lr.DecisionProblem([[1, -0.5], [0.2, 0.3], [-1, 0.9]])
+    rng = np.random.default_rng(3)
+    p, tokens = rng.random((3, 4, 9)), rng.integers(2, size=(3, 4, 9))
+    for rule in (scoring_rule_of(problem), brier(), spherical(), log_loss(0.05), v_shaped(0.4)):
+        regret = rule.regret(p, tokens)
+        in_torch = rule.regret(torch.as_tensor(p), torch.as_tensor(tokens))
+        assert isinstance(in_torch, torch.Tensor)
+        np.testing.assert_allclose(in_torch.numpy(), regret, atol=1e-12)
+        np.testing.assert_allclose(rule.regret(laws(p), tokens), regret, atol=1e-12)
+        again = pickle.loads(pickle.dumps(rule))
+        np.testing.assert_array_equal(again.regret(p, tokens), regret)
+
+
+# Scoring rules
+
+
+BUILT_IN = {"brier": brier(), "spherical": spherical(), "log_loss": log_loss(0.02), "v_shaped": v_shaped(0.35)}
+
+
+@pytest.mark.parametrize("rule", BUILT_IN.values(), ids=BUILT_IN)
+def test_no_constant_forecast_beats_the_share_of_ones(rule: ScoringRule) -> None:
+    rng = np.random.default_rng(4)
+    tokens = rng.integers(2, size=(20, 11))
+    p = rng.random(tokens.shape)
+    constants = np.concatenate([np.linspace(0, 1, 1001), np.arange(12) / 11])
+    best = np.stack([rule.loss(np.full(11, c), tokens).mean(-1) for c in constants]).min(axis=0)
+    np.testing.assert_allclose(rule.regret(p, tokens)[:, -1], rule.loss(p, tokens).mean(-1) - best, atol=1e-12)
+
+
+def test_bayes_risks_in_closed_form() -> None:
+    p = np.linspace(0, 1, 101)
+    inside = np.clip(p, 0.02, 0.98)
+    np.testing.assert_allclose(brier().bayes_risk(p), p * (1 - p), atol=1e-15)
+    np.testing.assert_allclose(v_shaped(0.35).bayes_risk(p), -np.abs(p - 0.35), atol=1e-15)
+    np.testing.assert_allclose(spherical().bayes_risk(p), -np.hypot(p, 1 - p), atol=1e-15)
+    entropy = -p * np.log(inside) - (1 - p) * np.log(1 - inside)
+    np.testing.assert_allclose(log_loss(0.02).bayes_risk(p), entropy, atol=1e-15)
+
+
+def test_v_shaped_is_the_papers_definition() -> None:
+    """Definition C.3: -|p - v| - p g and -|p - v| + (1 - p) g, with g = sign(v - p)."""
+    p = np.linspace(0, 1, 41)
+    for v in (0, 0.3, 0.5, 1):
+        g = np.sign(v - p)
+        np.testing.assert_allclose(v_shaped(v).loss(p, 0), -np.abs(p - v) - p * g, atol=1e-15)
+        np.testing.assert_allclose(v_shaped(v).loss(p, 1), -np.abs(p - v) + (1 - p) * g, atol=1e-15)
+
+
+@SEEDED
+@given(st.integers(0, 2**32 - 1))
+def test_mixtures_of_v_shapes_are_proper_and_their_negatives_are_not(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tips, weights = rng.random(4), rng.random(4) + 0.1
+
+    def loss(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return sum(w * v_loss(v, p, y) for v, w in zip(tips, weights, strict=True)) + 3 * y
+
+    ScoringRule(loss)
+    with pytest.raises(ValueError, match=r"loss must be proper, and upside down is not: if the truth is q = .*p = "):
+        ScoringRule(lambda p, y: -loss(p, y), name="upside down")
+
+
+IMPROPER: dict[str, Callable] = {
+    "absolute": lambda p, y: abs(y - p),
+    "cubic": lambda p, y: abs(y - p) ** 3,
+    "one-sided": lambda p, y: (1 - y) * p,
+    "of the square": lambda p, y: (y - p**2) ** 2,
+    "a little biased": lambda p, y: (y - p) ** 2 + 0.01 * p,
+}
+
+
+@pytest.mark.parametrize("name", IMPROPER)
+def test_improper_rules_are_refused_with_the_forecasts_that_break_them(name: str) -> None:
+    loss = IMPROPER[name]
+    with pytest.raises(ValueError, match=f"loss must be proper, and {name} is not") as caught:
+        ScoringRule(loss, name)
+    words = str(caught.value).replace(",", "").split()
+    q, p = float(words[words.index("q") + 2]), float(words[words.index("p") + 2])
+    costs = [(1 - q) * loss(c, 0) + q * loss(c, 1) for c in (p, q)]
+    assert costs[0] < costs[1]  # the two forecasts of the message do break it
+
+
+def test_unbounded_rules_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"loss must be finite, and log\(1, 0\) is inf"):
+        ScoringRule(lambda p, y: -np.log(np.where(y == 1, p, 1 - p)), "log")
+
+
+# Scoring rule to problem
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 11, 40])
+def test_brier_with_n_actions(n: int) -> None:
+    """Equally spaced with both ends 1 / (4 (n-1)^2), best 1 / (4 n^2)."""
+    even = problem_of(brier(), forecasts=np.linspace(0, 1, n))
+    assert even.error == pytest.approx(1 / (4 * (n - 1) ** 2), rel=1e-9)
+    best = problem_of(brier(), n)
+    assert best.error == pytest.approx(1 / (4 * n**2), rel=1e-7)
+    np.testing.assert_allclose(best.forecasts, (np.arange(n) + 0.5) / n, atol=1e-7)
+
+
+@pytest.mark.parametrize("rule", list(BUILT_IN.values())[:3], ids=list(BUILT_IN)[:3])
+def test_the_error_is_the_largest_and_the_least(rule: ScoringRule) -> None:
+    p = np.linspace(0, 1, 20_001)
+
+    def largest(forecasts: np.ndarray) -> float:
+        risks = [(1 - p) * rule.loss(q, 0) + p * rule.loss(q, 1) for q in forecasts]
+        return float((np.min(risks, axis=0) - rule.bayes_risk(p)).max())
+
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 4, 7):
+        problem, forecasts, error = problem_of(rule, n)
+        assert problem.n_actions == n == len(forecasts)
+        assert error == pytest.approx(largest(forecasts), rel=1e-3)
+        payoffs = problem.in_payoffs(problem.utility)
+        for y in (0, 1):
+            np.testing.assert_allclose(payoffs[:, y], -rule.loss(forecasts, y), atol=1e-12)
+        for _ in range(30):  # no other forecasts do better
+            moved = np.clip(forecasts + rng.normal(size=n) * rng.choice([0.001, 0.01, 0.1]), 0, 1)
+            assert largest(moved) >= error * (1 - 1e-3)
+
+
+def test_problems_come_back_from_their_rules() -> None:
+    """A piecewise linear Bayes risk is met exactly, with the actions that are best somewhere and no others."""
+    p = np.linspace(0, 1, 301)
+    for problem in problems(40, seed=6):
+        tips, weights, actions, _ = tips_of(problem)
+        inside = (tips > 1e-6) & (tips < 1 - 1e-6)
+        back, forecasts, error = problem_of(scoring_rule_of(problem), n_actions=12)
+        assert error <= 1e-12
+        assert back.n_actions == inside.sum() + 1 <= len(actions)
+        payoffs = back.in_payoffs(back.utility)
+        np.testing.assert_allclose((laws(p) @ payoffs.T).max(-1), (laws(p) @ problem.utility.T).max(-1), atol=1e-12)
+        np.testing.assert_allclose(tips_of(back).tips, tips[inside], atol=1e-9)
+        in_utility = float(back.regret_in_payoffs(1.0))
+        np.testing.assert_allclose(tips_of(back).weights * in_utility, weights[inside], atol=1e-9)
+        np.testing.assert_array_equal(back.best_response(laws(forecasts)), np.arange(back.n_actions))
+
+
+def test_fewer_actions_than_pieces_miss_it() -> None:
+    rule = scoring_rule_of(lr.DecisionProblem([[1, -1], [0.6, 0.2], [-1, 1]]))
+    assert problem_of(rule, 3).error == 0
+    for n in (1, 2):
+        missed = problem_of(rule, n)
+        assert missed.problem.n_actions == n
+        assert missed.error > 0.1
+
+
+def test_a_v_shape_is_the_problem_with_two_actions() -> None:
+    problem, _, error = problem_of(v_shaped(0.3), 9)
+    assert error == 0
+    np.testing.assert_allclose(problem.in_payoffs(problem.utility), [[0.3, -0.7], [-0.3, 0.7]], atol=1e-15)
+    tips, weights, _, offset = tips_of(problem)
+    assert float(tips[0]) == pytest.approx(0.3, abs=1e-15)
+    assert problem.regret_in_payoffs(float(weights[0])) == pytest.approx(1)
+    np.testing.assert_allclose(offset, 0, atol=1e-15)
+
+
+# V-regret
+
+
+def test_v_regret_is_regret_to_the_best_constant_forecast() -> None:
+    rng = np.random.default_rng(7)
+    tips = np.concatenate([[0, 1, 0.5], rng.random(5)])
+    for T in (1, 2, 7, 30):
+        p = rng.choice(np.concatenate([tips, rng.random(6)]), (3, 2, T))
+        tokens = rng.integers(2, size=(3, 2, T))
+        found = v_regret(p, tokens, tips)
+        assert found.shape == (3, 2, 8)
+        constants = np.concatenate([tips, np.linspace(0, 1, 101)])
+        for j, v in enumerate(tips):
+            best = np.min([v_loss(v, c, tokens).mean(-1) for c in constants], axis=0)
+            np.testing.assert_allclose(found[..., j], v_loss(v, p, tokens).mean(-1) - best, atol=1e-12)
+            np.testing.assert_allclose(found[..., j], v_shaped(v).regret(p, tokens)[..., -1], atol=1e-12)
+        in_torch = v_regret(torch.as_tensor(laws(p)), torch.as_tensor(tokens), tips)
+        np.testing.assert_allclose(in_torch.numpy(), found, atol=1e-12)
+
+
+def test_no_tip_is_worse_than_the_worst() -> None:
+    rng = np.random.default_rng(8)
+    for T in (1, 2, 5, 40):
+        p = rng.choice(np.concatenate([[0, 1], rng.integers(11, size=5) / 10, rng.random(4)]), (50, T))
+        tokens = rng.integers(2, size=(50, T))
+        tip, regret = worst_tip(p, tokens)
+        everywhere = np.unique(np.concatenate([p.ravel(), np.linspace(0, 1, 501)]))
+        beside = np.clip(np.concatenate([everywhere, p.ravel() - 1e-9, p.ravel() + 1e-9]), 0, 1)
+        np.testing.assert_allclose(v_regret(p, tokens, beside).max(-1), regret, atol=1e-7)
+        sides = np.clip(np.concatenate([tip[:, None] - 1e-9, tip[:, None] + 1e-9], axis=1), 0, 1)
+        there = [v_regret(p[i], tokens[i], sides[i]).max() for i in range(50)]
+        np.testing.assert_allclose(there, regret, atol=1e-7)
+        in_torch = worst_tip(torch.as_tensor(p), torch.as_tensor(tokens))
+        np.testing.assert_allclose(in_torch.regret.numpy(), regret, atol=1e-12)
+
+
+def test_best_response_regret_is_a_mixture_of_v_regrets() -> None:
+    """Regret = sum_j w_j V-regret(v_j) off the tips, at most beta/2 times the worst tip whatever the ties."""
+    rng = np.random.default_rng(9)
+    for problem in problems(150, seed=9):
+        tips, weights, _, _ = tips_of(problem)
+        p, tokens = rng.random((4, 25)), rng.integers(2, size=(4, 25))
+        regret = lr.external_regret(problem, problem.best_response(laws(p)), tokens)[:, -1]
+        mixed = v_regret(p, tokens, tips) @ weights
+        np.testing.assert_allclose(regret, mixed, atol=1e-12)
+        p = rng.choice(np.concatenate([tips, [0, 1]]), (4, 25))
+        regret = lr.external_regret(problem, problem.best_response(laws(p)), tokens)[:, -1]
+        assert (regret <= problem.contrast / 2 * worst_tip(p, tokens).regret + 1e-12).all()
+
+
+# What a grid of tips can miss
+
+
+def test_the_cover_lemma_is_false_for_exact_best_responses() -> None:
+    """Tips every .1, forecasts .54 and .56: nothing on the grid, .55 at .55; Lemma C.7 as printed allows .4."""
+    grid = np.arange(11) / 10
+    p, tokens, tip = blind_spot(grid, horizon=100)
+    assert set(p.round(6)) == {0.54, 0.56}
+    np.testing.assert_allclose(v_regret(p, tokens, grid), 0, atol=1e-12)
+    regret = float(v_regret(p, tokens, [tip])[0])
+    assert regret == pytest.approx(0.55, abs=1e-12)
+    problem = problem_of(v_shaped(tip), 2).problem
+    in_payoffs = problem.regret_in_payoffs(lr.external_regret(problem, problem.best_response(laws(p)), tokens)[-1])
+    assert float(in_payoffs) == pytest.approx(0.55, abs=1e-12)
+    assert regret > 2 * v_regret(p, tokens, grid).max() + 4 * 0.1
+
+
+@SEEDED
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_every_grid_has_a_blind_spot(grid: list[float]) -> None:
+    between = np.concatenate([[0.0, 1.0], grid])
+    if between[between > 0.5].min() - between[between <= 0.5].max() < 1e-9:
+        return  # the two forecasts could not be told apart either
+    p, tokens, tip = blind_spot(grid, horizon=10)
+    assert v_regret(p, tokens, grid).max(initial=0) <= 1e-12
+    assert v_regret(p, tokens, [tip])[0] >= 0.5 - 1e-12
+
+
+def cells(tips: np.ndarray) -> np.ndarray:
+    return np.unique(np.concatenate([[0.0], tips, [1.0]]))
+
+
+def hostile(rng: np.random.Generator, tips: np.ndarray, T: int) -> tuple[np.ndarray, np.ndarray]:
+    """Forecasts just inside cells, ones near the left ends and zeros near the right, amid others that earn credit."""
+    edges = cells(tips)
+    few = rng.choice(len(edges) - 1, size=rng.integers(1, 4))
+    cell = rng.choice(few, T)
+    tokens = (rng.random(T) < (edges[cell] + edges[cell + 1]) / 2 + rng.choice([0, 0, 0.1, -0.1])).astype(int)
+    near = rng.choice([0.0, 1e-6, 0.1, 0.4])
+    inside = np.where(tokens == 1, near, 1 - near)
+    p = edges[cell] + inside * (edges[cell + 1] - edges[cell])
+    other = rng.random(T) < rng.choice([0, 0.3])
+    honest = rng.random(T)
+    return np.where(other, honest, p), np.where(other, (rng.random(T) < honest).astype(int), tokens)
+
+
+def test_exact_best_responses_are_covered_up_to_a_half() -> None:
+    """V-regret anywhere is at most that on the grid plus (1 + epsilon)^2 / 2, and comes close to it."""
+    rng = np.random.default_rng(10)
+    for _ in range(400):
+        tips = np.sort(rng.random(rng.integers(1, 12)))
+        p, tokens = hostile(rng, tips, int(rng.integers(2, 80)))
+        bound = max(0.0, v_regret(p, tokens, tips).max()) + (1 + np.diff(cells(tips)).max()) ** 2 / 2
+        assert worst_tip(p, tokens).regret <= bound + 1e-12
+        problem = lr.DecisionProblem(rng.uniform(-1, 1, (4, 2)))
+        regret = lr.external_regret(problem, problem.best_response(laws(p)), tokens)[-1]
+        beta, b = problem.contrast, max(0.0, v_regret(p, tokens, tips).max())
+        assert regret <= beta / 2 * b + smooth_cover_error(beta, np.diff(cells(tips)).max(), 0) + 1e-12
+    # In the cell [.45, .55] a share .55 of ones just right of .45, the zeros right of them.
+    tips, tokens = np.arange(0.05, 1, 0.1), np.repeat([1, 0], [550, 450])
+    p = np.where(tokens == 1, 0.45 + 1e-6, 0.5)
+    assert v_regret(p, tokens, tips).max() <= 1e-12
+    assert worst_tip(p, tokens).regret == pytest.approx(1.1**2 / 2, abs=1e-5)
+
+
+class Smooth:
+    """Quantal responses in the notation of the proof: F, the entropy H, and the integral of F'' V / 2."""
+
+    def __init__(self, problem: lr.DecisionProblem, temperature: float) -> None:
+        self.problem, self.temperature = problem, temperature
+
+    def F(self, p: np.ndarray) -> np.ndarray:
+        scores = laws(p) @ self.problem.utility.T / self.temperature
+        top = scores.max(-1)
+        return self.temperature * (top + np.log(np.exp(scores - top[..., None]).sum(-1)))
+
+    def respond(self, p: np.ndarray) -> np.ndarray:
+        return self.problem.quantal_response(laws(p), self.temperature)
+
+    def H(self, p: np.ndarray) -> np.ndarray:
+        pi = self.respond(p)
+        return -(pi * np.log(np.maximum(pi, 1e-300))).sum(-1)
+
+    def regret(self, p: np.ndarray, tokens: np.ndarray) -> float:
+        return float(lr.external_regret(self.problem, self.respond(p), tokens)[-1])
+
+    def score_regret(self, p: np.ndarray, tokens: np.ndarray) -> float:
+        """Regret, less what the entropies account for: the regret of the proper score F(p) + (y - p) F'(p)."""
+        q = np.array(tokens.mean())
+        entropies = self.temperature * self.H(p).mean() - float(self.F(q)) + (laws(q) @ self.problem.utility.T).max()
+        return self.regret(p, tokens) - entropies
+
+    def integral(self, p: np.ndarray, tokens: np.ndarray, n: int = 4000) -> float:
+        v = (np.arange(n) + 0.5) / n
+        slope, pi = self.problem.utility[:, 1] - self.problem.utility[:, 0], self.respond(v)
+        second = (pi @ slope**2 - (pi @ slope) ** 2) / self.temperature
+        return float((second / 2 * v_regret(p, tokens, v)).mean())
+
+
+def urn_forecasts(tokens: np.ndarray, prior: float = 1.0) -> np.ndarray:
+    return lr.PolyaUrn(2, prior).predict_sequence(tokens)[..., 1]
+
+
+def test_the_identity_behind_the_bound() -> None:
+    """Regret = integral of F'' V / 2 + eta mean H - (F - max u)(share of ones): by quadrature."""
+    rng = np.random.default_rng(11)
+    for _ in range(30):
+        smooth = Smooth(lr.DecisionProblem(rng.uniform(-1, 1, (rng.integers(1, 5), 2))), float(rng.choice([0.1, 0.5])))
+        T = int(rng.integers(1, 30))
+        p, tokens = rng.integers(1, 4000, T) / 4000, rng.integers(2, size=T)  # between the places of the quadrature
+        assert smooth.score_regret(p, tokens) == pytest.approx(smooth.integral(p, tokens), abs=1e-5)
+
+
+def test_the_urn_has_no_negative_score_regret() -> None:
+    tokens = np.array(list(itertools.product([0, 1], repeat=9)))
+    rng = np.random.default_rng(12)
+    for _ in range(15):
+        smooth = Smooth(lr.DecisionProblem(rng.uniform(-1, 1, (3, 2))), float(rng.choice([0.03, 0.3])))
+        p = urn_forecasts(tokens, prior=float(rng.choice([0.5, 1, 3])))
+        assert min(smooth.score_regret(p[i], tokens[i]) for i in range(0, 512, 7)) >= -1e-12
+
+
+def test_no_quantal_response_breaks_the_smooth_cover() -> None:
+    """Regret, and regret minus the urn's, at most (beta/2) b + smooth_cover_error + eta ln A: random and hostile."""
+    rng = np.random.default_rng(13)
+    for i in range(800):
+        tips = np.arange(1, n := int(rng.integers(2, 40))) / n if i % 2 else np.sort(rng.random(rng.integers(1, 40)))
+        p, tokens = hostile(rng, tips, int(rng.integers(1, 60)))
+        if i % 3:  # a problem that bends where it hurts
+            v = float(rng.choice(p) + rng.choice([0, 1e-3, -1e-3, 0.02]))
+            problem = lr.DecisionProblem(np.array([[v, v - 1], [-v, 1 - v]]) / 1.1)
+        else:
+            problem = lr.DecisionProblem(rng.uniform(-1, 1, (rng.integers(1, 5), 2)))
+        eta, epsilon = float(10 ** rng.uniform(-3, 0.5)), float(np.diff(cells(tips)).max())
+        smooth, b = Smooth(problem, eta), max(0.0, float(v_regret(p, tokens, tips).max()))
+        bound = problem.contrast / 2 * b + smooth_cover_error(problem.contrast, epsilon, eta)
+        assert smooth.score_regret(p, tokens) <= bound + 1e-12
+        bound += eta * math.log(problem.n_actions)
+        assert smooth.regret(p, tokens) <= bound + 1e-12
+        assert smooth.regret(p, tokens) - smooth.regret(urn_forecasts(tokens), tokens) <= bound + 1e-12
+        assert smooth.regret(p, tokens) <= problem.contrast / 2 * worst_tip(p, tokens).regret + eta * math.log(
+            problem.n_actions
+        )
+
+
+def test_the_smooth_cover_error_is_within_a_fifth_of_what_can_happen() -> None:
+    """The share a + h of ones at the left end of the cell [a, a + h] around 1/2, zeros at its right end."""
+    epsilon, T = 0.01, 2000
+    tips, tokens = np.arange(101) / 100, np.repeat([1, 0], [T * 51 // 100, T * 49 // 100])
+    p = np.where(tokens == 1, 0.5 + 1e-9, 0.51 - 1e-9)
+    assert v_regret(p, tokens, tips).max() <= 1e-8
+    problem = lr.DecisionProblem([[0.505, -0.495], [-0.505, 0.495]])
+    for eta in (0.05, 0.2):
+        missed = Smooth(problem, eta).score_regret(p, tokens)
+        assert 0.8 < missed / smooth_cover_error(problem.contrast, epsilon, eta) <= 1
+
+
+def test_the_entropy_term_is_needed() -> None:
+    """No V-regret at any tip, and a quantal responder's regret near eta ln 2, more than Lemma A.1's eta W."""
+    n, eta = 20_000, 0.003
+    extra = np.arange(1, int(0.02 * n))  # ones, forecast ever higher, as the V-regrets just allow
+    p = np.concatenate([np.full(n, 0.5), (extra + n / 2) / (extra + n)])
+    tokens = np.concatenate([np.tile([0, 1], n // 2), np.ones(len(extra), int)])
+    assert worst_tip(p, tokens).regret <= 1e-12
+    regret = Smooth(lr.matching(), eta).regret(p, tokens) / eta
+    assert 2 * quantal_loss(2) < 0.6 < regret <= math.log(2)
+
+
+def test_the_error_is_what_the_statement_says() -> None:
+    s = np.linspace(0, 1, 100_001)
+    for epsilon in (0.001, 0.1, 0.5, 0.9, 1.0):
+        kappa = (s * (1 + epsilon - s) + s**3 / 6).max()
+        assert smooth_cover_error(0.5, epsilon, 10.0) == pytest.approx(0.25 * epsilon * kappa / 40, rel=1e-8)
+    assert smooth_cover_error(2, 1e-9, 10.0) == pytest.approx(1e-10 * (math.sqrt(2) - 1) * 2 / 3, rel=1e-6)
+    assert smooth_cover_error(2, 0.01, 1e-9) == smooth_cover_error(2, 0.01, 0) == 1.01**2 / 2
+    assert smooth_cover_error(0, 0.1, 0.1) == 0
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: tips_of(lr.rock_paper_scissors()), "problem must have two states, got one with 3"),
+        (lambda: scoring_rule_of(lr.matching(3)), "problem must have two states, got one with 3"),
+        (lambda: tips_of([[0, 1]]), "problem must be a DecisionProblem, got list"),  # type: ignore[arg-type]
+        (lambda: v_shaped(1.5), r"tip must be a number in \[0, 1\], got 1.5"),
+        (lambda: v_shaped(math.nan), r"tip must be a number in \[0, 1\], got nan"),
+        (lambda: log_loss(0.5), "floor must be below 1/2, got 0.5"),
+        (lambda: log_loss(0), "floor must lie strictly between 0 and 1, got 0"),
+        (lambda: problem_of(brier()), "n_actions or forecasts, one of them, got None and None"),
+        (lambda: problem_of(brier(), 0), "n_actions must be a whole number >= 1, got 0"),
+        (lambda: problem_of(brier(), forecasts=[0, 2]), r"forecasts must be a list of numbers in \[0, 1\]"),
+        (lambda: problem_of(abs, 3), "rule must be a ScoringRule, got builtin_function_or_method"),  # type: ignore[arg-type]
+        (lambda: v_regret([0.5], [0], [math.nan]), r"tips must be a list of numbers in \[0, 1\], got \[nan\]"),
+        (lambda: v_regret([0.5], [0], "x"), r"tips must be a list of numbers in \[0, 1\], got 'x'"),
+        (lambda: problem_of(brier(), forecasts=[]), r"forecasts must have at least one, got \[\]"),
+        (lambda: v_regret([0.5], [0], [[0.5]]), r"tips must be a list of numbers in \[0, 1\]"),
+        (lambda: v_regret([0.5, 0.5], [0], [0.5]), r"p must have the shape of tokens, \(1,\), or \(1, 2\), got \(2,\)"),
+        (lambda: v_regret([1.2, 0.5], [0, 1], [0.5]), r"p must lie in \[0, 1\], got values from 0.5 to 1.2"),
+        (lambda: v_regret([math.nan], [0], [0.5]), r"p must lie in \[0, 1\], got values from nan to nan"),
+        (lambda: v_regret(["a"], [0], [0.5]), "p must be float32 or float64, got dtype <U1"),
+        (lambda: v_regret(np.float16([0.5]), [0], [0.5]), "p must be float32 or float64, got dtype float16"),
+        (lambda: v_regret([[0.5, 0.6]], [0], [0.5]), "p must sum to one"),
+        (lambda: worst_tip([0.5], [2]), r"tokens must lie in 0..1, got values from 2 to 2"),
+        (lambda: brier().regret([], []), "tokens must"),
+        (lambda: blind_spot([0.5], 3), "horizon must be even, got 3"),
+        (lambda: smooth_cover_error(1, 0, 1), "epsilon must be a positive finite number, got 0"),
+        (lambda: smooth_cover_error(1, 1.5, 1), "epsilon must be at most 1, got 1.5"),
+        (lambda: smooth_cover_error(-1, 0.1, 1), "beta must be a finite number >= 0, got -1"),
+        (lambda: smooth_cover_error(1, 0.1, -1), "temperature must be a finite number >= 0, got -1"),
+    ],
+)
+def test_refusals_name_the_argument(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        call()
