@@ -95,6 +95,59 @@ def one_stream() -> None:
         )
 
 
+def bounded_memory() -> None:
+    horizon, count = 10**6, 50
+    alternator = lr.Markov([[0.2, 0.8], [0.8, 0.2]], context_len=1)
+    games = {
+        "matching": (lr.matching(), alternator),
+        "RPS": (lr.rock_paper_scissors(), lr.Markov(np.full(3, 1 / 3), 0)),
+    }
+    print("AverageRestart, one stream, us a step     copies 256   512  1024  2048  4096   last doubling")
+    for name, (problem, base) in games.items():
+        for rule in ("Theorem 4.2", "ExactTest"):
+            costs = []
+            for extra in (256, 512, 1024, 2048, 4096):
+                inner = lr.ExactTest(problem, extra, delta=0.01 / horizon) if rule == "ExactTest" else None
+                costs.append(_restart_step(lr.AverageRestart(base, problem, 1, extra, horizon, rule=inner), count))
+            spread = " ".join(f"{cost * 1e6:5.0f}" for cost in costs)
+            print(f"  {name + ', ' + rule:46s} {spread} {costs[-1] / costs[-2]:8.2f}x")
+
+
+def _restart_step(safe: lr.AverageRestart, count: int) -> float:
+    """Answer and update, once; the state that comes is the same each time, so that most copies have switched."""
+    answer = safe.predict if safe.problem.n_actions == 2 else safe.policy
+    memory = safe.start()
+    for _ in range(2 * count):
+        memory = safe.update(memory, 1)
+
+    def run() -> None:
+        nonlocal memory
+        for _ in range(count):
+            answer(memory)
+            memory = safe.update(memory, 1)
+
+    return best_of(run, 5) / count
+
+
+def unknown_problems() -> None:
+    rows = 64
+    base = lr.sources.paper_sources(T)["b"]
+    tokens = lr.sample(base, T, rows, seed=0)
+    probs = np.ascontiguousarray(base.predict_sequence(tokens))
+    print(f"Algorithm 3, {T + 1} tips, {T} steps    one stream, us a step   recorded, ms a sequence: arrays   numba")
+    for test in ("threshold", "exact"):
+        rule = lr.VRegret(T, test=test)
+        memory = rule.update(rule.start(), probs[0, 0], tokens[0, 0])
+        step = best_of(lambda rule=rule, memory=memory: rule.update(memory, probs[0, 0], tokens[0, 0]), 50)
+        costs = []
+        for least, some in ((tokens.size + 1, 8), (0, rows)):
+            kernels._WORTH = least
+            rule.trip_times(probs[:some], tokens[:some])
+            whole = best_of(lambda rule=rule, some=some: rule.trip_times(probs[:some], tokens[:some]), 3)
+            costs.append(whole / some * 1e3)
+        print(f"  {test:36s} {step * 1e6:14.0f} {costs[0]:36.1f} {costs[1]:8.1f}")
+
+
 def importing() -> None:
     code = "import time; t = time.perf_counter(); import lowregret; print(time.perf_counter() - t)"
     best = min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5))
@@ -105,4 +158,6 @@ if __name__ == "__main__":
     batched_against_loop()
     many_streams()
     one_stream()
+    bounded_memory()
+    unknown_problems()
     importing()

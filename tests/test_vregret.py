@@ -253,6 +253,21 @@ def test_a_grid_can_miss_what_lies_between_its_tips() -> None:
 # Robust, Guard, certificates
 
 
+def test_the_certificate_is_the_corrected_theorem() -> None:
+    T, problem, warmth = 400, lr.cost_loss(1, 4), 0.07
+    for test in TESTS:
+        rule = lr.VRegret(T, delta=0.01, tips=[0.1, 0.3, 0.35, 0.9], test=test)
+        if test == "exact":
+            cost = math.log(2 * 4 * len(rule.rates_K) / 0.01)
+            most = min(rate * T / 2 + cost / rate for rate in 4.0 * 0.5 ** np.arange(len(rule.rates_K)))
+        else:
+            most = T * math.sqrt(2 * math.log(math.pi**2 * 4 * T**2 / (3 * 0.01)) / T)
+        beta = float(np.ptp(problem.utility[:, 1] - problem.utility[:, 0]))
+        own = beta / 2 * most / T + warmth * math.log(2) + problem.span / T
+        own += lr.tips.smooth_cover_error(beta, 0.9 - 0.35, warmth) + certificates.lemma_2_3(problem, T, warmth)
+        assert sum(rule.certificate.for_problem(problem, warmth).terms.values()) == pytest.approx(own)
+
+
 def test_robustify_without_a_problem() -> None:
     model, T = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1), 400
     safe = lr.robustify(model, None, T)
@@ -275,20 +290,21 @@ def test_robustify_without_a_problem() -> None:
 
 
 def test_guard_without_a_problem() -> None:
-    guard = lr.Guard(None, 100, rule=lr.VRegret(100, tips=np.arange(21) / 20), batch_shape=(2,))
+    guard = lr.Guard(None, 100, rule=lr.VRegret(100, tips=np.arange(21) / 20), batch_shape=(3,))
     rng, seen, advised = np.random.default_rng(0), [], []
+    forecasts = [[0.9, 0.1], [0.5, 0.5], [0.3, 0.7]]
     for t in range(60):
-        advised.append(guard.advise([[0.9, 0.1], [0.5, 0.5]])[:, 1])
-        seen.append([1, int(rng.integers(2))])
+        advised.append(guard.advise(forecasts)[:, 1])
+        seen.append([1, int(rng.integers(2)), int(rng.random() < 0.6)])
         guard.observe(seen[-1])
         if t == 30:
-            other = lr.Guard(None, 100, rule=lr.VRegret(100, tips=np.arange(21) / 20), batch_shape=(2,))
+            other = lr.Guard(None, 100, rule=lr.VRegret(100, tips=np.arange(21) / 20), batch_shape=(3,))
             other.load_state_dict(json.loads(json.dumps(guard.state_dict(), allow_nan=False)))
             assert np.array_equal(other.regret, guard.regret)
             guard = other
     assert [event.stream for event in guard.events] == [0]
     p, y = np.array(advised).T, np.array(seen).T
-    for stream in range(2):  # the regret of what was advised, the urn's forecasts included
+    for stream in range(3):  # the regret of what was advised, the urn's forecasts included
         by_hand = [
             (np.sum(np.sign(v - p[stream]) * (y[stream] - v)) + abs(y[stream].sum() - 60 * v)) / 60
             for v in np.arange(21) / 20
@@ -296,11 +312,11 @@ def test_guard_without_a_problem() -> None:
         assert guard.regret[stream] == pytest.approx(max(by_hand), abs=1e-12)
     guard.restart()
     assert guard.certificate.episodes == 2
-    guard.advise([[0.9, 0.1], [0.5, 0.5]])
+    guard.advise(forecasts)
     for refused, what in (
         (lambda: guard.policy(), "policy"),
         (lambda: guard.act(seed=0), "act"),
-        (lambda: guard.observe([0, 0], action=[0, 0]), "observe"),
+        (lambda: guard.observe([0, 0, 0], action=[0, 0, 0]), "observe"),
         (lambda: guard.realised_regret, "realised_regret"),
     ):
         with pytest.raises(ValueError, match=f"{what}.* needs a decision problem"):

@@ -4,7 +4,7 @@
 acting on it is provably never much worse than the best fixed action in hindsight when the world does not.
 """
 
-from . import adversaries, certificates, checks, distances, scoring, sources, tips
+from . import adversaries, certificates, checks, distances, impossibility, scoring, sources, tips
 from .adversaries import Worst
 from .baselines import AdaHedge, FixedShare
 from .compare import Comparison, compare
@@ -69,6 +69,7 @@ __all__ = [
     "cost_loss",
     "distances",
     "external_regret",
+    "impossibility",
     "matching",
     "newsvendor",
     "next_token_tv",

@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo`` (extra: ``cli``)."""
+"""The command line: ``lowregret demo | verify`` (extra: ``cli``)."""
 
 import sys
 from pathlib import Path
@@ -48,6 +48,28 @@ def _app() -> "typer.Typer":
         from .paper.eight_sources import demo as run
 
         run(horizon, samples, seed, out)
+
+    @app.command()
+    def verify(
+        only: Annotated[
+            list[str] | None, typer.Option(help="Statements whose name begins so; may be given again.")
+        ] = None,
+        out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("results/verify"),
+        jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 2,
+        names: Annotated[bool, typer.Option("--list", help="Name the statements and stop.")] = False,
+    ) -> None:
+        """Check every lemma, theorem and algorithm of the paper: a table, a page with pictures, JSON."""
+        from .paper import verify as paper
+
+        try:
+            chosen = paper.selected(only or [])
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--only") from None
+        if names:
+            for statement in chosen:
+                typer.echo(f"{statement.name:32} {statement.says}")
+        elif not paper.verify(chosen, out, jobs):
+            raise typer.Exit(1)
 
     return app
 

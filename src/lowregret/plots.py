@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from .frontier import Frontier
+    from .impossibility import TradeOff
 
 # Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -145,6 +146,39 @@ def frontier(found: "Frontier", *, ax: "Axes | None" = None) -> "Axes":
     ax.set_ylabel("worst regret a step")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize=8, ncols=2)
+    _plain(ax)
+    return ax
+
+
+def impossibility(found: "TradeOff", *, ax: "Axes | None" = None) -> "Axes":
+    """Regret under M1 against the distance from M0 (Theorem 4.1): what no model can do, and the best models found."""
+    from .impossibility import PRINTED, regret_bound
+
+    ax = _one(ax)
+    full, tv = regret_bound(found.context_len, 0.0), np.linspace(0, 1, 201)
+    bound = np.array([regret_bound(found.context_len, at) for at in tv])
+    low, high = -1.3 * full, 1.3 * full
+    rows = sorted(found.rows, key=lambda row: row.found.tv)
+    x, y = np.array([(row.found.tv, row.found.regret) for row in rows]).T
+    ax.axhline(0, color="#999999", linewidth=0.8, zorder=1)
+    ax.fill_between(tv, low, bound, color=COLOURS[1], alpha=0.12, linewidth=0)
+    ax.plot(tv, bound, color=COLOURS[1], linestyle=DASHES[1], linewidth=1.6, label="bound")
+    ax.plot(x, y, "o-", color=COLOURS[0], linewidth=1.6, markersize=5, markeredgecolor="white", label="best found")
+    ax.plot([0, 1], [PRINTED, PRINTED - 1], color=COLOURS[6], linestyle=DASHES[3], linewidth=1.4, label="printed")
+    ax.plot([0, 1], [full, -full], "o", color=COLOURS[6], markersize=6, clip_on=False, zorder=4)
+    for text, at, shift, side, colour in (
+        ("M0", (0, full), (8, 5), "left", COLOURS[6]),
+        ("M1", (1, -full), (-10, -14), "right", COLOURS[6]),
+        ("best model found", (0.4, np.interp(0.4, x, y)), (6, 6), "left", COLOURS[0]),
+        ("no model lies below", (0.45, regret_bound(found.context_len, 0.45)), (-8, -16), "right", "#A34700"),
+        ("the paper: TV + regret = 1/12", (PRINTED + 0.9 * full, -0.9 * full), (8, -3), "left", COLOURS[6]),
+    ):
+        ax.annotate(text, at, shift, textcoords="offset points", ha=side, color=colour, fontsize=9)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(low, high)
+    ax.set_xlabel("TV from M0")
+    ax.set_ylabel("expected regret under M1")
+    ax.set_title(f"Models with a context of {found.context_len}, {2 * found.context_len} steps", fontsize=10)
     _plain(ax)
     return ax
 

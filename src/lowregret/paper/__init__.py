@@ -1,1 +1,1 @@
-"""Every figure and table of the paper as a program."""
+"""Every figure, table and statement of the paper as a program."""

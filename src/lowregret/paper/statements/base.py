@@ -1,0 +1,165 @@
+"""What a statement is: words from the paper, a function that checks them, and claims that hold or do not."""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ROUNDING = 1e-12  # what floating point may add to a bound that is attained
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One number that was computed, beside what it must be: made by ``at_most``, ``at_least`` and ``equals``.
+
+    >>> print(at_most("the largest regret of 8 tosses", 0.25, 0.5))
+    the largest regret of 8 tosses: 0.25 <= 0.5
+    """
+
+    what: str
+    measured: float
+    relation: str  # "<=", ">=" or "="
+    bound: float
+    within: float  # how far on the wrong side it may lie
+
+    @property
+    def holds(self) -> bool:
+        over = self.measured - self.bound
+        if self.relation == "=":
+            return abs(over) <= self.within
+        return (over if self.relation == "<=" else -over) <= self.within
+
+    @property
+    def tightness(self) -> float | None:
+        """How much of the bound is used: 1 is attained, above 1 is broken; None where that says nothing."""
+        if self.relation == "=" or self.bound <= 0 or self.measured < 0:
+            return None
+        if self.relation == "<=":
+            return self.measured / self.bound
+        return self.bound / self.measured if self.measured else math.inf
+
+    @property
+    def numbers(self) -> tuple[str, str, str]:
+        """What was measured, how it stands to what it must be, and that: with the digits that decide."""
+        sign = self.relation if self.holds else {"<=": ">", ">=": "<", "=": "!="}[self.relation]
+        if self.relation != "=" or not 1e-9 < self.within < min(0.1, max(abs(self.measured), abs(self.bound))):
+            return number(self.measured), sign, number(self.bound)
+        digits = -math.floor(math.log10(self.within))
+        return f"{self.measured:.{digits}f}", sign, f"{self.bound:.{digits}f}"
+
+    def __str__(self) -> str:
+        slack = f" within {number(self.within)}" if self.relation == "=" and self.within else ""
+        return f"{self.what}: {' '.join(self.numbers)}{slack}" + ("" if self.holds else f" (not {self.relation})")
+
+
+def at_most(what: str, measured: float, bound: float, within: float = ROUNDING) -> Claim:
+    """The claim that a number stays below a bound.
+
+    >>> at_most("regret", 0.3, 0.2).holds
+    False
+    """
+    return Claim(what, float(measured), "<=", float(bound), within)
+
+
+def at_least(what: str, measured: float, bound: float, within: float = ROUNDING) -> Claim:
+    """The claim that a number stays above a bound.
+
+    >>> at_least("regret", 0.6, 0.5).tightness.__round__(3)
+    0.833
+    """
+    return Claim(what, float(measured), ">=", float(bound), within)
+
+
+def equals(what: str, measured: float, expected: float, within: float) -> Claim:
+    """The claim that a number is another, up to rounding, printed digits or sampling error: say which in ``within``.
+
+    >>> equals("TV", 0.1307612, 0.13076, within=5e-6).holds
+    True
+    """
+    return Claim(what, float(measured), "=", float(expected), within)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Parameters
+    ----------
+    claims
+        What holds, corrected where the paper needs it; the first one stands in the table.
+    refuted
+        For a statement that is false as printed: what it says, on the counterexample that was computed. These must
+        *not* hold.
+    picture
+        Draws on the Axes it is given; colours and dashes from ``plots``.
+    caption
+        What the picture shows.
+    """
+
+    claims: list[Claim]
+    refuted: list[Claim] | None = None
+    picture: "Callable[[Axes], Any] | None" = None
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of the paper and the function that checks it: made by ``statement``."""
+
+    name: str
+    says: str
+    check: Callable[[], Finding]
+    corrected: str = ""
+    sharper: str = ""
+    needs: str = ""
+
+    @property
+    def section(self) -> str:
+        """The heading it stands under: the first docstring line of its file."""
+        return (sys.modules[self.check.__module__].__doc__ or "").strip().split("\n")[0].rstrip(".")
+
+    @property
+    def how(self) -> str:
+        """How it is checked: the function's docstring."""
+        return " ".join((self.check.__doc__ or "").split())
+
+
+def statement(name: str, says: str, *, corrected: str = "", sharper: str = "", needs: str = "") -> Callable[[Any], Any]:
+    """Make a function without arguments, which returns a ``Finding``, the check of a statement.
+
+    Parameters
+    ----------
+    name
+        As in the paper: "Lemma 2.1"; with what it is about where a statement takes several checks: "Theorem 3.1, TV".
+    says
+        What the paper says, in a sentence or two.
+    corrected
+        If that is false as printed: what is true instead. The finding must then have ``refuted``.
+    sharper
+        If it is true as printed and more is: what.
+    needs
+        A module that is not always installed: without it the statement is skipped.
+    """
+
+    def make(check: Callable[[], Finding]) -> Callable[[], Finding]:
+        check.statement = Statement(name, says, check, corrected, sharper, needs)  # type: ignore[attr-defined]
+        return check
+
+    return make
+
+
+def number(value: float) -> str:
+    """A number for people: four digits that count, and no more than needed.
+
+    >>> [number(x) for x in (0.18417, 0.5, 0, 1024, 3.2e-16, 0.000977)]
+    ['0.1842', '0.5', '0', '1024', '3e-16', '0.00098']
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) < 1e-3:
+        return f"{value:.2g}" if abs(value) >= 1e-9 else f"{value:.0e}"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.5g}"

@@ -1,0 +1,284 @@
+"""``lowregret verify``: the checks hold, a wrong bound is found out, and the table, JSON and page say so."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import lowregret as lr
+from lowregret import certificates, cli
+from lowregret.adversaries import all_sequences
+from lowregret.paper import page, verify
+from lowregret.paper.statements import Finding, Statement, all_statements, at_least, at_most, equals, section_2
+from lowregret.paper.statements.exhaustive import chances, laws_of_ones
+from lowregret.paper.statements.section_5 import chance_of_a_switch, mean_regret_of_the_model
+
+SLOW = ("5.2, the", "Exact test", "Theorem 3.1, TV", "Theorem 3.1, at", "Algorithm 1")  # seconds each
+QUICK = [statement for statement in all_statements() if not statement.name.startswith(SLOW)]
+
+
+def named(name: str) -> Statement:
+    return next(statement for statement in all_statements() if statement.name == name)
+
+
+# The statements
+
+
+@pytest.mark.parametrize("statement", QUICK, ids=lambda statement: statement.name)
+def test_the_quick_statements_hold(statement: Statement) -> None:
+    outcome = verify.examine(statement)
+    assert not outcome.note
+    assert outcome.verdict == ("corrected" if statement.corrected else "holds")
+    assert bool(outcome.svg) == bool(outcome.caption)
+
+
+def test_every_statement_says_what_it_is() -> None:
+    statements = all_statements()
+    assert len({statement.name for statement in statements}) == len(statements) >= 25
+    for statement in statements:
+        assert statement.says.endswith(".")
+        assert statement.how.endswith(".")
+        assert statement.section.startswith(("Section", "Beyond", "Appendix"))
+        assert not (statement.corrected and statement.sharper)
+    sections = [statement.section for statement in statements]
+    assert sections[0].startswith("Section 2")
+    assert sections == sorted(sections, key=sections.index)  # each in one piece
+
+
+def test_the_chance_of_a_switch_by_enumeration() -> None:
+    """The dynamic programme behind .0522, against all sequences of 12 through the rule itself."""
+    tokens, rule = all_sequences(2, 12), lr.RegretRate(lr.matching(), 12)
+    for a, b in ((0.6, 0.6), (0.55, 0.8), (0.4, 0.3)):
+        model = lr.Scheduled([[1 - a, a]] * 6 + [[1 - b, b]] * 6)
+        switched = rule.trip_times(model.predict_sequence(tokens), tokens) < 12
+        exact = chances(model, tokens)[switched, -1].sum()
+        assert exact > 1e-3
+        assert chance_of_a_switch(((a, 6), (b, 6)), 12**-0.5, last_step=11) == pytest.approx(exact, abs=1e-12)
+    assert chance_of_a_switch(((0.6, 12),), 12**-0.5, 11) == chance_of_a_switch(((0.6, 6), (0.6, 6)), 12**-0.5, 11)
+
+
+def test_the_models_exact_regret_against_samples() -> None:
+    source, T = lr.sources.paper_sources(1024)["sin5"], 1024
+    model = lr.Respond(lr.sources.paper_sources(T)["b"], lr.matching(), 1 / 32)
+    regret = lr.external_regret(lr.matching(), model, lr.sample(source, T, 400, seed=0))[:, -1]
+    assert abs(regret.mean() - mean_regret_of_the_model(source)) < 4 * regret.std() / 20
+    np.testing.assert_allclose(laws_of_ones(np.full(9, 0.3))[-1] @ np.arange(10), 2.7, atol=1e-12)
+
+
+# A wrong statement fails
+
+
+def test_a_bound_that_is_too_small_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Lemma A.1 with its sharp constant is attained: a tenth less is broken, and the exit status says so."""
+    true = certificates.quantal_loss
+    monkeypatch.setattr(certificates, "quantal_loss", lambda n_actions: 0.9 * true(n_actions))
+    done = CliRunner().invoke(cli._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "Lemma A.1: failed" in done.stdout
+    assert "1 failed" in done.stdout
+    data = json.loads((tmp_path / "verify.json").read_text())
+    assert data["passed"] is False
+    (found,) = data["statements"]
+    assert found["verdict"] == "failed"
+    assert found["claims"][0]["tightness"] == pytest.approx(1 / 0.9, abs=1e-6)
+    assert 'class="failed"' in (tmp_path / "index.html").read_text()
+
+
+def test_the_same_with_the_true_bound_passes(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
+    assert done.exit_code == 0
+    assert json.loads((tmp_path / "verify.json").read_text())["passed"] is True
+    assert 'class="failed"' not in (tmp_path / "index.html").read_text()
+
+
+def test_theorem_3_1_without_a_tenth_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = certificates.theorem_3_1
+    monkeypatch.setattr(certificates, "theorem_3_1", lambda *a: {k: 0.9 * v for k, v in true(*a).items()})
+    outcome = verify.examine(named("Theorem 3.1, regret"))
+    assert outcome.verdict == "failed"
+    assert "T = 1024" in outcome.note
+
+
+def test_a_broken_algorithm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = lr.RegretGap.threshold
+    monkeypatch.setattr(lr.RegretGap, "threshold", lambda rule, step: 1.05 * true(rule, step))
+    outcome = verify.examine(named("Algorithm 1"))
+    assert outcome.verdict == "failed"
+    assert "pseudo-code" in outcome.note
+
+
+def test_a_counterexample_that_refutes_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(section_2, "expected_regret_of_a_fair_coin", lambda horizon: 0.0)
+    outcome = verify.examine(named("Lemma 2.1"))
+    assert outcome.verdict == "failed"
+    assert "no counterexample after all" in outcome.note
+
+
+# Claims
+
+
+def test_claims_hold_up_to_their_bound() -> None:
+    assert at_most("x", 1, 1).holds
+    assert at_least("x", 1, 1).holds
+    assert not at_most("x", 1 + 1e-9, 1).holds
+    assert not at_least("x", 1 - 1e-9, 1).holds
+    assert equals("x", 1.01, 1, within=0.02).holds
+    assert not equals("x", 1.03, 1, within=0.02).holds
+    for claim in (at_most("x", math.nan, 1), at_least("x", math.nan, 1), equals("x", math.nan, 1, 1)):
+        assert not claim.holds
+    assert at_most("x", 2, 1).tightness == 2
+    assert at_least("x", 2, 1).tightness == 0.5
+    assert at_most("x", -1, 1).tightness is at_least("x", 1, 0).tightness is equals("x", 1, 1, 0).tightness is None
+    assert at_most("x", 0.25, 0).numbers == ("0.25", ">", "0")
+    assert equals("x", 0.130762, 0.13076, 5e-6).numbers == ("0.130762", "=", "0.130760")
+    assert str(at_least("x", 1, 2)) == "x: 1 < 2 (not >=)"
+
+
+# The runner, on statements made up for it
+
+
+def good() -> Finding:
+    """Nothing to see."""
+    return Finding(
+        [at_most("a & b <= c", 0.5, 1)], picture=lambda ax: ax.plot([1, 2], label="<i>"), caption='"q" & <a>'
+    )
+
+
+def bad() -> Finding:
+    return Finding([at_most("fine", 0.5, 1), at_most("not fine", 2, 1)])
+
+
+def wrong_as_printed() -> Finding:
+    return Finding([at_most("x", 1, 2)], refuted=[at_most("x", 1, 0)])
+
+
+def breaks() -> Finding:
+    raise RuntimeError("no such thing")
+
+
+def made_up(name: str, check: object, **more: str) -> Statement:
+    return Statement(name, "It is so.", check, **more)  # type: ignore[arg-type]
+
+
+FAKES = [
+    made_up("Lemma 9.1", good),
+    made_up("Lemma 9.2", bad),
+    made_up("Lemma 9.3", wrong_as_printed, corrected="It is otherwise."),
+    made_up("Lemma 9.4", breaks),
+    made_up("Lemma 9.5", good, needs="a_module_that_is_not_there"),
+    made_up("Lemma 9.6 <&>", wrong_as_printed),
+    made_up("Lemma 9.7", good, corrected="It is otherwise."),
+    made_up("Lemma 9.8", lambda: Finding([])),
+    made_up("Lemma 9.9", lambda: Finding([at_most("x", 0, 1)], refuted=[at_most("x", math.nan, 1)]), corrected="So."),
+]
+
+
+def test_verdicts() -> None:
+    told: list[str] = []
+    outcomes = verify.run(FAKES, jobs=1, progress=lambda outcome: told.append(outcome.statement.name))
+    assert told == [statement.name for statement in FAKES] == [outcome.statement.name for outcome in outcomes]
+    verdicts = ["holds", "failed", "corrected", "failed", "skipped", "failed", "failed", "failed", "failed"]
+    assert [outcome.verdict for outcome in outcomes] == verdicts
+    notes = [outcome.note for outcome in outcomes]
+    assert notes[0] == notes[2] == ""
+    assert outcomes[1].headline == at_most("not fine", 2, 1)
+    assert notes[1] == "not fine: 2 > 1 (not <=)"
+    assert notes[3] == "RuntimeError: no such thing"
+    assert "pip install a_module_that_is_not_there" in notes[4]
+    assert "both a correction and a counterexample" in notes[5]
+    assert "both a correction and a counterexample" in notes[6]
+    assert "nothing was claimed" in notes[7]
+    assert "not a number" in notes[8]
+    text = json.dumps(verify.as_json(outcomes), allow_nan=False)
+    assert json.loads(text)["statements"][8]["refuted"][0]["measured"] is None
+    assert verify.summary(outcomes) == (
+        "9 statements: 1 true as printed, 1 false as printed and true as corrected, 6 failed, 1 skipped."
+    )
+
+
+class Elements(HTMLParser):
+    """What a page is made of; complains of tags that do not close."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+        self.handle_startendtag(tag, attrs)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name.endswith("href") or name == "src"]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_self_contained() -> None:
+    outcomes = verify.run([*FAKES, named("Lemma A.1"), named("Lemma 2.1")], jobs=1)
+    text = page.page(outcomes, verify.summary(outcomes))
+    elements = Elements(text)
+    assert len(set(elements.ids)) == len(elements.ids)
+    assert all(link.startswith("#") and link[1:] in elements.ids for link in elements.links)
+    assert not re.search(r"https?://|@import|<script", text)
+    for fragment in re.findall(r"url\(#([^)]+)\)", text):
+        assert fragment in elements.ids
+    assert text.count("<svg") == 4
+    pictures = "".join(re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL))
+    assert not re.search(r"#[0-9a-f]{6}", pictures), "colours are the page's, for light and dark"
+    variables = set(re.findall(r"var\((--\w+)\)", text))
+    dark = text[text.index("prefers-color-scheme: dark") :]
+    assert all(f"{name}:" in dark for name in variables - {"--sans"})
+    assert "Lemma 9.6 &lt;&amp;&gt;" in text
+    assert "&quot;q&quot; &amp; &lt;a&gt;" in text
+
+
+def test_pictures_of_one_page_do_not_share_names() -> None:
+    draw = lambda ax: ax.plot([0, 1], [1, 0], "o", label="x")  # noqa: E731
+    one, two = (Elements(page.drawn(draw, name, "c")).ids for name in ("Lemma 1", "Lemma 2"))
+    assert one
+    assert not set(one) & set(two)
+    assert page.drawn(draw, "Lemma 1", "c") == page.drawn(draw, "Lemma 1", "c")
+
+
+# The command line
+
+
+def test_names_are_matched_from_their_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [s.name for s in verify.selected(["lemma 2.1", "EQUATION (1), as"])] == [
+        "Lemma 2.1",
+        "Equation (1), as Hedge",
+    ]
+    assert verify.selected([]) == all_statements()
+    with pytest.raises(ValueError, match=r"only must begin .* got 'Lemma 7'.*Lemma 2\.1; Lemma 2\.2"):
+        verify.selected(["Lemma 2", "Lemma 7"])
+    done = CliRunner().invoke(cli._app(), ["verify", "--only", "Lemma 7"])
+    assert done.exit_code == 2
+    assert "Lemma 7" in done.output
+    listed = CliRunner().invoke(cli._app(), ["verify", "--list", "--only", "Lemma"])
+    assert listed.exit_code == 0
+    assert [line[:9] for line in listed.stdout.splitlines()][:2] == ["Lemma 2.1", "Lemma 2.2"]
+
+
+def test_two_processes_write_what_one_does(tmp_path: Path) -> None:
+    only = ["--only", "Lemma A.1", "--only", "A.3", "--only", "Lemma 2.2"]
+    for folder, jobs in (("one", "1"), ("two", "2")):
+        command = [sys.executable, "-W", "error", "-m", "lowregret", "verify", *only, "--out", folder, "--jobs", jobs]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert "3 statements: 2 true as printed, 1 false as printed" in done.stdout
+    for name in ("index.html", "verify.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
