@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo`` (extra: ``cli``)."""
+"""The command line: ``lowregret demo | reproduce | train | evaluate`` (extra: ``cli``; all but the first: ``torch``)."""
 
 import sys
 from pathlib import Path
@@ -49,6 +49,9 @@ def _app() -> "typer.Typer":
 
         run(horizon, samples, seed, out)
 
+    from .cli_transformers import add_commands
+
+    add_commands(app)
     return app
 
 
