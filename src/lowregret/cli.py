@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo | reproduce | train | evaluate`` (extra: ``cli``; all but the first: ``torch``)."""
+"""The command line: ``lowregret demo | reproduce | train | evaluate`` (extra: ``cli``; the last three: ``torch``)."""
 
 import sys
 from pathlib import Path

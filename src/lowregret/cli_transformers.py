@@ -28,9 +28,7 @@ def add_commands(app: typer.Typer) -> None:
 def reproduce(
     preset: Annotated[str, typer.Option(help="quick (two cores, minutes), paper (as printed) or best.")] = "quick",
     out: Annotated[Path | None, typer.Option(help="Folder for everything; results/PRESET by default.")] = None,
-    state: Annotated[
-        Path | None, typer.Option(help="Folder for unfinished trainings; OUT/training by default.")
-    ] = None,
+    collect: Annotated[Path | None, typer.Option(help="Folder for copies of the eight files that matter.")] = None,
     device: Where = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps of every training, for a shorter try.")] = None,
     batch: Annotated[int | None, typer.Option(min=2, help="Sequences in a step.")] = None,

@@ -13,7 +13,7 @@ from .decoder import SIZES, Decoder, Size
 from .optimiser import DECAYING, NANODO, Optimiser
 from .predictor import Transformer
 from .tasks import Distil, Imitate, Masked, Task
-from .train import Progress, Settings, train
+from .training import Progress, Settings, train
 
 __all__ = [
     "DECAYING",

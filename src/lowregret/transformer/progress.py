@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from .train import Progress
+from .training import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .. import inputs
 from . import checkpoints, data
-from .backends import attention
+from .backends import ORDER, attention
 from .decoder import Decoder, size_of
 from .distributed import Team
 from .optimiser import NANODO, Optimiser
@@ -189,6 +189,7 @@ class Run:
         self.shared, self.stakes = self.team.shared(self.decoder), Scaled.of(task.stakes, self.device)
         self.loss: Callable[..., Tensor] = torch.compile(loss_of, dynamic=False) if self.compiled else loss_of
         self.base_laws = self._base_laws()
+        self.attention_order = ORDER
 
     def to_the_end(
         self, save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
@@ -223,7 +224,7 @@ class Run:
         random = data.generator(self.device, self.settings.seed, self.step, 0)
         n, horizon = self.settings.batch, self.settings.size.context
         batch = self.task.batch(n, self.team.rows(n), horizon, random, self.base_laws)
-        with attention():
+        with attention(self.attention_order):
             mine = self.loss(self.shared, batch, self.types, self.stakes)
             everyone = self.team.sum(mine.detach().clone())
             # Gradients are averaged over processes, the loss is a mean over all their steps that count.
