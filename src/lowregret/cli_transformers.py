@@ -34,6 +34,8 @@ def reproduce(
     batch: Annotated[int | None, typer.Option(min=2, help="Sequences in a step.")] = None,
     samples: Annotated[int | None, typer.Option(min=2, help="Sequences from each source when measuring.")] = None,
     size: Annotated[str | None, typer.Option(help="Another size of decoder: quick or paper.")] = None,
+    response_weight: Annotated[float | None, typer.Option(min=0, help="Weight of responses beside laws.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, batches and measurements.")] = None,
 ) -> None:
     """Train BERNOULLI (two seeds), POLYAURN and ROBUST; draw the figure, print the tables beside the paper's.
 
@@ -43,7 +45,7 @@ def reproduce(
         from .paper.reproduce import preset_named
         from .paper.reproduce import reproduce as run
 
-        chosen = preset_named(preset).changed(steps, batch, samples, size)
+        chosen = preset_named(preset).changed(steps, batch, samples, size, response_weight, seed)
         run(chosen, out or Path("results") / preset, collect, device, " ".join(["lowregret", *sys.argv[1:]]))
 
 

@@ -36,13 +36,26 @@ class Preset:
     robust_batch: int
     play_every: int = 100
     play_count: int = 256
+    response_weight: float = 0.1
     samples: int = 1024
     stream: str | None = None
     seed: int = 0
 
-    def changed(self, steps: int | None, batch: int | None, samples: int | None, size: str | None) -> "Preset":
+    def changed(
+        self,
+        steps: int | None = None,
+        batch: int | None = None,
+        samples: int | None = None,
+        size: str | None = None,
+        response_weight: float | None = None,
+        seed: int | None = None,
+    ) -> "Preset":
         """The same with other numbers where some are given."""
         preset = self
+        if response_weight is not None:
+            preset = replace(preset, response_weight=response_weight)
+        if seed is not None:
+            preset = replace(preset, seed=seed)
         if steps is not None:
             preset = replace(preset, steps=steps, robust_steps=steps)
         if batch is not None:
@@ -72,7 +85,14 @@ class Preset:
         assert base is not None
         if not self.distilled:
             return Masked(source, base, self.rule)
-        return Distil(source, base, self.rule, play_every=self.play_every, play_count=self.play_count)
+        return Distil(
+            source,
+            base,
+            self.rule,
+            response_weight=self.response_weight,
+            play_every=self.play_every,
+            play_count=self.play_count,
+        )
 
     def settings(self, model: str) -> Settings:
         robust = model == "ROBUST"
@@ -91,7 +111,7 @@ class Preset:
 
 
 PRESETS = {
-    "quick": Preset("quick", size_of("quick"), True, DECAYING, 300, 16, 600, 32, 50, 64, 256),
+    "quick": Preset("quick", size_of("quick"), True, DECAYING, 300, 16, 600, 32, 50, 64, samples=256),
     "paper": Preset("paper", size_of("paper"), False, NANODO, 500, 128, 500, 128),
     "best": Preset("best", size_of("paper"), True, DECAYING, 3000, 128, 5000, 256, stream="float32"),
 }

@@ -32,7 +32,8 @@ def tables(results: Results) -> list[Table]:
     """All that there is to say in numbers; parts that are not there yet are left out."""
     found = []
     if "summary" in results:
-        rows = tuple((name, f"{value:+.4f}") for name, value in results["summary"].items())
+        signed = {name: "+" if "regret" in name else "" for name in results["summary"]}
+        rows = tuple((name, f"{value:{signed[name]}.4f}") for name, value in results["summary"].items())
         found.append(Table("In short", ("what", "measured"), rows))
     if "comparison" in results:
         found.append(_regrets(results["comparison"]))

@@ -70,9 +70,9 @@ class Block(nn.Module):
 
     def heads_of(self, x_BxTxD: Tensor, compute: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, ``[B, H, T, E]`` each."""
-        B, T, _ = x_BxTxD.shape
+        B, T, D = x_BxTxD.shape
         together = _linear(self.query_key_value, _normed(self.attention_norm, x_BxTxD), compute)
-        query, key, value = together.view(B, T, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        query, key, value = together.view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
         return query, key, value
 
     def onward(self, x_BxTxD: Tensor, mixed_BxHxTxE: Tensor, compute: torch.dtype) -> Tensor:
@@ -139,11 +139,10 @@ class Decoder(nn.Module):
             The same as a number if it is one for all streams (then no mask is needed), else None.
         """
         x_Bx1xD = (self.embedding(inputs_B) + self.position(filled_B))[:, None].to(compute)
-        B, C = inputs_B.shape[0], cache.shape[-2]
-        every = torch.arange(B, device=cache.device)
-        mask = (
-            None if filled is not None else (torch.arange(C, device=cache.device) <= filled_B[:, None])[:, None, None]
-        )
+        every, mask = None, None
+        if filled is None:
+            every = torch.arange(len(inputs_B), device=cache.device)
+            mask = (torch.arange(cache.shape[-2], device=cache.device) <= filled_B[:, None])[:, None, None]
         for cache_Bx2xHxCxE, block in zip(cache.unbind(1), self.blocks, strict=True):
             assert isinstance(block, Block)
             query, key, value = block.heads_of(x_Bx1xD, compute)

@@ -151,7 +151,7 @@ class Distil:
     source: Predictor
     base: Predictor
     rule: Rule
-    response_weight: float = 0.05
+    response_weight: float = 0.1
     play_share: float = 0.25
     play_every: int = 100
     play_count: int = 256
