@@ -24,7 +24,6 @@ from lowregret.transformer import (
     Settings,
     Size,
     Transformer,
-    checkpoints,
     data,
     load,
     train,
@@ -247,6 +246,7 @@ import json, os, random, signal, sys, time
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
+from lowregret.transformer import checkpoints
 from tests.test_training import *
 
 path, state = Path(sys.argv[1]), Path(sys.argv[2])

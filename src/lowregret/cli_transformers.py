@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,8 +44,18 @@ def reproduce(
         from .paper.reproduce import preset_named
         from .paper.reproduce import reproduce as run
 
-        chosen = preset_named(preset).changed(steps, batch, samples, size, response_weight, seed)
-        run(chosen, out or Path("results") / preset, collect, device, " ".join(["lowregret", *sys.argv[1:]]))
+        changes = {
+            "steps": steps,
+            "batch": batch,
+            "samples": samples,
+            "size": size,
+            "response_weight": response_weight,
+            "seed": seed,
+        }
+        given = [f"--{name.replace('_', '-')} {value}" for name, value in changes.items() if value is not None]
+        command = " ".join(["lowregret reproduce --preset", preset, *given])  # where it was written is nobody's matter
+        chosen = preset_named(preset).changed(**changes)
+        run(chosen, out or Path("results") / preset, collect, device, command)
 
 
 def train(

@@ -41,28 +41,16 @@ class Preset:
     stream: str | None = None
     seed: int = 0
 
-    def changed(
-        self,
-        steps: int | None = None,
-        batch: int | None = None,
-        samples: int | None = None,
-        size: str | None = None,
-        response_weight: float | None = None,
-        seed: int | None = None,
-    ) -> "Preset":
-        """The same with other numbers where some are given."""
-        preset = self
-        if response_weight is not None:
-            preset = replace(preset, response_weight=response_weight)
-        if seed is not None:
-            preset = replace(preset, seed=seed)
-        if steps is not None:
-            preset = replace(preset, steps=steps, robust_steps=steps)
-        if batch is not None:
-            preset = replace(preset, batch=batch, robust_batch=batch, play_count=min(self.play_count, 4 * batch))
-        if samples is not None:
-            preset = replace(preset, samples=samples)
-        return preset if size is None else replace(preset, size=size_of(size))
+    def changed(self, **changes: Any) -> "Preset":
+        """The same with other numbers where some are given: ``steps`` and ``batch`` of every training."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        if "steps" in given:
+            given["robust_steps"] = given["steps"]
+        if "batch" in given:
+            given |= {"robust_batch": given["batch"], "play_count": min(self.play_count, 4 * given["batch"])}
+        if "size" in given:
+            given["size"] = size_of(given["size"])
+        return replace(self, **given)
 
     @property
     def horizon(self) -> int:
