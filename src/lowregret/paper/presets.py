@@ -99,7 +99,7 @@ class Preset:
 
 
 PRESETS = {
-    "quick": Preset("quick", size_of("quick"), True, DECAYING, 300, 16, 600, 32, 50, 64, samples=256),
+    "quick": Preset("quick", size_of("quick"), True, DECAYING, 500, 16, 1000, 32, 50, 64, samples=256),
     "paper": Preset("paper", size_of("paper"), False, NANODO, 500, 128, 500, 128),
     "best": Preset("best", size_of("paper"), True, DECAYING, 3000, 128, 5000, 256, stream="float32"),
 }
