@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -306,7 +307,9 @@ for kind in KINDS:
     train(tasks(kind), f"{sys.argv[1]}/two-{kind}.safetensors", SHARED, report_every=1)
 """
 KINDS = ("imitate", "masked", "distil")
-SHARED = Settings(size=SMALL, steps=5, batch=8, optimiser=DECAYING)
+# With so large an eps a step is proportional to the gradient: one that is off by a factor shows.
+PLAIN = replace(DECAYING, peak=1.0, start=1.0, eps=1.0, clip=None)
+SHARED = Settings(size=SMALL, steps=5, batch=8, optimiser=PLAIN)
 
 
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
