@@ -29,8 +29,9 @@ from lowregret.transformer import (
     load,
     train,
 )
+from lowregret.transformer.loss import Scaled, loss_of
 from lowregret.transformer.tasks import Batch, robust_laws
-from lowregret.transformer.training import Run, Scaled, loss_of
+from lowregret.transformer.training import Run
 
 SMALL = Size(32, 16, 2, 1, 32)
 FLOAT32 = (torch.float32, torch.float32)

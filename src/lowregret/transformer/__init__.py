@@ -12,8 +12,9 @@ from .checkpoints import load, save
 from .decoder import SIZES, Decoder, Size
 from .optimiser import DECAYING, NANODO, Optimiser
 from .predictor import Transformer
+from .settings import Settings
 from .tasks import Distil, Imitate, Masked, Task
-from .training import Progress, Settings, train
+from .training import Progress, train
 
 __all__ = [
     "DECAYING",

@@ -1,5 +1,6 @@
 """One process or many (``torchrun``): who I am, which rows of a batch are mine, and sums over all of us."""
 
+import atexit
 import os
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ class Team(NamedTuple):
             if cuda:
                 torch.cuda.set_device(local)
             dist.init_process_group("nccl" if cuda else "gloo")
+            atexit.register(dist.destroy_process_group)  # a process that leaves without it may take the other down
         return cls(dist.get_rank(), dist.get_world_size(), local)
 
     @property

@@ -8,23 +8,23 @@ batch and takes its rows: the losses are those of one process with the same batc
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .. import inputs
 from . import checkpoints, data
 from .backends import ORDER, attention
-from .decoder import Decoder, size_of
+from .decoder import Decoder
 from .distributed import Team
-from .optimiser import NANODO, Optimiser
+from .loss import Scaled, loss_of
 from .predictor import Transformer
-from .tasks import Batch, Laws, Stakes, Task, described
+from .settings import Settings
+from .tasks import Laws, Task, described
 
 
 class Progress(NamedTuple):
@@ -40,75 +40,6 @@ class Progress(NamedTuple):
     @property
     def seconds_left(self) -> float:
         return self.seconds * (self.steps - self.step) / max(1, self.step)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What decides, with the task, which weights come out.
-
-    Parameters
-    ----------
-    batch
-        Sequences in a step, of all processes together.
-    compute, stream
-        The types of matrix products and of the stream between blocks; None: bfloat16 on a GPU, float32 on a CPU, and
-        the stream as ``compute``.
-    """
-
-    size: Any = "paper"
-    steps: int = 500
-    batch: int = 128
-    seed: int = 0
-    optimiser: Optimiser = field(default=NANODO)
-    compute: str | None = None
-    stream: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", size_of(self.size))
-        inputs.whole(self.steps, "steps")
-        inputs.whole(self.batch, "batch")
-        inputs.whole(self.seed, "seed", least=0)
-        for name in ("compute", "stream"):
-            if getattr(self, name) not in (None, "float32", "bfloat16"):
-                raise ValueError(f"{name} must be 'float32', 'bfloat16' or None, got {getattr(self, name)!r}")
-
-    def types(self, device: torch.device) -> tuple[torch.dtype, torch.dtype]:
-        compute = self.compute or ("bfloat16" if device.type == "cuda" else "float32")
-        return getattr(torch, compute), getattr(torch, self.stream or compute)
-
-
-def loss_of(decoder: Any, batch: Batch, types: tuple[torch.dtype, torch.dtype], stakes: "Scaled | None") -> Tensor:
-    """The loss summed over the steps that count, and how many they are, ``[2]``.
-
-    For tokens it is -ln of their probability. For laws it is the divergence of the decoder's law from them, plus that
-    of its response from theirs, weighted: near a tip the response turns a small error of a law into a large one.
-    """
-    log_law_BxTxS = F.log_softmax(decoder(batch.tokens_BxT, *types), dim=-1)
-    if batch.targets_BxTxS is None:
-        loss_BxT = -log_law_BxTxS.gather(-1, batch.tokens_BxT[..., None])[..., 0]
-    else:
-        loss_BxT = F.kl_div(log_law_BxTxS, batch.targets_BxTxS, reduction="none").sum(-1)
-        if stakes is not None:
-            wanted_BxTxA = torch.softmax(batch.targets_BxTxS @ stakes.utility_SxA, dim=-1)
-            played_BxTxA = torch.log_softmax(log_law_BxTxS.exp() @ stakes.utility_SxA, dim=-1)
-            loss_BxT = loss_BxT + stakes.weight * F.kl_div(played_BxTxA, wanted_BxTxA, reduction="none").sum(-1)
-    if batch.weights_BxT is None:
-        return torch.stack([loss_BxT.sum(), torch.ones_like(loss_BxT).sum()])
-    return torch.stack([(loss_BxT * batch.weights_BxT).sum(), batch.weights_BxT.sum()])
-
-
-class Scaled(NamedTuple):
-    """``Stakes`` on the device: utilities over the temperature."""
-
-    utility_SxA: Tensor
-    weight: float
-
-    @classmethod
-    def of(cls, stakes: Stakes | None, device: torch.device) -> "Scaled | None":
-        if stakes is None:
-            return None
-        scaled = stakes.problem.utility.T / stakes.temperature
-        return cls(torch.tensor(scaled, dtype=torch.float32, device=device), stakes.weight)
 
 
 def train(
