@@ -1,6 +1,7 @@
 # Every target sets up its own virtual environment first (seconds once it is there).
 #   make demo    regret on the paper's eight sources and against an adversary: tables, figure, JSON
 #   make verify  every statement of the paper as a check: table, page, JSON
+#   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make bench   speed, as ratios taken in one run
 #   make docs    the documentation, in docs/_build/html
@@ -14,13 +15,16 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecod
 # One thread each: the parallelism is across tests.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo verify test lint types docs bench format clean
+.PHONY: demo verify reproduce test lint types docs bench format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
 
 verify: $(VENV)/.cli
 	$(BIN)/lowregret verify
+
+reproduce: $(VENV)/.torch
+	$(BIN)/lowregret reproduce --preset quick
 
 test: lint types docs
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal
@@ -53,6 +57,10 @@ $(VENV)/.cli: $(BIN)/uv pyproject.toml constraints.txt
 	$(INSTALL) -e '.[cli]'
 	touch $@
 
+$(VENV)/.torch: $(BIN)/uv pyproject.toml constraints.txt
+	$(INSTALL) -e '.[cli,torch]'
+	touch $@ $(VENV)/.cli
+
 $(VENV)/.dev: $(BIN)/uv pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev]'
-	touch $@ $(VENV)/.cli
+	touch $@ $(VENV)/.cli $(VENV)/.torch

@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo | verify`` (extra: ``cli``)."""
+"""The command line: ``lowregret demo | verify`` (extra: ``cli``), ``reproduce | train | evaluate`` (and ``torch``)."""
 
 import sys
 from pathlib import Path
@@ -71,6 +71,9 @@ def _app() -> "typer.Typer":
         elif not paper.verify(chosen, out, jobs):
             raise typer.Exit(1)
 
+    from .cli_transformers import add_commands
+
+    add_commands(app)
     return app
 
 

@@ -90,7 +90,7 @@ def exact_sequence_tv(p: Predictor, q: Predictor, horizon: int) -> float:
     for rows in batches(n_states**horizon, horizon, n_states):
         tokens_NxT = np.arange(done, done + rows)[:, None] // places_T % n_states
         done += rows
-        apart.append(np.abs(np.exp(_log_probs(p, tokens_NxT, "p")) - np.exp(_log_probs(q, tokens_NxT, "q"))).sum())
+        apart.append(np.abs(np.exp(log_probs(p, tokens_NxT, "p")) - np.exp(log_probs(q, tokens_NxT, "q"))).sum())
     return min(1.0, math.fsum(apart) / 2)
 
 
@@ -218,7 +218,7 @@ def _laws(predictor: Predictor, tokens_NxT: Array, name: str) -> Array:
     return probs / total(first(probs))[..., None]
 
 
-def _log_probs(predictor: Predictor, tokens_NxT: Array, name: str) -> np.ndarray:
+def log_probs(predictor: Predictor, tokens_NxT: Array, name: str) -> np.ndarray:
     """The log-probability of each sequence, ``[N]``; -inf where it is impossible."""
     probs = _laws(predictor, tokens_NxT, name)
     xp, n_states = namespace(probs), predictor.n_states
@@ -236,11 +236,11 @@ def _log_leads(
     leads = []
     for rows in batches(n, horizon, drawn.n_states):
         tokens_NxT = sample(drawn, horizon, rows, rng)
-        log_drawn_N = _log_probs(drawn, tokens_NxT, name)
+        log_drawn_N = log_probs(drawn, tokens_NxT, name)
         if np.isneginf(log_drawn_N).any():
             raise ValueError(
                 f"{name} drew a sequence to which it then gave probability 0: predict and predict_sequence of "
                 f"{type(drawn).__name__} disagree"
             )
-        leads.append(log_drawn_N - _log_probs(other, tokens_NxT, {"p": "q", "q": "p"}[name]))
+        leads.append(log_drawn_N - log_probs(other, tokens_NxT, {"p": "q", "q": "p"}[name]))
     return np.concatenate(leads)

@@ -1,0 +1,118 @@
+"""``python -m benchmarks.training``: tokens a second of training steps, and sampling with the cache.
+
+Each line is printed as soon as it is known. Figures vary with the machine; nothing is asserted.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend
+
+import lowregret as lr
+from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, Settings, Task, Transformer
+from lowregret.transformer.backends import ORDER
+from lowregret.transformer.decoder import SIZES, Size
+from lowregret.transformer.training import Run
+
+
+def finish(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def tokens_per_second(
+    task: Task, settings: Settings, device: str, compiled: bool, order: tuple[SDPBackend, ...], steps: int
+) -> tuple[float, float]:
+    """Of one training step, and the seconds that the first two took (compiling)."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(task, Path(folder) / "model.safetensors", settings, device=device, compiled=compiled)
+        run.attention_order = order
+        begin = time.perf_counter()
+        for _ in range(2):
+            run.advance()
+        finish(device)
+        warm, times = time.perf_counter() - begin, []
+        for _ in range(3):  # the best of three stretches
+            begin = time.perf_counter()
+            for _ in range(steps):
+                run.advance()
+            finish(device)
+            times.append(time.perf_counter() - begin)
+    return steps * settings.batch * settings.size.context / min(times), warm
+
+
+def steps(size: Size, batch: int, device: str, repeats: int) -> None:
+    T = size.context
+    source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
+    base = Transformer(Decoder(2, size, seed=1).to(device))
+    bernoulli = Imitate(source)
+    robust = Masked(source, base, lr.RegretRate(coin, T))
+    distilled = Distil(source, base, lr.ExactTest(coin, T, delta=2 / T, gate=0), play_share=0.0)
+    flash = (SDPBackend.FLASH_ATTENTION, *ORDER[2:])
+    paper = Settings(size=size, batch=batch, optimiser=NANODO)
+    wide = Settings(size=size, batch=batch, optimiser=NANODO, stream="float32")
+    best = Settings(size=size, batch=batch, optimiser=DECAYING, stream="float32")
+    rows: list[tuple[str, Task, Settings, bool, tuple[SDPBackend, ...]]] = [
+        ("BERNOULLI, plain eager step, flash", bernoulli, paper, False, flash),
+        ("BERNOULLI, compiled, flash", bernoulli, paper, True, flash),
+        ("BERNOULLI, compiled, cuDNN first", bernoulli, paper, True, ORDER),
+        ("ROBUST (masked), compiled, cuDNN first", robust, paper, True, ORDER),
+        ("BERNOULLI, the same, float32 stream", bernoulli, wide, True, ORDER),
+        ("ROBUST (distilled), float32 stream", distilled, best, True, ORDER),
+    ]
+    plain = None
+    for name, task, settings, compiled, order in rows:
+        torch._dynamo.reset()  # attention is chosen when the step is traced
+        speed, warm = tokens_per_second(task, settings, device, compiled, order, repeats)
+        plain = plain or speed
+        print(
+            f"  {name:40s} {speed / 1e6:8.3f} M tokens/s  {speed / plain:5.2f}x  (first steps {warm:.0f} s)", flush=True
+        )
+
+
+def sampling(size: Size, n: int, device: str) -> None:
+    model = Transformer(Decoder(2, size, seed=0).to(device))
+    T = size.context
+
+    def timed(call: Callable[[], object]) -> float:
+        finish(device)
+        begin = time.perf_counter()
+        call()
+        finish(device)
+        return time.perf_counter() - begin
+
+    lr.sample(model, 4, n, 0)
+    cached = timed(lambda: lr.sample(model, T, n, 0))
+    tokens = torch.randint(2, (n, T), device=device)
+    lengths = sorted({max(1, round(T * i / 8)) for i in range(9)})
+    model.laws(tokens)
+    at = [timed(lambda t=t: model.laws(tokens[:, :t])) for t in lengths]
+    points = pairwise(zip(lengths, at, strict=True))
+    again = sum((b - a) * (x + y) / 2 for (a, x), (b, y) in points)
+    print(f"  {n} sequences of {T}: with the cache {cached:.2f} s, re-running the prefix {again:.2f} s", end=" ")
+    print(f"(from its cost at {len(lengths)} lengths): {again / cached:.1f}x", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", default="paper", choices=list(SIZES))
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=30, help="steps in each timed stretch")
+    parser.add_argument("--samples", type=int, default=128)
+    chosen = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    name = torch.cuda.get_device_name() if device == "cuda" else f"cpu, {torch.get_num_threads()} threads"
+    size = SIZES[chosen.size]
+    print(f"training steps, size {chosen.size}, batch {chosen.batch}, {name}, torch {torch.__version__}", flush=True)
+    steps(size, chosen.batch, device, chosen.repeats)
+    print("sampling in float32", flush=True)
+    sampling(size, chosen.samples, device)
+
+
+if __name__ == "__main__":
+    main()

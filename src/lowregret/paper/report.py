@@ -1,0 +1,173 @@
+"""What was found, for people: tables on the terminal, the 2 x 4 figure, and one page that needs no other file."""
+
+import html
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..compare import Comparison, Table
+from ..problems import DecisionProblem
+from .eight_sources import TITLES
+from .presets import PAIRS, PAPER_NEXT_TOKEN_TV, PAPER_SEQUENCE_TV
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Results = dict[str, Any]
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+body { color: #1a1a1a; background: #fff; }
+table { border-collapse: collapse; margin: 1rem 0 2rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
+th, td { padding: .25rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
+pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; }
+"""
+
+
+def tables(results: Results) -> list[Table]:
+    """All that there is to say in numbers; parts that are not there yet are left out."""
+    found = []
+    if "summary" in results:
+        signed = {name: "+" if "regret" in name else "" for name in results["summary"]}
+        rows = tuple((name, f"{value:{signed[name]}.4f}") for name, value in results["summary"].items())
+        found.append(Table("In short", ("what", "measured"), rows))
+    if "comparison" in results:
+        found.append(_regrets(results["comparison"]))
+    if "greedy" in results:
+        rows = tuple((name, f"{regret:+.4f}") for name, regret in results["greedy"].items())
+        found.append(
+            Table("Regret against the greedy adversary (the paper did not try it)", ("player", "regret"), rows)
+        )
+    if "next_token_tv" in results:
+        found.append(_next_token(results["next_token_tv"]))
+    if "sequence_tv" in results:
+        found.append(_sequence(results["sequence_tv"]))
+    if "training" in results:
+        found.append(_training(results["training"]))
+    return found
+
+
+def figure(results: Results) -> "Figure":
+    """Regret on the eight sources, 2 x 4, with 95% bands."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "lowregret"  # the same numbers give the same file
+    from .. import plots
+
+    return plots.regret_curves(comparison(results["comparison"]), titles=TITLES)[0, 0].figure
+
+
+def svg(drawn: "Figure") -> str:
+    text = io.StringIO()
+    drawn.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
+def page(results: Results, drawn: "Figure | None") -> str:
+    """One HTML page, everything inside."""
+    preset = results["preset"]
+    parts = [
+        f"<h1>Low-regret transformers: preset {preset['name']}</h1>",
+        "<p>Section 5.2 of <i>Next-Token Prediction and Regret Minimization</i>: guess the next bit, "
+        f"{preset['size']['context']} steps, quantal responses at temperature 1/sqrt(T), {preset['samples']} sequences "
+        "a source. BERNOULLI was trained on source b, POLYAURN on urns, ROBUST to be both; "
+        "Algorithm 1 is computed, with the trained BERNOULLI as its base. Intervals are 95%.</p>",
+    ]
+    if drawn is not None:
+        inline = svg(drawn)
+        parts.append(f"<figure>{inline[inline.index('<svg') :]}</figure>")
+    parts += [_html(table) for table in tables(results)]
+    parts.append("<h2>How it was made</h2>")
+    made = [
+        f"{key}: {value}" for key, value in {**results["environment"], **preset, "seconds": results["seconds"]}.items()
+    ]
+    parts.append(f"<pre>{html.escape(results['command'])}\n\n{html.escape(chr(10).join(made))}</pre>")
+    title = f"lowregret reproduce, preset {preset['name']}"
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def comparison(data: Results) -> Comparison:
+    """The comparison that ``Comparison.to_json`` wrote."""
+    sources, players = tuple(data["regret"]), tuple(next(iter(data["regret"].values())))
+    cells = {(c["predictor"], c["source"]): c for c in data["cells"]}
+
+    def curves(name: str) -> np.ndarray:
+        return np.array([[data[name][w][p] for w in sources] for p in players])
+
+    def grid(value: Any) -> np.ndarray:
+        return np.array([[value(cells[p, w]) for w in sources] for p in players], dtype=np.float64)
+
+    return Comparison(
+        predictors=players,
+        sources=sources,
+        problem=DecisionProblem(data["utility"]),
+        horizon=data["horizon"],
+        n=data["n"],
+        regret_PxWxT=curves("regret"),
+        error_PxWxT=curves("standard_error"),
+        low_PxW=grid(lambda c: c["regret"]["low"]),
+        high_PxW=grid(lambda c: c["regret"]["high"]),
+        switch_PxW=grid(lambda c: np.nan if c["switch"] is None else c["switch"]),
+        switched_PxW=grid(lambda c: np.nan if c["switched"] is None else c["switched"]),
+    )
+
+
+def _regrets(data: Results) -> Table:
+    table = comparison(data).table()
+    return table._replace(rows=tuple((TITLES.get(row[0], row[0]), *row[1:]) for row in table.rows))
+
+
+def _next_token(found: Results) -> Table:
+    rows = []
+    for p, q in PAIRS:
+        value, half = PAPER_NEXT_TOKEN_TV[p, q]
+        rows.append((f"{p} to {q}", _estimate(found[f"{p} to {q}"]), _printed(value, half)))
+    return Table("Next-token TV (Table 2)", ("models", "here", "paper"), tuple(rows))
+
+
+def _sequence(found: Results) -> Table:
+    rows = []
+    for p, q in PAIRS:
+        here = found[f"{p} to {q}"]
+        ways = (_estimate(here[way]) for way in ("from_first", "from_second", "symmetric"))
+        rows.append((f"{p} to {q}", *ways, _printed(*PAPER_SEQUENCE_TV[p, q])))
+    header = ("models", "sampling the first", "sampling the second", "symmetric", "paper")
+    return Table("Sequence TV (Table 1)", header, tuple(rows))
+
+
+def _training(found: Results) -> Table:
+    rows = tuple(
+        (
+            name,
+            str(run["steps"]),
+            str(run["batch"]),
+            f"{run['loss'][-1][1]:.3g}",
+            f"{run['seconds']:.0f}",
+            f"{run['median_tokens_per_second']:,}",
+        )
+        for name, run in found.items()
+    )
+    return Table("Training", ("model", "steps", "batch", "last loss", "seconds", "tokens/s"), rows)
+
+
+def _estimate(found: Results) -> str:
+    return f"{found['value']:.4f} ({found['low']:.4f} to {found['high']:.4f})"
+
+
+def _printed(value: float, half: float | None) -> str:
+    return f"{value:.4f}" if half is None else f"{value:.4f} ±{half:.4f}"
+
+
+def _html(table: Table) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
+    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    return f"<table><caption>{html.escape(table.title)}</caption><tr>{head}</tr>{rows}</table>"

@@ -1,0 +1,88 @@
+"""``lowregret reproduce``: Section 5.2 from nothing to a page, resumable at every stage."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ..transformer import checkpoints
+from . import report, trained
+from .presets import PRESETS, Preset
+
+Results = dict[str, Any]
+
+
+def reproduce(
+    preset: Preset, out: Path, collect: Path | None = None, device: str | None = None, command: str = ""
+) -> Results:
+    """Train the four models, measure them, write everything to ``out``; what an earlier run finished is kept.
+
+    Parameters
+    ----------
+    preset
+        One of ``PRESETS``, or a changed one.
+    collect
+        A folder for copies of the eight files that matter (four models, results.json, regret.png, regret.svg and
+        index.html), each made as soon as there is something to copy.
+    command
+        How it was called, to be written down.
+    """
+    console = Console()
+    results = _begun(preset, out, command)
+
+    def kept(path: Path) -> None:
+        if collect is not None:
+            checkpoints.replace(collect / path.name, path.read_bytes())
+
+    def keep(now: Results) -> None:
+        checkpoints.replace(out / "results.json", (json.dumps(now, allow_nan=False) + "\n").encode())
+        kept(out / "results.json")
+
+    keep(results)
+    models = trained.train_models(preset, out, console, device, kept)
+    results["environment"] = trained.environment(models["ROBUST"].device)
+    results["training"] = trained.trainings(out)
+    keep(results)
+    with console.status("measuring") if console.is_terminal else contextlib.nullcontext():
+        trained.measure(models, preset, results, keep)
+    results["summary"] = trained.summary(results)
+    keep(results)
+    for path in draw(results, out):
+        kept(path)
+    for table in report.tables(results):
+        console.print(str(table) + "\n", highlight=False, soft_wrap=True)
+    console.print(f"Written to {out}: index.html, results.json, regret.png, regret.svg, models/", highlight=False)
+    return results
+
+
+def draw(results: Results, out: Path) -> list[Path]:
+    """The figure and the page, from the numbers alone."""
+    drawn = report.figure(results)
+    paths = [out / name for name in ("regret.png", "regret.svg", "index.html")]
+    drawn.savefig(paths[0], dpi=150)
+    paths[1].write_text(report.svg(drawn))
+    paths[2].write_text(report.page(results, drawn))
+    import matplotlib.pyplot as plt
+
+    plt.close(drawn)
+    return paths
+
+
+def preset_named(name: str) -> Preset:
+    """A preset by its name."""
+    if name not in PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+    return PRESETS[name]
+
+
+def _begun(preset: Preset, out: Path, command: str) -> Results:
+    """The results so far; those of another preset, or of other numbers, are refused."""
+    path, wanted = out / "results.json", json.loads(json.dumps(preset.described()))
+    if not path.exists():
+        return {"format": 1, "preset": wanted, "command": command, "seconds": {}}
+    found = json.loads(path.read_text())
+    if found.get("preset") != wanted:
+        raise ValueError(f"{out} holds results of another preset or other numbers: remove it, or write elsewhere")
+    return found

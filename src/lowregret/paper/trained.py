@@ -1,0 +1,165 @@
+"""Section 5.2 with trained transformers: train them, measure them, and go on where an earlier run stopped."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from .. import adversaries
+from ..compare import compare
+from ..distances import Estimate, bounded_mean, log_probs, next_token_tv
+from ..predictors import PolyaUrn, Predictor
+from ..problems import matching
+from ..robust import Robust
+from ..rules import ExactTest
+from ..sampling import sample
+from ..sources import paper_sources
+from ..transformer import Transformer, checkpoints, train
+from ..transformer.progress import shown
+from .presets import MODELS, PAIRS, Preset
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Results = dict[str, Any]
+EXACT = "Algorithm 1"  # on BERNOULLI_1 by computation, not by training
+
+
+def train_models(
+    preset: Preset, out: Path, console: "Console", device: str | None, keep: Callable[[Path], None]
+) -> dict[str, Transformer]:
+    """The four models, trained or read from ``out/models`` where an earlier run finished them."""
+    models: dict[str, Transformer] = {}
+    for name in MODELS:
+        base, path = models.get("BERNOULLI_1"), out / "models" / f"{name}.safetensors"
+        with shown(name, console) as report:
+            models[name] = train(
+                preset.task(name, base),
+                path,
+                preset.settings(name),
+                init=base if name == "ROBUST" and preset.distilled else None,
+                device=device,
+                state=out / "training" / name,
+                on_report=report,
+            )
+        keep(path)
+    return models
+
+
+def players(models: dict[str, Transformer], preset: Preset) -> dict[str, Predictor]:
+    """Who is measured: the trained models, and Algorithm 1 itself on the trained base."""
+    names = {"BERNOULLI": "BERNOULLI_1", "POLYAURN": "POLYAURN", "ROBUST": "ROBUST"}
+    return {**{short: models[name] for short, name in names.items()}, EXACT: Robust(models["BERNOULLI_1"], preset.rule)}
+
+
+def measure(models: dict[str, Transformer], preset: Preset, results: Results, keep: Callable[[Results], None]) -> None:
+    """Fill in ``results`` part by part, each kept as soon as it is there."""
+    parts: dict[str, Callable[[], Any]] = {
+        "greedy": lambda: greedy_regrets(models, preset),
+        "next_token_tv": lambda: next_token_table(models, preset),
+        "comparison": lambda: regret_curves(models, preset),
+        "sequence_tv": lambda: sequence_table(models, preset),
+    }
+    for name, part in parts.items():
+        if name not in results:
+            begin = time.perf_counter()
+            results[name] = part()
+            results["seconds"][name] = round(time.perf_counter() - begin, 2)
+            keep(results)
+
+
+def greedy_regrets(models: dict[str, Transformer], preset: Preset) -> Results:
+    """The regret that the greedy adversary, which the paper did not try, inflicts on each player."""
+    coin, T = matching(), preset.horizon
+    everyone = {**players(models, preset), "urn": PolyaUrn(2)}
+    if not isinstance(preset.rule, ExactTest):
+        exact = ExactTest(coin, T, delta=2 / T, gate=0)
+        everyone["Algorithm 1, ExactTest"] = Robust(models["BERNOULLI_1"], exact)
+    return {name: float(adversaries.greedy(player, coin, T).regret) for name, player in everyone.items()}
+
+
+def regret_curves(models: dict[str, Transformer], preset: Preset) -> Results:
+    """Figure 1: everyone on the eight sources."""
+    T = preset.horizon
+    found = compare(players(models, preset), paper_sources(T), matching(), T, preset.samples, preset.seed)
+    return json.loads(found.to_json())
+
+
+def next_token_table(models: dict[str, Transformer], preset: Preset) -> Results:
+    """Table 2: prefixes from the source that BERNOULLI was trained on."""
+    tokens = sample(paper_sources(preset.horizon)["b"], preset.horizon, preset.samples, preset.seed + 1)
+    return {_pair(p, q): next_token_tv(models[p], models[q], tokens)._asdict() for p, q in PAIRS}
+
+
+def sequence_table(models: dict[str, Transformer], preset: Preset) -> Results:
+    """Table 1, both ways round and symmetric, all from the same samples of each model."""
+    T, log_NxM = preset.horizon, {}
+    for i, (name, model) in enumerate(models.items()):
+        tokens = sample(model, T, preset.samples, preset.seed + 2 + i)
+        log_NxM[name] = {other: log_probs(models[other], tokens, other) for other in models}
+    found = {}
+    for p, q in PAIRS:
+        lead_p, lead_q = log_NxM[p][p] - log_NxM[p][q], log_NxM[q][q] - log_NxM[q][p]
+        both = np.abs(np.tanh(np.concatenate([lead_p, lead_q]) / 2))
+        found[_pair(p, q)] = {
+            "from_first": _one_sided(lead_p)._asdict(),
+            "from_second": _one_sided(lead_q)._asdict(),
+            "symmetric": bounded_mean(both, 0.0, 1.0)._asdict(),
+        }
+    return found
+
+
+def summary(results: Results) -> Results:
+    """The numbers that say whether it worked."""
+    final = {(c["source"], c["predictor"]): c["regret"]["value"] for c in results["comparison"]["cells"]}
+    away = {source: regret for (source, who), regret in final.items() if who == "ROBUST" and source != "b"}
+    worst = max(away, key=lambda source: away[source])
+    sequence = results["sequence_tv"][_pair("ROBUST", "BERNOULLI_1")]
+    return {
+        "next-token TV, two seeds of BERNOULLI": results["next_token_tv"][_pair("BERNOULLI_1", "BERNOULLI_2")]["value"],
+        "next-token TV, ROBUST to BERNOULLI_1": results["next_token_tv"][_pair("ROBUST", "BERNOULLI_1")]["value"],
+        "next-token TV, POLYAURN to BERNOULLI_1": results["next_token_tv"][_pair("POLYAURN", "BERNOULLI_1")]["value"],
+        "sequence TV, two seeds of BERNOULLI": results["sequence_tv"][_pair("BERNOULLI_1", "BERNOULLI_2")]["symmetric"][
+            "value"
+        ],
+        "sequence TV, ROBUST to BERNOULLI_1": sequence["symmetric"]["value"],
+        "regret of ROBUST on its own source b": final["b", "ROBUST"],
+        f"largest regret of ROBUST on the other seven ({worst})": away[worst],
+        "regret of ROBUST against the greedy adversary": results["greedy"]["ROBUST"],
+    }
+
+
+def environment(device: torch.device) -> Results:
+    """What it ran on."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
+    return {"torch": torch.__version__, "device": name}
+
+
+def trainings(out: Path) -> Results:
+    """Seconds, speed and losses of each training, from what it left beside the model."""
+    found = {}
+    for name in MODELS:
+        about = checkpoints.read(out / "models" / f"{name}.safetensors").about
+        lines = about["metrics"]
+        shown = lines[:: max(1, len(lines) // 100)]
+        speeds = sorted(line["tokens_per_second"] for line in lines)
+        found[name] = {
+            "steps": about["settings"]["steps"],
+            "batch": about["settings"]["batch"],
+            "seconds": round(about["seconds"], 2),
+            "median_tokens_per_second": round(speeds[len(speeds) // 2]),
+            "loss": [[line["step"], line["loss"]] for line in shown],
+        }
+    return found
+
+
+def _one_sided(lead_N: np.ndarray) -> Estimate:
+    return bounded_mean(-np.expm1(np.minimum(-lead_N, 0.0)), 0.0, 1.0)
+
+
+def _pair(p: str, q: str) -> str:
+    return f"{p} to {q}"

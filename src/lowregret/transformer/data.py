@@ -1,0 +1,174 @@
+"""Where training sequences come from: a source, and worlds that are not it. All are drawn on the device."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..predictors import PolyaUrn, Predictor, Scheduled
+from ..sampling import sample
+from .decoder import Decoder
+from .predictor import Transformer
+
+
+def generator(device: torch.device | str, *numbers: int) -> torch.Generator:
+    """A generator on the device that depends on these numbers only: step 70 draws the same after any restart."""
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
+    return torch.Generator(device).manual_seed(int(state) >> 1)
+
+
+def draw(laws_xTxS: Tensor, n: int, random: torch.Generator) -> Tensor:
+    """Independent tokens ``[n, T]`` with laws ``[T, S]`` or ``[n, T, S]``."""
+    uniforms_NxT = torch.rand((n, laws_xTxS.shape[-2]), generator=random, device=random.device)
+    return (uniforms_NxT[..., None] >= laws_xTxS[..., :-1].cumsum(-1)).sum(-1)
+
+
+def dirichlet(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+    """Laws drawn uniformly from the simplex; the last axis of ``shape`` is the states'."""
+    weights = torch.empty(shape, device=random.device).exponential_(generator=random)
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def sequences(source: Predictor, n: int, horizon: int, random: torch.Generator) -> Tensor:
+    """``n`` sequences of the source, ``[n, horizon]``: at once where its tokens are independent, else step by step.
+
+    An urn is a coin of unknown bias: draw the bias once, then the tokens are independent.
+    """
+    if isinstance(source, Scheduled):
+        return draw(_schedule(source, horizon, random.device), n, random)
+    if isinstance(source, PolyaUrn) and source.prior == 1:
+        return urns(n, horizon, source.n_states, random)
+    if isinstance(source, Transformer):
+        return roll(source.decoder, n, horizon, lambda law_NxS, t: draw(law_NxS[:, None], n, random)[:, 0])
+    seed = int(torch.randint(1 << 62, (1,), generator=random, device=random.device))
+    return torch.as_tensor(np.asarray(sample(source, horizon, n, seed)), device=random.device)
+
+
+@lru_cache(maxsize=16)
+def _schedule(source: Scheduled, horizon: int, device: torch.device) -> Tensor:
+    """The laws of a schedule, sent to the device once."""
+    laws_TxS = source.predict_sequence(np.zeros(horizon, dtype=np.int64))
+    return torch.tensor(laws_TxS, dtype=torch.float32, device=device)
+
+
+@torch.no_grad()
+def roll(decoder: Decoder, n: int, horizon: int, choose: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """``n`` sequences that a decoder sees grow, with the cache: ``choose(law[n, S], t)`` says what comes next."""
+    cache, tokens = decoder.empty_cache(n), []
+    last_N = torch.full((n,), decoder.n_states, device=cache.device)
+    for t in range(horizon):
+        logits_NxS = decoder.extend(last_N, cache, torch.full_like(last_N, t), t, torch.float32)
+        last_N = choose(torch.softmax(logits_NxS, -1), t)
+        tokens.append(last_N)
+    return torch.stack(tokens, dim=-1)
+
+
+# Worlds that are not the source: each gives tokens [n, T].
+
+
+def urns(n: int, horizon: int, n_states: int, random: torch.Generator) -> Tensor:
+    """One law for the whole sequence."""
+    return draw(dirichlet((n, 1, n_states), random).expand(-1, horizon, -1), n, random)
+
+
+def drifts(n: int, horizon: int, n_states: int, random: torch.Generator) -> Tensor:
+    """Between two laws and back, as the paper's: |sin| of random period (T/40 to 2 T) and phase."""
+    device = random.device
+    ends_Nx2xS = dirichlet((n, 2, n_states), random)
+    states_N = torch.randint(n_states, (n,), generator=random, device=device)
+    others_N = (states_N + torch.randint(1, max(n_states, 2), (n,), generator=random, device=device)) % n_states
+    pure_Nx2xS = torch.nn.functional.one_hot(torch.stack([states_N, others_N], -1), n_states).float()
+    half = torch.rand((n, 1, 1), generator=random, device=device) < 0.5
+    ends_Nx2xS = torch.where(half, pure_Nx2xS, ends_Nx2xS)
+    low, high = math.log(horizon / 40), math.log(2 * horizon)
+    period_N = torch.exp(low + (high - low) * torch.rand((n, 1), generator=random, device=device))
+    phase_N = math.pi * torch.rand((n, 1), generator=random, device=device)
+    share_NxT = torch.sin(phase_N + torch.arange(1, horizon + 1, device=device) * math.pi / period_N).abs()
+    laws = ends_Nx2xS[:, :1] + share_NxT[..., None] * (ends_Nx2xS[:, 1:] - ends_Nx2xS[:, :1])
+    return draw(laws, n, random)
+
+
+def changes(n: int, horizon: int, n_states: int, random: torch.Generator, most: int = 6) -> Tensor:
+    """Up to ``most`` laws, one after the other."""
+    laws_NxKxS = dirichlet((n, most, n_states), random)
+    at_NxK = torch.rand((n, most - 1), generator=random, device=random.device) * 1.5 * horizon  # a third never comes
+    part_NxT = (torch.arange(horizon, device=random.device)[:, None] >= at_NxK[:, None]).sum(-1)
+    return draw(laws_NxKxS.gather(1, part_NxT[..., None].expand(-1, -1, n_states)), n, random)
+
+
+def turned(tokens_NxT: Tensor, n_states: int, random: torch.Generator) -> Tensor:
+    """The source with its states renamed: each sequence by a permutation of its own."""
+    ranks_NxS = torch.rand((len(tokens_NxT), n_states), generator=random, device=random.device)
+    names_NxS = ranks_NxS.argsort(-1)
+    names_NxS = torch.where(
+        (names_NxS == torch.arange(n_states, device=random.device)).all(-1, True), names_NxS.flip(-1), names_NxS
+    )
+    return names_NxS.gather(1, tokens_NxT)
+
+
+def stuck(tokens_NxT: Tensor, at_N: Tensor, random: torch.Generator) -> Tensor:
+    """The source halted: tokens that it had around step ``at_N``, over and over."""
+    n, horizon = tokens_NxT.shape
+    reach = max(1, horizon // 32)
+    near_NxT = torch.randint(-reach, reach + 1, (n, horizon), generator=random, device=random.device)
+    return tokens_NxT.gather(1, (at_N[:, None] + near_NxT).clamp(0, horizon - 1))
+
+
+def other_worlds(source: Predictor, n: int, horizon: int, random: torch.Generator) -> Tensor:
+    """``n`` sequences out of distribution: urns, drifts, change points, the source renamed or halted.
+
+    Half of them follow the source at first and break off at a random step.
+    """
+    S, device = source.n_states, random.device
+    home_NxT = sequences(source, n, horizon, random)
+    cut_N = torch.randint(horizon, (n,), generator=random, device=device)
+    kind_N = torch.randint(5, (n, 1), generator=random, device=device)
+    away_NxT = urns(n, horizon, S, random)
+    for k, tokens_NxT in enumerate(
+        (
+            drifts(n, horizon, S, random),
+            changes(n, horizon, S, random),
+            turned(home_NxT, S, random),
+            stuck(sequences(source, n, horizon, random), cut_N, random),
+        )
+    ):
+        away_NxT = torch.where(kind_N == k, tokens_NxT, away_NxT)
+    breaks_N = torch.rand((n, 1), generator=random, device=device) < 0.5
+    follows_NxT = breaks_N & (torch.arange(horizon, device=device) < cut_N[:, None])
+    return torch.where(follows_NxT, home_NxT, away_NxT)
+
+
+def greedy_play(
+    decoder: Decoder,
+    source: Predictor,
+    utility_AxS: np.ndarray,
+    temperature: float,
+    n: int,
+    random: torch.Generator,
+) -> Tensor:
+    """What the greedy adversary plays against the decoder itself, ``[n, T]``.
+
+    Half of the sequences follow the source up to a random step first; three quarters of them are played with up to 30%
+    of noise, so that what is seen is a neighbourhood of the adversary's path and not one line.
+    """
+    horizon, S, device = decoder.size.context, decoder.n_states, random.device
+    utility = torch.tensor(utility_AxS, dtype=torch.float32, device=device)
+    home_NxT = sequences(source, n, horizon, random)
+    follow_N = torch.randint(horizon, (n,), generator=random, device=device)
+    follow_N = torch.where(torch.rand(n, generator=random, device=device) < 0.5, follow_N, 0)
+    noise_N = 0.3 * torch.rand(n, generator=random, device=device)
+    noise_N = torch.where(torch.rand(n, generator=random, device=device) < 0.75, noise_N, 0.0)
+    noisy_TxN = torch.rand((horizon, n), generator=random, device=device) < noise_N
+    random_TxN = torch.randint(S, (horizon, n), generator=random, device=device)
+    lowest_S = 1e-7 * torch.arange(S, device=device)  # of equals the first
+
+    def choose(law_NxS: Tensor, t: int) -> Tensor:
+        policy_NxA = torch.softmax(law_NxS @ utility.T / temperature, -1)
+        least_N = (policy_NxA @ utility + lowest_S).argmin(-1)
+        least_N = torch.where(noisy_TxN[t], random_TxN[t], least_N)
+        return torch.where(t < follow_N, home_NxT[:, t], least_N)
+
+    return roll(decoder, n, horizon, choose)

@@ -1,0 +1,186 @@
+"""The decoder of Section 5.2: NanoDO's architecture, top to bottom.
+
+Learned positions, pre-LayerNorm without bias, GELU, no biases anywhere, input and output embeddings tied. The input is
+BOS and then the tokens, so entry t of the output has seen ``tokens[:t]`` and is about token t. BOS has a row of the
+embedding and no logit: the output is a law over the states alone, and no state is ever taken for padding.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .. import inputs
+
+
+class Size(NamedTuple):
+    """How large a decoder is.
+
+    >>> SIZES["paper"]
+    Size(context=1024, width=256, heads=4, layers=3, inner=1024)
+    """
+
+    context: int  # tokens in a sequence
+    width: int
+    heads: int
+    layers: int
+    inner: int
+
+
+SIZES = {"quick": Size(256, 64, 2, 2, 256), "paper": Size(1024, 256, 4, 3, 1024)}
+
+
+def size_of(size: Any) -> Size:
+    """A size, or the name of one.
+
+    >>> size_of("quick").context
+    256
+    """
+    if isinstance(size, str):
+        if size not in SIZES:
+            raise ValueError(f"size must be one of {', '.join(SIZES)} or a Size, got {size!r}")
+        return SIZES[size]
+    if not isinstance(size, (tuple, list)) or len(size) != len(Size._fields):
+        raise ValueError(f"size must be one of {', '.join(SIZES)} or a Size, got {size!r}")
+    checked = Size(*(inputs.whole(value, f"size.{name}") for name, value in zip(Size._fields, size, strict=True)))
+    if checked.width % checked.heads:
+        raise ValueError(f"size.width must be a multiple of size.heads, got {checked.width} and {checked.heads}")
+    return checked
+
+
+class Block(nn.Module):
+    """Attention, then a perceptron, each on a normalised copy of the stream and added back to it."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.heads = size.heads
+        self.attention_norm = nn.LayerNorm(size.width, eps=1e-6, bias=False)
+        self.query_key_value = nn.Linear(size.width, 3 * size.width, bias=False)
+        self.attention_out = nn.Linear(size.width, size.width, bias=False)
+        self.inner_norm = nn.LayerNorm(size.width, eps=1e-6, bias=False)
+        self.inner = nn.Linear(size.width, size.inner, bias=False)
+        self.inner_out = nn.Linear(size.inner, size.width, bias=False)
+
+    def forward(self, x_BxTxD: Tensor, compute: torch.dtype) -> Tensor:
+        query, key, value = self.heads_of(x_BxTxD, compute)
+        mixed_BxHxTxE = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.onward(x_BxTxD, mixed_BxHxTxE, compute)
+
+    def heads_of(self, x_BxTxD: Tensor, compute: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, ``[B, H, T, E]`` each."""
+        B, T, D = x_BxTxD.shape
+        together = _linear(self.query_key_value, _normed(self.attention_norm, x_BxTxD), compute)
+        query, key, value = together.view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
+        return query, key, value
+
+    def onward(self, x_BxTxD: Tensor, mixed_BxHxTxE: Tensor, compute: torch.dtype) -> Tensor:
+        """The stream with what attention found added, through the perceptron."""
+        x_BxTxD = x_BxTxD + _linear(self.attention_out, mixed_BxHxTxE.transpose(1, 2).flatten(2), compute)
+        inner_BxTxF = F.gelu(_linear(self.inner, _normed(self.inner_norm, x_BxTxD), compute), approximate="tanh")
+        return x_BxTxD + _linear(self.inner_out, inner_BxTxF, compute)
+
+
+class Decoder(nn.Module):
+    """Logits of the next state after BOS and every prefix: ``tokens[B, T] -> [B, T, S]`` in float32.
+
+    Parameters
+    ----------
+    n_states
+        How many states there are; the tokens are 0 .. n_states - 1.
+    size
+        "quick", "paper" or a ``Size``.
+    seed
+        Of the initial weights.
+
+    >>> decoder = Decoder(3, size="quick", seed=0)
+    >>> decoder(torch.tensor([[0, 2, 1, 1]])).shape
+    torch.Size([1, 4, 3])
+    """
+
+    def __init__(self, n_states: int, size: Any = "paper", seed: int = 0) -> None:
+        super().__init__()
+        self.n_states, self.size = inputs.whole(n_states, "n_states"), size_of(size)
+        self.embedding = nn.Embedding(self.n_states + 1, self.size.width)  # the last row is BOS
+        self.position = nn.Embedding(self.size.context, self.size.width)
+        self.blocks = nn.ModuleList(Block(self.size) for _ in range(self.size.layers))
+        self.out_norm = nn.LayerNorm(self.size.width, eps=1e-6, bias=False)
+        self._initialise(torch.Generator().manual_seed(seed))
+
+    def forward(
+        self, tokens_BxT: Tensor, compute: torch.dtype = torch.float32, stream: torch.dtype | None = None
+    ) -> Tensor:
+        """``compute`` is the type of matrix products and attention, ``stream`` that of the stream between blocks."""
+        x_BxTxD = self.embed(F.pad(tokens_BxT[:, :-1], (1, 0), value=self.n_states)).to(stream or compute)
+        for block in self.blocks:
+            x_BxTxD = block(x_BxTxD, compute)
+        return self.logits(x_BxTxD)
+
+    def embed(self, inputs_BxT: Tensor) -> Tensor:
+        """Inputs that start at the first position (BOS is ``n_states``)."""
+        return self.embedding(inputs_BxT) + self.position.weight[: inputs_BxT.shape[1]]
+
+    def logits(self, x_BxTxD: Tensor) -> Tensor:
+        """In float32 whatever was computed in, and over the states only."""
+        return F.linear(_normed(self.out_norm, x_BxTxD).float(), self.embedding.weight[: self.n_states])
+
+    @torch.no_grad()
+    def extend(
+        self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int | None, compute: torch.dtype
+    ) -> Tensor:
+        """One more input a stream: its keys and values go into the cache in place, its logits ``[B, S]`` come back.
+
+        Parameters
+        ----------
+        cache
+            ``[B, layers, 2, H, C, E]``; of each stream the first ``filled_B`` of the C places are taken.
+        filled
+            The same as a number if it is one for all streams (then no mask is needed), else None.
+        """
+        x_Bx1xD = (self.embedding(inputs_B) + self.position(filled_B))[:, None].to(compute)
+        every, mask = None, None
+        if filled is None:
+            every = torch.arange(len(inputs_B), device=cache.device)
+            mask = (torch.arange(cache.shape[-2], device=cache.device) <= filled_B[:, None])[:, None, None]
+        for cache_Bx2xHxCxE, block in zip(cache.unbind(1), self.blocks, strict=True):
+            assert isinstance(block, Block)
+            query, key, value = block.heads_of(x_Bx1xD, compute)
+            fresh = torch.stack([key, value], dim=1)[..., 0, :]
+            if filled is None:
+                cache_Bx2xHxCxE[every, :, :, filled_B] = fresh
+                seen = cache_Bx2xHxCxE
+            else:
+                cache_Bx2xHxCxE[..., filled, :] = fresh
+                seen = cache_Bx2xHxCxE[..., : filled + 1, :]
+            mixed = F.scaled_dot_product_attention(query, seen[:, 0], seen[:, 1], attn_mask=mask)
+            x_Bx1xD = block.onward(x_Bx1xD, mixed, compute)
+        return self.logits(x_Bx1xD)[:, 0]
+
+    def empty_cache(self, n: int, compute: torch.dtype = torch.float32) -> Tensor:
+        """Room for the keys and values of ``n`` streams."""
+        s = self.size
+        shape = (n, s.layers, 2, s.heads, s.context, s.width // s.heads)
+        return torch.zeros(shape, dtype=compute, device=self.embedding.weight.device)
+
+    @torch.no_grad()
+    def _initialise(self, generator: torch.Generator) -> None:
+        """NanoDO's: embeddings of standard deviation 1/sqrt(width), Xavier-uniform matrices, scales of one."""
+        width = self.size.width
+        for table in (self.embedding, self.position):
+            table.weight.normal_(0, width**-0.5, generator=generator)
+        for name, weight in self.blocks.named_parameters():
+            if "norm" in name:
+                continue
+            # Queries, keys and values are three matrices of width x width, each with its own fan.
+            for part in weight.split(width) if "query_key_value" in name else [weight]:
+                bound = math.sqrt(6 / (part.shape[0] + part.shape[1]))
+                part.uniform_(-bound, bound, generator=generator)
+
+
+def _linear(layer: nn.Linear, x: Tensor, compute: torch.dtype) -> Tensor:
+    return F.linear(x.to(compute), layer.weight.to(compute))
+
+
+def _normed(norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    return F.layer_norm(x, norm.normalized_shape, norm.weight.to(x.dtype), eps=norm.eps)

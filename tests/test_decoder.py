@@ -1,0 +1,170 @@
+"""The decoder computes what its equations say, looks only backwards, and is a predictor like any other."""
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+from lowregret.transformer import SIZES, Decoder, Size, Transformer
+
+SMALL = Size(context=16, width=24, heads=3, layers=2, inner=48)
+
+
+def by_hand(decoder: Decoder, tokens: list[int]) -> np.ndarray:
+    """The same decoder for one sequence, in NumPy and float64, position by position and head by head."""
+    w = {name: p.detach().double().numpy() for name, p in decoder.named_parameters()}
+    D, H = decoder.size.width, decoder.size.heads
+    E = D // H
+
+    def norm(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6) * scale
+
+    seen = [decoder.n_states, *tokens[:-1]]
+    x = w["embedding.weight"][seen] + w["position.weight"][: len(seen)]
+    for i in range(decoder.size.layers):
+        y = norm(x, w[f"blocks.{i}.attention_norm.weight"])
+        query, key, value = np.split(y @ w[f"blocks.{i}.query_key_value.weight"].T, 3, axis=-1)
+        mixed = np.zeros_like(x)
+        for h in range(H):
+            part = slice(h * E, (h + 1) * E)
+            for t in range(len(seen)):
+                scores = key[: t + 1, part] @ query[t, part] / np.sqrt(E)
+                weights = np.exp(scores - scores.max())
+                mixed[t, part] = weights / weights.sum() @ value[: t + 1, part]
+        x = x + mixed @ w[f"blocks.{i}.attention_out.weight"].T
+        inner = norm(x, w[f"blocks.{i}.inner_norm.weight"]) @ w[f"blocks.{i}.inner.weight"].T
+        inner = 0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3)))
+        x = x + inner @ w[f"blocks.{i}.inner_out.weight"].T
+    return norm(x, w["out_norm.weight"]) @ w["embedding.weight"][: decoder.n_states].T
+
+
+@pytest.mark.parametrize("n_states", [2, 5])
+def test_the_decoder_is_its_equations(n_states: int) -> None:
+    decoder = Decoder(n_states, SMALL, seed=3)
+    with torch.no_grad():  # scales other than one, so that they count
+        for name, p in decoder.named_parameters():
+            if "norm" in name:
+                p.uniform_(0.5, 1.5)
+    tokens = np.random.default_rng(0).integers(n_states, size=SMALL.context)
+    ours = decoder(torch.tensor(tokens[None]))[0].detach().numpy()
+    np.testing.assert_allclose(ours, by_hand(decoder, tokens.tolist()), atol=2e-5)
+
+
+def test_gradients_reach_back_and_never_forward() -> None:
+    decoder = Decoder(3, SMALL, seed=1)
+    captured: list[torch.Tensor] = []
+
+    def keep(module: torch.nn.Module, args: tuple, out: torch.Tensor) -> None:
+        out.retain_grad()
+        captured.append(out)
+
+    handle = decoder.embedding.register_forward_hook(keep)
+    tokens = torch.randint(3, (1, SMALL.context), generator=torch.Generator().manual_seed(0))
+    for t in range(SMALL.context):
+        captured.clear()
+        decoder(tokens)[0, t].square().sum().backward()
+        reach = captured[0].grad[0].abs().sum(-1)
+        # Input 0 is BOS, input i the token i - 1: step t may see inputs 0 .. t, that is tokens before t.
+        assert bool((reach[: t + 1] > 0).all()), t
+        assert bool((reach[t + 1 :] == 0).all()), t
+    handle.remove()
+
+
+def test_initial_weights_are_nanodos() -> None:
+    decoder = Decoder(2, "paper", seed=0)
+    D = SIZES["paper"].width
+    assert decoder.position.weight.std().item() == pytest.approx(D**-0.5, rel=0.02)
+    block = decoder.blocks[0]
+    for part in block.query_key_value.weight.split(D):
+        assert part.abs().max().item() == pytest.approx((6 / (2 * D)) ** 0.5, rel=1e-3)
+    assert block.inner.weight.abs().max().item() == pytest.approx((6 / (D + 1024)) ** 0.5, rel=1e-3)
+    assert all("bias" not in name for name, _ in decoder.named_parameters())
+    count = sum(p.numel() for p in decoder.parameters())
+    assert count == 3 * D + 1024 * D + 3 * (4 * D * D + 2 * D * 1024 + 2 * D) + D
+    assert not torch.equal(Decoder(2, "quick", seed=0).position.weight, Decoder(2, "quick", seed=1).position.weight)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 4])
+def test_it_keeps_the_laws_of_predictors(n_states: int) -> None:
+    model = Transformer(Decoder(n_states, SMALL, seed=2))
+    lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("rule", [lr.ExactTest, lr.RegretGap, lr.RegretRate])
+def test_it_can_be_robustified(rule: type) -> None:
+    model = Transformer(Decoder(3, SMALL, seed=2))
+    lr.checks.check_rule(rule(lr.matching(3), SMALL.context), model, horizon=SMALL.context, tolerance=1e-4)
+
+
+def test_streams_of_different_ages_share_a_memory() -> None:
+    from lowregret.memory import where
+
+    model = Transformer(Decoder(2, SMALL, seed=4))
+    rng = np.random.default_rng(1)
+    tokens = rng.integers(2, size=(3, SMALL.context))
+    memory = model.start((3,))
+    old = np.array([True, False, True])
+    begun = 5
+    for t in range(begun):
+        memory = model.update(memory, tokens[:, t])
+    memory = where(torch.tensor(old), memory, model.start((3,)))  # the middle one starts anew
+    for t in range(begun, SMALL.context):
+        memory = model.update(memory, tokens[:, t])
+        fresh = model.predict_sequence(np.append(tokens[1, begun : t + 1], 0))[-1]
+        np.testing.assert_allclose(memory.law[1].numpy(), fresh, atol=1e-5)
+        if t + 1 < SMALL.context:
+            whole = model.predict_sequence(tokens[:, : t + 2])[:, -1]
+            np.testing.assert_allclose(memory.law.numpy()[old], whole[old], atol=1e-5)
+
+
+def test_a_fork_copies_once_and_then_appends_in_place() -> None:
+    model = Transformer(Decoder(2, SMALL, seed=4))
+    one = model.update(model.start((2,)), [0, 1])
+    two = model.update(one, [1, 1])
+    assert two.cache is one.cache  # the last to write appends
+    other = model.update(one, [0, 0])
+    assert other.cache is not one.cache
+    assert model.update(other, [0, 0]).cache is other.cache
+    part = lr.take(two, slice(0, 1))  # a view: must not write into what it was cut from
+    before = two.cache.clone()
+    model.update(part, [1])
+    assert torch.equal(two.cache, before)
+
+
+def test_a_stream_is_saved_and_goes_on() -> None:
+    model = Transformer(Decoder(2, Size(6, 8, 2, 1, 8), seed=0))
+    first, second = lr.Stream(model), lr.Stream(model)
+    for token in (1, 0, 1):
+        first.update(token)
+    second.load_state_dict(first.state_dict())
+    for stream in (first, second):
+        stream.update(1)
+    np.testing.assert_array_equal(first.predict(), second.predict())
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    model = Transformer(Decoder(2, SMALL))
+    with pytest.raises(ValueError, match="at most 16 long"):
+        model.predict_sequence(np.zeros(17, dtype=int))
+    memory = model.start(())
+    for _ in range(SMALL.context):
+        memory = model.update(memory, 0)
+    assert memory.law.tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="context of 16 tokens is full"):
+        model.update(memory, 0)
+    for size in ("large", (1, 2), (16, 24, 5, 1, 8), (16, 24, 3, 0, 8)):
+        with pytest.raises(ValueError, match="size"):
+            Decoder(2, size)
+    with pytest.raises(ValueError, match="decoder must be a Decoder"):
+        Transformer(torch.nn.Linear(2, 2))
+
+
+def test_half_precision_is_close_and_logits_are_single() -> None:
+    decoder = Decoder(2, SMALL, seed=0)
+    tokens = torch.randint(2, (4, SMALL.context), generator=torch.Generator().manual_seed(0))
+    decoder.requires_grad_(False)
+    full = decoder(tokens)
+    for stream in (None, torch.float32):
+        half = decoder(tokens, torch.bfloat16, stream)
+        assert half.dtype == torch.float32
+        assert 0 < float((half - full).abs().max()) < 0.1
