@@ -20,7 +20,16 @@ from lowregret.paper.statements import Finding, Statement, all_statements, at_le
 from lowregret.paper.statements.exhaustive import chances, laws_of_ones
 from lowregret.paper.statements.section_5 import chance_of_a_switch, mean_regret_of_the_model
 
-SLOW = ("5.2, the", "Exact test", "Theorem 3.1, TV", "Theorem 3.1, at", "Algorithm 1")  # seconds each
+SLOW = (  # seconds each
+    "5.2, the",
+    "Exact test",
+    "Theorem 3.1, TV",
+    "Theorem 3.1, at",
+    "Algorithm 1",
+    "Theorem 4.1",
+    "Theorem 4.2, regret",
+    "Theorem C.4",
+)
 QUICK = [statement for statement in all_statements() if not statement.name.startswith(SLOW)]
 
 

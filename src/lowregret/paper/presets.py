@@ -101,7 +101,9 @@ class Preset:
 PRESETS = {
     "quick": Preset("quick", size_of("quick"), True, DECAYING, 500, 16, 1000, 32, 50, 64, samples=256),
     "paper": Preset("paper", size_of("paper"), False, NANODO, 500, 128, 500, 128),
-    "best": Preset("best", size_of("paper"), True, DECAYING, 3000, 128, 5000, 256, stream="float32"),
+    "best": Preset(
+        "best", size_of("paper"), True, DECAYING, 3000, 128, 9000, 256, 150, response_weight=0.03, stream="float32"
+    ),
 }
 
 # Tables 1 and 2 of the paper (T = 1024): value and half width of its 95% interval.
