@@ -19,8 +19,8 @@ Results = dict[str, Any]
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 body { color: #1a1a1a; background: #fff; }
-table { border-collapse: collapse; margin: 1rem 0 2rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding-bottom: .4rem; }
+table { border-collapse: collapse; margin: .5rem 0 0; font-variant-numeric: tabular-nums; }
+h3 { font-size: 1rem; margin: 2rem 0 0; } div { overflow-x: auto; }
 th, td { padding: .25rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
@@ -170,4 +170,4 @@ def _printed(value: float, half: float | None) -> str:
 def _html(table: Table) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    return f"<table><caption>{html.escape(table.title)}</caption><tr>{head}</tr>{rows}</table>"
+    return f"<h3>{html.escape(table.title)}</h3><div><table><tr>{head}</tr>{rows}</table></div>"
