@@ -54,11 +54,11 @@ def test_gradients_reach_back_and_never_forward() -> None:
     decoder = Decoder(3, SMALL, seed=1)
     captured: list[torch.Tensor] = []
 
-    def keep(module: torch.nn.Module, args: tuple, out: torch.Tensor) -> None:
-        out.retain_grad()
-        captured.append(out)
+    def keep(module: torch.nn.Module, args: tuple) -> None:
+        args[0].retain_grad()
+        captured.append(args[0])
 
-    handle = decoder.embedding.register_forward_hook(keep)
+    handle = decoder.blocks[0].register_forward_pre_hook(keep)
     tokens = torch.randint(3, (1, SMALL.context), generator=torch.Generator().manual_seed(0))
     for t in range(SMALL.context):
         captured.clear()
@@ -68,6 +68,19 @@ def test_gradients_reach_back_and_never_forward() -> None:
         assert bool((reach[: t + 1] > 0).all()), t
         assert bool((reach[t + 1 :] == 0).all()), t
     handle.remove()
+
+
+def test_many_states_are_looked_up_and_few_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowregret.transformer import decoder as module
+
+    tokens, grads = torch.randint(3, (4, SMALL.context), generator=torch.Generator().manual_seed(2)), []
+    for few in (31, 0):
+        monkeypatch.setattr(module, "_FEW", few)
+        decoder = Decoder(3, SMALL, seed=1)
+        decoder(tokens).square().sum().backward()
+        grads.append((decoder(tokens).detach(), decoder.embedding.weight.grad))
+    assert torch.equal(grads[0][0], grads[1][0])
+    torch.testing.assert_close(grads[0][1], grads[1][1])
 
 
 def test_initial_weights_are_nanodos() -> None:

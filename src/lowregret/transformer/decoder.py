@@ -29,6 +29,7 @@ class Size(NamedTuple):
     inner: int
 
 
+_FEW = 31  # states
 SIZES = {"quick": Size(256, 64, 2, 2, 256), "paper": Size(1024, 256, 4, 3, 1024)}
 
 
@@ -119,7 +120,13 @@ class Decoder(nn.Module):
 
     def embed(self, inputs_BxT: Tensor) -> Tensor:
         """Inputs that start at the first position (BOS is ``n_states``)."""
-        return self.embedding(inputs_BxT) + self.position.weight[: inputs_BxT.shape[1]]
+        return self._rows(inputs_BxT) + self.position.weight[: inputs_BxT.shape[1]]
+
+    def _rows(self, inputs_BxT: Tensor) -> Tensor:
+        """The rows of the embedding. Few of them as a product: scattered gradients would all wait for the same rows."""
+        if self.n_states > _FEW:
+            return self.embedding(inputs_BxT)
+        return F.one_hot(inputs_BxT, self.n_states + 1).to(self.embedding.weight.dtype) @ self.embedding.weight
 
     def logits(self, x_BxTxD: Tensor) -> Tensor:
         """In float32 whatever was computed in, and over the states only."""
