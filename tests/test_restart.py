@@ -171,6 +171,17 @@ def test_checks_find_a_context_longer_than_it_says() -> None:
     checks.check_context(two, 2)
     with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens: after the same 1"):
         checks.check_context(two, 1)
+    for lag in (10, 30):
+        far = lr.FromFunction(lambda h, n=lag: [0.3, 0.7] if len(h) >= n and h[-n] else [0.7, 0.3], n_states=2)
+        with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
+            checks.check_context(far, 1)
+    late = lr.Scheduled([[0.5, 0.5]] * 12 + [[0.1, 0.9]])
+    with pytest.raises(checks.LawBroken, match="Scheduled looks back further than 1"):
+        checks.check_context(late, 1)
+    # Where only a monotonous past trips a rule, half of the pasts are monotonous.
+    streak = lr.FromFunction(lambda h: [0.9, 0.1] if len(h) >= 9 and not any(h[-9:]) else [0.5, 0.5], n_states=2)
+    with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 8"):
+        checks.check_context(streak, 8)
     with pytest.raises(checks.LawBroken, match="Scheduled looks back further than 0"):  # the step counts as well
         checks.check_context(lr.Scheduled([[0.5, 0.5], [0.4, 0.6]]), 0)
     wrong = lr.AverageRestart(two, lr.matching(), 1, 3, 50)  # it cannot know what a function looks at
@@ -200,6 +211,8 @@ def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
         assert (regret_NxT.max(axis=0) <= bounds_T + 1e-9).all()
         sharp = safe.certificate.sharpen()
         assert sharp.regret_bound <= safe.certificate.regret_bound
+        exact = adversaries.worst_case_by_counts(lr.PolyaUrn(problem.n_states), problem, D, safe.temperature)
+        assert sharp.terms["fallback"] == pytest.approx((T + D - 1) / T * exact)
         assert (regret_NxT.max(axis=0) <= [sum(sharp.at(t).terms.values()) for t in range(1, T + 1)]).all()
 
 
@@ -281,6 +294,31 @@ def test_certificate_of_the_theorem() -> None:
     assert worst.regret > printed
 
 
+def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
+    m = lr.matching()
+    rate = lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=lr.RegretRate(m, 16)).certificate
+    assert (rate.regret_bound, rate.tv_bound) == (1.0, 1.0)
+    safe = lr.ExactTest(m, 16, delta=1e-4, fallback=lr.Maximin(m, 16**-0.5))
+    assert lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=safe).certificate.payoff_bound is None
+
+    class Sharp(lr.ExactTest):
+        @property
+        def certificate(self) -> lr.Certificate:
+            return super().certificate.sharpen()
+
+    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, delta=1e-4)).certificate
+    plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=lr.ExactTest(m, 64, delta=1e-4)).certificate
+    assert sharp.tv_bound == plain.tv_bound == pytest.approx(0.0999)
+    assert sharp.regret_bound == pytest.approx(plain.sharpen().regret_bound)
+
+
+def test_nested_contexts_add_up() -> None:
+    inner = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 4, 50)
+    assert inner.looks_back == 4
+    with pytest.raises(ValueError, match="context_len must be at least what AverageRestart looks back, 4, got 1"):
+        lr.AverageRestart(inner, lr.matching(), 1, 8, 50)
+
+
 def test_one_copy_is_the_base_model() -> None:
     safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 1, 50)
     tokens = np.zeros(50, dtype=int)
@@ -358,21 +396,28 @@ def test_context_needed_is_the_least() -> None:
     tried = 0
     for _ in range(12):
         problem = random_problem(rng)
-        tv, T = float(rng.choice([0.001, 0.05])), int(rng.integers(300, 700))
+        tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(200, 500))
         bounds = []
         for extra in range(1, T + 1):
-            given = lr.ExactTest(problem, extra, delta=tv / (T - 1)).certificate
+            given = lr.ExactTest(problem, extra, delta=tv / T).certificate
             bounds.append(min(problem.span, (T + extra - 1) / T * sum(given.terms.values())))
-        regret = float(rng.uniform(min(bounds), problem.span))
-        least = 1 + int(np.argmax(np.array(bounds) <= regret))
-        assert lr.context_needed(problem, regret, tv, T) == least
-        tried += least > 1
-    assert tried >= 6
+        lowest = min(bounds)
+        for regret in (lowest, lowest * (1 + 1e-6), lowest * 1.01, float(rng.uniform(lowest, problem.span))):
+            least = 1 + int(np.argmax(np.array(bounds) <= regret))
+            assert lr.context_needed(problem, regret, tv, T) == least
+            tried += least > 1
+        if lowest < problem.span:
+            with pytest.raises(ValueError, match="cannot be certified"):
+                lr.context_needed(problem, lowest * (1 - 1e-6), tv, T)
+    assert tried >= 12
+    assert lr.context_needed(lr.matching(), 1.0, 0.01, 100) == 1  # nobody loses more than the span
+    with pytest.raises(ValueError, match="cannot be certified"):
+        lr.context_needed(lr.matching(), 0.5, 0.01, 300, context_len=290)
     extra = lr.context_needed(lr.matching(), 0.5, 0.01, 10_000)
-    rule = lr.ExactTest(lr.matching(), extra, delta=0.01 / 9999)
+    rule = lr.ExactTest(lr.matching(), extra, delta=0.01 / 10_000)
     given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, extra, 10_000, rule=rule).certificate
     assert given.regret_bound <= 0.5
-    assert given.tv_bound == pytest.approx(0.01)
+    assert given.tv_bound == pytest.approx(0.01, rel=2e-4)
 
 
 def test_bad_input_by_name() -> None:
@@ -410,6 +455,17 @@ def test_bad_input_by_name() -> None:
         memory = short.update(memory, 0)
     with pytest.raises(ValueError, match="the horizon of 9 steps is over"):
         short.update(memory, 0)
+    for form in (short.predict_sequence, short.policy_sequence):
+        with pytest.raises(ValueError, match="tokens are longer than the horizon: 10 steps, 9"):
+            form([0] * 10)
+    history = lr.FromFunction(lambda h: [0.5, 0.5], n_states=2)
+    with pytest.raises(ValueError, match="fallback FromFunction keeps a memory that grows with the past"):
+        build(rule=lr.ExactTest(m, 8, fallback=history))
+    with pytest.raises(ValueError, match="averaged must be True or False, got 'no'"):
+        lr.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
+    for wrong, message in ((None, "predictor must be a predictor or a policy"), (ALTERNATOR, "tolerance must be")):
+        with pytest.raises(ValueError, match=message):
+            checks.check_context(wrong, 1, tolerance="x" if wrong else 1e-9)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="context_len must be a whole number"):
         lr.RestartHedge(m, 0)
     with pytest.raises(ValueError, match=r"regret 0\.01 with TV 0\.01 cannot be certified over 1000 steps"):

@@ -255,8 +255,8 @@ def v_threshold(steps: Any, n_tips: int, delta: float) -> Any:
 def v_exact(steps: int, rates_K: np.ndarray, log_cost: float) -> float:
     """What a V-regret, times t, can reach before the exact test's alarm.
 
-    min_k [ lambda_k t / 2 + ln(2NK/delta) / lambda_k ]. At most 1.5 sqrt(t ln(2NK/delta)): the rates halve, so the best
-    one, sqrt(2 ln(2NK/delta) / t), lies within a factor sqrt(2) of one of them.
+    min_k [ lambda_k t / 2 + ln(2NK/delta) / lambda_k ]. Where t >= ln(2NK/delta) / 8 it is at most
+    1.5 sqrt(t ln(2NK/delta)): the best rate, sqrt(2 ln(2NK/delta) / t) <= 4, is within a factor sqrt(2) of one of them.
     """
     return float(np.min(rates_K * steps / 2 + log_cost / rates_K))
 

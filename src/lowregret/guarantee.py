@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from . import certificates, inputs
 from .certificates import Terms
@@ -11,7 +11,7 @@ from .predictors import PolyaUrn
 from .problems import DecisionProblem
 from .tips import two_states
 
-V_WORST = DecisionProblem([[0, -1], [0, 1]])  # the V-shaped loss with its tip at 0: it has the largest span
+MOST_AT_STAKE = DecisionProblem([[1, -1], [-1, 1]])  # of all problems with two actions and two states
 
 
 @dataclass(frozen=True)
@@ -203,16 +203,31 @@ def certify(
 class AnyProblemCertificate(Certificate):
     """A guarantee for every problem with two states (Theorem C.4): ``for_problem`` says how much for yours.
 
-    Its own ``regret_bound`` is for the problem it is worst in among those with V-shaped losses.
+    Its own ``regret_bound`` is for the problem with two actions in which most is at stake.
     """
 
     in_problem: Callable[[DecisionProblem, float], Certificate] = field(kw_only=True, repr=False, compare=False)
+    temperature: float = field(kw_only=True)  # unless for_problem is told another
+
+    def at(self, step: int) -> "AnyProblemCertificate":
+        given = self.in_problem
+        changed = cast(AnyProblemCertificate, super().at(step))
+        return replace(changed, in_problem=lambda problem, warmth: given(problem, warmth).at(step))
+
+    def sharpen(self) -> "AnyProblemCertificate":
+        given = self.in_problem
+        changed = cast(AnyProblemCertificate, super().sharpen())
+        return replace(changed, in_problem=lambda problem, warmth: given(problem, warmth).sharpen())
 
     def for_problem(self, problem: DecisionProblem, temperature: float | None = None) -> Certificate:
         """The guarantee for one who acts in ``problem`` by quantal responses; 1/sqrt(horizon) is the temperature."""
         two_states(problem)
-        assert self.horizon is not None
-        warmth = self.horizon**-0.5 if temperature is None else inputs.positive(temperature, "temperature")
+        if self.episodes > 1:
+            raise ValueError(
+                f"for_problem speaks of one episode, and this certificate is for {self.episodes}: ask the certificate "
+                "of the guard's rule; the chances of a switch add up over episodes"
+            )
+        warmth = self.temperature if temperature is None else inputs.positive(temperature, "temperature")
         return self.in_problem(problem, warmth)
 
     def __str__(self) -> str:
@@ -230,9 +245,10 @@ def certify_any_problem(
 
         return certify(problem, horizon, temperature, urn, over_fallback, tv_bound, theorem)
 
-    worst = in_problem(V_WORST, horizon**-0.5)
+    worst = in_problem(MOST_AT_STAKE, horizon**-0.5)
     own = {f.name: getattr(worst, f.name) for f in fields(worst)}
     own["statement"] = (
-        "In any problem with two states; the number is for the V-shaped loss with its tip at an end. " + worst.statement
+        "In any problem with two states; the number is for the one of two actions in which most is at stake. "
+        + worst.statement
     )
-    return AnyProblemCertificate(**own, in_problem=in_problem)
+    return AnyProblemCertificate(**own, in_problem=in_problem, temperature=horizon**-0.5)

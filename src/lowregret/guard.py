@@ -12,7 +12,7 @@ from . import inputs
 from .arrays import Array, astype, device, first, float_type, last, namespace, pick, to_numpy
 from .guarantee import Certificate
 from .ledger import Ledger, Switch, array_of_kind, as_json, event_from, kind_of, own_copy, settings_of
-from .memory import restored, saved
+from .memory import moved, restored, saved
 from .memory import where as choose
 from .policies import Policy, action_utilities
 from .predictors import Predictor
@@ -108,7 +108,7 @@ class Guard:
             if self._clock:
                 was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
                 raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
-            self._ledger = restored(self._blank(probs), saved(ledger))
+            self._ledger = moved(self._blank(probs), ledger)
         self._probs, self._moment = own_copy(probs), None
         if self.rule.fallback_acts:
             return None
@@ -306,7 +306,8 @@ class Guard:
         flat = xp.zeros((*shape, self.rule.n_comparators), dtype=float_type(xp, where), device=where)
         count = xp.zeros(shape, dtype=xp.int64, device=where)
         nothing = xp.zeros(shape, dtype=flat.dtype, device=where)
-        return Ledger(self.rule.start(shape, like=like), flat, flat, count, count + 1, count, nothing)
+        own = flat if self.problem is not None else flat[..., :0]  # nobody acts
+        return Ledger(self.rule.start(shape, like=like), flat, own, count, count + 1, count, nothing)
 
     def _settle(self) -> None:
         """What is derived from the ledger, so that a step need not ask the arrays; advice given before is void."""

@@ -17,9 +17,9 @@ _WORTH = 1 << 15  # elements: below, importing and compiling costs more than it 
 _EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow
 
 
-def worth(array: Array) -> bool:
-    """Whether a compiled recurrence is to be had, and pays, for arrays like this one."""
-    return isinstance(array, np.ndarray) and array.size >= _WORTH and _installed()
+def worth(array: Array, each: int = 1) -> bool:
+    """Whether a compiled recurrence is to be had, and pays, for arrays like this one with so much work an element."""
+    return isinstance(array, np.ndarray) and array.size * each >= _WORTH and _installed()
 
 
 @cache

@@ -49,10 +49,22 @@ def where(condition: Array, yes: Any, no: Any) -> Any:
     """Per stream, one of two memories of the same kind; ``condition`` has the batch shape."""
     if isinstance(yes, tuple):
         return _like(yes, [where(condition, a, b) for a, b in zip(yes, no, strict=True)])
+    if yes is None:
+        return None
     if yes.shape != no.shape:
         raise ValueError(f"streams of different ages cannot share this memory: shapes {yes.shape} and {no.shape}")
     mask = namespace(condition).reshape(condition, (*condition.shape, *(1,) * (yes.ndim - condition.ndim)))
     return namespace(yes).where(mask, yes, no)
+
+
+def moved(template: Any, memory: Any) -> Any:
+    """The memory as arrays of the kind that ``template``, a memory like it, is made of."""
+    if isinstance(template, tuple):
+        return _like(template, [moved(t, m) for t, m in zip(template, memory, strict=True)])
+    if template is None:
+        return None
+    values = to_numpy(memory).astype(to_numpy(template).dtype)
+    return namespace(template).asarray(values, device=device(template))
 
 
 def saved(memory: Any) -> Any:
@@ -75,6 +87,8 @@ def restored(template: Any, data: Any, fresh: bool = False) -> Any:
     except (TypeError, ValueError) as error:
         raise ValueError("state_dict does not fit: its lists have rows of different lengths") from error
     dtype, shape = to_numpy(template).dtype, tuple(template.shape)
+    if 0 in values.shape and values.shape == shape[: values.ndim]:  # nested lists lose what comes after an empty axis
+        return template
     if values.size and (values.dtype.kind not in {"f": "fiu", "i": "iu"}.get(dtype.kind, dtype.kind)):
         raise ValueError(f"state_dict does not fit: {dtype} numbers were expected, got {values.dtype}")
     if values.ndim != len(shape) or (fresh and any(m not in (0, n) for n, m in zip(values.shape, shape, strict=True))):

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import certificates, inputs
 from .arrays import Array, astype, count_up, device, first, float_type, hold_work_memory, last, mix, namespace
 from .certificates import Terms
@@ -18,8 +20,8 @@ from .memory import where as choose
 from .policies import Hedge, HedgeMemory, Policy, action_utilities, same_states
 from .predictors import Predictor
 from .problems import DecisionProblem, a_problem, with_first
-from .robust import spliced
-from .rules import RegretGap, RuleMemory
+from .robust import asked, spliced
+from .rules import ExactTest, RegretGap, RuleMemory
 from .rules.base import Moment, ResponseRule
 
 
@@ -32,7 +34,7 @@ class RestartMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class AverageRestart(Predictor, Policy):
-    """A base model of bounded context, made low-regret by looking ``extra_context`` tokens further back.
+    """A base model of bounded context, made low-regret by looking further back.
 
     It is a predictor and, for any number of actions, a policy: the average of its copies' quantal responses. With two
     actions it predicts a law whose quantal response is that average, the base model's own while no copy has switched.
@@ -69,20 +71,22 @@ class AverageRestart(Predictor, Policy):
 
     def __post_init__(self) -> None:
         same_states(self.predictor, self.problem)
-        context_len, extra = inputs.whole(self.context_len, "context_len", 0), _extra(self.extra_context)
+        context_len = inputs.whole(self.context_len, "context_len", 0)
+        extra = inputs.whole(self.extra_context, "extra_context")
         horizon, alpha = inputs.whole(self.horizon, "horizon"), inputs.positive(self.alpha, "alpha")
         if context_len + extra > horizon:
             raise ValueError(
                 f"context_len + extra_context must be at most the horizon {horizon}, got {context_len} + {extra}: "
                 "with the whole past in sight there is nothing to restart, use robustify"
             )
-        says = getattr(self.predictor, "context_len", context_len)
-        if says > context_len:
+        says = getattr(self.predictor, "looks_back", getattr(self.predictor, "context_len", None))
+        if isinstance(says, int) and says > context_len:
             raise ValueError(
                 f"context_len must be at least what {type(self.predictor).__name__} looks back, {says}, "
                 f"got {context_len}"
             )
         object.__setattr__(self, "rule", self._rule(horizon, extra, alpha))
+        self._refuse_growing_memory()
 
     def _rule(self, horizon: int, extra: int, alpha: float) -> ResponseRule:
         rule = self.rule
@@ -104,6 +108,11 @@ class AverageRestart(Predictor, Policy):
         return self.problem.n_states
 
     @property
+    def looks_back(self) -> int:
+        """How many tokens what it says depends on."""
+        return self.context_len + self.extra_context - 1
+
+    @property
     def temperature(self) -> float:
         """Of the quantal responses: the copies', 1/sqrt(extra_context) by default."""
         assert self.rule.temperature is not None
@@ -113,7 +122,7 @@ class AverageRestart(Predictor, Policy):
         hold_work_memory()
         shape = inputs.batch_shape_of(batch_shape)
         base = self.predictor.start(shape, like=like)
-        probs = self._asked(base, shape)
+        probs = asked(self.predictor, base, shape)
         xp = namespace(probs)
         copies = self.rule.start((*shape, self.extra_context), like=probs)
         return RestartMemory(base, probs, copies, xp.zeros(shape, dtype=xp.int64, device=device(probs)))
@@ -129,7 +138,7 @@ class AverageRestart(Predictor, Policy):
         fresh = self.rule.start((*shape, self.extra_context), like=memory.probs)
         step = memory.step + 1
         copies = choose(_oldest(step, self.extra_context), fresh, copies)
-        return RestartMemory(base, self._asked(base, shape), copies, step)
+        return RestartMemory(base, asked(self.predictor, base, shape), copies, step)
 
     def policy(self, memory: RestartMemory) -> Array:
         """The average of the copies' quantal responses, ``[..., A]``."""
@@ -144,7 +153,7 @@ class AverageRestart(Predictor, Policy):
         self._refuse_no_law()
         late = self.rule.tripped(memory.copies)
         any_late = self.switched(memory)
-        if self.problem.n_actions == 1 or not bool(any_late.any()):
+        if self.problem.contrast == 0 or not bool(any_late.any()):  # every law has the same response, or all agree
             return memory.probs
         xp, S = namespace(late), self.n_states
         dtype = float_type(xp, device(late))
@@ -155,6 +164,12 @@ class AverageRestart(Predictor, Policy):
         near_S = probs_S[..., 0] if S == 2 else xp.mean(law_S, axis=-1)
         return spliced(any_late, last(self.problem.belief_with_lead(lead, near_S)), memory.probs)
 
+    def predict_sequence(self, tokens: Array) -> Array:
+        return super().predict_sequence(self._within_horizon(tokens))
+
+    def policy_sequence(self, tokens: Array) -> Array:
+        return super().policy_sequence(self._within_horizon(tokens))
+
     def switched(self, memory: RestartMemory) -> Array:
         """Which streams ``[...]`` now differ from the base model: some copy has switched."""
         return namespace(memory.step).any(self.rule.tripped(memory.copies), axis=-1)
@@ -164,8 +179,9 @@ class AverageRestart(Predictor, Policy):
         """The copies' certificate, over the windows in which they run."""
         given, extra, horizon = self.rule.certificate, self.extra_context, self.horizon
         inner, exact = given.terms_at, given.exact_fallback
-        if inner is None or exact is None:
-            return replace(given, horizon=horizon)
+        tv_bound = min(1.0, (horizon - 1) * given.tv_bound)
+        if inner is None:
+            return replace(given, horizon=horizon, regret_bound=self.problem.span, tv_bound=tv_bound, terms={})
         theorem = "Theorem 4.2, corrected" if isinstance(self.rule, RegretGap) else f"Algorithm 2, {given.theorem}"
 
         def terms_at(steps: int) -> Terms:
@@ -173,18 +189,18 @@ class AverageRestart(Predictor, Policy):
             return {name: share * value for name, value in inner(min(steps, extra)).items()}
 
         def exact_fallback(steps: int) -> float | None:
-            worst = exact(min(steps, extra))
+            worst = None if exact is None else exact(min(steps, extra))
             return None if worst is None else certificates.windows(steps, extra) * worst
 
         draft = replace(
             given,
             statement=f"The average of {extra} copies, each on the window it lives: {given.statement}",
             theorem=theorem,
-            tv_bound=min(1.0, (horizon - 1) * given.tv_bound),
+            tv_bound=tv_bound,
             assumptions=(
                 *given.assumptions,
                 f"(for its own context only) the base model looks back {self.context_len} tokens at most; the whole "
-                f"then looks back {self.context_len + extra - 1}",
+                f"then looks back {self.looks_back}",
             ),
             terms_at=terms_at,
             exact_fallback=exact_fallback,
@@ -196,9 +212,23 @@ class AverageRestart(Predictor, Policy):
         """Both responses of every copy; to the base model they all respond alike."""
         return self.rule.look(memory.copies, memory.probs[..., None, :])
 
-    def _asked(self, base_memory: Any, shape: tuple[int, ...]) -> Array:
-        name = f"the probabilities of {type(self.predictor).__name__}"
-        return inputs.probs_of(self.predictor.predict(base_memory), self.n_states, name, shape=shape)
+    def _within_horizon(self, tokens: Array) -> Array:
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        if tokens.shape[-1] > self.horizon:
+            raise ValueError(f"tokens are longer than the horizon: {tokens.shape[-1]} steps, {self.horizon}")
+        return tokens
+
+    def _refuse_growing_memory(self) -> None:
+        """Copies of different ages share one memory, so a fallback's must not grow with the past."""
+        fallback = self.rule.fallback
+        fresh = fallback.start((1,))
+        try:
+            choose(np.array([True]), fresh, fallback.update(fresh, np.zeros(1, dtype=np.int64)))
+        except ValueError as error:
+            raise ValueError(
+                f"fallback {type(fallback).__name__} keeps a memory that grows with the past, and copies of different "
+                "ages must share one: take a fallback such as PolyaUrn"
+            ) from error
 
     def _refuse_no_law(self) -> None:
         if self.problem.n_actions > 2:
@@ -245,6 +275,8 @@ class RestartHedge(Policy):
     def __post_init__(self) -> None:
         a_problem(self.problem)
         inputs.whole(self.context_len, "context_len")
+        if not isinstance(self.averaged, bool):
+            raise ValueError(f"averaged must be True or False, got {self.averaged!r}")
         object.__setattr__(self, "rate", self._hedge.rate)
 
     @cached_property
@@ -279,49 +311,38 @@ class RestartHedge(Policy):
         return (whole * self.context_len * bound + last_bound) / horizon
 
 
-def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: int) -> int:
-    """The least ``extra_context`` that certifies this regret and TV over the horizon, with ``ExactTest`` in the copies.
+def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: int, context_len: int = 0) -> int:
+    """The least ``extra_context`` that certifies this regret and TV over the horizon.
+
+    For a base model that looks back ``context_len`` tokens, with ``ExactTest(problem, extra_context, delta=tv /
+    horizon)`` in the copies.
 
     >>> from lowregret import matching
     >>> context_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
     238
     """
-    from .rules import ExactTest
-
     a_problem(problem)
     regret, tv = inputs.positive(regret, "regret"), inputs.probability(tv, "tv")
-    horizon = inputs.whole(horizon, "horizon", 2)
-
-    def bound(extra: int) -> float:
-        given = ExactTest(problem, extra, delta=tv / (horizon - 1)).certificate
-        return certificates.windows(horizon, extra) * sum(given.terms.values())
-
-    if problem.span <= regret:
-        return 1
-    # While the number of betting rates stays the same the bound falls: one bisection for each number.
-    begin = 1
-    while begin <= horizon:
-        rates = certificates.n_rates(begin, tv / (horizon - 1))
-        end = _last(lambda extra, k=rates: certificates.n_rates(extra, tv / (horizon - 1)) == k, begin, horizon)
-        if bound(end) <= regret:
-            return _last(lambda extra: bound(extra) > regret, begin - 1, end) + 1
-        begin = end + 1
-    raise ValueError(
-        f"regret {regret:g} with TV {tv:g} cannot be certified over {horizon} steps by restarting: at most "
-        f"{bound(horizon):.4g} with extra_context = {horizon}; a longer horizon, or robustify, gives less"
-    )
-
-
-def _last(holds: Any, low: int, high: int) -> int:
-    """The last number from ``low`` (taken to hold) to ``high`` for which ``holds``, which holds up to some number."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
-
-
-def _extra(value: Any) -> int:
-    return inputs.whole(value, "extra_context")
+    horizon, context_len = inputs.whole(horizon, "horizon"), inputs.whole(context_len, "context_len", 0)
+    extra = 1
+    while problem.span > regret:
+        given = ExactTest(problem, extra, delta=tv / horizon).certificate
+        one_copy = sum(given.terms.values())
+        if certificates.windows(horizon, extra) * one_copy <= regret:
+            break
+        # What a copy may lose in all grows with its life, so a longer one loses a step at least one_copy * extra / D,
+        # and the bound for D is at least (T + D - 1) / T of that: no D that leaves this above the regret will do.
+        slope = one_copy * extra / horizon
+        if slope >= regret:
+            extra = horizon + 1
+        else:
+            extra = max(extra + 1, math.ceil(slope * (horizon - 1) / (regret - slope) * (1 - 1e-12)))
+        if extra + context_len > horizon:
+            raise ValueError(
+                f"regret {regret:g} with TV {tv:g} cannot be certified over {horizon} steps by restarting, whatever "
+                "the extra context: a longer horizon, or robustify, gives less"
+            )
+    return extra
 
 
 def _oldest(step: Array, n_copies: int) -> Array:

@@ -10,6 +10,7 @@ from .policies import Policy, Respond, has_states, same_states
 from .predictors import Predictor
 from .problems import DecisionProblem
 from .rules import ExactTest, Rule, RuleMemory, VRegret
+from .sampling import within_context
 
 
 class RobustMemory(NamedTuple):
@@ -39,6 +40,8 @@ class Robust(Predictor):
             has_states(self.base, self.rule.n_states, "rule")
         else:
             same_states(self.base, self.rule.problem)
+        if self.rule.horizon is not None:
+            within_context(self.base, self.rule.horizon, "base")
         if self.rule.fallback_acts:
             raise ValueError(
                 f"rule falls back on the policy {type(self.rule.fallback).__name__}, which gives actions and no laws "
@@ -71,7 +74,7 @@ class Robust(Predictor):
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RobustMemory:
         shape = inputs.batch_shape_of(batch_shape)
         base = self.base.start(shape, like=like)
-        probs = self._asked(base, shape)
+        probs = asked(self.base, base, shape)
         return RobustMemory(base, probs, self.rule.start(shape, like=probs))
 
     def predict(self, memory: RobustMemory) -> Array:
@@ -84,7 +87,7 @@ class Robust(Predictor):
         self.rule.refuse_past_horizon(memory.rule)
         base = self.base.update(memory.base, token)
         moment = self.rule.look(memory.rule, memory.probs)
-        return RobustMemory(base, self._asked(base, shape), self.rule.advance(memory.rule, moment, token))
+        return RobustMemory(base, asked(self.base, base, shape), self.rule.advance(memory.rule, moment, token))
 
     def predict_sequence(self, tokens: Array) -> Array:
         probs = inputs.array_of(self.base.predict_sequence(tokens), "probs")
@@ -107,9 +110,11 @@ class Robust(Predictor):
     def _fallback(self) -> Predictor:
         return cast(Predictor, self.rule.fallback)
 
-    def _asked(self, base_memory: Any, shape: tuple[int, ...]) -> Array:
-        name = f"the probabilities of {type(self.base).__name__}"
-        return inputs.probs_of(self.base.predict(base_memory), self.n_states, name, shape=shape)
+
+def asked(predictor: Predictor, memory: Any, shape: tuple[int, ...]) -> Array:
+    """What a base model predicts now, checked: it is someone else's."""
+    name = f"the probabilities of {type(predictor).__name__}"
+    return inputs.probs_of(predictor.predict(memory), predictor.n_states, name, shape=shape)
 
 
 def spliced(late: Array, fallback: Array, base: Array) -> Array:

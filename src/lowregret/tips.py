@@ -5,13 +5,14 @@ only on which side of v the forecast is; what a best response loses is a mixture
 """
 
 import math
+import reprlib
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, count_up, device, float_type, namespace, running_sum
+from .arrays import Array, astype, count_up, device, float_type, namespace, running_sum, to_numpy
 from .problems import DecisionProblem, a_problem
 
 _ROUNDING = 1e-15  # an action better than its neighbours by no more than this is not on the envelope
@@ -223,10 +224,9 @@ def sequences_of(p: Any, tokens: Any) -> tuple[Array, Array]:
 def unit_numbers(values: Any, name: str, ndim: int = 1) -> np.ndarray:
     """A list of numbers in [0, 1], or one with ``ndim=0``."""
     what = "a list of numbers in [0, 1]" if ndim else "a number in [0, 1]"
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be {what}, got {values!r}") from error
-    if numbers.ndim != ndim or not ((numbers >= 0) & (numbers <= 1)).all():
-        raise ValueError(f"{name} must be {what}, got {values!r}")
-    return numbers
+    numbers = to_numpy(inputs.array_of(values, name))
+    if not numbers.size and numbers.ndim == ndim:
+        return numbers.astype(np.float64)
+    if numbers.dtype.kind not in "fiu" or numbers.ndim != ndim or not ((numbers >= 0) & (numbers <= 1)).all():
+        raise ValueError(f"{name} must be {what}, got {reprlib.repr(values)}")
+    return numbers.astype(np.float64)

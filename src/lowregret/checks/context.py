@@ -1,5 +1,6 @@
 """The law of bounded context (Section 4): after enough tokens, only the last few of them matter."""
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -8,33 +9,35 @@ from .. import inputs
 from ..arrays import to_numpy
 from .streams import LawBroken
 
-_LENGTHS = (0, 1, 2, 3, 5, 8)  # of the pasts that must not matter
-
 
 def check_context(
-    predictor: Any, context_len: int, *, streams: int = 32, seed: int = 0, tolerance: float = 1e-9
+    predictor: Any, context_len: int, *, reach: int = 64, streams: int = 32, seed: int = 0, tolerance: float = 1e-9
 ) -> None:
     """Raise ``LawBroken`` unless what is predicted depends on the last ``context_len`` tokens and on nothing else.
 
-    Pasts of several lengths are put before the same last tokens: neither they nor the step may show. A policy is
-    taken as well. What happens before there are that many tokens is free.
+    Pasts of several lengths, up to ``reach``, are put before the same last tokens: neither they nor the step may show.
+    A dependence on tokens further back than that is not found. A policy is taken as well. What happens before there
+    are ``context_len`` tokens is free.
 
     >>> from lowregret import Markov, PolyaUrn
     >>> check_context(Markov([[0.9, 0.1], [0.5, 0.5]], context_len=1), context_len=1)
     >>> check_context(PolyaUrn(2), context_len=3)
     Traceback (most recent call last):
         ...
-    lowregret.checks.streams.LawBroken: PolyaUrn looks back further than 3 tokens: after the same 3 it predicts ...
+    lowregret.checks.streams.LawBroken: PolyaUrn looks back further than 3 tokens: after the same 3 it says ...
     """
     length, rng = inputs.whole(context_len, "context_len", least=0), inputs.generator(seed)
+    tolerance = inputs.not_negative(tolerance, "tolerance")
+    read = getattr(predictor, "policy", None) or getattr(predictor, "predict", None)  # an actor may have no law
+    if read is None:
+        raise ValueError(f"predictor must be a predictor or a policy, got {type(predictor).__name__}")
     n_states = predictor.n_states if hasattr(predictor, "n_states") else predictor.problem.n_states
-    read = predictor.predict if hasattr(predictor, "predict") else predictor.policy
-    if hasattr(predictor, "policy"):
-        read = predictor.policy  # whoever acts may have no law to predict
+    most = min(inputs.whole(reach, "reach"), (getattr(predictor, "horizon", None) or length + reach) - length)
+    lengths = sorted({0, most, *(n for n in (1, 2, 3, 5, 8, 13, 21, 34) if n < most)})
     tokens = rng.integers(n_states, size=(inputs.whole(streams, "streams"), length))
     tokens[::2] = tokens[::2, :1]  # half of them monotonous: there a test of the past is least likely to be silent
     answers = []
-    for extra in _LENGTHS:
+    for extra in lengths:
         past = rng.integers(n_states, size=(streams, extra))
         memory = predictor.start((streams,))
         for token in np.concatenate([past, tokens], axis=1).T:
@@ -45,6 +48,6 @@ def check_context(
             at = int(off.argmax())
             raise LawBroken(
                 f"{type(predictor).__name__} looks back further than {length} tokens: after the same {length} it "
-                f"predicts {answers[0][at].round(4).tolist()} where nothing came before and "
-                f"{answers[-1][at].round(4).tolist()} where {past[at].tolist()} did"
+                f"says {answers[0][at].round(4).tolist()} where nothing came before and "
+                f"{answers[-1][at].round(4).tolist()} where {reprlib.repr(past[at].tolist())} did"
             )

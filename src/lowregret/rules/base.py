@@ -72,6 +72,11 @@ class Rule(ABC):
         """How many states it watches."""
 
     @property
+    def cells(self) -> int:
+        """How many numbers it keeps of a stream, where they may be more than the steps."""
+        return 1
+
+    @property
     @abstractmethod
     def pointless(self) -> bool:
         """Whether nothing is at stake: then it never trips."""
@@ -173,7 +178,7 @@ class Rule(ABC):
         probs_NxTxS = xp.reshape(probs, (-1, horizon, self.n_states))
         step_T = count_up(tokens, 1, horizon + 1)
         found = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
-        for rows in row_blocks(tokens_NxT.shape[0], horizon, tokens):
+        for rows in row_blocks(tokens_NxT.shape[0], max(horizon, self.cells), tokens):
             block, base = tokens_NxT[rows], probs_NxTxS[rows]
             if check:
                 at = f", from sequence {rows.start} on," if rows.start else ""  # what is wrong is counted from there
@@ -200,8 +205,8 @@ class Rule(ABC):
         if bool(over.any()):
             which = "" if over.ndim == 0 else f" for {int(over.sum())} of {to_numpy(over).size} streams"
             raise ValueError(
-                f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart()), "
-                "or use a rule with horizon=None and an explicit delta"
+                f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart())"
+                + ("" if self.problem is None else ", or use a rule with horizon=None and an explicit delta")
             )
 
 

@@ -8,7 +8,6 @@ The V-regret after t steps has a closed form, with n1 the number of ones,
 """
 
 import math
-import reprlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,11 +26,11 @@ from ..arrays import (
     float_type,
     namespace,
     pick,
-    to_numpy,
     total,
 )
 from ..guarantee import AnyProblemCertificate, certify_any_problem
 from ..predictors import PolyaUrn
+from ..tips import unit_numbers
 from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
 
 TESTS = ("exact", "threshold")
@@ -40,7 +39,9 @@ TESTS = ("exact", "threshold")
 class VStatistics(NamedTuple):
     score_N: Array  # [..., N], sum of sign(v - p_s) (y_s - v) for every tip v
     ones: Array  # [...], how often state 1 came
-    log_wealth_2xKxN: Array  # [..., 2, K, N], ln of the wealth at each rate and tip, sides +1 and -1; K = 0 without
+    log_wealth_2xKxN: (
+        Array | None
+    )  # [..., 2, K, N], ln of the wealth at each rate and tip, sides +1 and -1 (exact only)
     impossible: Array  # a token came to which the base gave probability 0
 
 
@@ -88,9 +89,23 @@ class VRegret(Rule):
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "tips", _grid(self.tips, horizon))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VRegret) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple:
+        return self.horizon, self.delta, self.tips.tobytes(), self.test, self.fallback
+
     @property
     def n_states(self) -> int:
         return 2
+
+    @property
+    def cells(self) -> int:
+        return len(self.tips) * (1 + 2 * len(self.rates_K))
 
     @property
     def pointless(self) -> bool:
@@ -129,10 +144,9 @@ class VRegret(Rule):
 
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> VStatistics:
         N, K = len(self.tips), len(self.rates_K)
-        score_N, ones = zeros((*shape, N), xp, where), zeros(shape, xp, where)
-        return VStatistics(
-            score_N, ones, zeros((*shape, 2, K, N), xp, where), xp.zeros(shape, dtype=xp.bool, device=where)
-        )
+        wealth = zeros((*shape, 2, K, N), xp, where) if self.test == "exact" else None
+        never = xp.zeros(shape, dtype=xp.bool, device=where)
+        return VStatistics(zeros((*shape, N), xp, where), zeros(shape, xp, where), wealth, never)
 
     def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
         probs, answer = detached(probs), detached(answer)
@@ -149,7 +163,7 @@ class VRegret(Rule):
         ones = statistics.ones + token
         impossible = pick(moment.probs_S, moment.token) == 0
         wealth = statistics.log_wealth_2xKxN
-        if self.test == "exact":
+        if wealth is not None:
             wealth = wealth + self._log_growth(p, token, side_N)
             alarm = self._reached(wealth) | impossible
         else:
@@ -192,13 +206,16 @@ class VRegret(Rule):
 
     def _largest(self, score_N: Array, ones: Array, step: Array) -> Array:
         """The largest V-regret over the tips, times t."""
-        xp = namespace(score_N)
+        return namespace(score_N).max(self._totals(score_N, ones, step), axis=-1)
+
+    def _totals(self, score_N: Array, ones: Array, step: Array) -> Array:
+        """The V-regret on every tip, times t."""
         fixed_N = ones[..., None] - astype(step, score_N.dtype)[..., None] * constant(self.tips, score_N)
-        return xp.max(score_N + xp.abs(fixed_N), axis=-1)
+        return score_N + namespace(score_N).abs(fixed_N)
 
     def _trip_times(self, step_T: Array, moment: Moment) -> Array:
         p_NxT = moment.base_A1[0]
-        if kernels.worth(p_NxT):
+        if kernels.worth(p_NxT, each=len(self.tips)):
             if self.test == "threshold":
                 return kernels.first_v_crossing(p_NxT, moment.token, self.tips, self.threshold(step_T.astype(float)))
             sure = pick(moment.probs_S, moment.token)
@@ -213,10 +230,8 @@ class VRegret(Rule):
 
     def v_regrets(self, memory: RuleMemory) -> Array:
         """The base model's V-regret on every tip so far, ``[..., N]``."""
-        xp, step = namespace(memory.step), steps_so_far(memory)
-        score_N = memory.statistics.score_N
-        fixed_N = memory.statistics.ones[..., None] - step[..., None] * constant(self.tips, score_N)
-        return (score_N + xp.abs(fixed_N)) / step[..., None]
+        step = steps_so_far(memory)
+        return self._totals(memory.statistics.score_N, memory.statistics.ones, step) / step[..., None]
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """The exact test: ln E_t and ln(1 / delta). Else the largest V-regret and its threshold."""
@@ -255,14 +270,8 @@ def _grid(tips: Any, horizon: int) -> np.ndarray:
     if tips is None:
         grid = np.arange(horizon + 1) / horizon
     else:
-        given = to_numpy(inputs.array_of(tips, "tips"))
-        if (
-            given.dtype.kind not in "fiu"
-            or given.ndim != 1
-            or not given.size
-            or not ((given >= 0) & (given <= 1)).all()
-        ):
-            raise ValueError(f"tips must be a list of numbers in [0, 1], got {reprlib.repr(tips)}")
-        grid = np.unique(given.astype(np.float64))
+        grid = np.unique(unit_numbers(tips, "tips"))
+        if not grid.size:
+            raise ValueError(f"tips must be a list of numbers in [0, 1] with at least one, got {tips!r}")
     grid.setflags(write=False)
     return grid
