@@ -84,6 +84,46 @@ def test_missing_weights_are_refused(path: Path) -> None:
         load(path)
 
 
+def test_a_path_is_refused_before_anything_is_written(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder.safetensors").mkdir()
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    for wrong, words in (
+        (tmp_path / "model.json", r"path must end in \.safetensors, got .*model\.json"),
+        (tmp_path / "model", r"path must end in \.safetensors"),
+        (tmp_path, r"path must end in \.safetensors"),
+        (tmp_path / "folder.safetensors", "is a folder"),
+        (path / "deeper" / "m.safetensors", r"model\.safetensors is a file: there can be no folder"),
+        (5, "path must be the name of a file, got 5"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            save(Decoder(3, SMALL), wrong)
+    with pytest.raises(ValueError, match="about must be JSON with finite numbers"):
+        save(Decoder(3, SMALL), path, {"note": object()})
+    with pytest.raises(ValueError, match="model must be a Transformer or a Decoder, got int"):
+        save(5, path)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    for wrong, words in ((5, "path must be"), (tmp_path, "is truncated or not a safetensors file")):
+        with pytest.raises(ValueError, match=words):
+            load(wrong)
+    for device in ("cuda:9", "gpu", "meta", 3):
+        with pytest.raises(ValueError, match=r"device must be one of cpu.* here, got"):
+            load(path, device)
+
+
+def test_versions_do_not_share_what_is_beside_them(tmp_path: Path) -> None:
+    for version in (1, 2):
+        save(Decoder(3, SMALL), tmp_path / f"m.v{version}.safetensors", {"note": version})
+    assert json.loads((tmp_path / "m.v1.json").read_text())["note"] == 1
+
+
+def test_drafts_of_killed_runs_are_swept(path: Path) -> None:
+    others = path.with_name(".other.safetensors.7.part")
+    for draft in (path.with_name(".model.safetensors.7.part"), path.with_name(".model.json.7.part"), others):
+        draft.write_bytes(b"half")
+    checkpoints.sweep(path)
+    assert set(files(path.parent)) == {"model.safetensors", "model.json", others.name}
+
+
 def test_a_full_disk_keeps_the_last_good_checkpoint(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files(path.parent)
 

@@ -71,11 +71,10 @@ def test_gradients_reach_back_and_never_forward() -> None:
 
 
 def test_many_states_are_looked_up_and_few_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lowregret.transformer import decoder as module
-
     tokens, grads = torch.randint(3, (4, SMALL.context), generator=torch.Generator().manual_seed(2)), []
-    for few in (31, 0):
-        monkeypatch.setattr(module, "_FEW", few)
+    assert not Decoder(3, SMALL)._multiplies  # on a CPU looking up is faster
+    for multiplies in (True, False):
+        monkeypatch.setattr(Decoder, "_multiplies", multiplies)
         decoder = Decoder(3, SMALL, seed=1)
         decoder(tokens).square().sum().backward()
         grads.append((decoder(tokens).detach(), decoder.embedding.weight.grad))
@@ -172,6 +171,38 @@ def test_what_does_not_fit_is_refused() -> None:
         Transformer(torch.nn.Linear(2, 2))
 
 
+def test_long_batches_go_through_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowregret.transformer import predictor
+
+    model = Transformer(Decoder(3, SMALL, seed=2))
+    tokens = np.random.default_rng(0).integers(3, size=(7, SMALL.context))
+    whole = model.predict_sequence(tokens)
+    monkeypatch.setattr(predictor, "_TOKENS_AT_ONCE", {"cpu": 2 * SMALL.context + 1})
+    np.testing.assert_allclose(model.predict_sequence(tokens), whole, atol=1e-6)
+
+
+def test_nothing_is_made_up_past_the_context() -> None:
+    model, coin = Transformer(Decoder(2, SMALL, seed=1)), lr.matching()
+    source = lr.sources.paper_sources(17)["b"]
+    for ask in (
+        lambda: lr.sample(model, 17, 2, 0),
+        lambda: lr.robustify(model, coin, 17),
+        lambda: lr.adversaries.greedy(model, coin, 17),
+        lambda: lr.adversaries.greedy(lr.Respond(model, coin, 0.2), coin, 17),
+        lambda: lr.compare({"model": model}, {"b": source}, coin, 17, 2, 0),
+        lambda: lr.compare({"b": source}, {"model": model}, coin, 17, 2, 0),
+    ):
+        with pytest.raises(ValueError, match=r"has a context of 16 tokens: horizon must be at most that, got 17"):
+            ask()
+    assert lr.sample(lr.robustify(model, coin, 16), 16, 2, 0).shape == (2, 16)
+
+
+@pytest.mark.parametrize("seed", ["a", -1, 1.5, 2**70])
+def test_seeds_that_are_none_are_refused(seed: object) -> None:
+    with pytest.raises(ValueError, match="seed must be"):
+        Decoder(2, SMALL, seed=seed)
+
+
 def test_half_precision_is_close_and_logits_are_single() -> None:
     decoder = Decoder(2, SMALL, seed=0)
     tokens = torch.randint(2, (4, SMALL.context), generator=torch.Generator().manual_seed(0))
@@ -181,3 +212,5 @@ def test_half_precision_is_close_and_logits_are_single() -> None:
         half = decoder(tokens, torch.bfloat16, stream)
         assert half.dtype == torch.float32
         assert 0 < float((half - full).abs().max()) < 0.1
+        laws = Transformer(decoder).laws(tokens, torch.bfloat16, stream)
+        torch.testing.assert_close(laws, torch.softmax(half, -1))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import lowregret as lr
@@ -12,7 +13,19 @@ from lowregret.cli import _app
 from lowregret.paper import report, trained
 from lowregret.paper.presets import MODELS, PAIRS, PRESETS
 from lowregret.paper.reproduce import reproduce
-from lowregret.transformer import Size, load
+from lowregret.transformer import (
+    DECAYING,
+    NANODO,
+    Decoder,
+    Distil,
+    Imitate,
+    Masked,
+    Size,
+    Transformer,
+    checkpoints,
+    load,
+)
+from lowregret.transformer.description import described
 
 TINY = {"size": Size(16, 16, 2, 1, 16), "steps": 3, "batch": 4, "samples": 6}
 
@@ -37,9 +50,14 @@ def test_everything_is_written(finished: Path) -> None:
     page = (finished / "all/index.html").read_text()
     assert "<svg" in page
     assert "0.7602 ±0.0267" in page
+    assert "<figcaption>" in page
+    assert "prefers-color-scheme: dark" in page
     assert all(outside not in page.split("<figure>")[0] + page.split("</figure>")[1] for outside in ("http", "src="))
     results = json.loads((finished / "all/results.json").read_text())
     assert set(results["training"]) == set(MODELS)
+    for run in results["training"].values():
+        assert (run["torch"], run["compute"], run["stream"]) == (torch.__version__, "float32", "float32")
+        assert run["device"] == results["environment"]["device"]
     assert len(results["comparison"]["cells"]) == 8 * 4
     assert "/" not in results["command"]
 
@@ -54,13 +72,9 @@ def test_the_numbers_are_those_of_the_models(finished: Path) -> None:
         ours, theirs = models[p].predict_sequence(tokens), models[q].predict_sequence(tokens)
         expected = np.abs(ours - theirs).sum(-1).mean() / 2
         assert results["next_token_tv"][f"{p} to {q}"]["value"] == pytest.approx(expected, abs=1e-6)
-    # One-sided, from its definition, on the same draws.
-    p, q = models["BERNOULLI_1"], models["BERNOULLI_2"]
-    drawn = np.asarray(lr.sample(p, T, 6, 2))
-    chance = [np.take_along_axis(m.predict_sequence(drawn), drawn[..., None], -1).prod((1, 2)) for m in (p, q)]
-    expected = np.maximum(0, 1 - chance[1] / chance[0]).mean()
-    found = results["sequence_tv"]["BERNOULLI_1 to BERNOULLI_2"]["from_first"]["value"]
-    assert found == pytest.approx(expected, abs=1e-5)
+    assert checkpoints.read(finished / "all/models/ROBUST.safetensors").about["init"] == described(
+        models["BERNOULLI_1"]
+    )
     assert results["greedy"]["ROBUST"] == pytest.approx(lr.adversaries.greedy(models["ROBUST"], coin, T).regret)
     regret = lr.external_regret(coin, lr.Respond(models["ROBUST"], coin, T**-0.5), lr.sample(source, T, 6, 0))
     cell = next(c for c in results["comparison"]["cells"] if (c["source"], c["predictor"]) == ("b", "ROBUST"))
@@ -106,14 +120,155 @@ def test_the_comparison_survives_json() -> None:
     np.testing.assert_allclose(again.regret_PxWxT, found.regret_PxWxT, atol=1e-7)
 
 
-@pytest.mark.parametrize("preset", ["quick", "paper", "best"])
-def test_presets_can_be_trained(preset: str) -> None:
-    chosen = PRESETS[preset]
-    assert chosen.horizon == (256 if preset == "quick" else 1024)
-    for model in MODELS:
-        assert chosen.settings(model).size == chosen.size
-    assert len({chosen.settings(model).seed for model in MODELS}) == 4
-    assert chosen.rule.horizon == chosen.horizon
+def different_models(size: Size) -> dict[str, Transformer]:
+    """Four that nobody could take for one another."""
+    models = {name: Transformer(Decoder(2, size, seed=i)) for i, name in enumerate(MODELS)}
+    for i, model in enumerate(models.values()):
+        model.decoder.embedding.weight.data *= 2 + i
+    return models
+
+
+def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    preset = PRESETS["best"].changed(**{**TINY, "samples": 5}, seed=3)
+    models, T, coin, results = different_models(preset.size), 16, lr.matching(), {"seconds": {}}
+    monkeypatch.setattr(trained, "_AT_ONCE", 2)  # sampled in blocks, the same as at once
+    trained.measure(models, preset, results, lambda now: None)
+    # Sequence TV from its definition, on the same draws.
+    chance = {}
+    for i, name in enumerate(MODELS):
+        drawn = np.asarray(lr.sample(models[name], T, 5, 3 + 2 + i))
+        for other in MODELS:
+            laws = models[other].predict_sequence(drawn).astype(np.float64)
+            chance[name, other] = np.take_along_axis(laws, drawn[..., None], -1).prod((1, 2))
+    tv = results["sequence_tv"]
+    for p, q in PAIRS:
+        found = {way: estimate["value"] for way, estimate in tv[f"{p} to {q}"].items()}
+        first = np.maximum(0, 1 - chance[p, q] / chance[p, p]).mean()
+        second = np.maximum(0, 1 - chance[q, p] / chance[q, q]).mean()
+        apart = [np.abs(chance[d, p] - chance[d, q]) / (chance[d, p] + chance[d, q]) for d in (p, q)]
+        expected = {"from_first": first, "from_second": second, "symmetric": np.mean(apart)}
+        assert found == pytest.approx(expected, abs=1e-5), (p, q)
+    # Regrets of everyone everywhere; Algorithm 1 has BERNOULLI_1 as its base.
+    exact = lr.Robust(models["BERNOULLI_1"], lr.ExactTest(coin, T, delta=2 / T, gate=0))
+    players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
+    players |= {"Algorithm 1": exact}
+    regrets = {}
+    for source, law in lr.sources.paper_sources(T).items():
+        for name, player in players.items():
+            found = lr.external_regret(coin, lr.Respond(player, coin, T**-0.5), lr.sample(law, T, 5, 3))
+            regrets[source, name] = float(np.asarray(found)[:, -1].mean())
+    cells = {(c["source"], c["predictor"]): c["regret"]["value"] for c in results["comparison"]["cells"]}
+    assert cells == pytest.approx(regrets, abs=1e-6)
+    greedy = {name: float(lr.adversaries.greedy(p, coin, T).regret) for name, p in players.items()}
+    assert results["greedy"] == pytest.approx({**greedy, "urn": lr.adversaries.greedy(lr.PolyaUrn(2), coin, T).regret})
+    # The summary, from the cells and pairs.
+    next_token, away = results["next_token_tv"], {s: r for (s, who), r in cells.items() if who == "ROBUST" and s != "b"}
+    worst = max(away.values())
+    expected = {
+        "next-token TV, two seeds of BERNOULLI": next_token["BERNOULLI_1 to BERNOULLI_2"]["value"],
+        "next-token TV, ROBUST to BERNOULLI_1": next_token["ROBUST to BERNOULLI_1"]["value"],
+        "next-token TV, POLYAURN to BERNOULLI_1": next_token["POLYAURN to BERNOULLI_1"]["value"],
+        "sequence TV, two seeds of BERNOULLI": tv["BERNOULLI_1 to BERNOULLI_2"]["symmetric"]["value"],
+        "sequence TV, ROBUST to BERNOULLI_1": tv["ROBUST to BERNOULLI_1"]["symmetric"]["value"],
+        "regret of ROBUST on its own source b": cells["b", "ROBUST"],
+        f"largest regret of ROBUST on the other seven ({next(s for s in away if away[s] == worst)})": worst,
+        "regret of ROBUST against the greedy adversary": greedy["ROBUST"],
+    }
+    assert trained.summary(results) == pytest.approx(expected)
+    assert len(set(expected.values())) == 8  # so that none can stand for another
+    # And what people read.
+    tables = {table.title.split(" (")[0]: table for table in report.tables({**results, "summary": expected})}
+    for row, (p, q) in zip(tables["Sequence TV"].rows, PAIRS, strict=True):
+        ways = [str(lr.Estimate(**tv[f"{p} to {q}"][way])) for way in ("from_first", "from_second", "symmetric")]
+        assert row[:4] == (f"{p} to {q}", *ways)
+    assert tables["Sequence TV"].header[1:4] == ("sampling the first", "sampling the second", "symmetric")
+    for row, (p, q) in zip(tables["Next-token TV"].rows, PAIRS, strict=True):
+        assert row[:2] == (f"{p} to {q}", str(lr.Estimate(**next_token[f"{p} to {q}"])))
+
+
+def test_small_distances_keep_their_digits() -> None:
+    small = {"value": 0.00031, "low": 0.00029, "high": 0.00033}
+    table = report.tables({"next_token_tv": {f"{p} to {q}": small for p, q in PAIRS}})[0]
+    assert table.rows[0][1].startswith("0.00031")
+    assert report.tables({"summary": {"next-token TV": 0.0000312}})[0].rows[0][1] == "3.12e-05"
+
+
+def test_drawing_leaves_matplotlib_as_it_was(finished: Path) -> None:
+    import matplotlib
+
+    before, backend = dict(matplotlib.rcParams), matplotlib.get_backend()
+    results = json.loads((finished / "all/results.json").read_text())
+    first, second = (report.svg(report.figure(results)) for _ in range(2))
+    assert first == second
+    assert (dict(matplotlib.rcParams), matplotlib.get_backend()) == (before, backend)
+    matplotlib.pyplot.close("all")
+
+
+def test_what_was_measured_on_models_that_are_gone_is_measured_again(finished: Path, tmp_path: Path) -> None:
+    import shutil
+
+    out, preset = tmp_path / "all", PRESETS["best"].changed(**TINY)
+    shutil.copytree(finished / "all", out)
+    path, whole = out / "results.json", json.loads((out / "results.json").read_text())
+    elsewhere = {**whole, "environment": {"torch": "1", "device": "another"}}
+    path.write_text(json.dumps(elsewhere))
+    assert reproduce(preset, out, None, "cpu", "")["environment"] == elsewhere["environment"]  # only read
+    (out / "models/POLYAURN.safetensors").unlink()
+    path.write_text(json.dumps({**elsewhere, "greedy": {"ROBUST": 9.0}}))
+    again = reproduce(preset, out, None, "cpu", "")
+    assert again["greedy"] == whole["greedy"]
+    assert again["environment"] == whole["environment"]
+    for text, words in ((json.dumps({**whole, "format": 2}), "is not of format 1"), ("{", r"results\.json is damaged")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=words):
+            reproduce(preset, out, None, "cpu", "")
+
+
+@pytest.mark.parametrize("name", ["quick", "paper", "best"])
+def test_presets(name: str) -> None:
+    """Every number by itself: a preset that drifts is another experiment."""
+    small, large = Size(256, 64, 2, 2, 256), Size(1024, 256, 4, 3, 1024)
+    size, optimiser, steps, batch, robust_steps, robust_batch, samples, stream = {
+        "quick": (small, DECAYING, 500, 16, 1000, 32, 256, None),
+        "paper": (large, NANODO, 500, 128, 500, 128, 1024, None),
+        "best": (large, DECAYING, 3000, 128, 9000, 256, 1024, "float32"),
+    }[name]
+    chosen, source = PRESETS[name], lr.sources.paper_sources(size.context)["b"]
+    assert (chosen.horizon, chosen.samples, chosen.seed) == (size.context, samples, 0)
+    base = Transformer(Decoder(2, size))
+    for i, model in enumerate(("BERNOULLI_1", "ROBUST", "BERNOULLI_2", "POLYAURN")):
+        found, robust = chosen.settings(model), model == "ROBUST"
+        assert (found.size, found.optimiser, found.seed, found.stream, found.compute) == (
+            size,
+            optimiser,
+            i,
+            stream,
+            None,
+        )
+        assert (found.steps, found.batch) == ((robust_steps, robust_batch) if robust else (steps, batch))
+        task = chosen.task(model, base)
+        if not robust:
+            assert isinstance(task, Imitate)
+            assert task.soft == (name != "paper")
+            wanted = lr.PolyaUrn(2) if model == "POLYAURN" else source
+            assert described(task.source) == described(wanted)
+        else:
+            assert type(task) is (Masked if name == "paper" else Distil)
+            assert described(task.source) == described(source)
+            assert task.base is base
+    T, coin = size.context, lr.matching()
+    expected = lr.RegretRate(coin, T, alpha=1.5) if name == "paper" else lr.ExactTest(coin, T, delta=2 / T, gate=0)
+    assert described(chosen.rule) == described(expected)
+    assert described(chosen.task("ROBUST", base).rule) == described(expected)
+    if name != "paper":
+        task = chosen.task("ROBUST", base)
+        numbers = (task.play_every, task.play_count, task.response_weight, task.play_share, task.pool)
+        assert numbers == {"quick": (50, 64, 0.1, 0.25, 2048), "best": (150, 256, 0.03, 0.25, 2048)}[name]
+
+
+def test_two_seeds_share_no_model() -> None:
+    seeds = [PRESETS["quick"].changed(seed=seed).settings(model).seed for seed in range(5) for model in MODELS]
+    assert len(set(seeds)) == len(seeds)
 
 
 def test_train_and_evaluate(tmp_path: Path) -> None:
@@ -131,14 +286,42 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
     done = run.invoke(app, ["evaluate", robust, "--against", base, "-n", "4", "--out", str(tmp_path / "n.json")])
     assert done.exit_code == 0, done.output
     assert "Regret against the greedy adversary" in done.output
-    assert set(json.loads((tmp_path / "n.json").read_text())) > {"greedy", "next_token_tv", "sequence_tv", "cells"}
+    found, T, coin = json.loads((tmp_path / "n.json").read_text()), 16, lr.matching()
+    ours, theirs, sources = load(robust), load(base), lr.sources.paper_sources(16)
+    tokens = lr.sample(sources["b"], T, 4, 0)
+    assert found == {
+        **json.loads(lr.compare({"robust": ours}, sources, coin, T, 4, 0).to_json()),
+        "greedy": lr.adversaries.greedy(ours, coin, T).regret,
+        "next_token_tv": lr.next_token_tv(ours, theirs, tokens)._asdict(),
+        "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
+    }
+    about = checkpoints.read(robust).about
+    assert about["task"]["Distil"]["rule"]["ExactTest"]["delta"] == 2 / T
+    assert about["init"] == described(theirs)
+    file = tmp_path / "file"
+    file.write_text("")
+    new, under = str(tmp_path / "new.safetensors"), str(file / "x.safetensors")
+    deeper = tmp_path / "made/n.json"
+    assert run.invoke(app, ["evaluate", base, "-n", "4", "--out", str(deeper)]).exit_code == 0
+    assert deeper.exists()
     for arguments, words in (
         (["train", "distilled", "--out", robust], "needs --base"),
         (["train", "nothing", "--out", robust], "task must be"),
         (["train", "bernoulli", "--out", base, *small, "--seed", "1"], "another settings"),
         (["evaluate", str(tmp_path / "none.safetensors")], "there is no checkpoint"),
         (["reproduce", "--preset", "finest"], "preset must be one of quick, paper, best"),
+        (["train", "bernoulli", "--out", new, *small, "--device", "cuda:9"], "device must be one of cpu"),
+        (["train", "bernoulli", "--out", new, *small, "--device", "gpu"], "device must be one of cpu"),
+        (["train", "bernoulli", "--out", under, *small], "is a file: there can be no folder"),
+        (["train", "bernoulli", "--out", ".", *small], "path must end in .safetensors"),
+        (["train", "bernoulli", "--out", new, "--size", "16,a,2,1,2"], "--size must be a name or whole numbers"),
+        (["train", "polyaurn", "--out", new, "--problem", "nope", *small], "--problem must be matching"),
+        (["evaluate", base, "--out", str(file / "n.json")], "is a file: there can be no folder"),
+        (["evaluate", base, "--out", str(tmp_path)], "--out must be a file"),
+        (["evaluate", base, "--device", "gpu"], "device must be one of cpu"),
+        (["reproduce", "--out", str(file)], "is a file: there can be no folder"),
+        (["reproduce", "--out", str(tmp_path / "r"), "--device", "gpu"], "device must be one of cpu"),
     ):
         refused = run.invoke(app, arguments)
-        assert refused.exit_code == 2
+        assert refused.exit_code == 2, (arguments, refused.output)
         assert words in " ".join(refused.output.replace("│", " ").split())

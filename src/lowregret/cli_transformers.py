@@ -54,8 +54,7 @@ def reproduce(
         }
         given = [f"--{name.replace('_', '-')} {value}" for name, value in changes.items() if value is not None]
         command = " ".join(["lowregret reproduce --preset", preset, *given])  # where it was written is nobody's matter
-        chosen = preset_named(preset).changed(**changes)
-        run(chosen, out or Path("results") / preset, collect, device, command)
+        run(preset_named(preset).changed(**changes), out or Path("results") / preset, collect, device, command)
 
 
 def train(
@@ -63,7 +62,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The checkpoint to write.")],
     base: Annotated[Path | None, typer.Option(help="Checkpoint of the base model (robust, distilled).")] = None,
     source: Annotated[str, typer.Option(help="Of the paper's sources: a b c d sin2 sin5 sin10 sin20.")] = "b",
-    problem: Annotated[str, typer.Option(help="matching, or a JSON matrix of utilities.")] = "matching",
+    problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
     rule: Annotated[str, typer.Option(help="exact, rate or gap.")] = "exact",
     size: Annotated[str, typer.Option(help="quick, paper, or context,width,heads,layers,inner.")] = "quick",
     steps: Annotated[int, typer.Option(min=1)] = 500,
@@ -129,6 +128,10 @@ def evaluate(
         from .sampling import sample
         from .sources import paper_sources
 
+        if out is not None:  # what cannot be written is refused before the work
+            if out.is_dir():
+                raise ValueError(f"--out must be a file, and {out} is a folder")
+            transformer.checkpoints.in_folder(out.parent).mkdir(parents=True, exist_ok=True)
         ours = transformer.load(model, device)
         coin, T = matching(), ours.context
         found = compare({model.stem: ours}, paper_sources(T), coin, T, samples, seed)
@@ -156,8 +159,11 @@ def _refusals() -> Iterator[None]:
         yield
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+    except OSError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "safetensors"):
+        if (error.name or "").split(".")[0] not in ("torch", "safetensors"):
             raise
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
@@ -172,7 +178,10 @@ def _one_of(name: str, value: str, choices: dict[str, Any]) -> Any:
 def _size(text: str) -> "Size":
     from .transformer.decoder import size_of
 
-    return size_of(tuple(int(n) for n in text.split(",")) if "," in text else text)
+    numbers = text.split(",")
+    if len(numbers) > 1 and not all(n.strip().isdecimal() for n in numbers):
+        raise ValueError(f"--size must be a name or whole numbers context,width,heads,layers,inner, got {text!r}")
+    return size_of(tuple(map(int, numbers)) if len(numbers) > 1 else text)
 
 
 def _source(name: str, horizon: int) -> "Predictor":
@@ -185,7 +194,12 @@ def _problem(text: str) -> "DecisionProblem":
     from .problems import DecisionProblem, matching, rock_paper_scissors
 
     named = {"matching": matching, "rock_paper_scissors": rock_paper_scissors}
-    return named[text]() if text in named else DecisionProblem(json.loads(text))
+    if text in named:
+        return named[text]()
+    try:
+        return DecisionProblem(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--problem must be {', '.join(named)} or a JSON matrix of utilities, got {text!r}") from error
 
 
 def _rule(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":

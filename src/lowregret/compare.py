@@ -16,7 +16,7 @@ from .predictors import Predictor
 from .problems import DecisionProblem, a_problem
 from .regret import external_regret
 from .robust import Robust, spliced
-from .sampling import sample
+from .sampling import sample, within_context
 
 
 class Table(NamedTuple):
@@ -225,6 +225,7 @@ def _play(
 
 def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> Policy:
     where = f"predictors[{name!r}]"
+    within_context(getattr(player, "predictor", player), horizon, where)
     if hasattr(player, "policy_sequence"):
         if player.problem != problem:
             raise ValueError(f"{where} acts in another problem: {player.problem} against {problem}")

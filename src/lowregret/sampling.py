@@ -20,6 +20,13 @@ def draw(probs: Array, uniforms: Array) -> Array:
     return total([xp.astype(scaled >= edge, xp.int64) for edge in cdf_S[:-1]])
 
 
+def within_context(predictor: Any, horizon: int, name: str = "predictor") -> None:
+    """Refuse more steps than the predictor has a context for; one without a context goes on for ever."""
+    context = getattr(predictor, "context", horizon)
+    if horizon > context:
+        raise ValueError(f"{name} has a context of {context} tokens: horizon must be at most that, got {horizon}")
+
+
 def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Generator) -> Array:
     """``n`` sequences of length ``horizon`` from the predictor's own distribution: ``tokens[n, horizon]``.
 
@@ -30,6 +37,7 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
     [[1, 0, 0], [1, 0, 0]]
     """
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=0)
+    within_context(predictor, horizon)
     uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
     memory, drawn, step = predictor.start((n,)), [], 0
     xp: Any = np

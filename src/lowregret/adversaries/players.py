@@ -13,6 +13,7 @@ from ..policies import Policy, Respond, same_states
 from ..predictors import Predictor
 from ..problems import DecisionProblem, a_problem
 from ..robust import Robust
+from ..sampling import within_context
 
 PolicyOfCounts = Callable[[np.ndarray], np.ndarray]
 
@@ -72,6 +73,7 @@ def acting(player: Any, problem: DecisionProblem, horizon: int, temperature: flo
         raise ValueError(f'respond must be "quantal" or "best", got {respond!r}')
     if not hasattr(player, "start") or not (hasattr(player, "policy") or hasattr(player, "predict")):
         raise ValueError(f"player must be a predictor or a policy, got {type(player).__name__}")
+    within_context(getattr(player, "predictor", player), horizon, "player")
     if hasattr(player, "policy"):
         if temperature is not None or respond == "best":
             raise ValueError(

@@ -88,7 +88,7 @@ class Preset:
             size=self.size,
             steps=self.robust_steps if robust else self.steps,
             batch=self.robust_batch if robust else self.batch,
-            seed=self.seed + MODELS.index(model),
+            seed=self.seed * len(MODELS) + MODELS.index(model),  # two seeds share no model
             optimiser=self.optimiser,
             stream=self.stream,
         )

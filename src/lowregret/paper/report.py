@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..compare import Comparison, Table
+from ..distances import Estimate
 from ..problems import DecisionProblem
 from .eight_sources import TITLES
+from .page import CSS
 from .presets import PAIRS, PAPER_NEXT_TOKEN_TV, PAPER_SEQUENCE_TV
 
 if TYPE_CHECKING:
@@ -17,23 +19,20 @@ if TYPE_CHECKING:
 Results = dict[str, Any]
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-body { color: #1a1a1a; background: #fff; }
-table { border-collapse: collapse; margin: .5rem 0 0; font-variant-numeric: tabular-nums; }
-h3 { font-size: 1rem; margin: 2rem 0 0; } div { overflow-x: auto; }
-th, td { padding: .25rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
-figure { margin: 1rem 0; } figure svg { width: 100%; height: auto; }
-pre { background: #f5f5f5; padding: .8rem; overflow-x: auto; }
+div, figure { overflow-x: auto; } figure { margin: 1rem 0; max-width: none; } figure svg { min-width: 640px; }
+table { width: auto; } th { white-space: nowrap; } h3 { margin: 2rem 0 0; }
+pre { background: var(--card); padding: .8rem; overflow-x: auto; }
 """
+_CAPTION = "Mean regret after t steps with its 95% band, by source; a dot marks the median switch of Algorithm 1."
+_SALT: Any = {"svg.hashsalt": "lowregret"}  # the same numbers give the same file
 
 
 def tables(results: Results) -> list[Table]:
     """All that there is to say in numbers; parts that are not there yet are left out."""
     found = []
     if "summary" in results:
-        signed = {name: "+" if "regret" in name else "" for name in results["summary"]}
-        rows = tuple((name, f"{value:{signed[name]}.4f}") for name, value in results["summary"].items())
+        spec = {name: "+.4f" if "regret" in name else "#.3g" for name in results["summary"]}
+        rows = tuple((name, f"{value:{spec[name]}}") for name, value in results["summary"].items())
         found.append(Table("In short", ("what", "measured"), rows))
     if "comparison" in results:
         found.append(_regrets(results["comparison"]))
@@ -53,18 +52,17 @@ def tables(results: Results) -> list[Table]:
 
 def figure(results: Results) -> "Figure":
     """Regret on the eight sources, 2 x 4, with 95% bands."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "lowregret"  # the same numbers give the same file
     from .. import plots
 
     return plots.regret_curves(comparison(results["comparison"]), titles=TITLES)[0, 0].figure
 
 
 def svg(drawn: "Figure") -> str:
+    import matplotlib
+
     text = io.StringIO()
-    drawn.savefig(text, format="svg", metadata={"Date": None})
+    with matplotlib.rc_context(_SALT):
+        drawn.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 
 
@@ -80,7 +78,7 @@ def page(results: Results, drawn: "Figure | None") -> str:
     ]
     if drawn is not None:
         inline = svg(drawn)
-        parts.append(f"<figure>{inline[inline.index('<svg') :]}</figure>")
+        parts.append(f"<figure>{inline[inline.index('<svg') :]}<figcaption>{_CAPTION}</figcaption></figure>")
     parts += [_html(table) for table in tables(results)]
     parts.append("<h2>How it was made</h2>")
     made = [
@@ -90,8 +88,9 @@ def page(results: Results, drawn: "Figure | None") -> str:
     title = f"lowregret reproduce, preset {preset['name']}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
-        f"<body>{''.join(parts)}</body></html>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="color-scheme" content="light dark"><style>{CSS}{_STYLE}</style></head>'
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
     )
 
 
@@ -160,7 +159,7 @@ def _training(found: Results) -> Table:
 
 
 def _estimate(found: Results) -> str:
-    return f"{found['value']:.4f} ({found['low']:.4f} to {found['high']:.4f})"
+    return format(Estimate(**found))
 
 
 def _printed(value: float, half: float | None) -> str:
@@ -168,6 +167,9 @@ def _printed(value: float, half: float | None) -> str:
 
 
 def _html(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.header)
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    return f"<h3>{html.escape(table.title)}</h3><div><table><tr>{head}</tr>{rows}</table></div>"
+    def line(kind: str, cells: tuple[str, ...]) -> str:
+        first, *rest = (html.escape(cell) for cell in cells)
+        return f"<tr><{kind}>{first}</{kind}>" + "".join(f'<{kind} class="n">{x}</{kind}>' for x in rest) + "</tr>"
+
+    head, rows = line("th", table.header), "".join(line("td", row) for row in table.rows)
+    return f"<h3>{html.escape(table.title)}</h3><div><table>{head}{rows}</table></div>"

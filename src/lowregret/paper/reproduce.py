@@ -8,10 +8,12 @@ from typing import Any
 from rich.console import Console
 
 from ..transformer import checkpoints
+from ..transformer.backends import device_named, machine
 from . import report, trained
-from .presets import PRESETS, Preset
+from .presets import MODELS, PRESETS, Preset
 
 Results = dict[str, Any]
+FORMAT = 1
 
 
 def reproduce(
@@ -30,6 +32,10 @@ def reproduce(
         How it was called, to be written down.
     """
     console = Console()
+    if device is not None:
+        device_named(device)
+    for folder in (out, collect or out):
+        checkpoints.sweep(checkpoints.in_folder(folder) / "results.json")
     results = _begun(preset, out, command)
 
     def kept(path: Path) -> None:
@@ -42,7 +48,7 @@ def reproduce(
 
     keep(results)
     models = trained.train_models(preset, out, console, device, kept)
-    results["environment"] = trained.environment(models["ROBUST"].device)
+    results.setdefault("environment", machine(models["ROBUST"].device))
     results["training"] = trained.trainings(out)
     keep(results)
     with console.status("measuring") if console.is_terminal else contextlib.nullcontext():
@@ -81,8 +87,16 @@ def _begun(preset: Preset, out: Path, command: str) -> Results:
     """The results so far; those of another preset, or of other numbers, are refused."""
     path, wanted = out / "results.json", json.loads(json.dumps(preset.described()))
     if not path.exists():
-        return {"format": 1, "preset": wanted, "command": command, "seconds": {}}
-    found = json.loads(path.read_text())
+        return {"format": FORMAT, "preset": wanted, "command": command, "seconds": {}}
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}; remove it") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError(f"{path} is not of format {FORMAT}, which this version reads: remove it, or write elsewhere")
     if found.get("preset") != wanted:
         raise ValueError(f"{out} holds results of another preset or other numbers: remove it, or write elsewhere")
+    if not all((out / "models" / f"{name}.safetensors").exists() for name in MODELS):
+        for part in (*trained.MEASURED, "summary", "environment"):  # of models that are no more
+            found.pop(part, None)
     return found

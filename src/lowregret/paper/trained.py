@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from .. import adversaries
 from ..compare import compare
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Results = dict[str, Any]
+MEASURED = ("greedy", "next_token_tv", "comparison", "sequence_tv")
+_AT_ONCE = 256  # sequences to sample: at the paper's size each has 6 MiB of keys and values
 EXACT = "Algorithm 1"  # on BERNOULLI_1 by computation, not by training
 
 
@@ -58,16 +59,10 @@ def players(models: dict[str, Transformer], preset: Preset) -> dict[str, Predict
 
 def measure(models: dict[str, Transformer], preset: Preset, results: Results, keep: Callable[[Results], None]) -> None:
     """Fill in ``results`` part by part, each kept as soon as it is there."""
-    parts: dict[str, Callable[[], Any]] = {
-        "greedy": lambda: greedy_regrets(models, preset),
-        "next_token_tv": lambda: next_token_table(models, preset),
-        "comparison": lambda: regret_curves(models, preset),
-        "sequence_tv": lambda: sequence_table(models, preset),
-    }
-    for name, part in parts.items():
+    for name, part in zip(MEASURED, (greedy_regrets, next_token_table, regret_curves, sequence_table), strict=True):
         if name not in results:
             begin = time.perf_counter()
-            results[name] = part()
+            results[name] = part(models, preset)
             results["seconds"][name] = round(time.perf_counter() - begin, 2)
             keep(results)
 
@@ -97,10 +92,13 @@ def next_token_table(models: dict[str, Transformer], preset: Preset) -> Results:
 
 def sequence_table(models: dict[str, Transformer], preset: Preset) -> Results:
     """Table 1, both ways round and symmetric, all from the same samples of each model."""
-    T, log_NxM = preset.horizon, {}
+    log_NxM: dict[str, dict[str, np.ndarray]] = {}
     for i, (name, model) in enumerate(models.items()):
-        tokens = sample(model, T, preset.samples, preset.seed + 2 + i)
-        log_NxM[name] = {other: log_probs(models[other], tokens, other) for other in models}
+        rng, blocks = np.random.default_rng(preset.seed + 2 + i), []
+        for begin in range(0, preset.samples, _AT_ONCE):
+            tokens = sample(model, preset.horizon, min(_AT_ONCE, preset.samples - begin), rng)
+            blocks.append({other: log_probs(models[other], tokens, other) for other in models})
+        log_NxM[name] = {other: np.concatenate([block[other] for block in blocks]) for other in models}
     found = {}
     for p, q in PAIRS:
         lead_p, lead_q = log_NxM[p][p] - log_NxM[p][q], log_NxM[q][q] - log_NxM[q][p]
@@ -133,12 +131,6 @@ def summary(results: Results) -> Results:
     }
 
 
-def environment(device: torch.device) -> Results:
-    """What it ran on."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
-    return {"torch": torch.__version__, "device": name}
-
-
 def trainings(out: Path) -> Results:
     """Seconds, speed and losses of each training, from what it left beside the model."""
     found = {}
@@ -152,6 +144,7 @@ def trainings(out: Path) -> Results:
             "batch": about["settings"]["batch"],
             "seconds": round(about["seconds"], 2),
             "median_tokens_per_second": round(speeds[len(speeds) // 2]),
+            **about.get("made", {}),
             "loss": [[line["step"], line["loss"]] for line in shown],
         }
     return found

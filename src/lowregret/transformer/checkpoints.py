@@ -6,6 +6,7 @@ killed, or a disk that is full, leaves the last good file in place.
 """
 
 import contextlib
+import glob
 import json
 import os
 from pathlib import Path
@@ -16,6 +17,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from .backends import device_named
 from .decoder import Decoder, Size
 from .predictor import Transformer
 
@@ -32,8 +34,11 @@ class Checkpoint(NamedTuple):
 
 def write(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Write a checkpoint, atomically; whatever goes wrong, a file that was there stays as it was."""
-    path = Path(path)
-    text = json.dumps({"format": FORMAT, **about}, allow_nan=False)
+    path = to_write(path)
+    try:
+        text = json.dumps({"format": FORMAT, **about}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"about must be JSON with finite numbers: {error}") from error
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     replace(path, safetensors.torch.save(kept, metadata={_KEY: text}))
     replace(path.with_suffix(".json"), (json.dumps(json.loads(text), indent=1) + "\n").encode())
@@ -41,7 +46,7 @@ def write(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -
 
 def read(path: str | Path) -> Checkpoint:
     """Read a checkpoint; one that is cut short, of a newer format or of another kind is refused by name."""
-    path = Path(path)
+    path = a_path(path)
     try:
         with safetensors.safe_open(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -71,15 +76,17 @@ def save(model: Transformer | Decoder, path: str | Path, about: dict[str, Any] |
     256
     """
     decoder = model.decoder if isinstance(model, Transformer) else model
+    if not isinstance(decoder, Decoder):
+        raise ValueError(f"model must be a Transformer or a Decoder, got {type(model).__name__}")
     write(path, dict(decoder.state_dict()), {**(about or {}), **described(decoder)})
 
 
 def load(path: str | Path, device: str | torch.device = "cpu") -> Transformer:
     """The model that ``save`` wrote (or that a training run left in its folder), on ``device``."""
-    found = read(path)
+    where, found = device_named(device), read(path)
     decoder = Decoder(*shape_of(found, path))
     fill(decoder, found, path)
-    return Transformer(decoder.to(device).eval())
+    return Transformer(decoder.to(where).eval())
 
 
 def fill(decoder: Decoder, found: Checkpoint, path: str | Path) -> None:
@@ -100,6 +107,39 @@ def fill(decoder: Decoder, found: Checkpoint, path: str | Path) -> None:
 def described(decoder: Decoder) -> dict[str, Any]:
     """What must be known to build the decoder again."""
     return {"n_states": decoder.n_states, "size": decoder.size._asdict()}
+
+
+def a_path(path: Any) -> Path:
+    """Where a checkpoint is."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(f"path must be the name of a file, got {path!r}")
+    return Path(path)
+
+
+def to_write(path: Any) -> Path:
+    """Where a checkpoint can be written: the suffix is fixed, since what else it says is written beside it."""
+    path = a_path(path)
+    if path.suffix != ".safetensors":
+        raise ValueError(f"path must end in .safetensors, got {str(path)!r}")
+    if path.is_dir():
+        raise ValueError(f"path must be a file, and {path} is a folder")
+    in_folder(path.parent)
+    return path
+
+
+def in_folder(folder: Path) -> Path:
+    """A folder that is there or can be made: nothing on the way to it is a file."""
+    there = next((part for part in (folder, *folder.parents) if part.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise ValueError(f"{there} is a file: there can be no folder {folder}")
+    return folder
+
+
+def sweep(path: Path) -> None:
+    """Remove what a killed run left of its drafts of a file, or of the JSON beside it."""
+    for name in (path.name, path.with_suffix(".json").name):
+        for draft in path.parent.glob(f".{glob.escape(name)}.*.part"):
+            draft.unlink(missing_ok=True)
 
 
 def replace(path: Path, data: bytes) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..arrays import to_numpy
 from ..predictors import PolyaUrn, Predictor, Scheduled
 from ..sampling import sample
 from .decoder import Decoder
@@ -44,7 +45,7 @@ def sequences(source: Predictor, n: int, horizon: int, random: torch.Generator) 
     if isinstance(source, Transformer):
         return roll(source.decoder, n, horizon, lambda law_NxS, t: draw(law_NxS[:, None], n, random)[:, 0])
     seed = int(torch.randint(1 << 62, (1,), generator=random, device=random.device))
-    return torch.as_tensor(np.asarray(sample(source, horizon, n, seed)), device=random.device)
+    return torch.as_tensor(to_numpy(sample(source, horizon, n, seed)), device=random.device)
 
 
 @lru_cache(maxsize=16)

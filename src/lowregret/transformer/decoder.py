@@ -51,6 +51,13 @@ def size_of(size: Any) -> Size:
     return checked
 
 
+def seed_of(seed: Any) -> int:
+    """A seed that torch takes."""
+    if inputs.whole(seed, "seed", least=0) >= 1 << 64:
+        raise ValueError(f"seed must be a whole number below 2**64, got {seed!r}")
+    return int(seed)
+
+
 class Block(nn.Module):
     """Attention, then a perceptron, each on a normalised copy of the stream and added back to it."""
 
@@ -107,7 +114,7 @@ class Decoder(nn.Module):
         self.position = nn.Embedding(self.size.context, self.size.width)
         self.blocks = nn.ModuleList(Block(self.size) for _ in range(self.size.layers))
         self.out_norm = nn.LayerNorm(self.size.width, eps=1e-6, bias=False)
-        self._initialise(torch.Generator().manual_seed(seed))
+        self._initialise(torch.Generator().manual_seed(seed_of(seed)))
 
     def forward(
         self, tokens_BxT: Tensor, compute: torch.dtype = torch.float32, stream: torch.dtype | None = None
@@ -123,10 +130,15 @@ class Decoder(nn.Module):
         return self._rows(inputs_BxT) + self.position.weight[: inputs_BxT.shape[1]]
 
     def _rows(self, inputs_BxT: Tensor) -> Tensor:
-        """The rows of the embedding. Few of them as a product: scattered gradients would all wait for the same rows."""
-        if self.n_states > _FEW:
+        """The rows of the embedding."""
+        if not self._multiplies:
             return self.embedding(inputs_BxT)
         return F.one_hot(inputs_BxT, self.n_states + 1).to(self.embedding.weight.dtype) @ self.embedding.weight
+
+    @property
+    def _multiplies(self) -> bool:
+        """On a GPU few rows are a product: scattered gradients would all wait for the same rows."""
+        return self.n_states <= _FEW and self.embedding.weight.is_cuda
 
     def logits(self, x_BxTxD: Tensor) -> Tensor:
         """In float32 whatever was computed in, and over the states only."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from .. import inputs
+
 
 @dataclass(frozen=True)
 class Optimiser:
@@ -33,6 +35,16 @@ class Optimiser:
     eps: float
     weight_decay: float
     clip: float | None
+
+    def __post_init__(self) -> None:
+        for name in ("peak", "start", "weight_decay"):
+            inputs.not_negative(getattr(self, name), name)
+        inputs.positive(self.eps, "eps")
+        inputs.whole(self.warmup, "warmup", least=0)
+        if self.clip is not None:
+            inputs.positive(self.clip, "clip")
+        if len(self.betas) != 2 or not all(0 <= inputs.not_negative(beta, "betas") < 1 for beta in self.betas):
+            raise ValueError(f"betas must be two numbers, at least 0 and below 1, got {self.betas!r}")
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0."""

@@ -106,9 +106,11 @@ class Transformer(Predictor):
         return _as(probs.reshape(*tokens.shape, self.n_states), tokens)
 
     @torch.no_grad()
-    def laws(self, tokens_NxT: Tensor, compute: torch.dtype = torch.float32) -> Tensor:
+    def laws(
+        self, tokens_NxT: Tensor, compute: torch.dtype = torch.float32, stream: torch.dtype | None = None
+    ) -> Tensor:
         """``predict_sequence`` for tensors beside the weights, unchecked, in one pass: ``[N, T, S]``."""
-        return _law(self.decoder(tokens_NxT, compute))
+        return _law(self.decoder(tokens_NxT, compute, stream))
 
     def _extended(self, cache: Tensor, seen_B: Tensor, inputs_B: Tensor, seen: int | None) -> Tensor:
         filled = None if seen is None else seen + 1

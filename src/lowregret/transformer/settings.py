@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from .. import inputs
-from .decoder import size_of
+from .decoder import seed_of, size_of
 from .optimiser import NANODO, Optimiser
 
 
@@ -35,7 +35,9 @@ class Settings:
         object.__setattr__(self, "size", size_of(self.size))
         inputs.whole(self.steps, "steps")
         inputs.whole(self.batch, "batch")
-        inputs.whole(self.seed, "seed", least=0)
+        seed_of(self.seed)
+        if not isinstance(self.optimiser, Optimiser):
+            raise ValueError(f"optimiser must be an Optimiser such as DECAYING, got {self.optimiser!r}")
         for name in ("compute", "stream"):
             if getattr(self, name) not in (None, "float32", "bfloat16"):
                 raise ValueError(f"{name} must be 'float32', 'bfloat16' or None, got {getattr(self, name)!r}")

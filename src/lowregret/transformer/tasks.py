@@ -5,12 +5,10 @@ sequences, kept where the base model's regret exceeds the rule, with the loss ma
 the laws of Algorithm 1 themselves, at every step, with any rule.
 """
 
-import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +20,6 @@ from ..robust import Robust, spliced
 from ..rules import ResponseRule
 from . import data
 from .decoder import Decoder
-from .predictor import Transformer
 
 Laws = Callable[[Tensor], Tensor]  # of the next token, [N, T] -> [N, T, S], unchecked
 
@@ -39,6 +36,7 @@ class Stakes(NamedTuple):
     weight: float  # beside the loss of the laws
 
 
+@runtime_checkable
 class Task(Protocol):
     """What training asks of a task."""
 
@@ -92,6 +90,9 @@ class Imitate(_Plain):
 
     source: Predictor
     soft: bool = False
+
+    def __post_init__(self) -> None:
+        _a_predictor(self.source, "source")
 
     @property
     def n_states(self) -> int:
@@ -190,8 +191,8 @@ class Distil:
         self.played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
 
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
-        from_pool = round(n * self.play_share) if self.played_NxT is not None else 0
         half = n - n // 2
+        from_pool = min(n - half, round(n * self.play_share)) if self.played_NxT is not None else 0
         parts = [data.sequences(self.source, half, horizon, random)]
         if n - half - from_pool:
             parts.append(data.other_worlds(self.source, n - half - from_pool, horizon, random))
@@ -227,31 +228,17 @@ def laws_of(predictor: Predictor) -> Laws:
     return getattr(predictor, "laws", predictor.predict_sequence)
 
 
-def described(thing: Any) -> Any:
-    """A task, or any part of one, as JSON: two that train differently read differently."""
-    if isinstance(thing, Transformer):
-        return {
-            "Transformer": _digest(torch.cat([p.detach().cpu().flatten() for p in thing.decoder.parameters()]).numpy())
-        }
-    if isinstance(thing, DecisionProblem):
-        return {"DecisionProblem": thing.utility.tolist()}
-    if isinstance(thing, (np.ndarray, Tensor)):
-        return _digest(np.asarray(thing))
-    if is_dataclass(thing) and not isinstance(thing, type):
-        return {type(thing).__name__: {f.name: described(getattr(thing, f.name)) for f in fields(thing) if f.repr}}
-    if callable(thing):
-        return getattr(thing, "__qualname__", type(thing).__name__)
-    return thing if isinstance(thing, (str, int, float, bool, type(None))) else repr(thing)
-
-
-def _digest(values: np.ndarray) -> str:
-    return f"{values.dtype}{list(values.shape)}:{zlib.crc32(np.ascontiguousarray(values).tobytes()):08x}"
-
-
 def _fits(source: Predictor, base: Predictor, rule: ResponseRule) -> None:
     if not isinstance(rule, ResponseRule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
+    _a_predictor(source, "source")
+    _a_predictor(base, "base")
     same_states(source, rule.problem)
     Robust(base, rule)  # refuses what does not fit
     if rule.horizon is None:
         raise ValueError("rule must have a horizon: a decoder has a context of so many tokens")
+
+
+def _a_predictor(thing: Any, name: str) -> None:
+    if not hasattr(thing, "predict_sequence"):
+        raise ValueError(f"{name} must be a Predictor, got {thing!r}")

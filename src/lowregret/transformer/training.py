@@ -5,26 +5,30 @@ and ends with the weights it would have had (bit for bit on a CPU). Under ``torc
 batch and takes its rows: the losses are those of one process with the same batch.
 """
 
+import copy
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .. import inputs
-from . import checkpoints, data
-from .backends import ORDER, attention
+from ..sampling import within_context
+from . import checkpoints, data, state
+from .backends import ORDER, attention, device_named, machine
 from .decoder import Decoder
+from .description import described
 from .distributed import Team
 from .loss import Scaled, loss_of
 from .predictor import Transformer
 from .settings import Settings
-from .tasks import Laws, Task, described
+from .tasks import Laws, Task
 
 
 class Progress(NamedTuple):
@@ -78,10 +82,14 @@ def train(
     ...     train(Imitate(PolyaUrn(2)), f"{folder}/urn.safetensors", small).context
     8
     """
-    run = Run(task, Path(path), settings or Settings(), init, device, state, compiled)
+    save_every, report_every = inputs.whole(save_every, "save_every"), inputs.whole(report_every, "report_every")
+    run = Run(task, path, Settings() if settings is None else settings, init, device, state, compiled)
     if run.finished is not None:
         return run.finished
-    return run.to_the_end(inputs.whole(save_every, "save_every"), inputs.whole(report_every, "report_every"), on_report)
+    return run.to_the_end(save_every, report_every, on_report)
+
+
+_COUNTED = ("step", "seconds", "since", "reported")
 
 
 class Run:
@@ -90,23 +98,27 @@ class Run:
     def __init__(
         self,
         task: Task,
-        path: Path,
+        path: str | Path,
         settings: Settings,
         init: Transformer | None = None,
         device: str | None = None,
-        state: str | Path | None = None,
+        folder: str | Path | None = None,
         compiled: bool | None = None,
     ) -> None:
-        self.task, self.path, self.settings = task, path, settings
+        _refuse_misfit(task, settings, init)
+        self.task, self.path, self.settings = task, checkpoints.to_write(path), settings
         self.team = Team.here()
-        self.device = torch.device(device or self.team.device)
-        self.folder = Path(state) if state else path.parent / "training" / path.stem
+        self.device = device_named(device or self.team.device)
+        self.folder = checkpoints.a_path(folder) if folder else self.path.parent / "training" / self.path.stem
+        checkpoints.in_folder(self.folder)
         self.about = {"task": described(task), "settings": asdict(settings), "init": described(init)}
         self.about = json.loads(json.dumps(self.about))  # as it will be read back
+        self.types = settings.types(self.device)
+        compute, stream = (str(kind).removeprefix("torch.") for kind in self.types)
+        self.made = {**machine(self.device), "compute": compute, "stream": stream}
         self.finished = self._finished()
         if self.finished is not None:
             return
-        _refuse_misfit(task, settings)
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
             source = checkpoints.Checkpoint(dict(init.decoder.state_dict()), checkpoints.described(init.decoder))
@@ -114,8 +126,11 @@ class Run:
         self.decoder = decoder.to(self.device).train()
         self.optimiser = settings.optimiser.build(self.decoder.parameters())
         self.step, self.seconds = 0, 0.0
+        self.total, self.since, self.reported = torch.zeros((), device=self.device), 0, 0.0  # since the last report
+        if self.team.first:
+            checkpoints.sweep(self.path)
+            checkpoints.sweep(self._state_file)
         self._resume()
-        self.types = settings.types(self.device)
         self.compiled = self.device.type == "cuda" if compiled is None else compiled
         self.shared, self.stakes = self.team.shared(self.decoder), Scaled.of(task.stakes, self.device)
         self.loss: Callable[..., Tensor] = torch.compile(loss_of, dynamic=False) if self.compiled else loss_of
@@ -126,24 +141,28 @@ class Run:
         self, save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
     ) -> Transformer:
         steps, batch = self.settings.steps, self.settings.batch
-        told, since, total = time.perf_counter(), 0, torch.zeros((), device=self.device)
+        begun = time.perf_counter() - self.seconds
         while self.step < steps:
-            total += self.advance()
-            since += 1
-            if self.step % report_every == 0 or self.step == steps:
-                loss = float(total) / since  # waits for the device
-                now = time.perf_counter()
-                self.seconds += now - told
-                speed = since * batch * self.settings.size.context / max(now - told, 1e-9)
+            self.total += self.advance()
+            self.since += 1
+            reports = self.step % report_every == 0 or self.step == steps
+            saves = self.step % save_every == 0 or self.step == steps
+            if not reports and not saves:
+                continue
+            loss = float(self.total) / self.since  # waits for the device
+            self.seconds = time.perf_counter() - begun
+            self._refuse_lost(loss)
+            if reports:
+                speed = self.since * batch * self.settings.size.context / max(self.seconds - self.reported, 1e-9)
                 rate = self.settings.optimiser.rate(self.step - 1, steps)
+                self.total, self.since, self.reported = torch.zeros_like(self.total), 0, self.seconds
                 self._report(Progress(self.step, steps, loss, rate, speed, self.seconds), on_report)
-                told, since, total = time.perf_counter(), 0, torch.zeros((), device=self.device)
-            if self.step % save_every == 0 and self.step < steps:
+            if saves and self.step < steps:
                 self.save()
         self.decoder.eval()
         if self.team.first:
-            about = {**self.about, "seconds": self.seconds, "metrics": self._metrics(), "finished": True}
-            checkpoints.save(self.decoder, self.path, about)
+            result = {"seconds": self.seconds, "metrics": state.lines(self.folder), "finished": True}
+            checkpoints.save(self.decoder, self.path, {**self.about, "made": self.made, **result})
             self._state_file.unlink(missing_ok=True)
             self._state_file.with_suffix(".json").unlink(missing_ok=True)
         self.team.wait()
@@ -173,12 +192,9 @@ class Run:
         """Everything needed to go on."""
         if not self.team.first:
             return
-        names = {id(p): name for name, p in self.decoder.named_parameters()}
-        tensors = {f"model.{name}": value for name, value in self.decoder.state_dict().items()}
-        for parameter, kept in self.optimiser.state.items():
-            tensors |= {f"optimiser.{names[id(parameter)]}.{key}": value for key, value in kept.items()}
-        tensors |= {f"task.{name}": value for name, value in self.task.state().items()}
-        about = {**self.about, **checkpoints.described(self.decoder), "step": self.step, "seconds": self.seconds}
+        tensors = state.packed(self.decoder, self.optimiser, self.task) | {"report.total": self.total}
+        counted = {name: getattr(self, name) for name in _COUNTED}
+        about = {**self.about, **checkpoints.described(self.decoder), "made": self.made, **counted}
         checkpoints.write(self._state_file, tensors, about)
 
     @property
@@ -190,7 +206,7 @@ class Run:
         found = self.team.told(checkpoints.read(self.path) if self.team.first and self.path.exists() else None)
         if found is None:
             return None
-        self._refuse_other(found, self.path)
+        state.refuse_other(found, self.about, self.path)
         decoder = Decoder(*checkpoints.shape_of(found, self.path))
         checkpoints.fill(decoder, found, self.path)
         return Transformer(decoder.to(self.device).eval())
@@ -202,32 +218,34 @@ class Run:
             if self.team.first:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+            self.task.restore({})  # it may have served another run
             return
-        self._refuse_other(found, self._state_file)
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "task": {}}
-        for name, value in found.tensors.items():
-            part, rest = name.split(".", 1)
-            parts[part][rest] = value
-        checkpoints.fill(self.decoder, found._replace(tensors=parts["model"]), self._state_file)
-        for name, parameter in self.decoder.named_parameters():
-            state = {}
-            for key in ("step", "exp_avg", "exp_avg_sq"):
-                value = parts["optimiser"][f"{name}.{key}"]
-                state[key] = value if key == "step" and self.device.type == "cpu" else value.to(self.device)
-            self.optimiser.state[parameter] = state
-        self.task.restore({name: value.to(self.device) for name, value in parts["task"].items()})
-        self.step, self.seconds = found.about["step"], found.about["seconds"]
+        state.refuse_other(found, self.about, self._state_file)
+        for name in ("compute", "stream"):
+            then = found.about.get("made", {}).get(name)
+            if then != self.made[name]:
+                raise ValueError(f"{self._state_file} was computed in {then} ({name}), here it is {self.made[name]}")
+        try:
+            for name in _COUNTED:
+                setattr(self, name, found.about[name])
+            if not 0 < self.step < self.settings.steps:
+                raise ValueError(f"{self._state_file} is damaged: it is of step {self.step} of {self.settings.steps}")
+            self.total = found.tensors["report.total"].to(self.device)
+            state.unpack(found, self._state_file, self.decoder, self.optimiser, self.task)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{self._state_file} is damaged: {error!r}; remove it to begin anew") from error
         if self.team.first:  # lines of steps that will be taken again
-            kept = [json.dumps(line) + "\n" for line in self._metrics() if line["step"] <= self.step]
+            kept = [json.dumps(line) + "\n" for line in state.lines(self.folder) if line["step"] <= self.step]
             checkpoints.replace(self.folder / "metrics.jsonl", "".join(kept).encode())
 
-    def _refuse_other(self, found: checkpoints.Checkpoint, path: Path) -> None:
-        for part, wanted in self.about.items():
-            if found.about.get(part) != wanted:
-                raise ValueError(
-                    f"{path} is from a run with another {part}: {_difference(found.about.get(part), wanted)}; "
-                    "remove it, or train to another path"
-                )
+    def _refuse_lost(self, loss: float) -> None:
+        """Weights that are not finite are not kept: the last save is what there was before."""
+        weights = torch.stack([p.isfinite().all() for p in self.decoder.parameters()])
+        if not math.isfinite(loss) or not bool(weights.all()):
+            raise ValueError(
+                f"training was lost by step {self.step}: loss {loss}, or weights that are not finite; "
+                f"what was saved last is in {self.folder}. Try a lower learning rate"
+            )
 
     def _report(self, progress: Progress, on_report: Callable[[Progress], None] | None) -> None:
         if not self.team.first:
@@ -237,32 +255,24 @@ class Run:
         if on_report is not None:
             on_report(progress)
 
-    def _metrics(self) -> list[dict[str, Any]]:
-        path = self.folder / "metrics.jsonl"
-        lines = path.read_text().split("\n")[:-1] if path.exists() else []  # the last may have been cut short
-        return [json.loads(line) for line in lines]
-
     def _base_laws(self) -> Laws | None:
         base = getattr(self.task, "base", None)
         if not isinstance(base, Transformer):
             return None
-        base.decoder.to(self.device)
-        laws = partial(base.laws, compute=self.types[0])
+        here = base if base.device == self.device else Transformer(copy.deepcopy(base.decoder).to(self.device))
+        laws = partial(here.laws, compute=self.types[0], stream=self.types[1])
         return torch.compile(laws, dynamic=False) if self.compiled else laws
 
 
-def _refuse_misfit(task: Task, settings: Settings) -> None:
+def _refuse_misfit(task: Task, settings: Settings, init: Transformer | None) -> None:
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be an Imitate, a Masked or a Distil, got {task!r}")
+    if not isinstance(settings, Settings):
+        raise ValueError(f"settings must be a Settings, got {settings!r}")
+    if init is not None and not isinstance(init, Transformer):
+        raise ValueError(f"init must be a Transformer, got {type(init).__name__}")
     context, rule = settings.size.context, getattr(task, "rule", None)
     if rule is not None and rule.horizon < context:
         raise ValueError(f"rule is for {rule.horizon} steps, the decoder's context is {context}")
-    lasts = getattr(getattr(task, "base", None), "context", context)
-    if lasts < context:
-        raise ValueError(f"base has a context of {lasts} tokens, the decoder's is {context}")
-
-
-def _difference(found: Any, wanted: Any) -> str:
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in {**found, **wanted}:
-            if found.get(key) != wanted.get(key):
-                return f"{key}: {_difference(found.get(key), wanted.get(key))}"
-    return f"{found!r} there, {wanted!r} here"
+    for name in ("source", "base"):
+        within_context(getattr(task, name, None), context, name)
