@@ -1,0 +1,50 @@
+"""The model underneath: any that gives probabilities or logits for every prefix, as one torch module."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..arrays import to_numpy
+from ..predictors import Predictor
+from ..transformer import Decoder, Transformer
+
+GIVES = ("probabilities", "logits")
+
+
+class Asked(nn.Module):
+    """A predictor as a module: ``tokens[B, T] -> laws[B, T, S]``; entry t has seen ``tokens[:, :t]``.
+
+    >>> from lowregret import Scheduled
+    >>> Asked(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
+    [0.1, 0.1]
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        super().__init__()
+        self.predictor = predictor
+
+    def forward(self, tokens_BxT: Tensor) -> Tensor:
+        laws = to_numpy(self.predictor.predict_sequence(to_numpy(tokens_BxT)))
+        return torch.tensor(laws, device=tokens_BxT.device)
+
+
+def base_of(base: Any, gives: str | None, n_states: int | None) -> tuple[nn.Module, str, int | None, int | None]:
+    """The base as a module, what it gives, its number of states and its context (None where it does not say)."""
+    if gives not in (None, *GIVES):
+        raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
+    if isinstance(base, Transformer):
+        base = base.decoder
+    if isinstance(base, Decoder):
+        if gives == "probabilities":
+            raise ValueError("gives must be logits for a Decoder, got 'probabilities'")
+        return base, "logits", base.n_states, base.size.context
+    if isinstance(base, nn.Module):
+        if gives is None:
+            raise ValueError(f"gives must be one of {', '.join(GIVES)} for a module such as {type(base).__name__}")
+        return base, gives, getattr(base, "n_states", n_states), getattr(base, "context", None)
+    if not hasattr(base, "predict_sequence"):
+        raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
+    if gives == "logits":
+        raise ValueError(f"gives must be probabilities for a predictor such as {type(base).__name__}, got 'logits'")
+    return Asked(base), "probabilities", base.n_states, getattr(base, "context", None)

@@ -1,0 +1,109 @@
+"""What the built model is made of (Appendix B.1): causal softmax attention, ReLU perceptrons, residual connections."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Head:
+    """One attention head as linear maps of the stream: scores ``query . key``, and where the mixed values are added."""
+
+    name: str
+    query_ExD: np.ndarray
+    key_ExD: np.ndarray
+    value_VxD: np.ndarray
+    into: slice  # the V coordinates of the stream
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """ReLU units as linear maps of the stream: ``outer @ relu(inner @ x)``, added to the coordinates ``into``.
+
+    There are no biases: the stream has a coordinate that is always one.
+    """
+
+    name: str
+    inner_FxD: np.ndarray
+    outer_VxF: np.ndarray
+    into: slice
+
+
+class Layer(nn.Module):
+    """Attention, then the perceptrons side by side, each added to the stream.
+
+    Parameters
+    ----------
+    fused
+        Let the attention be one fused kernel; else scores, softmax and mixture one after the other.
+
+    >>> mean = Head("mean", np.zeros((1, 2)), np.zeros((1, 2)), np.array([[1.0, 0]]), slice(1, 2))
+    >>> Layer([mean], [], torch.float64)(torch.tensor([[[1.0, 0], [2.0, 0]]], dtype=torch.float64))[0, :, 1].tolist()
+    [1.0, 1.5]
+    """
+
+    def __init__(
+        self, heads: list[Head], perceptrons: list[Perceptron], dtype: torch.dtype, fused: bool = True
+    ) -> None:
+        super().__init__()
+        if not heads:
+            raise ValueError("heads must hold at least one head, got none")
+        width, self.fused = heads[0].query_ExD.shape[1], fused
+        self.head_names, self.perceptron_names = [h.name for h in heads], [p.name for p in perceptrons]
+        key_size = max(len(h.query_ExD) for h in heads)
+        value_size = max(len(h.value_VxD) for h in heads)
+        # Heads of one layer are padded with zeros to the size of the largest: zeros add nothing to a score.
+        self._keep("query_HxExD", np.stack([_padded(h.query_ExD, key_size) for h in heads]), dtype)
+        self._keep("key_HxExD", np.stack([_padded(h.key_ExD, key_size) for h in heads]), dtype)
+        self._keep("value_HxVxD", np.stack([_padded(h.value_VxD, value_size) for h in heads]), dtype)
+        out_HxDxV = np.zeros((len(heads), width, value_size))
+        for out_DxV, head in zip(out_HxDxV, heads, strict=True):
+            out_DxV[head.into, : len(head.value_VxD)] = np.eye(len(head.value_VxD))
+        self._keep("out_HxDxV", out_HxDxV, dtype)
+        inner = [p.inner_FxD for p in perceptrons]
+        self._keep("inner_FxD", np.concatenate(inner) if inner else np.zeros((0, width)), dtype)
+        outer_DxF, done = np.zeros((width, len(self.inner_FxD))), 0
+        for p in perceptrons:
+            outer_DxF[p.into, done : done + len(p.inner_FxD)] = p.outer_VxF
+            done += len(p.inner_FxD)
+        self._keep("outer_DxF", outer_DxF, dtype)
+
+    query_HxExD: Tensor
+    key_HxExD: Tensor
+    value_HxVxD: Tensor
+    out_HxDxV: Tensor
+    inner_FxD: Tensor
+    outer_DxF: Tensor
+
+    def forward(self, x_BxNxD: Tensor) -> Tensor:
+        value = self._of(self.value_HxVxD, x_BxNxD)
+        if self.fused:
+            query, key = self._of(self.query_HxExD, x_BxNxD), self._of(self.key_HxExD, x_BxNxD)
+            mixed_BxHxNxV = F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=1.0)
+        else:
+            mixed_BxHxNxV = self.attention(x_BxNxD) @ value
+        x_BxNxD = x_BxNxD + torch.einsum("bhnv,hdv->bnd", mixed_BxHxNxV, self.out_HxDxV)
+        if not len(self.inner_FxD):
+            return x_BxNxD
+        return x_BxNxD + F.linear(F.relu(F.linear(x_BxNxD, self.inner_FxD)), self.outer_DxF)
+
+    def attention(self, x_BxNxD: Tensor) -> Tensor:
+        """Who looks at whom, ``[B, H, N, N]``: rows sum to one."""
+        scores = self._of(self.query_HxExD, x_BxNxD) @ self._of(self.key_HxExD, x_BxNxD).transpose(-1, -2)
+        n = scores.shape[-1]
+        ahead = torch.ones(n, n, dtype=torch.bool, device=scores.device).triu(1)
+        return torch.softmax(scores.masked_fill(ahead, -torch.inf), dim=-1)
+
+    @staticmethod
+    def _of(maps_HxExD: Tensor, x_BxNxD: Tensor) -> Tensor:
+        return torch.einsum("bnd,hed->bhne", x_BxNxD, maps_HxExD)
+
+    def _keep(self, name: str, values: np.ndarray, dtype: torch.dtype) -> None:
+        self.register_buffer(name, torch.as_tensor(np.ascontiguousarray(values), dtype=dtype))
+
+
+def _padded(matrix: np.ndarray, rows: int) -> np.ndarray:
+    return np.concatenate([matrix, np.zeros((rows - len(matrix), matrix.shape[1]))])
