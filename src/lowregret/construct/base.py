@@ -10,29 +10,34 @@ from ..predictors import Predictor
 from ..transformer import Decoder, Transformer
 
 GIVES = ("probabilities", "logits")
+LEAST = 1e-30  # probability: a base that excludes a token has a finite logit all the same
 
 
 class Asked(nn.Module):
-    """A predictor as a module: ``tokens[B, T] -> laws[B, T, S]``; entry t has seen ``tokens[:, :t]``.
+    """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, laws or their logarithms; entry t saw ``tokens[:, :t]``.
 
     >>> from lowregret import Scheduled
     >>> Asked(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
     [0.1, 0.1]
     """
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(self, predictor: Predictor, gives: str = "probabilities") -> None:
         super().__init__()
-        self.predictor = predictor
+        self.predictor, self.gives = predictor, gives
 
     def forward(self, tokens_BxT: Tensor) -> Tensor:
-        laws = to_numpy(self.predictor.predict_sequence(to_numpy(tokens_BxT)))
-        return torch.tensor(laws, device=tokens_BxT.device)
+        laws = torch.tensor(to_numpy(self.predictor.predict_sequence(to_numpy(tokens_BxT))), device=tokens_BxT.device)
+        return laws if self.gives == "probabilities" else torch.log(laws.clamp_min(LEAST))
 
 
-def base_of(base: Any, gives: str | None, n_states: int | None) -> tuple[nn.Module, str, int | None, int | None]:
+def base_of(
+    base: Any, gives: str | None, n_states: int | None, needs_logits: bool
+) -> tuple[nn.Module, str, int | None, int | None]:
     """The base as a module, what it gives, its number of states and its context (None where it does not say)."""
     if gives not in (None, *GIVES):
         raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
+    if gives == "probabilities" and needs_logits:
+        raise ValueError("gives must be logits for an ExactTest, which bets on them, got 'probabilities'")
     if isinstance(base, Transformer):
         base = base.decoder
     if isinstance(base, Decoder):
@@ -45,6 +50,5 @@ def base_of(base: Any, gives: str | None, n_states: int | None) -> tuple[nn.Modu
         return base, gives, getattr(base, "n_states", n_states), getattr(base, "context", None)
     if not hasattr(base, "predict_sequence"):
         raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
-    if gives == "logits":
-        raise ValueError(f"gives must be probabilities for a predictor such as {type(base).__name__}, got 'logits'")
-    return Asked(base), "probabilities", base.n_states, getattr(base, "context", None)
+    gives = gives or ("logits" if needs_logits else "probabilities")
+    return Asked(base, gives), gives, base.n_states, getattr(base, "context", None)

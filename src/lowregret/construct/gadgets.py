@@ -10,7 +10,7 @@ import numpy as np
 from .layers import Head, Perceptron
 from .stream import FAR, Stream
 
-GATE = 4.0  # more than any gain, so that a gate that is shut lets nothing through
+GATE = 4.0  # as much as any gain, so that a gate that is shut lets nothing through
 
 
 def law_of_logits(x: Stream) -> Head:
@@ -85,7 +85,7 @@ def fetch_sigmoid(x: Stream, law: str, advantage_S: np.ndarray, temperature: flo
 def of_token(x: Stream, per_state_SxD: np.ndarray, into: str) -> Perceptron:
     """The entry that belongs to the row's token: per_state[token]; 0 on registers.
 
-    relu(g - 4 o) - relu(-g - 4 o), with o = 0 for the state that came and 1 for the others, is g or, as |g| < 4,
+    relu(g - 4 o) - relu(-g - 4 o), with o = 0 for the state that came and 1 for the others, is g or, as |g| <= 4,
     exactly 0: no error but the rounding of g.
     """
     shut_SxD = GATE * x["other"]

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from .. import inputs
 from ..arrays import Array, namespace, to_numpy
 from ..predictors import HistoryMemory, Predictor
-from ..rules import ResponseRule
+from ..rules import ExactTest, ResponseRule
 from .base import base_of
 from .layers import Layer
-from .plan import SHARPNESS, Stage, plan
+from .parts import SHARPNESS, Stage
+from .plan import plan
 
 _TOKENS_AT_ONCE = 1 << 14  # in one forward pass
 
@@ -163,9 +164,11 @@ def build(
         A ``Predictor``, a ``Transformer`` or ``Decoder``, or any torch module ``tokens[B, T] -> [B, T, S]`` whose
         entry t has seen ``tokens[:, :t]``.
     rule
-        ``RegretGap`` (or a subclass with a threshold of its own) or ``RegretRate``, with a known horizon and the urn.
+        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, or, for two actions and two states,
+        ``ExactTest``; with a known horizon and the urn.
     gives
-        "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves.
+        "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
+        test needs logits.
     n_states
         Of a torch module that has no such attribute.
     dtype
@@ -181,9 +184,10 @@ def build(
     """
     if str(dtype).removeprefix("torch.") not in SHARPNESS:
         raise ValueError(f"dtype must be torch.float64 or torch.float32, got {dtype}")
-    module, gives, base_states, context = base_of(base, gives, n_states)
+    module, gives, base_states, context = base_of(base, gives, n_states, isinstance(rule, ExactTest))
     if not isinstance(rule, ResponseRule):
-        raise ValueError(f"rule must be a RegretGap or a RegretRate: {type(rule).__name__} has no compiled form")
+        name = type(rule).__name__
+        raise ValueError(f"rule must be a RegretGap, a RegretRate or an ExactTest: {name} has no compiled form")
     if base_states is None:
         raise ValueError(f"n_states must be given for {type(base).__name__}, which does not say how many it predicts")
     if base_states != rule.problem.n_states:
