@@ -6,7 +6,7 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import build, gadgets
-from lowregret.construct.layers import Head, Layer, Perceptron
+from lowregret.construct.layers import Head, Perceptron, layer_of
 from lowregret.construct.model import Appended
 from lowregret.construct.stream import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
 
@@ -29,7 +29,7 @@ def stream_of(**more: int) -> tuple[Stream, np.ndarray, np.ndarray]:
 def applied(part: Head | Perceptron, rows: np.ndarray, dtype: torch.dtype = torch.float64) -> np.ndarray:
     """What the part adds to its coordinates, at START and the tokens."""
     nothing = Head("nothing", *(np.zeros((1, rows.shape[1])) for _ in range(3)), slice(0, 1))
-    layer = Layer([part], [], dtype) if isinstance(part, Head) else Layer([nothing], [part], dtype)
+    layer = layer_of([part], [], dtype) if isinstance(part, Head) else layer_of([nothing], [part], dtype)
     given = torch.as_tensor(rows, dtype=dtype)[None]
     added = (layer(given) - given)[0].double().numpy()
     return added[CELLS + 1 :, part.into]

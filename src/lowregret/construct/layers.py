@@ -41,35 +41,17 @@ class Layer(nn.Module):
         Let the attention be one fused kernel; else scores, softmax and mixture one after the other.
 
     >>> mean = Head("mean", np.zeros((1, 2)), np.zeros((1, 2)), np.array([[1.0, 0]]), slice(1, 2))
-    >>> Layer([mean], [], torch.float64)(torch.tensor([[[1.0, 0], [2.0, 0]]], dtype=torch.float64))[0, :, 1].tolist()
+    >>> layer_of([mean], [], torch.float64)(torch.tensor([[[1.0, 0], [2.0, 0]]], dtype=torch.float64))[0, :, 1].tolist()
     [1.0, 1.5]
     """
 
     def __init__(
-        self, heads: list[Head], perceptrons: list[Perceptron], dtype: torch.dtype, fused: bool = True
+        self, weights: dict[str, Tensor], head_names: list[str], perceptron_names: list[str], fused: bool = True
     ) -> None:
         super().__init__()
-        if not heads:
-            raise ValueError("heads must hold at least one head, got none")
-        width, self.fused = heads[0].query_ExD.shape[1], fused
-        self.head_names, self.perceptron_names = [h.name for h in heads], [p.name for p in perceptrons]
-        key_size = max(len(h.query_ExD) for h in heads)
-        value_size = max(len(h.value_VxD) for h in heads)
-        # Heads of one layer are padded with zeros to the size of the largest: zeros add nothing to a score.
-        self._keep("query_HxExD", np.stack([_padded(h.query_ExD, key_size) for h in heads]), dtype)
-        self._keep("key_HxExD", np.stack([_padded(h.key_ExD, key_size) for h in heads]), dtype)
-        self._keep("value_HxVxD", np.stack([_padded(h.value_VxD, value_size) for h in heads]), dtype)
-        out_HxDxV = np.zeros((len(heads), width, value_size))
-        for out_DxV, head in zip(out_HxDxV, heads, strict=True):
-            out_DxV[head.into, : len(head.value_VxD)] = np.eye(len(head.value_VxD))
-        self._keep("out_HxDxV", out_HxDxV, dtype)
-        inner = [p.inner_FxD for p in perceptrons]
-        self._keep("inner_FxD", np.concatenate(inner) if inner else np.zeros((0, width)), dtype)
-        outer_DxF, done = np.zeros((width, len(self.inner_FxD))), 0
-        for p in perceptrons:
-            outer_DxF[p.into, done : done + len(p.inner_FxD)] = p.outer_VxF
-            done += len(p.inner_FxD)
-        self._keep("outer_DxF", outer_DxF, dtype)
+        self.head_names, self.perceptron_names, self.fused = head_names, perceptron_names, fused
+        for name, weight in weights.items():
+            self.register_buffer(name, weight)
 
     query_HxExD: Tensor
     key_HxExD: Tensor
@@ -101,8 +83,33 @@ class Layer(nn.Module):
     def _of(maps_HxExD: Tensor, x_BxNxD: Tensor) -> Tensor:
         return torch.einsum("bnd,hed->bhne", x_BxNxD, maps_HxExD)
 
-    def _keep(self, name: str, values: np.ndarray, dtype: torch.dtype) -> None:
-        self.register_buffer(name, torch.as_tensor(np.ascontiguousarray(values), dtype=dtype))
+
+def layer_of(heads: list[Head], perceptrons: list[Perceptron], dtype: torch.dtype, fused: bool = True) -> Layer:
+    """The layer that these heads and perceptrons make, side by side."""
+    if not heads:
+        raise ValueError("heads must hold at least one head, got none")
+    width = heads[0].query_ExD.shape[1]
+    key_size = max(len(h.query_ExD) for h in heads)
+    value_size = max(len(h.value_VxD) for h in heads)
+    out_HxDxV = np.zeros((len(heads), width, value_size))
+    for out_DxV, head in zip(out_HxDxV, heads, strict=True):
+        out_DxV[head.into, : len(head.value_VxD)] = np.eye(len(head.value_VxD))
+    inner_FxD = np.concatenate([np.zeros((0, width)), *(p.inner_FxD for p in perceptrons)])
+    outer_DxF, done = np.zeros((width, len(inner_FxD))), 0
+    for p in perceptrons:
+        outer_DxF[p.into, done : done + len(p.inner_FxD)] = p.outer_VxF
+        done += len(p.inner_FxD)
+    weights = {
+        # Heads of one layer are padded with zeros to the size of the largest: zeros add nothing to a score.
+        "query_HxExD": np.stack([_padded(h.query_ExD, key_size) for h in heads]),
+        "key_HxExD": np.stack([_padded(h.key_ExD, key_size) for h in heads]),
+        "value_HxVxD": np.stack([_padded(h.value_VxD, value_size) for h in heads]),
+        "out_HxDxV": out_HxDxV,
+        "inner_FxD": inner_FxD,
+        "outer_DxF": outer_DxF,
+    }
+    tensors = {name: torch.as_tensor(weight, dtype=dtype) for name, weight in weights.items()}
+    return Layer(tensors, [h.name for h in heads], [p.name for p in perceptrons], fused)
 
 
 def _padded(matrix: np.ndarray, rows: int) -> np.ndarray:

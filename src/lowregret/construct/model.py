@@ -1,5 +1,6 @@
 """Algorithm 1 as one torch module (Theorem 5.1), and that module as a predictor."""
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,13 @@ from ..arrays import Array, namespace, to_numpy
 from ..predictors import HistoryMemory, Predictor
 from ..rules import ExactTest, ResponseRule
 from .base import base_of
-from .layers import Layer
-from .parts import SHARPNESS, Stage
+from .layers import Layer, layer_of
+from .parts import SHARPNESS
 from .plan import plan
+from .stream import Stream
 
 _TOKENS_AT_ONCE = 1 << 14  # in one forward pass
+TABLES = ("token_SxD", "register_RxD", "position_TxD")
 
 
 class Sizes(NamedTuple):
@@ -35,23 +38,37 @@ class Appended(nn.Module):
     Embeddings, causal softmax attention, ReLU perceptrons and residual connections, nothing else.
     """
 
-    def __init__(self, base: nn.Module, rule: ResponseRule, gives: str, dtype: torch.dtype, fused: bool = True) -> None:
+    def __init__(
+        self,
+        base: nn.Module,
+        gives: str,
+        stream: Stream,
+        tables: dict[str, Tensor],
+        beside: Layer,
+        layers: list[Layer],
+        about: dict[str, Any],
+    ) -> None:
         super().__init__()
-        built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")])
-        self.base, self.gives, self.stream = base, gives, built.stream
-        self.horizon, self.n_states, self.dtype = rule.horizon, rule.problem.n_states, dtype
-
-        def made(stage: Stage) -> Layer:
-            return Layer(stage.heads, stage.perceptrons, dtype, fused)
-
-        self.beside = made(built.beside)
-        self.layers = nn.ModuleList(made(stage) for stage in built.layers)
-        for name in ("token_SxD", "register_RxD", "position_TxD"):
-            self.register_buffer(name, torch.as_tensor(getattr(built, name), dtype=dtype))
+        self.base, self.gives, self.stream, self.about = base, gives, stream, about
+        self.beside, self.layers = beside, nn.ModuleList(layers)
+        for name, table in tables.items():
+            self.register_buffer(name, table)
 
     token_SxD: Tensor
     register_RxD: Tensor
     position_TxD: Tensor
+
+    @property
+    def horizon(self) -> int:
+        return len(self.position_TxD)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.token_SxD)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.token_SxD.dtype
 
     @torch.no_grad()
     def forward(self, tokens_BxT: Tensor) -> Tensor:
@@ -101,7 +118,7 @@ class Constructed(Predictor):
     """
 
     def __init__(self, module: Appended) -> None:
-        self.module, self.n_states, self.horizon = module, module.n_states, int(module.horizon or 0)
+        self.module, self.n_states, self.horizon = module, module.n_states, module.horizon
 
     @property
     def device(self) -> torch.device:
@@ -197,7 +214,23 @@ def build(
         )
     if context is not None and rule.horizon is not None and rule.horizon > context:
         raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
-    return Constructed(Appended(module, rule, gives, dtype, fused))
+    built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")])
+    tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
+    beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
+    return Constructed(Appended(module, gives, built.stream, tables, beside, layers, described(rule)))
+
+
+def described(rule: ResponseRule) -> dict[str, Any]:
+    """What the rule was, for people who find the weights."""
+    settings = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("problem", "fallback")}
+    promise = rule.certificate
+    return {
+        "rule": type(rule).__name__,
+        **settings,
+        "utility": rule.problem.utility.tolist(),
+        "regret_bound": promise.regret_bound,
+        "tv_bound": promise.tv_bound,
+    }
 
 
 def _as(values: Tensor, like: Array) -> Array:
