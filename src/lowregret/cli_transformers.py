@@ -157,19 +157,22 @@ def construct(
     problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
+    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too (extra: onnx).")] = None,
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
     with _refusals():
         import torch
 
         from . import transformer
-        from .construct import build, save
+        from .construct import build, export_onnx, save
 
         base = transformer.load(checkpoint)
         chosen = _rule(rule, _problem(problem), base.context if horizon is None else horizon)
         kind = _one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
         model = build(base, chosen, dtype=kind)
         save(model, out)
+        if onnx is not None:
+            export_onnx(model, onnx)
         s = model.sizes
         typer.echo(
             f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "
@@ -185,7 +188,7 @@ def _refusals() -> Iterator[None]:
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "safetensors"):
+        if error.name not in ("torch", "safetensors", "onnx", "onnxscript"):
             raise
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error

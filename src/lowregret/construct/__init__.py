@@ -8,7 +8,20 @@ except ModuleNotFoundError as error:
         f"lowregret.construct needs {error.name}: pip install 'lowregret[torch]'", name=error.name
     ) from error
 
+from .draw import attention_patterns, draw, subspaces
 from .files import load, save
 from .model import Appended, Constructed, Sizes, build
+from .onnx import export_onnx
 
-__all__ = ["Appended", "Constructed", "Sizes", "build", "load", "save"]
+__all__ = [
+    "Appended",
+    "Constructed",
+    "Sizes",
+    "attention_patterns",
+    "build",
+    "draw",
+    "export_onnx",
+    "load",
+    "save",
+    "subspaces",
+]
