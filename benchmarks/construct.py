@@ -63,6 +63,36 @@ def undecided(module: Appended, before: torch.Tensor, gap_T: np.ndarray, at: int
     return largest
 
 
+def agreement(n: int, device: str) -> None:
+    """On ``n`` sequences of 1024 tokens from the eight sources: does the built model choose as the rule does?"""
+    T, rows = 1024, 64
+    sources, step = paper_sources(T), np.arange(1, T)
+    base = sources["b"]
+    rule = lr.RegretGap(lr.matching(), T, alpha=0.02, span_aware=True)
+    for name, (dtype, band) in {"float64": (torch.float64, 1e-9), "float32": (torch.float32, 1e-4)}.items():
+        model = build(base, rule, dtype=dtype)
+        model.module.to(device)
+        off, differ, within, seen = 0.0, 0, 0, 0
+        for i, source in enumerate(sources.values()):
+            tokens = lr.sample(source, T, n // 8, seed=i)
+            for block in np.split(tokens, range(rows, len(tokens), rows)):
+                gain = rule.gains(rule.moments(base.predict_sequence(block), block))[1]
+                excess = (gain.cumsum(axis=-1)[:, :-1] - rule.threshold(step.astype(float))) / step
+                passed = np.logical_or.accumulate(excess > band, axis=-1)
+                decided = passed | np.logical_and.accumulate(excess < -band, axis=-1)
+                got = model.predict_sequence(block)[:, 1:]
+                wrong = np.abs(got - lr.Robust(base, rule).predict_sequence(block)[:, 1:]).max(axis=-1)
+                off = max(off, wrong[decided].max())
+                differ += int((wrong[decided] > 1e-4).sum())
+                within += int((~decided).sum())
+                seen += decided.size
+        print(
+            f"{name}: {seen} positions, {within} within the band of {band:g}; outside it {differ} choices differ, "
+            f"laws by at most {off:.1e}",
+            flush=True,
+        )
+
+
 def codes(horizons: list[int]) -> None:
     """The sigmoid fetched from the row before, by bits that differ and by a circle."""
     print("\n| T | dtype | mismatch bits | circle |")
@@ -131,9 +161,12 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--base", help="checkpoint of a trained decoder")
     parser.add_argument("--robust", help="checkpoint of a trained robust decoder")
+    parser.add_argument("--agree", type=int, help="compare choices on so many sequences of 1024 tokens, and stop")
     given = parser.parse_args()
     horizons = [int(T) for T in given.horizons.split(",")]
-    if given.base is None:
+    if given.agree is not None:
+        agreement(given.agree, given.device)
+    elif given.base is None:
         precision(horizons, given.n, given.device)
         codes(horizons)
     else:
