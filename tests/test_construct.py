@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import Constructed, build
+from lowregret.construct import Constructed, attention_patterns, build, draw, subspaces
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
 
@@ -129,11 +129,6 @@ def test_on_a_decoder_that_gives_logits(fused: bool) -> None:
 
 
 def test_any_torch_module_will_do() -> None:
-    class Counting(torch.nn.Module):
-        def forward(self, tokens_BxT: torch.Tensor) -> torch.Tensor:
-            ones = torch.nn.functional.pad(tokens_BxT.double().cumsum(-1), (1, 0))[:, :-1]
-            return torch.stack([torch.zeros_like(ones), 0.25 - 0.5 * ones], dim=-1)
-
     rule = Early(lr.matching(), 12)
     tokens = np.array(list(itertools.product([0, 1], repeat=12)))[::7]
     model = build(Counting(), rule, gives="logits", n_states=2)
@@ -144,9 +139,22 @@ def test_any_torch_module_will_do() -> None:
     assert (off < 1e-6, undecided, 0 < tripped < 1) == (True, 0, True)
 
 
-def test_it_obeys_the_laws_of_predictors() -> None:
-    base = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1)
-    assert lr.checks.check_predictor(build(base, Early(lr.matching(), 16)), horizon=16) is not None
+class Counting(torch.nn.Module):
+    """Logits that fall with the number of ones."""
+
+    def forward(self, tokens_BxT: torch.Tensor) -> torch.Tensor:
+        ones = torch.nn.functional.pad(tokens_BxT.double().cumsum(-1), (1, 0))[:, :-1]
+        return torch.stack([torch.zeros_like(ones), 0.25 - 0.5 * ones], dim=-1)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_it_obeys_the_laws_of_predictors(fused: bool) -> None:
+    base, rule = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), Early(lr.matching(), 16)
+    assert lr.checks.check_predictor(build(base, rule, fused=fused), horizon=16) is not None
+    counting = build(Counting(), rule, gives="logits", n_states=2, fused=fused)
+    assert lr.checks.check_predictor(counting, horizon=16) is not None
+    decoder = Decoder(2, size=Size(context=16, width=16, heads=2, layers=1, inner=16))
+    assert lr.checks.check_predictor(build(decoder, rule, fused=fused), horizon=16, tolerance=1e-5) is not None
 
 
 def test_sizes_grow_as_the_docs_say() -> None:
@@ -198,3 +206,18 @@ def test_past_the_horizon() -> None:
     assert model.predict(memory).tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="horizon of 2 steps is over"):
         model.update(memory, 0)
+
+
+def test_pictures_show_the_switch() -> None:
+    tokens, rule = np.ones(16, dtype=int), Early(lr.matching(), 16)
+    base = lr.Scheduled([[0.8, 0.2]])
+    model = build(base, rule)
+    switch = int(rule.trip_times(base.predict_sequence(tokens), tokens))
+    last = attention_patterns(model, tokens)["4: any"]  # rows: SINK, START, tokens
+    np.testing.assert_allclose(last[1 : switch + 1, 1], 1, atol=1e-6)  # START, until
+    np.testing.assert_allclose(last[switch + 1 :, switch + 1 :].sum(axis=-1), 1, atol=1e-6)  # a row that passed
+    held = subspaces(model, tokens)
+    np.testing.assert_array_equal(held["out"], model.predict_sequence(tokens))
+    assert len(draw(model, tokens).axes) == 6
+    with pytest.raises(ValueError, match="one sequence of at most 16 tokens"):
+        draw(model, np.ones((2, 16), dtype=int))

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import build, softplus
+from lowregret.construct import Constructed, build, softplus
 from lowregret.construct.exact import shortfall
-from lowregret.construct.model import Constructed
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
 

@@ -10,8 +10,9 @@ except ModuleNotFoundError as error:
 
 from .draw import attention_patterns, draw, subspaces
 from .files import load, save
-from .model import Appended, Constructed, Sizes, build
+from .model import Appended, Sizes
 from .onnx import export_onnx
+from .predictor import Constructed, build
 
 __all__ = [
     "Appended",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..arrays import to_numpy
-from ..predictors import Predictor
+from ..predictors import FromFunction, Predictor
 from ..transformer import Decoder, Transformer
 
 GIVES = ("probabilities", "logits")
@@ -52,3 +52,20 @@ def base_of(
         raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
     gives = gives or ("logits" if needs_logits else "probabilities")
     return Asked(base, gives), gives, base.n_states, getattr(base, "context", None)
+
+
+def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
+    """The base as a predictor for streams; a module of which nothing else is known sees the whole history each time."""
+    if isinstance(base, Asked):
+        return base.predictor
+    if isinstance(base, Decoder):
+        return Transformer(base)
+
+    def law(history: Any) -> Any:
+        tokens_BxT = torch.nn.functional.pad(torch.as_tensor(history), (0, 1))  # what comes next is not looked at
+        with torch.no_grad():
+            last_BxS = base(tokens_BxT)[:, -1]
+        laws_BxS = torch.softmax(last_BxS.double(), dim=-1) if gives == "logits" else last_BxS.double()
+        return laws_BxS if isinstance(history, Tensor) else laws_BxS.cpu().numpy()
+
+    return FromFunction(law, n_states, batched=True)

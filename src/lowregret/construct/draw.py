@@ -7,7 +7,7 @@ import torch
 
 from .. import inputs
 from .layers import Layer
-from .model import Constructed
+from .predictor import Constructed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,8 @@ from ..transformer import Decoder
 from ..transformer.checkpoints import Checkpoint, read, shape_of, write
 from ..transformer.checkpoints import described as size_of
 from .layers import Layer
-from .model import TABLES, Appended, Constructed
+from .model import TABLES, Appended
+from .predictor import Constructed
 from .stream import Stream
 
 KIND = "constructed"

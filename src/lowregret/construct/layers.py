@@ -61,16 +61,25 @@ class Layer(nn.Module):
     outer_DxF: Tensor
 
     def forward(self, x_BxNxD: Tensor) -> Tensor:
-        value = self._of(self.value_HxVxD, x_BxNxD)
+        return self.extend(x_BxNxD, None)[0]
+
+    def extend(self, x_BxNxD: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The first rows of a stream (``past=None``) or one more; and all keys and values, ``[B, H, N, E + V]``."""
+        query, key, value = (self._of(m, x_BxNxD) for m in (self.query_HxExD, self.key_HxExD, self.value_HxVxD))
+        seen = torch.cat([key, value], dim=-1)
+        if past is not None:
+            seen = torch.cat([past, seen], dim=-2)
+            key, value = seen.split([key.shape[-1], value.shape[-1]], dim=-1)
         if self.fused:
-            query, key = self._of(self.query_HxExD, x_BxNxD), self._of(self.key_HxExD, x_BxNxD)
-            mixed_BxHxNxV = F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=1.0)
-        else:
+            mixed_BxHxNxV = F.scaled_dot_product_attention(query, key, value, is_causal=past is None, scale=1.0)
+        elif past is None:
             mixed_BxHxNxV = self.attention(x_BxNxD) @ value
+        else:
+            mixed_BxHxNxV = torch.softmax(query @ key.transpose(-1, -2), dim=-1) @ value
         x_BxNxD = x_BxNxD + torch.einsum("bhnv,hdv->bnd", mixed_BxHxNxV, self.out_HxDxV)
-        if not len(self.inner_FxD):
-            return x_BxNxD
-        return x_BxNxD + F.linear(F.relu(F.linear(x_BxNxD, self.inner_FxD)), self.outer_DxF)
+        if len(self.inner_FxD):
+            x_BxNxD = x_BxNxD + F.linear(F.relu(F.linear(x_BxNxD, self.inner_FxD)), self.outer_DxF)
+        return x_BxNxD, seen
 
     def attention(self, x_BxNxD: Tensor) -> Tensor:
         """Who looks at whom, ``[B, H, N, N]``: rows sum to one."""

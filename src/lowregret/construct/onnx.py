@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from ..transformer import Decoder
-from .model import Constructed
+from .predictor import Constructed
 
 
 def export_onnx(model: Constructed, path: str | Path) -> None:
