@@ -1,4 +1,4 @@
-"""The commands about transformers: ``lowregret train``, ``evaluate`` and ``reproduce`` (extras: ``cli``, ``torch``)."""
+"""Commands about transformers: ``train``, ``evaluate``, ``reproduce``, ``construct`` (extras ``cli``, ``torch``)."""
 
 import contextlib
 import json
@@ -22,6 +22,7 @@ def add_commands(app: typer.Typer) -> None:
     app.command()(reproduce)
     app.command()(train)
     app.command()(evaluate)
+    app.command()(construct)
 
 
 def reproduce(
@@ -152,6 +153,36 @@ def evaluate(
             out.write_text(json.dumps(numbers) + "\n")
 
 
+def construct(
+    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    rule: Annotated[str, typer.Option(help="gap, rate or exact.")] = "gap",
+    problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
+    horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
+    dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
+    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too (extra: onnx).")] = None,
+) -> None:
+    """Append the layers that are Algorithm 1 to a trained decoder; no training."""
+    with _refusals():
+        import torch
+
+        from . import transformer
+        from .construct import build, export_onnx, save
+
+        base = transformer.load(checkpoint)
+        chosen = _rule(rule, _problem(problem), base.context if horizon is None else horizon)
+        kind = _one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
+        model = build(base, chosen, dtype=kind)
+        save(model, out)
+        if onnx is not None:
+            export_onnx(model, onnx)
+        s = model.sizes
+        typer.echo(
+            f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "
+            f"{s.largest_weight:.3g}, {s.parameters} weights that are not zero\nWritten: {out}"
+        )
+
+
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
     """What the library refuses is said in a sentence, without a traceback."""
@@ -163,7 +194,7 @@ def _refusals() -> Iterator[None]:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("torch", "safetensors"):
+        if (error.name or "").split(".")[0] not in ("torch", "safetensors", "onnx", "onnxscript"):
             raise
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error

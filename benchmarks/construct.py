@@ -1,0 +1,177 @@
+"""``python -m benchmarks.construct``: how exact the built layers are, and what they give on a trained decoder.
+
+Errors are printed against the rule in float64; ``--base`` and ``--robust`` add a table of regrets on the eight sources.
+Figures vary a little with the machine; nothing is asserted.
+"""
+
+import argparse
+import math
+
+import numpy as np
+import torch
+
+import lowregret as lr
+from lowregret.construct import Appended, build
+from lowregret.construct.gadgets import fetch_sigmoid
+from lowregret.construct.layers import Head, layer_of
+from lowregret.construct.stream import FAR, Stream, embed_positions, embed_registers, sizes_of
+from lowregret.sources import paper_sources
+
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+def precision(horizons: list[int], n: int, device: str) -> None:
+    """The error of the average gap, how near the threshold flags are wrong by more than 1e-6, and that of the laws."""
+    print("| T | dtype | attention | error of the average gap | undecided band | error of the laws outside |")
+    print("|---|---|---|---|---|---|")
+    for T in horizons:
+        sources = paper_sources(T)
+        rule = lr.RegretGap(lr.matching(), T, alpha=0.02, span_aware=True)
+        tokens = np.concatenate([lr.sample(source, T, max(1, n // 8), seed=1) for source in sources.values()])
+        base, step = sources["b"], np.arange(1, T)
+        gap = rule.gains(rule.moments(base.predict_sequence(tokens), tokens))[1].cumsum(axis=-1)[:, :-1] / step
+        excess = gap - rule.threshold(step.astype(float)) / step
+        nearest = np.minimum.accumulate(np.abs(excess), axis=-1)
+        want = lr.Robust(base, rule).predict_sequence(tokens)
+        for name, dtype in DTYPES.items():
+            for fused in (True, False):
+                model = build(base, rule, dtype=dtype, fused=fused)
+                module = model.module.to(device)
+                x, error, band, laws = module.stream, 0.0, 0.0, 0.0
+                for i in range(len(tokens)):
+                    *_, before, last = module.run(torch.as_tensor(tokens[i : i + 1], device=device))
+                    rows = last.double().cpu().numpy()[0, len(module.register_RxD) :]
+                    error = max(error, np.abs(rows[:, x.at("mean")][:, 0] * (step + 1) / step - gap[i]).max())
+                    band = max(band, undecided(module, before, gap[i], T // 2)) if i < 2 else band
+                    decided = nearest[i] > (1e-9 if dtype == torch.float64 else 1e-4)
+                    laws = max(laws, np.abs(rows[:, x.at("out")] - want[i, 1:])[decided].max(initial=0))
+                kind = "fused" if fused else "plain"
+                print(f"| {T} | {name} | {kind} | {error:.1e} | {band:.1e} | {laws:.1e} |", flush=True)
+
+
+def undecided(module: Appended, before: torch.Tensor, gap_T: np.ndarray, at: int) -> float:
+    """The largest distance of the threshold from the gap, at one position alone, for which the flag is not clear."""
+    x, start, largest = module.stream, len(module.register_RxD) - 1, 0.0
+    for distance in np.logspace(-16, -3, 53):
+        for sign in (1, -1):
+            rows = before.clone()
+            rows[:, start + 1 :, x.at("bar")] = 2.0  # out of reach elsewhere
+            rows[:, start + at, x.at("bar")] = float(gap_T[at - 1] - sign * distance) * at / (at + 1)
+            flag = float(module.layers[-1](rows)[0, -1, x.at("flag")])
+            if abs(flag - (sign > 0)) > 1e-6:
+                largest = max(largest, float(distance))
+    return largest
+
+
+def agreement(n: int, device: str) -> None:
+    """On ``n`` sequences of 1024 tokens from the eight sources: does the built model choose as the rule does?"""
+    T, rows = 1024, 64
+    sources, step = paper_sources(T), np.arange(1, T)
+    base = sources["b"]
+    rule = lr.RegretGap(lr.matching(), T, alpha=0.02, span_aware=True)
+    for name, (dtype, band) in {"float64": (torch.float64, 1e-9), "float32": (torch.float32, 1e-4)}.items():
+        model = build(base, rule, dtype=dtype)
+        model.module.to(device)
+        off, differ, within, seen = 0.0, 0, 0, 0
+        for i, source in enumerate(sources.values()):
+            tokens = lr.sample(source, T, n // 8, seed=i)
+            for block in np.split(tokens, range(rows, len(tokens), rows)):
+                gain = rule.gains(rule.moments(base.predict_sequence(block), block))[1]
+                excess = (gain.cumsum(axis=-1)[:, :-1] - rule.threshold(step.astype(float))) / step
+                passed = np.logical_or.accumulate(excess > band, axis=-1)
+                decided = passed | np.logical_and.accumulate(excess < -band, axis=-1)
+                got = model.predict_sequence(block)[:, 1:]
+                wrong = np.abs(got - lr.Robust(base, rule).predict_sequence(block)[:, 1:]).max(axis=-1)
+                off = max(off, wrong[decided].max())
+                differ += int((wrong[decided] > 1e-4).sum())
+                within += int((~decided).sum())
+                seen += decided.size
+        print(
+            f"{name}: {seen} positions, {within} within the band of {band:g}; outside it {differ} choices differ, "
+            f"laws by at most {off:.1e}",
+            flush=True,
+        )
+
+
+def codes(horizons: list[int]) -> None:
+    """The sigmoid fetched from the row before, by bits that differ and by a circle."""
+    print("\n| T | dtype | mismatch bits | circle |")
+    print("|---|---|---|---|")
+    for T in horizons:
+        rng, x = np.random.default_rng(0), Stream(**sizes_of(2, T, 0), answer=1, circle=2, circle_before=2)
+        rows = np.concatenate([embed_registers(x, 2), np.zeros((T - 1, x.width))])
+        rows[1:] += embed_positions(x, T, {})
+        rows[:, x.at("one")] = 1
+        rows[1:, x.at("base")] = rng.dirichlet(np.ones(2), T)
+        angle = math.pi * np.arange(T) / T
+        rows[1:, x.at("circle")] = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        rows[2:, x.at("circle_before")] = rows[1:-1, x.at("circle")]
+        advantage, warmth = np.array([-1.0, 1.0]), T**-0.5
+        exact = 1 / (1 + np.exp(-rows[1:-1, x.at("base")] @ advantage / warmth))
+        bits = fetch_sigmoid(x, "base", advantage, warmth, "answer")
+        # On a circle the neighbour is only 1 - cos(pi / T) away: the margin has to be that much larger.
+        far = (1 / warmth + FAR) / (1 - math.cos(math.pi / T))
+        others = x["one"] - x.sink
+        query = np.concatenate([far * x["circle_before"], x["one"]])
+        key = np.concatenate([x["circle"], advantage[None] @ x["base"] / warmth - far * others])
+        circle = Head("circle", query, key, others, bits.into)
+        for name, dtype in DTYPES.items():
+            errors = []
+            for head in (bits, circle):
+                out = layer_of([head], [], dtype)(torch.as_tensor(rows, dtype=dtype)[None])[0, 2:, bits.into]
+                errors.append(np.abs(out.double().numpy()[:, 0] - exact).max())
+            print(f"| {T} | {name} | {errors[0]:.1e} | {errors[1]:.1e} |", flush=True)
+
+
+def regrets(base_file: str, robust_file: str | None, n: int) -> None:
+    """The built model beside the algorithm on the same decoder, and beside a trained robust model."""
+    from lowregret.transformer import load
+
+    base, coin = load(base_file), lr.matching()
+    T = base.context
+    rules = {
+        "RegretGap": lr.RegretGap(coin, T),
+        "RegretRate": lr.RegretRate(coin, T),
+        "ExactTest": lr.ExactTest(coin, T, delta=2 / T),
+    }
+    models: dict[str, tuple[lr.Predictor, int]] = {"base": (base, 0)}
+    for name, rule in rules.items():
+        built = build(base, rule)
+        models[f"{name}, algorithm"] = lr.Robust(base, rule), 0
+        models[f"{name}, built"] = built, built.sizes.parameters
+    if robust_file is not None:
+        robust = load(robust_file)
+        models["ROBUST, trained"] = robust, sum(weight.numel() for weight in robust.decoder.parameters())
+    sources = paper_sources(T)
+    print(f"\nDecoder: {sum(weight.numel() for weight in base.decoder.parameters())} parameters, T = {T}.\n")
+    print(f"| model | own parameters | {' | '.join(sources)} |\n|---|---|{'---|' * len(sources)}")
+    for name, (model, count) in models.items():
+        cells = []
+        for source in sources.values():
+            tokens = lr.sample(source, T, n, seed=0)
+            policy = lr.Respond(model, coin, T**-0.5)
+            cells.append(f"{lr.external_regret(coin, policy, tokens)[:, -1].mean():+.4f}")
+        print(f"| {name} | {count or ''} | {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--horizons", default="64,256,1024,4096")
+    parser.add_argument("-n", type=int, default=16, help="sequences of each length")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--base", help="checkpoint of a trained decoder")
+    parser.add_argument("--robust", help="checkpoint of a trained robust decoder")
+    parser.add_argument("--agree", type=int, help="compare choices on so many sequences of 1024 tokens, and stop")
+    given = parser.parse_args()
+    horizons = [int(T) for T in given.horizons.split(",")]
+    if given.agree is not None:
+        agreement(given.agree, given.device)
+    elif given.base is None:
+        precision(horizons, given.n, given.device)
+        codes(horizons)
+    else:
+        regrets(given.base, given.robust, given.n)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Algorithm 1 as transformer weights (Section 5.1, Appendix B): a few more layers, no training (extra: ``torch``)."""
+
+try:
+    import safetensors.torch  # noqa: F401
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"lowregret.construct needs {error.name}: pip install 'lowregret[torch]'", name=error.name
+    ) from error
+
+from .draw import attention_patterns, draw, subspaces
+from .files import load, save
+from .model import Appended, Sizes
+from .onnx import export_onnx
+from .predictor import Constructed, build
+
+__all__ = [
+    "Appended",
+    "Constructed",
+    "Sizes",
+    "attention_patterns",
+    "build",
+    "draw",
+    "export_onnx",
+    "load",
+    "save",
+    "subspaces",
+]

@@ -1,0 +1,70 @@
+"""A built model as a file: the decoder's weights and the appended ones, with what they are as JSON."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..transformer import Decoder
+from ..transformer.checkpoints import Checkpoint, read, shape_of, write
+from ..transformer.checkpoints import described as size_of
+from .layers import Layer
+from .model import TABLES, Appended
+from .predictor import Constructed
+from .stream import Stream
+
+KIND = "constructed"
+
+
+def save(model: Constructed, path: str | Path) -> None:
+    """Write a model built on a decoder, atomically; one built on anything else has no weights to write.
+
+    >>> import tempfile
+    >>> from lowregret import RegretGap, matching
+    >>> from lowregret.construct import build
+    >>> model = build(Decoder(2, size="quick"), RegretGap(matching(), horizon=64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/robust.safetensors")
+    ...     load(f"{folder}/robust.safetensors").sizes == model.sizes
+    True
+    """
+    module = model.module
+    if not isinstance(module.base, Decoder):
+        raise ValueError(f"model must be built on a Decoder to be saved, got one on {type(module.base).__name__}")
+    layers = [module.beside, *module.layers]
+    about = {
+        **size_of(module.base),
+        "kind": KIND,
+        "built": module.about,
+        "gives": module.gives,
+        "stream": module.stream.sizes,
+        "layers": [{"heads": layer.head_names, "perceptrons": layer.perceptron_names} for layer in layers],
+    }
+    write(path, dict(module.state_dict()), about)
+
+
+def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = True) -> Constructed:
+    """The model that ``save`` (or ``lowregret construct``) wrote."""
+    found = read(path)
+    about = found.about
+    if about.get("kind") != KIND:
+        raise ValueError(f"checkpoint {path} is not of a built model: lowregret.transformer.load may read it")
+    decoder = Decoder(*shape_of(found, path))
+    try:
+        decoder.load_state_dict(_under(found, "base."))
+        stream = Stream(**about["stream"])
+        names = ["beside.", *(f"layers.{i}." for i in range(len(about["layers"]) - 1))]
+        layers = [
+            Layer(_under(found, name), one["heads"], one["perceptrons"], fused)
+            for name, one in zip(names, about["layers"], strict=True)
+        ]
+        tables = {name: found.tensors[name] for name in TABLES}
+        module = Appended(decoder, about["gives"], stream, tables, layers[0], layers[1:], about["built"])
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise ValueError(f"checkpoint {path} lacks parts of a built model: {error}") from error
+    return Constructed(module.to(device).eval())
+
+
+def _under(found: Checkpoint, prefix: str) -> dict[str, Any]:
+    """The tensors whose names begin so, without that beginning."""
+    return {name.removeprefix(prefix): t for name, t in found.tensors.items() if name.startswith(prefix)}

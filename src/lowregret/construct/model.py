@@ -1,0 +1,131 @@
+"""Algorithm 1 as one torch module (Theorem 5.1)."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from .layers import Layer
+from .stream import Stream
+
+TABLES = ("token_SxD", "register_RxD", "position_TxD")
+
+
+class Sizes(NamedTuple):
+    """How large the built part is."""
+
+    layers: int  # appended to the base's own
+    heads: int
+    width: int
+    hidden: int  # ReLU units
+    largest_weight: float
+    parameters: int  # that are not zero
+
+
+class Appended(nn.Module):
+    """The base model and the built layers: ``tokens[B, T] -> laws[B, T, S]``; entry t has seen ``tokens[:, :t]``.
+
+    Embeddings, causal softmax attention, ReLU perceptrons and residual connections, nothing else.
+    """
+
+    def __init__(
+        self,
+        base: nn.Module,
+        gives: str,
+        stream: Stream,
+        tables: dict[str, Tensor],
+        beside: Layer,
+        layers: list[Layer],
+        about: dict[str, Any],
+    ) -> None:
+        super().__init__()
+        self.base, self.gives, self.stream, self.about = base, gives, stream, about
+        self.beside, self.layers = beside, nn.ModuleList(layers)
+        for name, table in tables.items():
+            self.register_buffer(name, table)
+
+    token_SxD: Tensor
+    register_RxD: Tensor
+    position_TxD: Tensor
+
+    @property
+    def horizon(self) -> int:
+        return len(self.position_TxD)
+
+    @property
+    def n_states(self) -> int:
+        return len(self.token_SxD)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.token_SxD.dtype
+
+    @torch.no_grad()
+    def forward(self, tokens_BxT: Tensor) -> Tensor:
+        x_BxNxD = self.run(tokens_BxT)[-1]
+        return x_BxNxD[:, len(self.register_RxD) - 1 :, self.stream.at("out")]
+
+    @torch.no_grad()
+    def run(self, tokens_BxT: Tensor, x_BxNxD: Tensor | None = None) -> list[Tensor]:
+        """The stream as embedded and after each layer; ``x_BxNxD`` replaces the embedding."""
+        x_BxNxD = self.embed(tokens_BxT) if x_BxNxD is None else x_BxNxD
+        streams = [x_BxNxD]
+        for layer in (self.beside, *self.layers):
+            streams.append(layer(streams[-1]))
+        return streams
+
+    def embed(self, tokens_BxT: Tensor) -> Tensor:
+        """The registers, the last of them START, then all tokens but the last, with what the base says after each."""
+        B, T = tokens_BxT.shape
+        registers_BxRxD = self.register_RxD.expand(B, -1, -1)
+        x_BxNxD = torch.cat([registers_BxRxD, self.token_SxD[tokens_BxT[:, :-1]]], dim=1)
+        asked = "logits" if self.gives == "logits" else "base"
+        moments = x_BxNxD[:, len(self.register_RxD) - 1 :]
+        moments += self.position_TxD[:T]
+        moments[..., self.stream.at(asked)] += self.base(tokens_BxT).to(self.dtype)
+        return x_BxNxD
+
+    @torch.no_grad()
+    def extend(self, token_B: Tensor | None, asked_BxS: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
+        """One more token a stream, or none yet: the law of the next ``[B, S]``, and what later rows must see of it.
+
+        Parameters
+        ----------
+        asked_BxS
+            What the base says of the next token: probabilities or logits.
+        cache
+            ``[B, N, C]``, keys and values of all layers, for the N rows so far; None before START.
+        """
+        n_registers = len(self.register_RxD)
+        if token_B is None or cache is None:
+            x_BxNxD, seen = self.register_RxD.repeat(len(asked_BxS), 1, 1), 0
+        else:
+            x_BxNxD, seen = self.token_SxD[token_B][:, None], cache.shape[1] - n_registers + 1
+        x_BxNxD[:, -1] += self.position_TxD[seen]
+        x_BxNxD[:, -1, self.stream.at("logits" if self.gives == "logits" else "base")] += asked_BxS
+        kept, done = [], 0
+        for layer in (self.beside, *self.layers):
+            assert isinstance(layer, Layer)
+            H, size = len(layer.key_HxExD), layer.key_HxExD.shape[1] + layer.value_HxVxD.shape[1]
+            past = None
+            if cache is not None:
+                past = cache[..., done : done + H * size].unflatten(-1, (H, size)).transpose(1, 2)
+            x_BxNxD, past = layer.extend(x_BxNxD, past)
+            kept.append(past.transpose(1, 2).flatten(2))
+            done += H * size
+        return x_BxNxD[:, -1, self.stream.at("out")], torch.cat(kept, dim=-1)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of what was appended."""
+        layers = [self.beside, *(layer for layer in self.layers if isinstance(layer, Layer))]
+        weights = [weight for layer in layers for weight in layer.buffers()]
+        tables = [self.token_SxD, self.register_RxD, self.position_TxD]
+        return Sizes(
+            len(self.layers) + (self.gives == "logits"),
+            sum(len(layer.head_names) for layer in layers),
+            self.stream.width,
+            sum(len(layer.inner_FxD) for layer in layers),
+            max(float(weight.abs().max()) for weight in weights if weight.numel()),
+            sum(int((values != 0).sum()) for values in weights + tables),
+        )

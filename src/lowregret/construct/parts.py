@@ -1,0 +1,76 @@
+"""What a rule adds to the layers, and the part that all rules share: what the response to the last law earned."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..rules import ResponseRule
+from . import gadgets
+from .layers import Head, Perceptron
+from .stream import Stream
+
+
+class Stage(NamedTuple):
+    """One layer: heads, then perceptrons."""
+
+    heads: list[Head]
+    perceptrons: list[Perceptron]
+
+
+class Sharpness(NamedTuple):
+    """How steep a threshold is, which leaves about 1/steepness undecided, and what rounding may add to evidence."""
+
+    key: float  # in a score
+    step: float  # in a clamp
+    slack: float
+
+
+SHARPNESS = {"float64": Sharpness(2.0**40, 2.0**40, 1e-9), "float32": Sharpness(2.0**22, 2.0**18, 0.02)}
+
+
+class Parts(NamedTuple):
+    """What a rule adds: its subspaces, what START and each position know beforehand, its cells and its layers."""
+
+    sizes: dict[str, int]
+    columns: dict[str, np.ndarray]  # by position
+    hidden: dict[str, float]  # what SINK and the cells hold in those columns
+    n_cells: int
+    stages: Callable[[Stream], list[Stage]]
+
+
+def answer_sizes(rule: ResponseRule, laws: list[str]) -> dict[str, int]:
+    """The subspaces that ``answered`` needs."""
+    if rule.problem.n_actions == 2:
+        return {f"{law} answer": 1 for law in laws}
+    return {**{f"{law} answer": rule.problem.n_actions for law in laws}, "before": rule.problem.n_states}
+
+
+def answer_cells(rule: ResponseRule) -> int:
+    """How many cells ``answered`` looks at."""
+    return 0 if rule.problem.n_actions == 2 else rule.problem.n_actions
+
+
+def answered(x: Stream, rule: ResponseRule, laws: list[str]) -> list[Stage]:
+    """What the response to the last law earned in the step that came: U(urn's) - U(base's), or U(base's) alone.
+
+    Two actions take one layer: the response is a sigmoid, found while it is fetched. More take two: respond, then
+    fetch. Either way the result stands in the row of the token it is about: no lag.
+    """
+    problem, warmth = rule.problem, rule.temperature
+    assert warmth is not None
+    signs = {"base": -1.0, "urn": 1.0} if "urn" in laws else {"base": 1.0}
+    if problem.n_actions == 2:
+        second = sum(signs[law] * x[f"{law} answer"] for law in laws)
+        first_S = problem.utility[0] * sum(signs.values())
+        earned_SxD = problem.advantage[0][:, None] * second + first_S[:, None] * x["one"]
+        heads = [gadgets.fetch_sigmoid(x, law, problem.advantage[0], warmth, f"{law} answer") for law in laws]
+        return [Stage(heads, [gadgets.of_token(x, earned_SxD, "gain")])]
+    answer_AxD = sum(signs[law] * x[f"{law} answer"] for law in laws)
+    return [
+        Stage([gadgets.respond(x, law, problem.utility, warmth, f"{law} answer") for law in laws], []),
+        Stage(
+            [gadgets.fetch(x, problem.utility.T @ answer_AxD, "before")],
+            [gadgets.of_token(x, x["before"], "gain")],
+        ),
+    ]

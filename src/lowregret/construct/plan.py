@@ -1,0 +1,58 @@
+"""Which layers a rule becomes: Theorem B.1 with base + 3 layers for two actions and base + 4 for more.
+
+The first of the layers planned here, ``beside``, holds the urn, which needs nothing from the base model: it shares the
+base's last layer where the base gives probabilities. Where the base gives logits that layer also turns them into
+probabilities, and counts. The exact test takes logits, and one layer more.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..predictors import PolyaUrn
+from ..rules import ExactTest, RegretGap, RegretRate
+from . import gadgets
+from .exact import exact_parts
+from .parts import Parts, Sharpness, Stage
+from .stream import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
+from .thresholds import gap_parts, rate_parts
+
+
+class Plan(NamedTuple):
+    """Named subspaces, layers and embeddings, in float64."""
+
+    stream: Stream
+    beside: Stage
+    layers: list[Stage]
+    token_SxD: np.ndarray
+    register_RxD: np.ndarray
+    position_TxD: np.ndarray
+
+
+def plan(rule: Any, gives: str, sharpness: Sharpness) -> Plan:
+    """The weights of the layers that turn a base model into Algorithm 1 with this rule."""
+    parts = parts_of(rule, sharpness)
+    n_states, horizon = rule.problem.n_states, rule.horizon
+    logits = n_states if gives == "logits" else 0
+    sizes = {**sizes_of(n_states, horizon, max(logits, parts.n_cells)), **parts.sizes}
+    x = Stream(**sizes, **({"logits": logits} if logits else {}))
+    beside = Stage([gadgets.urn(x, rule.fallback.prior)] + ([gadgets.law_of_logits(x)] if logits else []), [])
+    register_RxD = embed_registers(x, n_states)
+    for name, value in parts.hidden.items():
+        register_RxD[:-1, x.at(name)] = value
+    position_TxD = embed_positions(x, horizon, parts.columns)
+    return Plan(x, beside, parts.stages(x), embed_tokens(x, n_states), register_RxD, position_TxD)
+
+
+def parts_of(rule: Any, sharpness: Sharpness) -> Parts:
+    """The compiled form of a rule; one that has none is refused by name."""
+    name = type(rule).__name__
+    if not isinstance(rule, RegretGap | RegretRate | ExactTest):
+        raise ValueError(f"rule must be a RegretGap, a RegretRate or an ExactTest: {name} has no compiled form")
+    if rule.horizon is None or rule.temperature is None:
+        raise ValueError(f"rule must have a known horizon, one position a step: this {name} has None")
+    if not isinstance(rule.fallback, PolyaUrn):
+        raise ValueError(f"rule must fall back on a PolyaUrn, the only one built: got {type(rule.fallback).__name__}")
+    if isinstance(rule, ExactTest):
+        return exact_parts(rule, sharpness)
+    return gap_parts(rule, sharpness) if isinstance(rule, RegretGap) else rate_parts(rule, sharpness)

@@ -1,0 +1,168 @@
+"""The built module as a predictor like any other, and ``build``, which makes one."""
+
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import inputs
+from ..arrays import Array, device, namespace, to_numpy
+from ..predictors import Predictor
+from ..rules import ExactTest, ResponseRule
+from .base import LEAST, base_of, streaming
+from .layers import layer_of
+from .model import TABLES, Appended, Sizes
+from .parts import SHARPNESS
+from .plan import plan
+
+_TOKENS_AT_ONCE = 1 << 14  # in one forward pass
+
+
+class BuiltMemory(NamedTuple):
+    base: Any  # the base's memory
+    cache: Tensor  # [..., N, C], keys and values of the built layers
+    law: Array  # [..., S], what the model says now
+    seen: Array  # [...], tokens so far; streams that share a memory are equally long
+
+
+class Constructed(Predictor):
+    """The built model as a predictor: one pass for a sequence, a cache of keys and values for a stream.
+
+    After ``horizon`` tokens nothing is asked any more: the law is then uniform, and one more token is refused.
+    """
+
+    def __init__(self, module: Appended) -> None:
+        self.module, self.n_states, self.horizon = module, module.n_states, module.horizon
+        self.base = streaming(module.base, module.gives, module.n_states)
+
+    @property
+    def device(self) -> torch.device:
+        return self.module.token_SxD.device
+
+    @property
+    def sizes(self) -> Sizes:
+        """How large the appended layers are."""
+        return self.module.sizes
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> BuiltMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        like = torch.zeros((), device=self.device) if like is None else like
+        xp = namespace(like)
+        base = self.base.start(shape, like=like)
+        law, cache = self.module.extend(None, self._asked(base), None)
+        seen = xp.zeros(shape, dtype=xp.int64, device=device(like))
+        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), _as(law.reshape(*shape, -1), like), seen)
+
+    def predict(self, memory: BuiltMemory) -> Array:
+        return memory.law
+
+    def update(self, memory: BuiltMemory, token: Array) -> BuiltMemory:
+        shape = tuple(memory.seen.shape)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.seen)
+        seen = memory.cache.shape[-2] - len(self.module.register_RxD) + 1
+        if seen > self.horizon:
+            raise ValueError(f"the horizon of {self.horizon} steps is over: this model was built for no more")
+        base, cache = self.base.update(memory.base, token), memory.cache
+        if seen == self.horizon:  # nothing is asked any more, but a row longer the cache must be
+            cache = torch.cat([cache, cache[..., -1:, :]], dim=-2)
+            return BuiltMemory(base, cache, memory.law * 0 + 1 / self.n_states, memory.seen + 1)
+        token_B = torch.as_tensor(np.array(to_numpy(token), dtype=np.int64), device=self.device).reshape(-1)
+        law, cache = self.module.extend(token_B, self._asked(base), cache.reshape(len(token_B), *cache.shape[-2:]))
+        law = _as(law.reshape(*shape, self.n_states), memory.law)
+        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), law, memory.seen + 1)
+
+    def _asked(self, base_memory: Any) -> Tensor:
+        """What the base says now, ``[B, S]``, as the built layers take it."""
+        law = self.base.predict(base_memory)
+        probs = torch.as_tensor(to_numpy(law), dtype=self.module.dtype, device=self.device).reshape(-1, self.n_states)
+        return torch.log(probs.clamp_min(LEAST)) if self.module.gives == "logits" else probs
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        T = tokens.shape[-1]
+        if self.horizon < T:
+            raise ValueError(f"tokens must be at most {self.horizon} long (the horizon built for), got {T}")
+        flat_NxT = torch.as_tensor(np.array(to_numpy(tokens), dtype=np.int64), device=self.device).reshape(-1, T)
+        rows = max(1, _TOKENS_AT_ONCE // T)
+        laws = [self.module(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
+        empty = torch.zeros((0, T, self.n_states), dtype=self.module.dtype, device=self.device)
+        return _as(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
+
+
+def build(
+    base: Any,
+    rule: Any,
+    *,
+    gives: str | None = None,
+    n_states: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    fused: bool = True,
+) -> Constructed:
+    """Algorithm 1 on ``base`` with ``rule``, as the weights of a few more layers: no training.
+
+    Parameters
+    ----------
+    base
+        A ``Predictor``, a ``Transformer`` or ``Decoder``, or any torch module ``tokens[B, T] -> [B, T, S]`` whose
+        entry t has seen ``tokens[:, :t]``.
+    rule
+        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, or, for two actions and two states,
+        ``ExactTest``; with a known horizon and the urn.
+    gives
+        "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
+        test needs logits.
+    n_states
+        Of a torch module that has no such attribute.
+    dtype
+        ``torch.float64`` or ``torch.float32``, of the appended layers.
+
+    >>> from lowregret import RegretGap, Scheduled, matching
+    >>> mistaken = Scheduled([[0.9, 0.1]])
+    >>> model = build(mistaken, RegretGap(matching(), horizon=128))
+    >>> model.predict_sequence([1] * 128)[[0, -1], 1].round(3).tolist()
+    [0.1, 0.992]
+    >>> model.sizes.layers, model.sizes.heads
+    (3, 5)
+    """
+    if str(dtype).removeprefix("torch.") not in SHARPNESS:
+        raise ValueError(f"dtype must be torch.float64 or torch.float32, got {dtype}")
+    module, gives, base_states, context = base_of(base, gives, n_states, isinstance(rule, ExactTest))
+    if not isinstance(rule, ResponseRule):
+        name = type(rule).__name__
+        raise ValueError(f"rule must be a RegretGap, a RegretRate or an ExactTest: {name} has no compiled form")
+    if base_states is None:
+        raise ValueError(f"n_states must be given for {type(base).__name__}, which does not say how many it predicts")
+    if base_states != rule.problem.n_states:
+        raise ValueError(
+            f"base and rule must have the same states: {type(base).__name__} predicts {base_states}, "
+            f"the rule's problem has {rule.problem.n_states}"
+        )
+    if context is not None and rule.horizon is not None and rule.horizon > context:
+        raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
+    built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")])
+    tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
+    beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
+    return Constructed(Appended(module, gives, built.stream, tables, beside, layers, described(rule)))
+
+
+def described(rule: ResponseRule) -> dict[str, Any]:
+    """What the rule was, for people who find the weights."""
+    settings = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("problem", "fallback")}
+    promise = rule.certificate
+    return {
+        "rule": type(rule).__name__,
+        **settings,
+        "utility": rule.problem.utility.tolist(),
+        "regret_bound": promise.regret_bound,
+        "tv_bound": promise.tv_bound,
+    }
+
+
+def _as(values: Tensor, like: Array) -> Array:
+    """The values as the kind of array that ``like`` is, where it is."""
+    xp = namespace(like)
+    if xp is np:
+        return values.cpu().numpy()
+    return values.to(like.device) if isinstance(like, Tensor) else xp.asarray(values.cpu().numpy())
