@@ -6,20 +6,9 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.paper.statements.section_5 import TABLE
 
 T, N = 1024, 3000
-# Mean final regret of (Ber model, urn, RegretRate 1.5, RegretGap alpha 1, ExactTest delta 2/T without gate), and the
-# median switch time of the last three (None: never, or not given); the standard error of each is at most 6e-4.
-TABLE = {
-    "a": ((0.1784, -0.0071, -0.0028, 0.1782, 0.0039), (9, None, 36)),
-    "b": ((-0.1549, -0.0072, -0.1466, -0.1546, -0.1545), (None, None, None)),
-    "c": ((0.1667, 0.0017, 0.0355, 0.1666, 0.0127), (620, None, 549)),
-    "d": ((0.1667, 0.0017, 0.0059, 0.1671, 0.0126), (9, None, 36)),
-    "sin2": ((0.1366, 0.0026, 0.0085, 0.1624, 0.0136), (33, 227, 51)),
-    "sin5": ((0.1836, 0.0018, 0.0067, 0.1841, 0.0127), (21, None, 32)),
-    "sin10": ((0.1366, 0.0015, 0.0056, 0.1365, 0.0117), (14, None, 23)),
-    "sin20": ((0.1366, 0.0012, 0.0047, 0.1368, 0.0106), (9, None, 16)),
-}
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -18,8 +18,9 @@ from .memory import take
 from .policies import Hedge, Policy, Respond
 from .predictors import FromFunction, Markov, PolyaUrn, Predictor, Scheduled
 from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
+from .recall import RestartHedge
 from .regret import external_regret
-from .restart import AverageRestart, RestartHedge, context_needed
+from .restart import AverageRestart, context_needed
 from .robust import Robust, robustify
 from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .sampling import Stream, sample

@@ -7,7 +7,6 @@ makes room for a new one. Until there are that many steps, the copy started firs
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from .arrays import Array, astype, count_up, device, first, float_type, hold_wor
 from .certificates import Terms
 from .guarantee import Certificate
 from .memory import where as choose
-from .policies import Hedge, HedgeMemory, Policy, action_utilities, same_states
+from .policies import Policy, same_states
 from .predictors import Predictor
 from .problems import DecisionProblem, a_problem, with_first
 from .robust import asked, spliced
@@ -137,7 +136,7 @@ class AverageRestart(Predictor, Policy):
         copies = self.rule.advance(memory.copies, self._look(memory), seen)
         fresh = self.rule.start((*shape, self.extra_context), like=memory.probs)
         step = memory.step + 1
-        copies = choose(_oldest(step, self.extra_context), fresh, copies)
+        copies = choose(oldest(step, self.extra_context), fresh, copies)
         return RestartMemory(base, asked(self.predictor, base, shape), copies, step)
 
     def policy(self, memory: RestartMemory) -> Array:
@@ -243,74 +242,6 @@ class AverageRestart(Predictor, Policy):
             )
 
 
-class RestartHedgeMemory(NamedTuple):
-    copies: HedgeMemory  # [..., D], or one that starts anew
-    step: Array  # [...], tokens seen
-
-
-@dataclass(frozen=True)
-class RestartHedge(Policy):
-    """Hedge with bounded recall, and no model: the average of its copies, or one copy that starts anew.
-
-    Parameters
-    ----------
-    context_len
-        How many steps a copy lives.
-    averaged
-        True: the average of the copies started at each of the last ``context_len`` steps, which depends on the last
-        ``context_len - 1`` tokens and nothing else. False: one copy, restarted every ``context_len`` steps.
-    rate
-        Of each copy; 1/sqrt(context_len) unless given.
-
-    >>> from lowregret import matching
-    >>> RestartHedge(matching(), context_len=4).policy_sequence([1, 1, 1, 0, 0, 0])[:, 1].round(3).tolist()
-    [0.5, 0.592, 0.646, 0.668, 0.5, 0.381]
-    """
-
-    problem: DecisionProblem
-    context_len: int
-    averaged: bool = True
-    rate: float | None = None
-
-    def __post_init__(self) -> None:
-        a_problem(self.problem)
-        inputs.whole(self.context_len, "context_len")
-        if not isinstance(self.averaged, bool):
-            raise ValueError(f"averaged must be True or False, got {self.averaged!r}")
-        object.__setattr__(self, "rate", self._hedge.rate)
-
-    @cached_property
-    def _hedge(self) -> Hedge:
-        return Hedge(self.problem, self.context_len, self.rate)
-
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RestartHedgeMemory:
-        shape = inputs.batch_shape_of(batch_shape)
-        copies = self._hedge.start((*shape, self.context_len if self.averaged else 1), like=like)
-        return RestartHedgeMemory(copies, copies.seen[..., 0])
-
-    def update(self, memory: RestartHedgeMemory, token: Array) -> RestartHedgeMemory:
-        shape = tuple(memory.step.shape)
-        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape, like=memory.step)
-        copies, step = memory.copies, memory.step + 1
-        earned = copies.earned + last(action_utilities(self.problem, token, copies.earned))[..., None, :]
-        late = _oldest(step, self.context_len)
-        late = late if self.averaged else late[..., :1]
-        fresh = self._hedge.start(tuple(late.shape), like=copies.earned)
-        return RestartHedgeMemory(choose(late, fresh, HedgeMemory(earned, copies.seen + 1)), step)
-
-    def policy(self, memory: RestartHedgeMemory) -> Array:
-        return namespace(memory.step).mean(self._hedge.policy(memory.copies), axis=-2)
-
-    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
-        """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
-        bound = self._hedge.regret_bound(problem, min(horizon, self.context_len), temperature)
-        if self.averaged:
-            return certificates.windows(horizon, self.context_len) * bound
-        whole, rest = divmod(horizon, self.context_len)
-        last_bound = rest * self._hedge.regret_bound(problem, rest, temperature) if rest else 0.0
-        return (whole * self.context_len * bound + last_bound) / horizon
-
-
 def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: int, context_len: int = 0) -> int:
     """The least ``extra_context`` that certifies this regret and TV over the horizon.
 
@@ -345,7 +276,7 @@ def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: 
     return extra
 
 
-def _oldest(step: Array, n_copies: int) -> Array:
+def oldest(step: Array, n_copies: int) -> Array:
     """Which of the copies starts anew after ``step`` tokens: each in turn, ``[..., n_copies]``."""
     return (step % n_copies)[..., None] == count_up(step, 0, n_copies)
 

@@ -12,8 +12,9 @@ from ...distances import exact_sequence_tv
 from ...policies import Hedge, Respond
 from ...predictors import FromFunction, Markov, Predictor
 from ...problems import DecisionProblem, matching, rock_paper_scissors
+from ...recall import RestartHedge
 from ...regret import external_regret
-from ...restart import AverageRestart, RestartHedge
+from ...restart import AverageRestart
 from ...rules import ExactTest
 from ...sampling import sample
 from .base import Finding, at_least, at_most, equals, statement
