@@ -6,12 +6,14 @@ Figures vary a little with the machine; nothing is asserted.
 
 import argparse
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 import lowregret as lr
-from lowregret.construct import Appended, build
+from lowregret.construct import Appended, agreement, build, draw
 from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
 from lowregret.construct.stream import FAR, Stream, embed_positions, embed_registers, sizes_of
@@ -63,40 +65,41 @@ def undecided(module: Appended, before: torch.Tensor, gap_T: np.ndarray, at: int
     return largest
 
 
-def agreement(n: int, device: str) -> None:
-    """On ``n`` sequences of 1024 tokens from the eight sources: does the built model choose as the rule does?"""
-    T, rows = 1024, 64
-    sources, step = paper_sources(T), np.arange(1, T)
-    base = sources["b"]
-    rule = lr.RegretGap(lr.matching(), T, alpha=0.02, span_aware=True)
-    for name, (dtype, band) in {"float64": (torch.float64, 1e-9), "float32": (torch.float32, 1e-4)}.items():
-        model = build(base, rule, dtype=dtype)
-        model.module.to(device)
-        off, differ, within, seen = 0.0, 0, 0, 0
-        for i, source in enumerate(sources.values()):
-            tokens = lr.sample(source, T, n // 8, seed=i)
-            for block in np.split(tokens, range(rows, len(tokens), rows)):
-                gain = rule.gains(rule.moments(base.predict_sequence(block), block))[1]
-                excess = (gain.cumsum(axis=-1)[:, :-1] - rule.threshold(step.astype(float))) / step
-                passed = np.logical_or.accumulate(excess > band, axis=-1)
-                decided = passed | np.logical_and.accumulate(excess < -band, axis=-1)
-                got = model.predict_sequence(block)[:, 1:]
-                wrong = np.abs(got - lr.Robust(base, rule).predict_sequence(block)[:, 1:]).max(axis=-1)
-                off = max(off, wrong[decided].max())
-                differ += int((wrong[decided] > 1e-4).sum())
-                within += int((~decided).sum())
-                seen += decided.size
-        print(
-            f"{name}: {seen} positions, {within} within the band of {band:g}; outside it {differ} choices differ, "
-            f"laws by at most {off:.1e}",
-            flush=True,
-        )
+def agreements(n: int, device: str) -> None:
+    """On ``n`` sequences of 1024 tokens for each problem: does the built model choose as the rule does?"""
+    T, rng = 1024, np.random.default_rng(5)
+    sources = paper_sources(T)
+    cases: dict[str, tuple[lr.DecisionProblem, lr.Predictor, list[lr.Predictor]]] = {
+        "matching, the eight sources": (lr.matching(), sources["b"], list(sources.values()))
+    }
+    for name, problem in {
+        "rock-paper-scissors, Markov": lr.rock_paper_scissors(),
+        "4 actions, 5 states, Markov": lr.DecisionProblem(rng.uniform(-1, 1, (4, 5))),
+    }.items():
+        S = problem.n_states
+        base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
+        cases[name] = problem, base, [base, base, other, lr.PolyaUrn(S)]
+    print("| problem | rule | dtype | positions | within the band | choices that differ | laws apart | switched |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, (problem, base, truths) in cases.items():
+        tokens = np.concatenate([lr.sample(truth, T, n // len(truths), seed=i) for i, truth in enumerate(truths)])
+        for rule in (
+            lr.RegretGap(problem, T, alpha=0.02, span_aware=True),
+            lr.RegretRate(problem, T),
+            lr.ExactTest(problem, T, delta=2 / T),
+        ):
+            for kind, dtype in DTYPES.items():
+                model = build(base, rule, dtype=dtype)
+                model.module.to(device)
+                found = agreement(model, rule, tokens)
+                cells = [name, type(rule).__name__, kind, found.positions, found.undecided, found.differ]
+                print(f"| {' | '.join(map(str, cells))} | {found.apart:.1e} | {found.switched:.1%} |", flush=True)
 
 
 def codes(horizons: list[int]) -> None:
-    """The sigmoid fetched from the row before, by bits that differ and by a circle."""
-    print("\n| T | dtype | mismatch bits | circle |")
-    print("|---|---|---|---|")
+    """The sigmoid fetched from the row before, by bits that differ and by a circle; and the paper's Gadget 4."""
+    print("\n| T | dtype | mismatch bits | circle | the paper's interval | its dimensions |")
+    print("|---|---|---|---|---|---|")
     for T in horizons:
         rng, x = np.random.default_rng(0), Stream(**sizes_of(2, T, 0), answer=1, circle=2, circle_before=2)
         rows = np.concatenate([embed_registers(x, 2), np.zeros((T - 1, x.width))])
@@ -120,7 +123,40 @@ def codes(horizons: list[int]) -> None:
             for head in (bits, circle):
                 out = layer_of([head], [], dtype)(torch.as_tensor(rows, dtype=dtype)[None])[0, 2:, bits.into]
                 errors.append(np.abs(out.double().numpy()[:, 0] - exact).max())
-            print(f"| {T} | {name} | {errors[0]:.1e} | {errors[1]:.1e} |", flush=True)
+            error, size = interval(T, dtype)
+            print(f"| {T} | {name} | {errors[0]:.1e} | {errors[1]:.1e} | {error:.1e} | {size} |", flush=True)
+
+
+def interval(T: int, dtype: torch.dtype) -> tuple[float, int]:
+    """The response to the losses that the two rows before hold, and how many dimensions the positions need.
+
+    As printed: codes u_s, and w_t with w_t . u_s = 1 for the two rows before and at most 1/2 for all others; the query
+    is sqrt(T) w_t, the key u_s (loss + c sqrt(T)), and all scores are less cT, so that what remains is sqrt(T) loss.
+    The products of code and loss are put in exactly.
+    """
+    rng, size, largest = np.random.default_rng(0), 0, 1.0
+    while largest > 0.5:  # random signs, until they are far enough apart
+        size += 32
+        code_TxC = rng.choice([-1.0, 1.0], (T, size)) / math.sqrt(size)
+        wanted_TxC = np.stack([np.linalg.pinv(code_TxC[t - 2 : t]).sum(axis=1) for t in range(2, T)])
+        near_TxT = wanted_TxC @ code_TxC.T
+        for t in range(2, T):
+            near_TxT[t - 2, t - 2 : t] = 0
+        largest = near_TxT.max()
+    loss_T, root = rng.uniform(-1, 1, T), math.sqrt(T)
+    c = 2 * (FAR + 1.5 * root) / T  # others then score FAR less than the two
+    x = Stream(one=1, interval=size, key=size, odd=1, answer=1)
+    rows = np.zeros((T, x.width))
+    rows[:, x.at("one")] = 1
+    rows[2:, x.at("interval")] = wanted_TxC
+    rows[:, x.at("key")] = code_TxC * (loss_T + c * root)[:, None]
+    rows[1::2, x.at("odd")] = 1
+    query, key = np.concatenate([root * x["interval"], x["one"]]), np.concatenate([x["key"], -c * T * x["one"]])
+    layer = layer_of([Head("interval", query, key, x["odd"], x.at("answer"))], [], dtype)
+    found_T = layer(torch.as_tensor(rows, dtype=dtype)[None])[0, 2:, x.at("answer")].double().numpy()[:, 0]
+    odd, even = np.arange(2, T) - 1, np.arange(2, T) - 2
+    odd, even = np.where(odd % 2 == 1, odd, even), np.where(odd % 2 == 1, even, odd)
+    return float(np.abs(found_T - 1 / (1 + np.exp(-root * (loss_T[odd] - loss_T[even])))).max()), size
 
 
 def regrets(base_file: str, robust_file: str | None, n: int) -> None:
@@ -154,6 +190,21 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
         print(f"| {name} | {count or ''} | {' | '.join(cells)} |", flush=True)
 
 
+@dataclass(frozen=True)
+class Soon(lr.RegretGap):
+    """A threshold that so short a sequence reaches."""
+
+    def threshold(self, step: Any) -> Any:
+        return 0.6 + 0.6 * step**0.5
+
+
+def picture(path: str) -> None:
+    """The figure of the docs: 20 tokens as the base expects, then only ones."""
+    base = lr.Scheduled([[0.7, 0.3]])
+    tokens = np.concatenate([lr.sample(base, 20, 1, seed=0)[0], np.ones(28, dtype=int)])
+    draw(build(base, Soon(lr.matching(), 48)), tokens).savefig(path, dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--horizons", default="64,256,1024,4096")
@@ -161,11 +212,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--base", help="checkpoint of a trained decoder")
     parser.add_argument("--robust", help="checkpoint of a trained robust decoder")
-    parser.add_argument("--agree", type=int, help="compare choices on so many sequences of 1024 tokens, and stop")
+    parser.add_argument("--agree", type=int, help="compare choices on so many sequences of each problem, and stop")
+    parser.add_argument("--draw", help="write the picture of the docs to this file, and stop")
     given = parser.parse_args()
     horizons = [int(T) for T in given.horizons.split(",")]
-    if given.agree is not None:
-        agreement(given.agree, given.device)
+    if given.draw is not None:
+        picture(given.draw)
+    elif given.agree is not None:
+        agreements(given.agree, given.device)
     elif given.base is None:
         precision(horizons, given.n, given.device)
         codes(horizons)

@@ -68,7 +68,7 @@ def regret_curves(
                 ax.plot(at, mean[i, w, int(at) - 1], "o", color=colour, markersize=4.5, markeredgecolor="white")
         ax.locator_params(axis="x", nbins=4)
         ax.set_title((titles or {}).get(source, source), fontsize=10)
-        _plain(ax)
+        plain(ax)
     for ax in axes.flat[len(sources) :]:
         ax.set_visible(False)
     low, high = float((mean - band)[..., settled].min()), float((mean + band)[..., settled].max())
@@ -110,7 +110,7 @@ def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: li
     ax.set_xlabel("steps")
     ax.set_ylabel(f"evidence of {type(robust.rule).__name__}")
     ax.legend(frameon=False, fontsize=9)
-    _plain(ax)
+    plain(ax)
     return ax
 
 
@@ -146,7 +146,7 @@ def frontier(found: "Frontier", *, ax: "Axes | None" = None) -> "Axes":
     ax.set_ylabel("worst regret a step")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize=8, ncols=2)
-    _plain(ax)
+    plain(ax)
     return ax
 
 
@@ -179,7 +179,7 @@ def impossibility(found: "TradeOff", *, ax: "Axes | None" = None) -> "Axes":
     ax.set_xlabel("TV from M0")
     ax.set_ylabel("expected regret under M1")
     ax.set_title(f"Models with a context of {found.context_len}, {2 * found.context_len} steps", fontsize=10)
-    _plain(ax)
+    plain(ax)
     return ax
 
 
@@ -190,7 +190,7 @@ def _one(ax: "Axes | None") -> "Axes":
     return ax
 
 
-def _plain(ax: "Axes") -> None:
+def plain(ax: "Axes") -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=9)
     ax.grid(axis="y", color="#EEEEEE", linewidth=0.8)

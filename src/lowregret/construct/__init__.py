@@ -8,16 +8,19 @@ except ModuleNotFoundError as error:
         f"lowregret.construct needs {error.name}: pip install 'lowregret[torch]'", name=error.name
     ) from error
 
-from .draw import attention_patterns, draw, subspaces
+from .agreement import Agreement, agreement
+from .draw import attention_patterns, draw, subspaces, traffic
 from .files import load, save
 from .model import Appended, Sizes
 from .onnx import export_onnx
 from .predictor import Constructed, build
 
 __all__ = [
+    "Agreement",
     "Appended",
     "Constructed",
     "Sizes",
+    "agreement",
     "attention_patterns",
     "build",
     "draw",
@@ -25,4 +28,5 @@ __all__ = [
     "load",
     "save",
     "subspaces",
+    "traffic",
 ]
