@@ -18,6 +18,9 @@ from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
 from lowregret.construct.stream import FAR, Stream, embed_positions, embed_registers, sizes_of
 from lowregret.sources import paper_sources
+from lowregret.transformer import Decoder, Transformer, load
+
+from .__main__ import best_of
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
@@ -161,8 +164,6 @@ def interval(T: int, dtype: torch.dtype) -> tuple[float, int]:
 
 def regrets(base_file: str, robust_file: str | None, n: int) -> None:
     """The built model beside the algorithm on the same decoder, and beside a trained robust model."""
-    from lowregret.transformer import load
-
     base, coin = load(base_file), lr.matching()
     T = base.context
     rules = {
@@ -190,6 +191,39 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
         print(f"| {name} | {count or ''} | {' | '.join(cells)} |", flush=True)
 
 
+def costs(device: str) -> None:
+    """What the built layers cost, in units of the decoder of the paper's size that they stand on."""
+    T, rows, streams, steps = 1024, 8, 16, 128
+    decoder = Decoder(2, size="paper").eval().to(device)
+    base, coin = Transformer(decoder), lr.matching()
+    rng = np.random.default_rng(0)
+    tokens, some = (
+        torch.as_tensor(rng.integers(2, size=(rows, T)), device=device),
+        rng.integers(2, size=(steps, streams)),
+    )
+
+    def stream(model: lr.Predictor) -> None:
+        memory = model.start((streams,))
+        for token in some:
+            memory = model.update(memory, token)
+        model.predict(memory).sum().item()
+
+    whole = best_of(lambda: base.predict_sequence(tokens).sum().item(), 3)
+    a_step = best_of(lambda: stream(base), 3)
+    print("| on the decoder of the paper's size | dtype | whole sequences | streams |\n|---|---|---|---|")
+    times = f"1 ({whole / rows * 1e3:.0f} ms each) | 1 ({a_step / steps * 1e3:.1f} ms a step of {streams})"
+    print(f"| the decoder alone | float32 | {times} |")
+    for rule in (lr.RegretGap(coin, T), lr.RegretRate(coin, T), lr.ExactTest(coin, T)):
+        for name, dtype in DTYPES.items():
+            model = build(decoder, rule, dtype=dtype)
+            model.module.to(device)
+            ratios = (
+                best_of(lambda model=model: model.predict_sequence(tokens).sum().item(), 3) / whole,
+                best_of(lambda model=model: stream(model), 3) / a_step,
+            )
+            print(f"| {type(rule).__name__} | {name} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
+
+
 @dataclass(frozen=True)
 class Soon(lr.RegretGap):
     """A threshold that so short a sequence reaches."""
@@ -213,10 +247,13 @@ def main() -> None:
     parser.add_argument("--base", help="checkpoint of a trained decoder")
     parser.add_argument("--robust", help="checkpoint of a trained robust decoder")
     parser.add_argument("--agree", type=int, help="compare choices on so many sequences of each problem, and stop")
+    parser.add_argument("--costs", action="store_true", help="time the layers against the decoder, and stop")
     parser.add_argument("--draw", help="write the picture of the docs to this file, and stop")
     given = parser.parse_args()
     horizons = [int(T) for T in given.horizons.split(",")]
-    if given.draw is not None:
+    if given.costs:
+        costs(given.device)
+    elif given.draw is not None:
         picture(given.draw)
     elif given.agree is not None:
         agreements(given.agree, given.device)
