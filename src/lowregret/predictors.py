@@ -7,7 +7,19 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, constant, count_up, device, float_type, last, namespace, running_sum, total
+from .arrays import (
+    Array,
+    astype,
+    constant,
+    count_up,
+    device,
+    float_type,
+    last,
+    namespace,
+    read_only,
+    running_sum,
+    total,
+)
 
 
 @runtime_checkable
@@ -150,6 +162,9 @@ class Scheduled(Predictor):
         object.__setattr__(self, "probs_TxS", table)
         object.__setattr__(self, "n_states", int(table.shape[1]))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
+
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> StepMemory:
         xp = namespace(like)
         return StepMemory(xp.zeros(inputs.batch_shape_of(batch_shape), dtype=xp.int64, device=device(like)))
@@ -217,6 +232,9 @@ class Markov(Predictor):
         object.__setattr__(self, "transition", laws[1:].reshape((n,) * (length + 1)))
         object.__setattr__(self, "initial", laws[0])
         object.__setattr__(self, "_laws", laws)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MarkovMemory:
         xp = namespace(like)

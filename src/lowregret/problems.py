@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, constant, device, first, float_type, last, mix, namespace, softmax
+from .arrays import Array, astype, constant, device, first, float_type, last, mix, namespace, read_only, softmax
 
 
 class DecisionProblem:
@@ -213,6 +213,9 @@ class DecisionProblem:
         if not isinstance(step, (int, float)):
             step = _in_float64(step)
         return c / (step + (self.n_states - 1)) ** 0.5
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DecisionProblem) and self._key == other._key

@@ -6,7 +6,9 @@ makes room for a new one. Until there are that many steps, the copy started firs
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -182,15 +184,7 @@ class AverageRestart(Predictor, Policy):
         if inner is None:
             return replace(given, horizon=horizon, regret_bound=self.problem.span, tv_bound=tv_bound, terms={})
         theorem = "Theorem 4.2, corrected" if isinstance(self.rule, RegretGap) else f"Algorithm 2, {given.theorem}"
-
-        def terms_at(steps: int) -> Terms:
-            share = certificates.windows(steps, extra)
-            return {name: share * value for name, value in inner(min(steps, extra)).items()}
-
-        def exact_fallback(steps: int) -> float | None:
-            worst = None if exact is None else exact(min(steps, extra))
-            return None if worst is None else certificates.windows(steps, extra) * worst
-
+        terms_at = partial(_over_windows, inner, extra)
         draft = replace(
             given,
             statement=f"The average of {extra} copies, each on the window it lives: {given.statement}",
@@ -202,7 +196,7 @@ class AverageRestart(Predictor, Policy):
                 f"then looks back {self.looks_back}",
             ),
             terms_at=terms_at,
-            exact_fallback=exact_fallback,
+            exact_fallback=None if exact is None else partial(_exact_over_windows, exact, extra),
             guaranteed_payoff=None,
         )
         return draft.with_terms(terms_at(horizon), horizon)
@@ -274,6 +268,16 @@ def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: 
                 "the extra context: a longer horizon, or robustify, gives less"
             )
     return extra
+
+
+def _over_windows(terms_at: Callable[[int], Terms], extra: int, steps: int) -> Terms:
+    share = certificates.windows(steps, extra)
+    return {name: share * value for name, value in terms_at(min(steps, extra)).items()}
+
+
+def _exact_over_windows(exact: Callable[[int], float | None], extra: int, steps: int) -> float | None:
+    worst = exact(min(steps, extra))
+    return None if worst is None else certificates.windows(steps, extra) * worst
 
 
 def oldest(step: Array, n_copies: int) -> Array:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,8 +201,13 @@ class ExactTest(ResponseRule):
             self.horizon,
             self.temperature,
             self.fallback,
-            lambda t: certificates.exact_test(
-                self.problem, t, self.temperature, self.rates_K, self.log_costs_K, self.gate
+            partial(
+                certificates.exact_test,
+                self.problem,
+                temperature=self.temperature,
+                rates_K=self.rates_K,
+                log_costs_K=self.log_costs_K,
+                gate=self.gate,
             ),
             self.delta,
             "the exact test" + (", unknown horizon" if self.horizon is None else ""),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import certificates, inputs, kernels
+from ..any_problem import AnyProblemCertificate, certify_any_problem
 from ..arrays import (
     Array,
     astype,
@@ -26,9 +27,9 @@ from ..arrays import (
     float_type,
     namespace,
     pick,
+    read_only,
     total,
 )
-from ..guarantee import AnyProblemCertificate, certify_any_problem
 from ..predictors import PolyaUrn
 from ..tips import unit_numbers
 from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
@@ -88,6 +89,9 @@ class VRegret(Rule):
         object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "tips", _grid(self.tips, horizon))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VRegret) and self._key == other._key
@@ -252,14 +256,14 @@ class VRegret(Rule):
     @property
     def certificate(self) -> AnyProblemCertificate:
         """What it guarantees in any problem with two states: ``certificate.for_problem(problem, temperature)``."""
-
-        def lag(steps: int) -> float:
-            if self.test == "threshold":
-                return steps * float(certificates.v_threshold(steps, len(self.tips), self.delta))
-            return certificates.v_exact(steps, self.rates_K, self.log_cost)
-
         name = "Algorithm 3" + (", the exact test" if self.test == "exact" else "")
-        return certify_any_problem(self.horizon, self.fallback, lag, self.spacing, self.delta, name)
+        return certify_any_problem(self.horizon, self.fallback, self._most, self.spacing, self.delta, name)
+
+    def _most(self, steps: int) -> float:
+        """What a V-regret, times t, can reach before the alarm."""
+        if self.test == "threshold":
+            return steps * float(certificates.v_threshold(steps, len(self.tips), self.delta))
+        return certificates.v_exact(steps, self.rates_K, self.log_cost)
 
     def _column(self, like: Array) -> Array:
         """The tips as a leading axis beside ``like`` ``[1, ...]``."""
