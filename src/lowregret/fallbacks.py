@@ -9,6 +9,7 @@ import numpy as np
 
 from . import certificates, inputs
 from .arrays import Array, astype, constant, count_up, device, first, float_type, last, mix, namespace, running_sum
+from .inverse import belief_with_lead
 from .predictors import Predictor, Scheduled, StepMemory, UrnMemory, counts_before
 from .problems import DecisionProblem, a_problem
 
@@ -102,7 +103,7 @@ class ShrunkUrn(Predictor):
             lead = mix(self.problem.advantage, first(counts))[0] * weight
             xp = namespace(lead)
             near = xp.full((self.n_states, *lead.shape), 1 / self.n_states, dtype=lead.dtype, device=device(lead))
-            return last(self.problem.belief_with_lead(lead, near))
+            return last(belief_with_lead(self.problem, lead, near))
         nu = constant(self._nu, counts)  # type: ignore[attr-defined]
         law = nu * (1 - weight * astype(seen, counts.dtype))[..., None] + counts * weight
         return on_simplex(law) if self.c > 1 else law

@@ -17,6 +17,7 @@ from . import certificates, inputs
 from .arrays import Array, astype, count_up, device, first, float_type, hold_work_memory, last, mix, namespace
 from .certificates import Terms
 from .guarantee import Certificate
+from .inverse import belief_with_lead
 from .memory import where as choose
 from .policies import Policy, same_states
 from .predictors import Predictor
@@ -163,7 +164,7 @@ class AverageRestart(Predictor, Policy):
         lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, law_S)[0] / self.temperature)
         # With two states the belief is unique; with more it is the one nearest to the average of the copies' laws.
         near_S = probs_S[..., 0] if S == 2 else xp.mean(law_S, axis=-1)
-        return spliced(any_late, last(self.problem.belief_with_lead(lead, near_S)), memory.probs)
+        return spliced(any_late, last(belief_with_lead(self.problem, lead, near_S)), memory.probs)
 
     def predict_sequence(self, tokens: Array) -> Array:
         return super().predict_sequence(self._within_horizon(tokens))

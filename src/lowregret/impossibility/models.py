@@ -10,8 +10,9 @@ from .. import inputs, sources
 from ..adversaries import all_sequences
 from ..arrays import to_numpy
 from ..distances import batches, exact_sequence_tv, home
+from ..markov import Markov
 from ..policies import Respond
-from ..predictors import FromFunction, Markov, Predictor
+from ..predictors import FromFunction, Predictor
 from ..problems import matching
 from ..regret import external_regret
 from .bounds import expected_regret
