@@ -120,6 +120,12 @@ def pick(rows_S: Array, index: Array) -> Array:
     return chosen
 
 
+def came(token: Array, n_states: int) -> Array:
+    """Which state the token is, ``[S, ...]``: true in one of the rows."""
+    states = count_up(token, 0, n_states)
+    return token == (states if token.ndim == 0 else namespace(token).reshape(states, (-1, *(1,) * token.ndim)))
+
+
 def softmax(scores_A: Array) -> Array:
     """Softmax over the leading axis; no score is too large for it."""
     xp = namespace(scores_A)

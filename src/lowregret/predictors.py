@@ -10,6 +10,7 @@ from . import inputs
 from .arrays import (
     Array,
     astype,
+    came,
     constant,
     count_up,
     device,
@@ -86,16 +87,15 @@ class PolyaUrn(Predictor):
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
-        counts = xp.full((*shape, self.n_states), float(self.prior), dtype=float_type(xp, where), device=where)
-        return UrnMemory(counts, xp.zeros(shape, dtype=xp.int64, device=where))
+        counts_S = xp.full((self.n_states, *shape), float(self.prior), dtype=float_type(xp, where), device=where)
+        return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
 
     def predict(self, memory: UrnMemory) -> Array:
         return memory.counts / (memory.seen + self.n_states * self.prior)[..., None]
 
     def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
-        hit = token[..., None] == count_up(memory.counts, 0, self.n_states)
-        return UrnMemory(memory.counts + hit, memory.seen + 1)
+        return UrnMemory(memory.counts + last(came(token, self.n_states)), memory.seen + 1)
 
     def predict_sequence(self, tokens: Array) -> Array:
         return self.laws(inputs.sequences_of(tokens, self.n_states))

@@ -130,13 +130,12 @@ class AverageRestart(Predictor, Policy):
         return RestartMemory(base, probs, copies, xp.zeros(shape, dtype=xp.int64, device=device(probs)))
 
     def update(self, memory: RestartMemory, token: Array) -> RestartMemory:
-        shape, xp = tuple(memory.step.shape), namespace(memory.step)
+        shape = tuple(memory.step.shape)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
         if bool((memory.step >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or ask for a longer one")
         base = self.predictor.update(memory.base, token)
-        seen = xp.broadcast_to(token[..., None], (*shape, self.extra_context))
-        copies = self.rule.advance(memory.copies, self._look(memory), seen)
+        copies = self.rule.advance(memory.copies, self._look(memory), token[..., None])  # one token for all of them
         fresh = self.rule.start((*shape, self.extra_context), like=memory.probs)
         step = memory.step + 1
         copies = choose(oldest(step, self.extra_context), fresh, copies)

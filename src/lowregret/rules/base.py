@@ -146,13 +146,15 @@ class Rule(ABC):
         return (fallback.policy if self.fallback_acts else fallback.predict)(memory.fallback)
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
-        """``update`` without its checks, from what ``look`` saw."""
+        """``update`` without its checks, from what ``look`` saw; an axis of length 1 stands for streams that agree."""
         step = memory.step + 1
         statistics, alarm = self._step(memory.statistics, step, moment._replace(token=token))
         if self.pointless:
             alarm = alarm & False
         newly = (memory.tripped_at == 0) & alarm
         tripped_at = memory.tripped_at + step * newly
+        if token.shape != step.shape:
+            token = namespace(token).broadcast_to(token, step.shape)
         return RuleMemory(self.fallback.update(memory.fallback, token), step, tripped_at, statistics)
 
     def tripped(self, memory: RuleMemory) -> Array:
