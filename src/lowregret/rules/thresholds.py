@@ -124,6 +124,10 @@ class RegretRate(ResponseRule):
         super().__post_init__()
         object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
 
+    @property
+    def compares(self) -> bool:
+        return False
+
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> RateStatistics:
         return RateStatistics(zeros((*shape, self.problem.n_actions), xp, where))
 

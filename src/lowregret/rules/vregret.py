@@ -112,6 +112,10 @@ class VRegret(Rule):
         return len(self.tips) * (1 + 2 * len(self.rates_K))
 
     @property
+    def compares(self) -> bool:
+        return False
+
+    @property
     def pointless(self) -> bool:
         return False
 
@@ -153,10 +157,10 @@ class VRegret(Rule):
         return VStatistics(zeros((*shape, N), xp, where), zeros(shape, xp, where), wealth, never)
 
     def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
-        probs, answer = detached(probs), detached(answer)
-        dtype = float_type(namespace(probs), device(probs))
-        probs_S, answer_S = first(astype(probs, dtype)), first(astype(answer, dtype))
-        return Moment((probs_S[1] / total(probs_S))[None], answer_S[1:], probs_S, token)
+        probs, dtype = detached(probs), float_type(namespace(probs), device(probs))
+        probs_S = first(astype(probs, dtype))
+        fallback_A1 = None if answer is None else first(astype(detached(answer), dtype))[1:]
+        return Moment((probs_S[1] / total(probs_S))[None], fallback_A1, probs_S, token)
 
     def _step(self, statistics: VStatistics, step: Array, moment: Moment) -> tuple[VStatistics, Array]:
         p, xp = moment.base_A1[0], namespace(moment.base_A1)
