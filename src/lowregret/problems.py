@@ -175,7 +175,9 @@ class DecisionProblem:
 def a_problem(value: Any) -> DecisionProblem:
     """The problem itself; anything else is refused by name."""
     if not isinstance(value, DecisionProblem):
-        raise ValueError(f"problem must be a DecisionProblem, got {type(value).__name__}")
+        raise ValueError(
+            f"problem must be a DecisionProblem, got {type(value).__name__}: DecisionProblem(matrix) makes one"
+        )
     return value
 
 

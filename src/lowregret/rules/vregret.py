@@ -77,7 +77,10 @@ class VRegret(Rule):
 
     def __post_init__(self) -> None:
         if self.horizon is None:
-            raise ValueError("horizon must be a whole number >= 1 for VRegret, got None: its tips follow the horizon")
+            raise ValueError(
+                "horizon must be a whole number >= 1 for VRegret, got None: its tips and the temperature it certifies "
+                "follow it; for a run without an end restart() a Guard(None, horizon) whenever its horizon is over"
+            )
         horizon = inputs.whole(self.horizon, "horizon")
         delta = inputs.probability(1 / max(horizon, 2) if self.delta is None else self.delta, "delta")
         if self.test not in TESTS:
@@ -85,7 +88,10 @@ class VRegret(Rule):
         if self.fallback is None:
             object.__setattr__(self, "fallback", PolyaUrn(2))
         if not isinstance(self.fallback, PolyaUrn) or self.fallback.n_states != 2:
-            raise ValueError(f"fallback must be a PolyaUrn over two states for VRegret, got {self.fallback!r}")
+            raise ValueError(
+                f"fallback must be a PolyaUrn over two states for VRegret, got {self.fallback!r}: of no other is it "
+                "proved that it is safe in every problem at once"
+            )
         object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "tips", _grid(self.tips, horizon))
