@@ -52,6 +52,12 @@ def test_version_and_bad_arguments(tmp_path: Path) -> None:
     assert lowregret("--version", cwd=tmp_path).stdout.strip() == f"lowregret {lr.__version__}"
     assert lowregret("demo", "--horizon", "1", cwd=tmp_path).returncode == 2
     assert lowregret("demonstrate", cwd=tmp_path).returncode == 2
+    (tmp_path / "taken").touch()
+    for command in ("demo", "verify"):
+        done = lowregret(command, "--out", "taken", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "taken cannot be made a folder" in done.stderr
+        assert not done.stdout  # it says so before the work
 
 
 def test_without_the_extra_it_says_how_to_get_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binomtest
 
 import lowregret as lr
-from lowregret import adversaries, certificates, checks
+from lowregret import adversaries, certificates, checks, transformer
 from lowregret.distances import exact_sequence_tv
 
 from .conftest import random_markov, random_problem
@@ -166,6 +166,21 @@ def test_it_looks_back_no_further_than_it_says(seed: int) -> None:
     checks.check_context(safe, safe.context_len + safe.extra_context - 1, tolerance=1e-9)
 
 
+def test_contexts_are_checked_within_the_horizon() -> None:
+    """What has an end is never told more tokens than it takes."""
+    flat = lr.Scheduled([[0.5, 0.5]])
+    checks.check_context(lr.robustify(flat, lr.matching(), 10, rule=lr.RegretGap(lr.matching(), 10)), 9)
+    with pytest.raises(checks.LawBroken, match="Robust looks back further than 2 tokens"):
+        checks.check_context(lr.robustify(lr.Scheduled([[0.99, 0.01]]), lr.matching(), 30), 2)
+    with pytest.raises(checks.LawBroken, match="Hedge looks back further than 2 tokens"):
+        checks.check_context(lr.Hedge(lr.matching(), 5), 2)
+    size = transformer.Size(context=20, width=8, heads=2, layers=1, inner=16)
+    decoder = transformer.Transformer(transformer.Decoder(2, size, seed=0))
+    with pytest.raises(checks.LawBroken, match="Transformer looks back further than 2 tokens"):
+        checks.check_context(decoder, 2)
+    checks.check_context(decoder, 19)
+
+
 def test_checks_find_a_context_longer_than_it_says() -> None:
     two = lr.FromFunction(lambda h: [0.3, 0.7] if len(h) > 1 and h[-2] else [0.7, 0.3], n_states=2)
     checks.check_context(two, 2)
@@ -175,6 +190,17 @@ def test_checks_find_a_context_longer_than_it_says() -> None:
         far = lr.FromFunction(lambda h, n=lag: [0.3, 0.7] if len(h) >= n and h[-n] else [0.7, 0.3], n_states=2)
         with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
             checks.check_context(far, 1)
+    beyond = lr.FromFunction(lambda h: [0.3, 0.7] if len(h) >= 100 and h[-100] else [0.7, 0.3], n_states=2)
+    checks.check_context(beyond, 1)  # it says nothing of how long it lasts
+    with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
+        checks.check_context(beyond, 1, reach=150)
+    for says in ({"horizon": 120}, {"context": 120}, {"looks_back": 100}, {"rule": lr.RegretRate(lr.matching(), 120)}):
+        told = lr.FromFunction(beyond.fn, n_states=2)
+        vars(told).update(says)
+        with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
+            checks.check_context(told, 1)
+    with pytest.raises(checks.LawBroken, match="further than 1 tokens"):
+        checks.check_predictor(lr.AverageRestart(beyond, lr.matching(), 1, 3, 150))
     late = lr.Scheduled([[0.5, 0.5]] * 12 + [[0.1, 0.9]])
     with pytest.raises(checks.LawBroken, match="Scheduled looks back further than 1"):
         checks.check_context(late, 1)

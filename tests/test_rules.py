@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,25 @@ def literal_algorithm_1(rule: lr.RegretGap, probs: np.ndarray, tokens: np.ndarra
         if regret >= hedge + bound:
             return s
     return len(tokens) + 1
+
+
+class Unasked(lr.PolyaUrn):
+    """A fallback that must not be asked."""
+
+    def laws(self, tokens: Any) -> Any:
+        raise AssertionError("the fallback was asked")
+
+
+def test_a_rule_that_judges_the_base_alone_does_not_ask_the_fallback() -> None:
+    rng = np.random.default_rng(0)
+    tokens, probs = rng.integers(0, 2, (50, 60)), rng.dirichlet([0.3, 0.3], (50, 60))
+    for rule in (lr.RegretRate(lr.matching(), 60, alpha=0.4), lr.VRegret(60, delta=0.3)):
+        times = rule.trip_times(probs, tokens)
+        assert (times <= 60).any()
+        unasked = replace(rule, fallback=Unasked(2))
+        assert np.array_equal(unasked.trip_times(probs, tokens), times)
+    with pytest.raises(AssertionError, match="was asked"):
+        lr.RegretGap(lr.matching(), 60, fallback=Unasked(2)).trip_times(probs, tokens)
 
 
 def literal_exact_test(rule: lr.ExactTest, probs: np.ndarray, tokens: np.ndarray) -> tuple[int, list[float]]:

@@ -14,9 +14,10 @@ from .frontier import Frontier, price_of_robustness
 from .guarantee import Certificate
 from .guard import Guard
 from .ledger import Switch
+from .markov import Markov
 from .memory import take
 from .policies import Hedge, Policy, Respond
-from .predictors import FromFunction, Markov, PolyaUrn, Predictor, Scheduled
+from .predictors import FromFunction, PolyaUrn, Predictor, Scheduled
 from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .recall import RestartHedge
 from .regret import external_regret

@@ -120,6 +120,12 @@ def pick(rows_S: Array, index: Array) -> Array:
     return chosen
 
 
+def came(token: Array, n_states: int) -> Array:
+    """Which state the token is, ``[S, ...]``: true in one of the rows."""
+    states = count_up(token, 0, n_states)
+    return token == (states if token.ndim == 0 else namespace(token).reshape(states, (-1, *(1,) * token.ndim)))
+
+
 def softmax(scores_A: Array) -> Array:
     """Softmax over the leading axis; no score is too large for it."""
     xp = namespace(scores_A)
@@ -184,6 +190,14 @@ def hold_work_memory() -> None:
     Without it every temporary of a block may be mapped and cleared anew, which doubles the time of a pass.
     """
     np.empty(1 << 21)
+
+
+def read_only(state: dict[str, Any]) -> dict[str, Any]:
+    """What a copied or unpickled object is made of, its arrays read-only once more: NumPy's copies never are."""
+    for value in state.values():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+    return state
 
 
 def detached(array: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo | verify`` (extra: ``cli``), ``reproduce | train | evaluate`` (and ``torch``)."""
+"""The command line: ``demo | verify`` (extra: ``cli``), ``reproduce | train | evaluate | construct`` (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -33,9 +33,19 @@ def _app() -> "typer.Typer":
 
     @app.callback()
     def root(
-        version: Annotated[bool, typer.Option("--version", callback=version, is_eager=True, help="Show it.")] = False,
+        version: Annotated[
+            bool, typer.Option("--version", callback=version, is_eager=True, help="Show the version and exit.")
+        ] = False,
     ) -> None:
         pass
+
+    def folder(out: Path) -> Path:
+        """The folder, made before the work rather than after it."""
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typer.BadParameter(f"{out} cannot be made a folder: {error.strerror}", param_hint="--out") from None
+        return out
 
     @app.command()
     def demo(
@@ -47,16 +57,17 @@ def _app() -> "typer.Typer":
         """Five players on the paper's eight sources and against an adversary: tables, the 2 x 4 figure, JSON."""
         from .paper.eight_sources import demo as run
 
-        run(horizon, samples, seed, out)
+        run(horizon, samples, seed, folder(out))
 
     @app.command()
     def verify(
         only: Annotated[
-            list[str] | None, typer.Option(help="Statements whose name begins so; may be given again.")
+            list[str] | None,
+            typer.Option(help="Only statements whose name begins so, such as 'Lemma 2'; may be given again."),
         ] = None,
         out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("results/verify"),
-        jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 2,
-        names: Annotated[bool, typer.Option("--list", help="Name the statements and stop.")] = False,
+        jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
+        names: Annotated[bool, typer.Option("--list", help="List the statements and exit.")] = False,
     ) -> None:
         """Check every lemma, theorem and algorithm of the paper: a table, a page with pictures, JSON."""
         from .paper import verify as paper
@@ -68,7 +79,7 @@ def _app() -> "typer.Typer":
         if names:
             for statement in chosen:
                 typer.echo(f"{statement.name:32} {statement.says}")
-        elif not paper.verify(chosen, out, jobs):
+        elif not paper.verify(chosen, folder(out), jobs):
             raise typer.Exit(1)
 
     from .cli_transformers import add_commands

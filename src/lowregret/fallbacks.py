@@ -8,7 +8,21 @@ from typing import Any
 import numpy as np
 
 from . import certificates, inputs
-from .arrays import Array, astype, constant, count_up, device, first, float_type, last, mix, namespace, running_sum
+from .arrays import (
+    Array,
+    astype,
+    came,
+    constant,
+    count_up,
+    device,
+    first,
+    float_type,
+    last,
+    mix,
+    namespace,
+    running_sum,
+)
+from .inverse import belief_with_lead
 from .predictors import Predictor, Scheduled, StepMemory, UrnMemory, counts_before
 from .problems import DecisionProblem, a_problem
 
@@ -68,8 +82,8 @@ class ShrunkUrn(Predictor):
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
-        counts = xp.zeros((*shape, self.n_states), dtype=float_type(xp, where), device=where)
-        return UrnMemory(counts, xp.zeros(shape, dtype=xp.int64, device=where))
+        counts_S = xp.zeros((self.n_states, *shape), dtype=float_type(xp, where), device=where)
+        return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
 
     def predict(self, memory: UrnMemory) -> Array:
         return self._law(memory.counts, memory.seen)
@@ -78,8 +92,7 @@ class ShrunkUrn(Predictor):
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
         if memory.seen.size and bool((memory.seen >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: this shrunk urn was made for no more")
-        hit = token[..., None] == count_up(memory.counts, 0, self.n_states)
-        return UrnMemory(memory.counts + hit, memory.seen + 1)
+        return UrnMemory(memory.counts + last(came(token, self.n_states)), memory.seen + 1)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)
@@ -102,7 +115,7 @@ class ShrunkUrn(Predictor):
             lead = mix(self.problem.advantage, first(counts))[0] * weight
             xp = namespace(lead)
             near = xp.full((self.n_states, *lead.shape), 1 / self.n_states, dtype=lead.dtype, device=device(lead))
-            return last(self.problem.belief_with_lead(lead, near))
+            return last(belief_with_lead(self.problem, lead, near))
         nu = constant(self._nu, counts)  # type: ignore[attr-defined]
         law = nu * (1 - weight * astype(seen, counts.dtype))[..., None] + counts * weight
         return on_simplex(law) if self.c > 1 else law

@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from . import certificates, inputs
 from .certificates import Terms
-from .predictors import PolyaUrn
 from .problems import DecisionProblem
-from .tips import two_states
-
-MOST_AT_STAKE = DecisionProblem([[1, -1], [-1, 1]])  # of all problems with two actions and two states
 
 
 @dataclass(frozen=True)
@@ -59,14 +56,9 @@ class Certificate:
 
     def sharpen(self) -> "Certificate":
         """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
-        given, exact = self.terms_at, self.exact_fallback
-        if exact is None or given is None or self.horizon is None:
+        if self.exact_fallback is None or self.terms_at is None or self.horizon is None:
             return self
-
-        def terms_at(steps: int) -> Terms:
-            terms, worst = given(steps), exact(steps)
-            return terms if worst is None else {**terms, "fallback": min(terms["fallback"], worst)}
-
+        terms_at = partial(_sharpened, self.terms_at, self.exact_fallback)
         return replace(self.with_terms(terms_at(self.horizon), self.horizon), terms_at=terms_at, exact_fallback=None)
 
     def over_episodes(self, episodes: int, regret_bound: float) -> "Certificate":
@@ -135,6 +127,39 @@ class Certificate:
         return f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
 
 
+def _sharpened(terms_at: Callable[[int], Terms], exact: Callable[[int], float | None], steps: int) -> Terms:
+    terms, worst = terms_at(steps), exact(steps)
+    return terms if worst is None else {**terms, "fallback": min(terms["fallback"], worst)}
+
+
+class _OnFallback(NamedTuple):
+    """A rule's own bound on top of its fallback's, at every number of steps.
+
+    A value where closures would do: what a certificate holds must be able to travel between processes.
+    """
+
+    problem: DecisionProblem
+    temperature: float | None
+    fallback: Any
+    over_fallback: Callable[[int], Terms] | None
+
+    def known_at(self, steps: int) -> float | None:
+        bound = getattr(self.fallback, "regret_bound", None)
+        return None if bound is None else bound(self.problem, steps, self.temperature)
+
+    def terms_at(self, steps: int) -> Terms:
+        known = self.known_at(steps)
+        own = {"fallback": self.problem.span if known is None else known}
+        return own if self.over_fallback is None else {**own, **self.over_fallback(steps)}
+
+    def exact_fallback(self, steps: int) -> float | None:
+        from .adversaries import worst_case_by_counts
+
+        if self.temperature is None:
+            return None
+        return worst_case_by_counts(self.fallback, self.problem, steps, self.temperature)
+
+
 def certify(
     problem: DecisionProblem,
     horizon: int | None,
@@ -145,20 +170,7 @@ def certify(
     theorem: str,
 ) -> Certificate:
     """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
-
-    def known_at(steps: int) -> float | None:
-        return getattr(fallback, "regret_bound", lambda *_: None)(problem, steps, temperature)
-
-    def terms_at(steps: int) -> Terms:
-        known = known_at(steps)
-        own = {"fallback": problem.span if known is None else known}
-        return own if over_fallback is None else {**own, **over_fallback(steps)}
-
-    def exact_fallback(steps: int) -> float | None:
-        from .adversaries import worst_case_by_counts
-
-        return None if temperature is None else worst_case_by_counts(fallback, problem, steps, temperature)
-
+    made = _OnFallback(problem, temperature, fallback, over_fallback)
     name = type(fallback).__name__
     then = "" if hasattr(fallback, "predict") else f" until the alarm, and as {name} says from then on"
     payoff = getattr(fallback, "payoff_guarantee", None)
@@ -181,7 +193,7 @@ def certify(
             terms={},
         )
     statement = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
-    if known_at(horizon or 1) is None:
+    if made.known_at(horizon or 1) is None:
         statement += f" The regret of {name} is not known: it enters as the span."
     draft = Certificate(
         regret_bound=problem.span,
@@ -193,62 +205,7 @@ def certify(
         horizon=horizon,
         terms={},
         guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
-        exact_fallback=exact_fallback,
-        terms_at=terms_at,
+        exact_fallback=made.exact_fallback,
+        terms_at=made.terms_at,
     )
-    return draft if horizon is None else draft.with_terms(terms_at(horizon), horizon)
-
-
-@dataclass(frozen=True)
-class AnyProblemCertificate(Certificate):
-    """A guarantee for every problem with two states (Theorem C.4): ``for_problem`` says how much for yours.
-
-    Its own ``regret_bound`` is for the problem with two actions in which most is at stake.
-    """
-
-    in_problem: Callable[[DecisionProblem, float], Certificate] = field(kw_only=True, repr=False, compare=False)
-    temperature: float = field(kw_only=True)  # unless for_problem is told another
-
-    def at(self, step: int) -> "AnyProblemCertificate":
-        given = self.in_problem
-        changed = cast(AnyProblemCertificate, super().at(step))
-        return replace(changed, in_problem=lambda problem, warmth: given(problem, warmth).at(step))
-
-    def sharpen(self) -> "AnyProblemCertificate":
-        given = self.in_problem
-        changed = cast(AnyProblemCertificate, super().sharpen())
-        return replace(changed, in_problem=lambda problem, warmth: given(problem, warmth).sharpen())
-
-    def for_problem(self, problem: DecisionProblem, temperature: float | None = None) -> Certificate:
-        """The guarantee for one who acts in ``problem`` by quantal responses; 1/sqrt(horizon) is the temperature."""
-        two_states(problem)
-        if self.episodes > 1:
-            raise ValueError(
-                f"for_problem speaks of one episode, and this certificate is for {self.episodes}: ask the certificate "
-                "of the guard's rule; the chances of a switch add up over episodes"
-            )
-        warmth = self.temperature if temperature is None else inputs.positive(temperature, "temperature")
-        return self.in_problem(problem, warmth)
-
-    def __str__(self) -> str:
-        return super().__str__() + "\n  for_problem(problem, temperature) gives the number for yours"
-
-
-def certify_any_problem(
-    horizon: int, urn: PolyaUrn, most_v_regret: Callable[[int], float], spacing: float, tv_bound: float, theorem: str
-) -> AnyProblemCertificate:
-    """What bounds every V-regret (times t, on tips this far apart) until it switches to the urn, bounds all regrets."""
-
-    def in_problem(problem: DecisionProblem, temperature: float) -> Certificate:
-        def over_fallback(steps: int) -> Terms:
-            return certificates.theorem_c_4(problem, steps, temperature, most_v_regret(steps), spacing)
-
-        return certify(problem, horizon, temperature, urn, over_fallback, tv_bound, theorem)
-
-    worst = in_problem(MOST_AT_STAKE, horizon**-0.5)
-    own = {f.name: getattr(worst, f.name) for f in fields(worst)}
-    own["statement"] = (
-        "In any problem with two states; the number is for the one of two actions in which most is at stake. "
-        + worst.statement
-    )
-    return AnyProblemCertificate(**own, in_problem=in_problem, temperature=horizon**-0.5)
+    return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

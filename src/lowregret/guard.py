@@ -2,21 +2,21 @@
 
 import logging
 import math
-import reprlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, device, first, float_type, last, namespace, pick, to_numpy
+from .arrays import Array, astype, device, first, last, namespace, pick, to_numpy
+from .episodes import certificate_over, reopened, streams_of
 from .guarantee import Certificate
-from .ledger import Ledger, Switch, array_of_kind, as_json, event_from, kind_of, own_copy, settings_of
-from .memory import moved, restored, saved
-from .memory import where as choose
+from .ledger import Ledger, Switch, blank, kind_of, own_copy
+from .memory import moved
 from .policies import Policy, action_utilities
 from .predictors import Predictor
 from .problems import DecisionProblem, with_first
+from .resume import Standing, read, written
 from .robust import rule_for, spliced
 from .rules import Rule
 from .rules.base import Moment
@@ -77,7 +77,7 @@ class Guard:
         self.on_switch = on_switch
         self._events: list[Switch] = []
         self._clock = 0  # observations so far, over all episodes
-        self._ledger = self._blank(None)
+        self._ledger = blank(self.rule, self.batch_shape)
         self._settle()
 
     @property
@@ -108,7 +108,7 @@ class Guard:
             if self._clock:
                 was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
                 raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
-            self._ledger = moved(self._blank(probs), ledger)
+            self._ledger = moved(blank(self.rule, self.batch_shape, like=probs), ledger)
         self._probs, self._moment = own_copy(probs), None
         if self.rule.fallback_acts:
             return None
@@ -166,23 +166,8 @@ class Guard:
 
     def restart(self, streams: Any = None) -> None:
         """Open a new episode, for all streams or for some (indices or a mask along the first batch axis)."""
-        old, fresh = self._ledger, self._blank(self._ledger.lead_A)
-        if streams is None:
-            mask = np.ones(self.batch_shape, dtype=bool)
-        else:
-            if self.batch_shape == ():
-                raise ValueError("streams needs a guard with a batch axis: restart() takes none here")
-            mask = np.zeros(self.batch_shape, dtype=bool)
-            mask[_stream_index(streams, self.batch_shape[0])] = True
-        xp = namespace(old.lead_A)
-        chosen = xp.asarray(mask, device=device(old.lead_A))
-        new = fresh if mask.all() else choose(chosen, fresh, old)
-        steps = old.rule.step * chosen
-        self._ledger = new._replace(
-            episode=old.episode + chosen,
-            past_steps=old.past_steps + steps,
-            past_bound=old.past_bound + self._most_lost(steps),
-        )
+        mask = streams_of(streams, self.batch_shape)
+        self._ledger = reopened(self.rule, self._ledger, mask)
         self._settle()
         log.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
@@ -233,81 +218,21 @@ class Guard:
     @property
     def certificate(self) -> Certificate:
         """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-        given, horizon = self.rule.certificate, self.horizon
-        episodes = to_numpy(self._ledger.episode)
-        if not episodes.size or episodes.max() == 1:
-            return given
-        if horizon is None:
-            return given.over_episodes(int(episodes.max()), given.regret_bound)
-        past_steps, past_bound = to_numpy(self._ledger.past_steps), to_numpy(self._ledger.past_bound)
-        average = (past_bound + horizon * given.regret_bound) / (past_steps + horizon)
-        return given.over_episodes(int(episodes.max()), float(average.max()))
-
-    def _most_lost(self, steps: Array) -> Array:
-        """For episodes that ended after ``steps`` steps: what each may have lost, by its certificate."""
-        given, counts = self.rule.certificate, to_numpy(steps)
-        lost = np.zeros(counts.shape)
-        for t in np.unique(counts[counts > 0]).tolist():
-            lost[counts == t] = t * (given.problem.span if given.terms_at is None else given.at(t).regret_bound)
-        return namespace(steps).asarray(lost, dtype=self._ledger.past_bound.dtype, device=device(steps))
+        return certificate_over(self.rule, self._ledger)
 
     # Resuming
 
     def state_dict(self) -> dict[str, Any]:
         """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
-        return {
-            "format": 1,
-            "made_for": self._made_for(),
-            "arrays": list(kind_of(self._ledger.lead_A)),
-            "ledger": saved(self._ledger),
-            "clock": self._clock,
-            "events": [[as_json(v) for v in event] for event in self._events],
-            "advised": None if self._probs is None else to_numpy(self._probs).tolist(),
-            "dtype": None if self._probs is None else str(self._probs.dtype).removeprefix("torch."),
-        }
+        return written(self.rule, Standing(self._ledger, self._clock, self._events, self._probs))
 
     def load_state_dict(self, d: dict[str, Any]) -> None:
         """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
-        if not isinstance(d, dict) or d.get("format") != 1:
-            raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
-        mine = self._made_for()
-        theirs = d.get("made_for")
-        if theirs != mine:
-            theirs = theirs if isinstance(theirs, dict) else {}
-            differ = [k for k in mine | theirs if k not in mine or k not in theirs or theirs[k] != mine[k]]
-            each = (f"{k} ({reprlib.repr(theirs.get(k))} against {reprlib.repr(mine.get(k))})" for k in differ)
-            raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}")
-        missing = {"arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
-        if missing:
-            raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
-        blank = self._blank(array_of_kind(d["arrays"]))
-        ledger = restored(blank, d["ledger"], fresh=True)
-        self._refuse_impossible(ledger)
-        clock = inputs.whole(d["clock"], "clock", least=0)
-        if not isinstance(d["events"], list):
-            raise ValueError(f"state_dict does not fit: events must be a list, got {type(d['events']).__name__}")
-        events = [event_from(values) for values in d["events"]]
-        probs = None
-        if d["advised"] is not None:
-            if d["dtype"] not in ("float32", "float64"):
-                raise ValueError(f"state_dict does not fit: dtype must be float32 or float64, got {d['dtype']!r}")
-            self.rule.refuse_past_horizon(ledger.rule)
-            probs = inputs.probs_of(d["advised"], self.rule.n_states, "advised", shape=self.batch_shape)
-            xp = namespace(blank.lead_A)
-            probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(blank.lead_A))
-        self._ledger, self._clock, self._events = ledger, clock, events
+        self._ledger, self._clock, self._events, probs = read(self.rule, self.batch_shape, d)
         self._settle()
         self._probs = probs
 
     # Inside
-
-    def _blank(self, like: Array | None) -> Ledger:
-        xp, where, shape = namespace(like), device(like), self.batch_shape
-        flat = xp.zeros((*shape, self.rule.n_comparators), dtype=float_type(xp, where), device=where)
-        count = xp.zeros(shape, dtype=xp.int64, device=where)
-        nothing = xp.zeros(shape, dtype=flat.dtype, device=where)
-        own = flat if self.problem is not None else flat[..., :0]  # nobody acts
-        return Ledger(self.rule.start(shape, like=like), flat, own, count, count + 1, count, nothing)
 
     def _settle(self) -> None:
         """What is derived from the ledger, so that a step need not ask the arrays; advice given before is void."""
@@ -358,40 +283,3 @@ class Guard:
         xp = namespace(lead_A)
         value = xp.max(lead_A, axis=-1) / astype(xp.clip(steps, 1, None), lead_A.dtype)
         return float(value) if self.batch_shape == () else value
-
-    def _made_for(self) -> dict[str, Any]:
-        """What two guards must share to exchange their states."""
-        return {
-            **settings_of(self.rule),
-            "rule": type(self.rule).__name__,
-            "utility": None if self.problem is None else self.problem.utility.tolist(),
-            "fallback": [type(self.rule.fallback).__name__, settings_of(self.rule.fallback)],
-            "batch_shape": list(self.batch_shape),
-        }
-
-    def _refuse_impossible(self, ledger: Ledger) -> None:
-        """A saved ledger whose numbers no run can have led to."""
-        step, tripped_at = to_numpy(ledger.rule.step), to_numpy(ledger.rule.tripped_at)
-        reported, episode = to_numpy(ledger.reported), to_numpy(ledger.episode)
-        past_steps, past_bound = to_numpy(ledger.past_steps), to_numpy(ledger.past_bound)
-        right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step)
-        right = right & (episode >= 1) & (past_steps >= 0) & (past_bound >= 0)
-        if not right.all() or (self.horizon is not None and (step > self.horizon).any()):
-            raise ValueError("state_dict does not fit: no run of this guard can have led to its counts of steps")
-        try:
-            answer = self.rule.fallback_answer(ledger.rule)
-        except Exception as error:  # whatever a predictor does with nonsense
-            raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-        width = self.rule.n_comparators if self.rule.fallback_acts else self.rule.n_states
-        inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=self.batch_shape)
-
-
-def _stream_index(streams: Any, n: int) -> np.ndarray:
-    index = np.atleast_1d(to_numpy(inputs.array_of(streams, "streams")))
-    if index.size == 0:
-        index = index.astype(np.int64)
-    if index.dtype == bool:
-        if index.shape != (n,):
-            raise ValueError(f"streams is a mask of shape {index.shape}, the guard has {n} along its first axis")
-        return np.flatnonzero(index)
-    return inputs.tokens_of(index, n, "streams", shape=(index.size,))

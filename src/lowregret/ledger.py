@@ -1,15 +1,11 @@
-"""What a guard remembers of each stream, and how it is written down: switches, sums, kinds of arrays, settings."""
+"""What a guard remembers of each stream, and what it tells of a switch."""
 
-import math
-import reprlib
-from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import inputs
-from .arrays import Array, device, namespace
-from .rules import RuleMemory
+from .arrays import Array, device, float_type, namespace
+from .rules import Rule, RuleMemory
 
 
 class Switch(NamedTuple):
@@ -54,40 +50,11 @@ def own_copy(probs: Array) -> Array:
     return probs.detach().clone() if hasattr(probs, "detach") else probs
 
 
-def array_of_kind(kind: Any) -> Array | None:
-    """An array such as ``kind_of`` described."""
-    if kind == ["numpy", "cpu"]:
-        return None
-    if not isinstance(kind, list) or len(kind) != 2 or kind[0] != "torch":
-        raise ValueError(f"state_dict does not fit: arrays must be ['numpy', 'cpu'] or ['torch', device], got {kind!r}")
-    import torch
-
-    try:
-        return torch.zeros(0, device=kind[1])
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise ValueError(f"state_dict does not fit: arrays were on {kind[1]!r}, which is not here") from error
-
-
-def settings_of(thing: Any) -> dict[str, Any]:
-    """The numbers, words and tables that make up a rule or a predictor, as JSON values."""
-    values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
-    values = {k: v.tolist() if isinstance(v, (np.ndarray, np.generic)) else v for k, v in values.items()}
-    return {k: v for k, v in values.items() if isinstance(v, (int, float, str, list, type(None)))}
-
-
-def as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def event_from(values: Any) -> Switch:
-    try:
-        stream, step, rule, statistic, threshold, episode = values
-        several = isinstance(stream, list)
-        index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
-        step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")
-        statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
-    return Switch(index if several else index[0], step, str(rule), statistic, threshold, episode)
+def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -> Ledger:
+    """The ledger before the first step; ``like`` gives the kind of array and its device."""
+    xp, where = namespace(like), device(like)
+    flat = xp.zeros((*batch_shape, rule.n_comparators), dtype=float_type(xp, where), device=where)
+    count = xp.zeros(batch_shape, dtype=xp.int64, device=where)
+    nothing = xp.zeros(batch_shape, dtype=flat.dtype, device=where)
+    own = flat if rule.problem is not None else flat[..., :0]  # nobody acts
+    return Ledger(rule.start(batch_shape, like=like), flat, own, count, count + 1, count, nothing)

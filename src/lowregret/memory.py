@@ -47,12 +47,21 @@ def take(memory: Any, index: Any) -> Any:
 
 def where(condition: Array, yes: Any, no: Any) -> Any:
     """Per stream, one of two memories of the same kind; ``condition`` has the batch shape."""
+    few = np.nonzero(condition) if isinstance(condition, np.ndarray) and condition.ndim else None
+    return _where(condition, few, yes, no)
+
+
+def _where(condition: Array, few: tuple[np.ndarray, ...] | None, yes: Any, no: Any) -> Any:
     if isinstance(yes, tuple):
-        return _like(yes, [where(condition, a, b) for a, b in zip(yes, no, strict=True)])
+        return _like(yes, [_where(condition, few, a, b) for a, b in zip(yes, no, strict=True)])
     if yes is None:
         return None
     if yes.shape != no.shape:
         raise ValueError(f"streams of different ages cannot share this memory: shapes {yes.shape} and {no.shape}")
+    if few is not None:  # often one copy of thousands: to choose cell by cell would take several times as long
+        chosen = no.copy(order="K")
+        chosen[few] = yes[few]
+        return chosen
     mask = namespace(condition).reshape(condition, (*condition.shape, *(1,) * (yes.ndim - condition.ndim)))
     return namespace(yes).where(mask, yes, no)
 
@@ -95,8 +104,13 @@ def restored(template: Any, data: Any, fresh: bool = False) -> Any:
         raise ValueError(f"state_dict does not fit: an array of shape {shape} was expected, got {values.shape}")
     if values.size and not np.isfinite(values).all():
         raise ValueError("state_dict does not fit: finite numbers were expected, got NaN or infinity")
-    xp, values = namespace(template), values.astype(dtype)
-    return values if xp is np else xp.asarray(values, dtype=template.dtype, device=device(template))
+    xp = namespace(template)
+    read = xp.asarray(values.astype(dtype), dtype=template.dtype, device=device(template))
+    if values.shape != shape:
+        return read
+    own = xp.empty_like(template)  # its axes lie in memory as the template's do: how sums round may depend on it
+    own[...] = read
+    return own
 
 
 def _leaves(memory: Any) -> list[Array]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, constant, device, first, float_type, last, mix, namespace, softmax
+from .arrays import Array, astype, device, first, float_type, last, mix, namespace, read_only, softmax
 
 
 class DecisionProblem:
@@ -102,7 +102,7 @@ class DecisionProblem:
         """The best action against each belief ``[..., S]``; the lowest index on ties."""
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
         xp = namespace(beliefs)
-        return xp.argmax(mix(self.utility, _in_float64(first(beliefs))), axis=0)
+        return xp.argmax(mix(self.utility, in_float64(first(beliefs))), axis=0)
 
     def quantal_response(self, beliefs: Array, temperature: float) -> Array:
         """The mixed action ``[..., A]``, proportional to exp(utility / temperature), for each belief ``[..., S]``.
@@ -112,7 +112,7 @@ class DecisionProblem:
         """
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
         inputs.positive(temperature, "temperature")
-        return astype(last(softmax(mix(self.utility, _in_float64(first(beliefs))) / temperature)), beliefs.dtype)
+        return astype(last(softmax(mix(self.utility, in_float64(first(beliefs))) / temperature)), beliefs.dtype)
 
     def chances(self, beliefs_S: Array, temperature: Any) -> Array:
         """The quantal response's chance of each action but the first, short axis first, unchecked: ``[A - 1, ...]``.
@@ -144,75 +144,19 @@ class DecisionProblem:
         >>> coin.invert_quantal_response(coin.quantal_response([0.4, 0.6], 0.1), 0.1).round(12)
         array([0.4, 0.6])
         """
-        if self.n_actions != 2:
-            raise ValueError(
-                f"invert_quantal_response needs a problem with two actions, this one has {self.n_actions} "
-                "(a mixture of responses to more actions need not be a response)"
-            )
-        policy = inputs.probs_of(policy, 2, "policy")
-        inputs.positive(temperature, "temperature")
-        if near is not None:
-            near = inputs.probs_of(near, self.n_states, "near")
-            lead_shape = tuple(policy.shape[:-1])
-            if near.ndim > policy.ndim or tuple(near.shape[:-1]) not in ((), lead_shape[policy.ndim - near.ndim :]):
-                raise ValueError(f"near must have shape {(*lead_shape, self.n_states)}, got {tuple(near.shape)}")
-        xp = namespace(policy)
-        policy_A = _in_float64(first(policy))
-        advantage = self.advantage[0]
-        # A saturated response (probability exactly 0) says only that the lead is at least the largest possible.
-        edge = 2.0 * float(np.abs(advantage).max()) + 1.0
-        tiny = float(xp.finfo(policy_A.dtype).smallest_normal)
-        lead = temperature * (xp.log(xp.clip(policy_A[1], tiny, 1.0)) - xp.log(xp.clip(policy_A[0], tiny, 1.0)))
-        lead = xp.where(policy_A[1] == 0, -edge, xp.where(policy_A[0] == 0, edge, lead))
-        low, high = float(advantage.min()), float(advantage.max())
-        saturated = (policy_A[0] == 0) | (policy_A[1] == 0)
-        slack = 1e-9 + 1e-6 * temperature
-        outside = ~saturated & ((lead < low - slack) | (lead > high + slack))
-        if bool(xp.any(outside)):
-            raise ValueError(
-                f"policy is the quantal response to no belief at temperature {temperature:g}: in it action 1 leads by "
-                f"{float(xp.min(lead)):.6g} to {float(xp.max(lead)):.6g}, under a belief by {low:.6g} to {high:.6g}"
-            )
-        if near is None:
-            near = xp.full(self.n_states, 1.0 / self.n_states, dtype=policy_A.dtype, device=device(policy))
-        near_S = xp.broadcast_to(
-            xp.reshape(
-                _in_float64(first(near)),
-                (self.n_states, *(1,) * (lead.ndim - near.ndim + 1), *near.shape[:-1]),
-            ),
-            (self.n_states, *lead.shape),
-        )
-        return astype(last(self.belief_with_lead(lead, near_S)), policy.dtype)
+        from .inverse import belief_behind
 
-    def belief_with_lead(self, lead: Array, near_S: Array) -> Array:
-        """The belief closest to ``near_S`` under which action 1 leads by ``lead``, short axis first, unchecked."""
-        xp = namespace(lead)
-        advantage = self.advantage[0]
-        low, high = float(advantage.min()), float(advantage.max())
-        if low == high:
-            return near_S
-        lead = xp.clip(lead, low, high)
-        if self.n_states == 2:
-            second = (lead - advantage[0]) / (advantage[1] - advantage[0])
-            return xp.stack([1 - second, second])
-        advantage_S = xp.reshape(constant(advantage, lead), (-1, *(1,) * lead.ndim))
-        log_near_S = xp.log(xp.clip(near_S, float(xp.finfo(near_S.dtype).smallest_normal), 1.0))
-        # The lead of the tilted belief grows with the tilt; 1e5 / (high - low) is a point mass for all purposes.
-        left = xp.zeros_like(lead) - 1e5 / (high - low)
-        right = xp.zeros_like(lead) + 1e5 / (high - low)
-        for _ in range(100):
-            middle = (left + right) / 2
-            belief_S = softmax(log_near_S + middle * advantage_S)
-            above = xp.sum(belief_S * advantage_S, axis=0) > lead
-            left, right = xp.where(above, left, middle), xp.where(above, middle, right)
-        return softmax(log_near_S + (left + right) / 2 * advantage_S)
+        return belief_behind(self, policy, temperature, near)
 
     def anytime_temperature(self, step: Any) -> Any:
         """The temperature at ``step`` (from 1) when the horizon is unknown: c / sqrt(step + S - 1)."""
         c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
         if not isinstance(step, (int, float)):
-            step = _in_float64(step)
+            step = in_float64(step)
         return c / (step + (self.n_states - 1)) ** 0.5
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DecisionProblem) and self._key == other._key
@@ -231,7 +175,9 @@ class DecisionProblem:
 def a_problem(value: Any) -> DecisionProblem:
     """The problem itself; anything else is refused by name."""
     if not isinstance(value, DecisionProblem):
-        raise ValueError(f"problem must be a DecisionProblem, got {type(value).__name__}")
+        raise ValueError(
+            f"problem must be a DecisionProblem, got {type(value).__name__}: DecisionProblem(matrix) makes one"
+        )
     return value
 
 
@@ -258,7 +204,7 @@ def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> 
     [[0.0, 0.0, 0.0], [-30.0, 20.0, 20.0], [-60.0, -10.0, 40.0]]
     """
     levels = _vector(levels, "levels")
-    price, cost, salvage = (_number(v, n) for v, n in ((price, "price"), (cost, "cost"), (salvage, "salvage")))
+    price, cost, salvage = (inputs.finite(v, n) for v, n in ((price, "price"), (cost, "cost"), (salvage, "salvage")))
     order, demand = levels[:, None], levels[None, :]
     sold = np.minimum(order, demand)
     payoffs = price * sold + salvage * (order - sold) - cost * order
@@ -272,7 +218,7 @@ def cost_loss(cost: float, loss: float) -> DecisionProblem:
     >>> int(cost_loss(cost=1, loss=4).best_response([0.7, 0.3]))  # protect: the event is likelier than cost / loss
     1
     """
-    cost, loss = _number(cost, "cost"), _number(loss, "loss")
+    cost, loss = inputs.finite(cost, "cost"), inputs.finite(loss, "loss")
     payoffs = [[0.0, -loss], [-cost, -cost]]
     return DecisionProblem.from_payoffs(payoffs, actions=["wait", "protect"], states=["calm", "event"])
 
@@ -284,7 +230,7 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
     2
     """
     moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
-    payoffs = positions[:, None] * moves[None, :] - _number(fee, "fee") * np.abs(positions)[:, None]
+    payoffs = positions[:, None] * moves[None, :] - inputs.finite(fee, "fee") * np.abs(positions)[:, None]
     return DecisionProblem.from_payoffs(payoffs, actions=_printed(positions), states=_printed(moves))
 
 
@@ -294,7 +240,8 @@ def with_first(chances_A1: Array) -> Array:
     return xp.concat([xp.clip(1 - xp.sum(chances_A1, axis=0, keepdims=True), 0.0, None), chances_A1])
 
 
-def _in_float64(array: Array) -> Array:
+def in_float64(array: Array) -> Array:
+    """What beliefs are worth is computed in double precision, where there is such a thing."""
     return astype(array, float_type(namespace(array), device(array)))
 
 
@@ -318,12 +265,6 @@ def _vector(values: Any, name: str) -> np.ndarray:
     if vector.ndim != 1 or vector.size == 0 or not np.isfinite(vector).all():
         raise ValueError(f"{name} must be a non-empty list of finite numbers, got {values!r}")
     return vector
-
-
-def _number(value: Any, name: str) -> float:
-    if not isinstance(value, (int, float, np.number)) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
 
 
 def _printed(values: np.ndarray) -> list[str]:

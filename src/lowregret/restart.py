@@ -6,7 +6,9 @@ makes room for a new one. Until there are that many steps, the copy started firs
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from . import certificates, inputs
 from .arrays import Array, astype, count_up, device, first, float_type, hold_work_memory, last, mix, namespace
 from .certificates import Terms
 from .guarantee import Certificate
+from .inverse import belief_with_lead
 from .memory import where as choose
 from .policies import Policy, same_states
 from .predictors import Predictor
@@ -127,13 +130,12 @@ class AverageRestart(Predictor, Policy):
         return RestartMemory(base, probs, copies, xp.zeros(shape, dtype=xp.int64, device=device(probs)))
 
     def update(self, memory: RestartMemory, token: Array) -> RestartMemory:
-        shape, xp = tuple(memory.step.shape), namespace(memory.step)
+        shape = tuple(memory.step.shape)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
         if bool((memory.step >= self.horizon).any()):
             raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or ask for a longer one")
         base = self.predictor.update(memory.base, token)
-        seen = xp.broadcast_to(token[..., None], (*shape, self.extra_context))
-        copies = self.rule.advance(memory.copies, self._look(memory), seen)
+        copies = self.rule.advance(memory.copies, self._look(memory), token[..., None])  # one token for all of them
         fresh = self.rule.start((*shape, self.extra_context), like=memory.probs)
         step = memory.step + 1
         copies = choose(oldest(step, self.extra_context), fresh, copies)
@@ -161,7 +163,7 @@ class AverageRestart(Predictor, Policy):
         lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, law_S)[0] / self.temperature)
         # With two states the belief is unique; with more it is the one nearest to the average of the copies' laws.
         near_S = probs_S[..., 0] if S == 2 else xp.mean(law_S, axis=-1)
-        return spliced(any_late, last(self.problem.belief_with_lead(lead, near_S)), memory.probs)
+        return spliced(any_late, last(belief_with_lead(self.problem, lead, near_S)), memory.probs)
 
     def predict_sequence(self, tokens: Array) -> Array:
         return super().predict_sequence(self._within_horizon(tokens))
@@ -182,15 +184,7 @@ class AverageRestart(Predictor, Policy):
         if inner is None:
             return replace(given, horizon=horizon, regret_bound=self.problem.span, tv_bound=tv_bound, terms={})
         theorem = "Theorem 4.2, corrected" if isinstance(self.rule, RegretGap) else f"Algorithm 2, {given.theorem}"
-
-        def terms_at(steps: int) -> Terms:
-            share = certificates.windows(steps, extra)
-            return {name: share * value for name, value in inner(min(steps, extra)).items()}
-
-        def exact_fallback(steps: int) -> float | None:
-            worst = None if exact is None else exact(min(steps, extra))
-            return None if worst is None else certificates.windows(steps, extra) * worst
-
+        terms_at = partial(_over_windows, inner, extra)
         draft = replace(
             given,
             statement=f"The average of {extra} copies, each on the window it lives: {given.statement}",
@@ -202,7 +196,7 @@ class AverageRestart(Predictor, Policy):
                 f"then looks back {self.looks_back}",
             ),
             terms_at=terms_at,
-            exact_fallback=exact_fallback,
+            exact_fallback=None if exact is None else partial(_exact_over_windows, exact, extra),
             guaranteed_payoff=None,
         )
         return draft.with_terms(terms_at(horizon), horizon)
@@ -274,6 +268,16 @@ def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: 
                 "the extra context: a longer horizon, or robustify, gives less"
             )
     return extra
+
+
+def _over_windows(terms_at: Callable[[int], Terms], extra: int, steps: int) -> Terms:
+    share = certificates.windows(steps, extra)
+    return {name: share * value for name, value in terms_at(min(steps, extra)).items()}
+
+
+def _exact_over_windows(exact: Callable[[int], float | None], extra: int, steps: int) -> float | None:
+    worst = exact(min(steps, extra))
+    return None if worst is None else certificates.windows(steps, extra) * worst
 
 
 def oldest(step: Array, n_copies: int) -> Array:

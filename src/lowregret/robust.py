@@ -37,7 +37,7 @@ class Robust(Predictor):
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
         if self.rule.problem is None:
-            has_states(self.base, self.rule.n_states, "rule")
+            has_states(self.base, self.rule.n_states, f"rule {type(self.rule).__name__}")
         else:
             same_states(self.base, self.rule.problem)
         if self.rule.horizon is not None:

@@ -3,7 +3,8 @@
 import numpy as np
 
 from . import inputs
-from .predictors import Markov, Predictor, Scheduled
+from .markov import Markov
+from .predictors import Predictor, Scheduled
 
 LONGEST_CONTEXT = 24  # a Markov model with two states then holds 2**24 laws, 256 MiB
 

@@ -1,8 +1,9 @@
 """Algorithm 1 with a way back: a policy that may return to the base model after the alarm. Off unless asked for."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, cast
 
 from . import certificates, inputs
@@ -117,11 +118,8 @@ class SwitchBack(Policy):
             return given
         assert rate is not None
         assert share is not None
-
-        def terms_at(steps: int) -> Terms:
-            cost = certificates.switching_back(self.problem, steps, rate, share, self.trust)
-            return {**before(steps), "switching back": cost}
-
+        cost = partial(certificates.switching_back, self.problem, rate=rate, share=share, trust=self.trust)
+        terms_at = partial(_with_cost, before, cost)
         statement = given.statement + " After that, what a fixed share over base and fallback costs."
         draft = replace(given, statement=statement, theorem=f"{given.theorem}, switching back", terms_at=terms_at)
         assert given.horizon is not None
@@ -139,6 +137,10 @@ class SwitchBack(Policy):
         assert self.share is not None
         earned_2 = xp.stack([xp.zeros_like(gain), gain])
         return xp.where(late[..., None], last(shared(first(weights_2), earned_2, self.rate, self.share)), weights_2)
+
+
+def _with_cost(before: Callable[[int], Terms], cost: Callable[[int], float], steps: int) -> Terms:
+    return {**before(steps), "switching back": cost(steps)}
 
 
 def _mixed(late: Array, trust: Array, base_A1: Array, fallback_A1: Array) -> Array:

@@ -12,7 +12,7 @@ from ..predictors import Predictor
 from ..restart import AverageRestart
 from ..robust import Robust
 from ..rules import Rule
-from .context import check_context
+from .context import MOST, check_context
 from .rules import RULE_LAWS, Trial, rule_trial
 from .streams import POLICY_LAWS, PREDICTOR_LAWS, LawBroken, Subject, policy_subject, predictor_subject
 
@@ -44,8 +44,9 @@ def check_predictor(
     """
     laws: dict[str, Callable[[Any], None]] = {**PREDICTOR_LAWS}
     if isinstance(predictor, AverageRestart):
+        reach = min(MOST, predictor.horizon - predictor.context_len)  # it is told no more tokens than that
         laws["the base model's context is what it says"] = lambda _: check_context(
-            predictor.predictor, predictor.context_len, seed=seed, tolerance=tolerance
+            predictor.predictor, predictor.context_len, reach=reach, seed=seed, tolerance=tolerance
         )
     return _run(laws, predictor_subject(predictor, horizon, streams, seed, tolerance))
 

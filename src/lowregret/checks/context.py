@@ -9,15 +9,24 @@ from .. import inputs
 from ..arrays import to_numpy
 from .streams import LawBroken
 
+LEAST, MOST = 64, 1024  # how far back it looks where the predictor says nothing, and at most unless asked for more
+
 
 def check_context(
-    predictor: Any, context_len: int, *, reach: int = 64, streams: int = 32, seed: int = 0, tolerance: float = 1e-9
+    predictor: Any,
+    context_len: int,
+    *,
+    reach: int | None = None,
+    streams: int = 32,
+    seed: int = 0,
+    tolerance: float = 1e-9,
 ) -> None:
     """Raise ``LawBroken`` unless what is predicted depends on the last ``context_len`` tokens and on nothing else.
 
     Pasts of several lengths, up to ``reach``, are put before the same last tokens: neither they nor the step may show.
-    A dependence on tokens further back than that is not found. A policy is taken as well. What happens before there
-    are ``context_len`` tokens is free.
+    A dependence on tokens further back than that is not found. By default that is 64, or as far as the
+    predictor says it looks back, or, where it does not say, as long as it lasts (its horizon or context): at most
+    1024. A policy is taken as well. What happens before there are ``context_len`` tokens is free.
 
     >>> from lowregret import Markov, PolyaUrn
     >>> check_context(Markov([[0.9, 0.1], [0.5, 0.5]], context_len=1), context_len=1)
@@ -32,7 +41,9 @@ def check_context(
     if read is None:
         raise ValueError(f"predictor must be a predictor or a policy, got {type(predictor).__name__}")
     n_states = predictor.n_states if hasattr(predictor, "n_states") else predictor.problem.n_states
-    most = min(inputs.whole(reach, "reach"), (getattr(predictor, "horizon", None) or length + reach) - length)
+    most = _reach(predictor, length) if reach is None else inputs.whole(reach, "reach")
+    lasts = _lasts(predictor)
+    most = most if lasts is None else max(0, min(most, lasts - length))
     lengths = sorted({0, most, *(n for n in (1, 2, 3, 5, 8, 13, 21, 34) if n < most)})
     tokens = rng.integers(n_states, size=(inputs.whole(streams, "streams"), length))
     tokens[::2] = tokens[::2, :1]  # half of them monotonous: there a test of the past is least likely to be silent
@@ -51,3 +62,18 @@ def check_context(
                 f"says {answers[0][at].round(4).tolist()} where nothing came before and "
                 f"{answers[-1][at].round(4).tolist()} where {reprlib.repr(past[at].tolist())} did"
             )
+
+
+def _reach(predictor: Any, length: int) -> int:
+    """How far beyond ``length`` tokens to look, by what the predictor says of itself."""
+    says = getattr(predictor, "looks_back", getattr(predictor, "context_len", None))
+    far = says if says is not None else _lasts(predictor) or 0
+    return min(MOST, max(LEAST, far - length))
+
+
+def _lasts(predictor: Any) -> int | None:
+    """How many tokens it can be told before it is asked for the last time; None where there is no end."""
+    rule, context = getattr(predictor, "rule", None), getattr(predictor, "context", None)
+    own = getattr(predictor, "horizon", None) or getattr(rule, "horizon", None)
+    ends = [end - 1 for end in (own, context) if end is not None]
+    return min(ends, default=None)

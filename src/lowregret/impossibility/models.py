@@ -1,5 +1,6 @@
 """Models with bounded context (Section 4) against the twins of Theorem 4.1: by closed forms, and by brute force."""
 
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -9,8 +10,9 @@ from .. import inputs, sources
 from ..adversaries import all_sequences
 from ..arrays import to_numpy
 from ..distances import batches, exact_sequence_tv, home
+from ..markov import Markov
 from ..policies import Respond
-from ..predictors import FromFunction, Markov, Predictor
+from ..predictors import FromFunction, Predictor
 from ..problems import matching
 from ..regret import external_regret
 from .bounds import expected_regret
@@ -137,18 +139,19 @@ def bounded_model(follow_N: Any, initial_N: Any = None) -> Predictor:
         return Markov(law_NxS.reshape((2,) * (length + 1)), length)
     start_N = np.empty(2**length)
     start_N[words_N] = inputs.probs_of(initial_N, 2**length, "initial_N", shape=())
+    return FromFunction(partial(_law, law_NxS, start_N, length), 2, batched=True)
 
-    def law(history: Any) -> np.ndarray:
-        tokens_BxT = to_numpy(history)
-        seen = tokens_BxT.shape[1]
-        word_B = tokens_BxT[:, -length:] @ (1 << np.arange(min(seen, length))[::-1])
-        if seen >= length:
-            return law_NxS[word_B]
-        mass_BxS = start_N.reshape(2**seen, 2, -1).sum(axis=-1)[word_B]
-        total_B = mass_BxS.sum(axis=-1, keepdims=True)
-        return np.where(total_B > 0, mass_BxS / np.where(total_B > 0, total_B, 1), 0.5)  # 1/2 after the impossible
 
-    return FromFunction(law, 2, batched=True)
+def _law(law_NxS: np.ndarray, start_N: np.ndarray, length: int, history: Any) -> np.ndarray:
+    """What follows each history ``[B, t]``: by its last ``length`` bits, or, before that many, by the likely starts."""
+    tokens_BxT = to_numpy(history)
+    seen = tokens_BxT.shape[1]
+    word_B = tokens_BxT[:, -length:] @ (1 << np.arange(min(seen, length))[::-1])
+    if seen >= length:
+        return law_NxS[word_B]
+    mass_BxS = start_N.reshape(2**seen, 2, -1).sum(axis=-1)[word_B]
+    total_B = mass_BxS.sum(axis=-1, keepdims=True)
+    return np.where(total_B > 0, mass_BxS / np.where(total_B > 0, total_B, 1), 0.5)  # 1/2 after the impossible
 
 
 def best_initial(follow_N: np.ndarray) -> np.ndarray:

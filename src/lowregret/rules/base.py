@@ -77,6 +77,11 @@ class Rule(ABC):
         return 1
 
     @property
+    def compares(self) -> bool:
+        """Whether its alarm depends on what the fallback says; else recorded sequences are judged without asking it."""
+        return True
+
+    @property
     @abstractmethod
     def pointless(self) -> bool:
         """Whether nothing is at stake: then it never trips."""
@@ -92,7 +97,7 @@ class Rule(ABC):
 
     @abstractmethod
     def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
-        """What the rule sees of a step; ``answer`` is the fallback's law, or its mixed action."""
+        """What the rule sees of a step; ``answer`` is the fallback's law, or its mixed action (None: not asked)."""
 
     @abstractmethod
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Any:
@@ -146,13 +151,15 @@ class Rule(ABC):
         return (fallback.policy if self.fallback_acts else fallback.predict)(memory.fallback)
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
-        """``update`` without its checks, from what ``look`` saw."""
+        """``update`` without its checks, from what ``look`` saw; an axis of length 1 stands for streams that agree."""
         step = memory.step + 1
         statistics, alarm = self._step(memory.statistics, step, moment._replace(token=token))
         if self.pointless:
             alarm = alarm & False
         newly = (memory.tripped_at == 0) & alarm
         tripped_at = memory.tripped_at + step * newly
+        if token.shape != step.shape:
+            token = namespace(token).broadcast_to(token, step.shape)
         return RuleMemory(self.fallback.update(memory.fallback, token), step, tripped_at, statistics)
 
     def tripped(self, memory: RuleMemory) -> Array:
@@ -184,7 +191,8 @@ class Rule(ABC):
                 at = f", from sequence {rows.start} on," if rows.start else ""  # what is wrong is counted from there
                 block = inputs.tokens_of(block, self.n_states, f"tokens{at}")
                 base = inputs.probs_of(base, self.n_states, f"probs{at}")
-            times = self._trip_times(step_T, self.moments(base, block))
+            moment = self.moments(base, block) if self.compares else self._moment(base, None, block, step_T)
+            times = self._trip_times(step_T, moment)
             found.append(xp.full_like(times, horizon + 1) if self.pointless else times)
         return xp.reshape(xp.concat(found), shape)
 
@@ -261,13 +269,13 @@ class ResponseRule(Rule):
         return gain_S, pick(gain_S, moment.token)
 
     def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
-        probs, answer = detached(probs), detached(answer)
-        dtype = float_type(namespace(probs), device(probs))
-        probs_S, answer_S = first(astype(probs, dtype)), first(astype(answer, dtype))
-        warmth = self.temperature_at(step)
-        chances = self.problem.chances
-        fallback_A1 = answer_S[1:] if self.fallback_acts else chances(answer_S, warmth)
-        return Moment(chances(probs_S, warmth), fallback_A1, probs_S, token)
+        probs, dtype = detached(probs), float_type(namespace(probs), device(probs))
+        probs_S, warmth = first(astype(probs, dtype)), self.temperature_at(step)
+        base_A1, fallback_A1 = self.problem.chances(probs_S, warmth), None
+        if answer is not None:
+            answer_S = first(astype(detached(answer), dtype))
+            fallback_A1 = answer_S[1:] if self.fallback_acts else self.problem.chances(answer_S, warmth)
+        return Moment(base_A1, fallback_A1, probs_S, token)
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         """A fallback for another alphabet, for another problem, or for fewer steps."""

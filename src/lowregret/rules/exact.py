@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,11 @@ from ..arrays import (
     Array,
     astype,
     at_most,
+    came,
     constant,
     device,
     first_true,
+    last,
     namespace,
     pick,
     running_min,
@@ -100,8 +102,8 @@ class ExactTest(ResponseRule):
         return 0.0 if self.horizon is not None else self.delta / (len(self.rates_K) + 1)
 
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> ExactStatistics:
-        level, wealth_K = zeros(shape, xp, where), zeros((*shape, len(self.rates_K)), xp, where)
-        return ExactStatistics(level, level, wealth_K, xp.zeros(shape, dtype=xp.bool, device=where))
+        level, wealth_K = zeros(shape, xp, where), zeros((len(self.rates_K), *shape), xp, where)
+        return ExactStatistics(level, level, last(wealth_K), xp.zeros(shape, dtype=xp.bool, device=where))
 
     def _step(self, statistics: ExactStatistics, step: Array, moment: Moment) -> tuple[ExactStatistics, Array]:
         xp = namespace(moment.base_A1)
@@ -116,15 +118,14 @@ class ExactTest(ResponseRule):
     def _trip_times(self, step_T: Array, moment: Moment) -> Array:
         xp = namespace(moment.base_A1)
         gain_S, gain = self.gains(moment)
-        sure, odds, edges = self._against(moment, gain_S, gain)
-        slowest = self._ladder[0][0]
+        sure, odds_R, edge_R = self._against(moment, gain_S, gain)
         if kernels.worth(gain):
             rise_T = self._rise(astype(step_T, gain.dtype))
-            excess = xp.expm1(xp.stack(edges) * slowest)
-            return kernels.first_alarm(gain, sure, xp.stack(odds), excess, self.log_costs_K, self.idle, rise_T)
+            excess_R = xp.expm1(edge_R * self._ladder[0][0])
+            return kernels.first_alarm(gain, sure, odds_R, excess_R, self.log_costs_K, self.idle, rise_T)
         gap = running_sum(gain)
         reached = xp.full(gap.shape, self.idle, dtype=gap.dtype, device=device(gap))
-        for (_, cost), loss in zip(self._ladder, self._losses(odds, edges), strict=True):
+        for (_, cost), loss in zip(self._ladder, self._losses(odds_R, edge_R), strict=True):
             wealth = running_sum(loss)
             wealth *= -1.0  # in place, here and below: these arrays are the size of the input
             wealth -= cost
@@ -146,31 +147,32 @@ class ExactTest(ResponseRule):
         """How much each bettor's log wealth falls in one step, ``[..., K]``."""
         xp = namespace(gain)
         if gain.ndim and math.prod(gain.shape) > _MANY:
-            _, odds, edges = self._against(moment, gain_S, gain)
-            return xp.stack([*self._losses(odds, edges)][::-1], axis=-1)
+            _, odds_R, edge_R = self._against(moment, gain_S, gain)
+            return last(xp.stack([*self._losses(odds_R, edge_R)][::-1]))
         probs_S = moment.probs_S / total(moment.probs_S)
         # |rate * edge| <= 8: nothing overflows; and rates may be tiny, so nothing is lost to the 1 in exp either.
         edge_SxK = (gain_S - gain)[..., None] * constant(self.rates_K, gain)
         return xp.log1p(total(probs_S[..., None] * xp.expm1(edge_SxK)))
 
-    def _losses(self, odds: list[Array], edges: list[Array]) -> Iterator[Array]:
+    def _losses(self, odds_R: Array, edge_R: Array) -> Iterator[Array]:
         """The same from the slowest rate up: where a rate doubles, u = exp(rate * edge) - 1 becomes u (u + 2)."""
-        xp, slowest = namespace(edges[0]), self._ladder[0][0]
-        excesses = [xp.expm1(edge * slowest) for edge in edges]
+        xp = namespace(edge_R)
+        excess_R = xp.expm1(edge_R * self._ladder[0][0])
         for i in range(len(self._ladder)):
-            excesses = [_doubled(u) for u in excesses] if i else excesses
-            yield xp.log1p(total([p * u for p, u in zip(odds, excesses, strict=True)]))
+            excess_R = _doubled(excess_R) if i else excess_R
+            yield xp.log1p(total(odds_R * excess_R))
 
-    def _against(self, moment: Moment, gain_S: Array, gain: Array) -> tuple[Array, list[Array], list[Array]]:
-        """The law's share of what came, of each state that did not, and what those would have gained more."""
-        xp = namespace(gain)
-        mass, token = total(moment.probs_S), moment.token
-        sure = pick(moment.probs_S, token) / mass
+    def _against(self, moment: Moment, gain_S: Array, gain: Array) -> tuple[Array, Array, Array]:
+        """The law's share of what came, of each of the R rivals that did not, and what those would have gained more.
+
+        With two states there is one rival; with more, each state is one, what came among them with odds of 0.
+        """
+        xp, token = namespace(gain), moment.token
+        law_S = moment.probs_S / total(moment.probs_S)
         if self.n_states == 2:
             swapped = 1 - token
-            return sure, [pick(moment.probs_S, swapped) / mass], [pick(gain_S, swapped) - gain]
-        odds = [xp.where(token == s, xp.zeros_like(mass), p / mass) for s, p in enumerate(moment.probs_S)]
-        return sure, odds, [g - gain for g in gain_S]
+            return pick(law_S, token), pick(law_S, swapped)[None], (pick(gain_S, swapped) - gain)[None]
+        return pick(law_S, token), xp.where(came(token, self.n_states), xp.zeros_like(law_S), law_S), gain_S - gain
 
     def _rise(self, step: Array) -> Array:
         """How far the gap must have risen from its lowest point."""
@@ -201,8 +203,13 @@ class ExactTest(ResponseRule):
             self.horizon,
             self.temperature,
             self.fallback,
-            lambda t: certificates.exact_test(
-                self.problem, t, self.temperature, self.rates_K, self.log_costs_K, self.gate
+            partial(
+                certificates.exact_test,
+                self.problem,
+                temperature=self.temperature,
+                rates_K=self.rates_K,
+                log_costs_K=self.log_costs_K,
+                gate=self.gate,
             ),
             self.delta,
             "the exact test" + (", unknown horizon" if self.horizon is None else ""),

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import certificates, inputs, kernels
@@ -88,7 +89,7 @@ class RegretGap(ResponseRule):
                 None,
                 warmth,
                 self.fallback,
-                lambda t: certificates.regret_gap_anytime(problem, t, warmth, delta, variance),
+                partial(certificates.regret_gap_anytime, problem, temperature=warmth, delta=delta, variance=variance),
                 delta,
                 "Theorem 3.1, unknown horizon",
             )
@@ -100,7 +101,7 @@ class RegretGap(ResponseRule):
             horizon,
             warmth,
             self.fallback,
-            lambda t: certificates.theorem_3_1(problem, horizon, warmth, self.alpha, variance, t),
+            partial(certificates.theorem_3_1, problem, horizon, warmth, self.alpha, variance),
             min(1.0, horizon**-self.alpha),
             name,
         )
@@ -122,6 +123,10 @@ class RegretRate(ResponseRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
+
+    @property
+    def compares(self) -> bool:
+        return False
 
     def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> RateStatistics:
         return RateStatistics(zeros((*shape, self.problem.n_actions), xp, where))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import certificates, inputs, kernels
+from ..any_problem import AnyProblemCertificate, certify_any_problem
 from ..arrays import (
     Array,
     astype,
@@ -26,9 +27,9 @@ from ..arrays import (
     float_type,
     namespace,
     pick,
+    read_only,
     total,
 )
-from ..guarantee import AnyProblemCertificate, certify_any_problem
 from ..predictors import PolyaUrn
 from ..tips import unit_numbers
 from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
@@ -76,7 +77,10 @@ class VRegret(Rule):
 
     def __post_init__(self) -> None:
         if self.horizon is None:
-            raise ValueError("horizon must be a whole number >= 1 for VRegret, got None: its tips follow the horizon")
+            raise ValueError(
+                "horizon must be a whole number >= 1 for VRegret, got None: its tips and the temperature it certifies "
+                "follow it; for a run without an end restart() a Guard(None, horizon) whenever its horizon is over"
+            )
         horizon = inputs.whole(self.horizon, "horizon")
         delta = inputs.probability(1 / max(horizon, 2) if self.delta is None else self.delta, "delta")
         if self.test not in TESTS:
@@ -84,10 +88,16 @@ class VRegret(Rule):
         if self.fallback is None:
             object.__setattr__(self, "fallback", PolyaUrn(2))
         if not isinstance(self.fallback, PolyaUrn) or self.fallback.n_states != 2:
-            raise ValueError(f"fallback must be a PolyaUrn over two states for VRegret, got {self.fallback!r}")
+            raise ValueError(
+                f"fallback must be a PolyaUrn over two states for VRegret, got {self.fallback!r}: of no other is it "
+                "proved that it is safe in every problem at once"
+            )
         object.__setattr__(self, "horizon", horizon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "tips", _grid(self.tips, horizon))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VRegret) and self._key == other._key
@@ -106,6 +116,10 @@ class VRegret(Rule):
     @property
     def cells(self) -> int:
         return len(self.tips) * (1 + 2 * len(self.rates_K))
+
+    @property
+    def compares(self) -> bool:
+        return False
 
     @property
     def pointless(self) -> bool:
@@ -149,10 +163,10 @@ class VRegret(Rule):
         return VStatistics(zeros((*shape, N), xp, where), zeros(shape, xp, where), wealth, never)
 
     def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
-        probs, answer = detached(probs), detached(answer)
-        dtype = float_type(namespace(probs), device(probs))
-        probs_S, answer_S = first(astype(probs, dtype)), first(astype(answer, dtype))
-        return Moment((probs_S[1] / total(probs_S))[None], answer_S[1:], probs_S, token)
+        probs, dtype = detached(probs), float_type(namespace(probs), device(probs))
+        probs_S = first(astype(probs, dtype))
+        fallback_A1 = None if answer is None else first(astype(detached(answer), dtype))[1:]
+        return Moment((probs_S[1] / total(probs_S))[None], fallback_A1, probs_S, token)
 
     def _step(self, statistics: VStatistics, step: Array, moment: Moment) -> tuple[VStatistics, Array]:
         p, xp = moment.base_A1[0], namespace(moment.base_A1)
@@ -252,14 +266,14 @@ class VRegret(Rule):
     @property
     def certificate(self) -> AnyProblemCertificate:
         """What it guarantees in any problem with two states: ``certificate.for_problem(problem, temperature)``."""
-
-        def lag(steps: int) -> float:
-            if self.test == "threshold":
-                return steps * float(certificates.v_threshold(steps, len(self.tips), self.delta))
-            return certificates.v_exact(steps, self.rates_K, self.log_cost)
-
         name = "Algorithm 3" + (", the exact test" if self.test == "exact" else "")
-        return certify_any_problem(self.horizon, self.fallback, lag, self.spacing, self.delta, name)
+        return certify_any_problem(self.horizon, self.fallback, self._most, self.spacing, self.delta, name)
+
+    def _most(self, steps: int) -> float:
+        """What a V-regret, times t, can reach before the alarm."""
+        if self.test == "threshold":
+            return steps * float(certificates.v_threshold(steps, len(self.tips), self.delta))
+        return certificates.v_exact(steps, self.rates_K, self.log_cost)
 
     def _column(self, like: Array) -> Array:
         """The tips as a leading axis beside ``like`` ``[1, ...]``."""

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...predictors import Markov, Predictor, Scheduled
+from ...markov import Markov
+from ...predictors import Predictor, Scheduled
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...robust import Robust
 from ...rules import RegretGap

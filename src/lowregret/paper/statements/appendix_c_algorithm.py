@@ -7,9 +7,10 @@ import numpy as np
 
 from ...adversaries import all_sequences, beam
 from ...distances import exact_sequence_tv
+from ...markov import Markov
 from ...plots import COLOURS
 from ...policies import Respond
-from ...predictors import Markov, PolyaUrn, Scheduled
+from ...predictors import PolyaUrn, Scheduled
 from ...problems import DecisionProblem, cost_loss, matching
 from ...regret import external_regret
 from ...robust import Robust

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ...arrays import to_numpy
-from ...predictors import Markov, Predictor
+from ...markov import Markov
+from ...predictors import Predictor
 from ...problems import DecisionProblem
 
 

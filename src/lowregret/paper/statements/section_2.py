@@ -7,8 +7,9 @@ import numpy as np
 
 from ... import certificates
 from ...adversaries import all_sequences, greedy, worst_case_by_counts
+from ...markov import Markov
 from ...policies import Hedge, Respond
-from ...predictors import Markov, PolyaUrn, Scheduled
+from ...predictors import PolyaUrn, Scheduled
 from ...problems import DecisionProblem, matching
 from ...regret import external_regret
 from .base import Finding, at_least, at_most, equals, statement

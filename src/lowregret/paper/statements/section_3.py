@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from ...adversaries import all_sequences, exact_worst_case
+from ...markov import Markov
 from ...policies import Respond
-from ...predictors import Markov, PolyaUrn, Predictor, Scheduled
+from ...predictors import PolyaUrn, Predictor, Scheduled
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...regret import external_regret
 from ...robust import Robust

@@ -9,8 +9,9 @@ import numpy as np
 from ...adversaries import all_sequences, beam, exact_worst_case, worst_case_by_counts
 from ...checks import LawBroken, check_context
 from ...distances import exact_sequence_tv
+from ...markov import Markov
 from ...policies import Hedge, Respond
-from ...predictors import FromFunction, Markov, Predictor
+from ...predictors import FromFunction, Predictor
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...recall import RestartHedge
 from ...regret import external_regret

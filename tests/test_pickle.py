@@ -1,0 +1,200 @@
+"""Everything public can be sent to another process and back, and copied: the same answers, the same certificates."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret import adversaries, impossibility, scoring, sources
+
+COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
+SHOP = lr.newsvendor([0, 10, 20], price=5, cost=3)
+STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+TOKENS = np.random.default_rng(0).integers(0, 2, (3, 20))
+
+
+def last_token(history: np.ndarray) -> list[float]:
+    return [0.5, 0.5] if len(history) == 0 else [0.9 - 0.8 * history[-1], 0.1 + 0.8 * history[-1]]
+
+
+RULES = {
+    "ExactTest": lr.ExactTest(COIN, 20),
+    "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
+    "ExactTest onto a policy": lr.ExactTest(COIN, 20, fallback=lr.AdaHedge(COIN)),
+    "ExactTest onto Maximin": lr.ExactTest(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
+    "RegretGap": lr.RegretGap(COIN, 20),
+    "RegretGap, unknown horizon": lr.RegretGap(COIN, None, delta=0.1),
+    "RegretRate": lr.RegretRate(COIN, 20),
+    "VRegret": lr.VRegret(20),
+    "VRegret, threshold": lr.VRegret(20, test="threshold"),
+}
+PREDICTORS = {
+    "PolyaUrn": lr.PolyaUrn(2),
+    "ShrunkUrn": lr.ShrunkUrn(COIN, 20),
+    "Maximin": lr.Maximin(COIN, horizon=20),
+    "Scheduled": lr.Scheduled([[0.9, 0.1], [0.2, 0.8]]),
+    "Markov": STICKY,
+    "FromFunction": lr.FromFunction(last_token, n_states=2),
+    "bounded model": impossibility.bounded_model([0.5, 1.0, 0.5, 0.0], [0.5, 0.5, 0.0, 0.0]),
+    "a source of the paper": sources.paper_sources(20)["sin5"],
+    "Robust": lr.robustify(STICKY, COIN, 20),
+    "Robust, any problem": lr.robustify(STICKY, None, 20),
+    "AverageRestart": lr.AverageRestart(STICKY, COIN, 1, 5, 20),
+}
+POLICIES = {
+    "Respond": lr.Respond(STICKY, COIN, 0.1),
+    "Hedge": lr.Hedge(COIN, 20),
+    "AdaHedge": lr.AdaHedge(COIN),
+    "FixedShare": lr.FixedShare(COIN, 20),
+    "RestartHedge": lr.RestartHedge(COIN, 5),
+    "SwitchBack": lr.SwitchBack(lr.robustify(STICKY, COIN, 20)),
+}
+CERTIFIED = {**RULES, **{name: PREDICTORS[name] for name in ("Robust", "AverageRestart")}, **POLICIES}
+CERTIFICATES = {name: thing.certificate for name, thing in CERTIFIED.items() if hasattr(thing, "certificate")}
+SHARPENED = {f"{name}, sharpened": c.sharpen() for name, c in CERTIFICATES.items()}
+AT_TEN = {f"{name}, at 10": c.at(10) for name, c in (CERTIFICATES | SHARPENED).items() if c.terms_at is not None}
+RESULTS = {
+    "Comparison": lr.compare({"urn": lr.PolyaUrn(2)}, {"sticky": STICKY}, COIN, 20, n=4, seed=0),
+    "Frontier": lr.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1], gates=[0.5]),
+    "Estimate": lr.sequence_tv(STICKY, lr.PolyaUrn(2), 4, n=8, seed=0),
+    "Worst": adversaries.greedy(STICKY, COIN, 6),
+    "Tips": lr.tips_of(COIN),
+    "TradeOff": impossibility.trade_off(2, [0.5], starts=1),
+    "ScoringRule": scoring.log_loss(0.01),
+}
+
+
+def stepped(thing: Any) -> Any:
+    """The memory of a predictor or policy after the tokens."""
+    memory = thing.start((3,))
+    for t in range(10):
+        memory = thing.update(memory, TOKENS[:, t])
+    return memory
+
+
+def rule_memory(rule: lr.Rule) -> Any:
+    memory = rule.start((3,))
+    for t in range(10):
+        memory = rule.update(memory, np.full((3, 2), 0.5), TOKENS[:, t])
+    return memory
+
+
+def leaves(value: Any) -> list[Any]:
+    """The arrays and numbers of which a value is made, in order."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for part in value for leaf in leaves(part)]
+    if isinstance(value, dict):
+        return leaves([*value.items()])
+    return [value]
+
+
+def same(one: Any, other: Any) -> None:
+    assert type(one) is type(other)
+    for a, b in zip(leaves(one), leaves(other), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def certified(c: lr.Certificate) -> Any:
+    said = [c.to_dict(), str(c)]
+    if c.terms_at is not None:
+        said += [c.at(7).to_dict(), c.sharpen().to_dict(), c.at(7).sharpen().to_dict()]
+    if hasattr(c, "for_problem"):
+        said += [c.for_problem(p, 0.3).to_dict() for p in (COIN, lr.cost_loss(cost=1, loss=4))]
+    return said
+
+
+def guard_after(rule: lr.Rule) -> lr.Guard:
+    guard = lr.Guard(rule.problem, rule.horizon, rule=rule, batch_shape=(3,))
+    for t in range(10):
+        guard.advise(np.tile([0.95, 0.05], (3, 1)))
+        guard.observe(TOKENS[:, t])
+    guard.restart([1])
+    return guard
+
+
+def guarded(guard: lr.Guard) -> Any:
+    guard = copy.deepcopy(guard)  # asking twice must not go twice as far
+    said = [guard.state_dict(), repr(guard), [str(e) for e in guard.events], guard.certificate.to_dict()]
+    guard.advise(np.tile([0.95, 0.05], (3, 1)))
+    guard.observe(TOKENS[:, 10])
+    return [*said, guard.state_dict(), guard.regret]
+
+
+def streamed(stream: lr.Stream) -> Any:
+    stream = copy.deepcopy(stream)
+    stream.update(1)
+    return stream.predict(), stream.state_dict()
+
+
+def found(result: Any) -> Any:
+    if isinstance(result, scoring.ScoringRule):
+        return result.name, result.bayes_risk([0.1, 0.5])
+    return result.to_json() if hasattr(result, "to_json") else result
+
+
+def problem_says(problem: lr.DecisionProblem) -> Any:
+    law = np.full(problem.n_states, 1 / problem.n_states)
+    return (
+        [problem.utility, problem.actions, problem.states, problem.span, problem.contrast, hash(problem)],
+        [problem.in_payoffs(0.3), problem.quantal_response(law, 0.1)],
+    )
+
+
+CASES: list[Any] = [
+    pytest.param(thing, says, id=f"{kind}: {name}")
+    for kind, things, says in (
+        ("problem", {"coin": COIN, "hands": HANDS, "shop": SHOP}, problem_says),
+        ("rule", RULES, lambda r: (leaves(rule_memory(r)), r.certificate.to_dict())),
+        ("predictor", PREDICTORS, lambda p: (p.predict_sequence(TOKENS), leaves(stepped(p)))),
+        ("policy", POLICIES, lambda p: (p.policy_sequence(TOKENS), leaves(stepped(p)))),
+        ("certificate", CERTIFICATES | SHARPENED | AT_TEN, certified),
+        ("guard", {name: guard_after(rule) for name, rule in RULES.items()}, guarded),
+        ("certificate of episodes", {n: guard_after(r).certificate for n, r in RULES.items()}, lambda c: c.to_dict()),
+        ("memory of a rule", {name: rule_memory(rule) for name, rule in RULES.items()}, lambda memory: memory),
+        ("memory", {name: stepped(thing) for name, thing in (PREDICTORS | POLICIES).items()}, lambda memory: memory),
+        ("stream", {"Stream": lr.Stream(PREDICTORS["Robust"])}, streamed),
+        ("result", RESULTS, found),
+    )
+    for name, thing in things.items()
+]
+
+
+@pytest.mark.parametrize(("thing", "says"), CASES)
+def test_what_comes_back_is_what_was_sent(thing: Any, says: Callable[[Any], Any]) -> None:
+    said = says(thing)
+    for again in (pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing)):
+        assert type(again) is type(thing)
+        same(says(again), said)
+    same(says(thing), said)  # and the one that stayed is as it was
+
+
+@pytest.mark.parametrize(
+    ("thing", "name"),
+    [
+        (COIN, "utility"),
+        (PREDICTORS["Scheduled"], "probs_TxS"),
+        (STICKY, "transition"),
+        (STICKY, "initial"),
+        (RULES["VRegret"], "tips"),
+    ],
+)
+def test_copies_are_as_read_only_as_the_original(thing: Any, name: str) -> None:
+    for one in (thing, pickle.loads(pickle.dumps(thing)), copy.deepcopy(thing), copy.copy(thing)):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(one, name)[...] = 0.5
+
+
+def test_a_certificate_travels_light() -> None:
+    """What comes back from another process is the guarantee, not the base model it was given for."""
+    table = np.full((2,) * 17, 0.5)  # a megabyte
+    heavy = lr.Markov(table, context_len=16)
+    for player in (
+        lr.robustify(heavy, COIN, 100),
+        lr.SwitchBack(lr.robustify(heavy, COIN, 100)),
+        lr.AverageRestart(heavy, COIN, 16, 20, 100),
+    ):
+        assert len(pickle.dumps(player.certificate)) < 10_000 < len(pickle.dumps(player))
