@@ -434,7 +434,7 @@ def test_bad_input_by_name() -> None:
         (lambda: lr.VRegret(10, tips=["a"]), "tips must be a list of numbers in \\[0, 1\\]"),
         (lambda: lr.VRegret(10, test="sharp"), 'test must be "exact" or "threshold", got \'sharp\''),
         (lambda: lr.VRegret(10, fallback=three), "fallback must be a PolyaUrn over two states"),
-        (lambda: lr.robustify(three, None, 10), "PolyaUrn predicts 3 states, the rule has 2"),
+        (lambda: lr.robustify(three, None, 10), "PolyaUrn predicts 3 states, the rule VRegret has 2"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, None), "horizon must be a whole number"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10, temperature=0.1), "temperature goes with a problem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), 10, rule=lr.VRegret(10)), "problem must be None"),
