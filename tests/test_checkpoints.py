@@ -35,6 +35,16 @@ def test_what_is_saved_is_loaded(path: Path) -> None:
     assert set(safetensors.torch.load_file(path)) == {name for name, _ in original.named_parameters()}  # anyone's
 
 
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_weights_keep_their_precision(kind: torch.dtype, tmp_path: Path) -> None:
+    decoder = Decoder(3, SMALL, seed=5).to(kind)
+    save(decoder, tmp_path / "model.safetensors")
+    read = load(tmp_path / "model.safetensors").decoder
+    for ours, theirs in zip(read.parameters(), decoder.parameters(), strict=True):
+        assert ours.dtype == kind
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize("keep", [0, 4, 100, 2000, -1])
 def test_a_truncated_file_is_refused(path: Path, keep: int) -> None:
     data = path.read_bytes()

@@ -8,7 +8,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import construct
-from lowregret.transformer import Decoder, Size
+from lowregret.transformer import Decoder, Size, Transformer
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
 
@@ -27,6 +27,19 @@ def test_what_is_read_is_what_was_written(rule: type, tmp_path: Path) -> None:
     about = json.loads((tmp_path / "model.json").read_text())
     assert about["built"]["rule"] == rule.__name__
     assert about["built"]["horizon"] == 40
+
+
+@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, lr.ExactTest])
+def test_a_decoder_in_doubles_stays_so(rule: type, tmp_path: Path) -> None:
+    decoder, tested = Decoder(2, size=SIZE, seed=1), rule(lr.matching(), 40)
+    tokens = np.concatenate([lr.sample(lr.PolyaUrn(2), 40, 8, seed=0), np.ones((1, 40), dtype=int)])
+    single = construct.build(decoder, tested).predict_sequence(tokens)
+    model = construct.build(Transformer(decoder.double()), tested)
+    laws = model.predict_sequence(tokens)
+    np.testing.assert_allclose(laws, single, atol=1e-5)
+    np.testing.assert_allclose(lr.predictors.unroll(model, tokens), laws, atol=1e-12)
+    construct.save(model, tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(construct.load(tmp_path / "model.safetensors").predict_sequence(tokens), laws)
 
 
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ..transformer import Decoder
-from ..transformer.checkpoints import Checkpoint, read, shape_of, write
+from ..transformer.checkpoints import Checkpoint, decoder_of, read, write
 from ..transformer.checkpoints import described as size_of
 from .layers import Layer
 from .model import TABLES, Appended
@@ -49,9 +49,8 @@ def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = Tru
     about = found.about
     if about.get("kind") != KIND:
         raise ValueError(f"checkpoint {path} is not of a built model: lowregret.transformer.load may read it")
-    decoder = Decoder(*shape_of(found, path))
+    decoder = decoder_of(found._replace(tensors=_under(found, "base.")), path)
     try:
-        decoder.load_state_dict(_under(found, "base."))
         stream = Stream(**about["stream"])
         names = ["beside.", *(f"layers.{i}." for i in range(len(about["layers"]) - 1))]
         layers = [

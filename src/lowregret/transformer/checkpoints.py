@@ -84,9 +84,15 @@ def save(model: Transformer | Decoder, path: str | Path, about: dict[str, Any] |
 def load(path: str | Path, device: str | torch.device = "cpu") -> Transformer:
     """The model that ``save`` wrote (or that a training run left in its folder), on ``device``."""
     where, found = device_named(device), read(path)
+    return Transformer(decoder_of(found, path).to(where).eval())
+
+
+def decoder_of(found: Checkpoint, path: str | Path) -> Decoder:
+    """The decoder that a checkpoint holds, in the precision of its weights."""
     decoder = Decoder(*shape_of(found, path))
-    fill(decoder, found, path)
-    return Transformer(decoder.to(where).eval())
+    kinds = {tensor.dtype for name, tensor in found.tensors.items() if name in decoder.state_dict()}
+    fill(decoder.to(kinds.pop()) if len(kinds) == 1 else decoder, found, path)
+    return decoder
 
 
 def fill(decoder: Decoder, found: Checkpoint, path: str | Path) -> None:
