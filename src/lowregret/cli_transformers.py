@@ -160,7 +160,8 @@ def construct(
     problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
-    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too (extra: onnx).")] = None,
+    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too, for sequences (extra: onnx).")] = None,
+    onnx_stream: Annotated[Path | None, typer.Option(help="As ONNX that takes a token at a time.")] = None,
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
     with _refusals():
@@ -174,8 +175,9 @@ def construct(
         kind = _one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
         model = build(base, chosen, dtype=kind)
         save(model, out)
-        if onnx is not None:
-            export_onnx(model, onnx)
+        for path, streaming in ((onnx, False), (onnx_stream, True)):
+            if path is not None:
+                export_onnx(model, path, streaming)
         s = model.sizes
         typer.echo(
             f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "

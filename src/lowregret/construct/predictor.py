@@ -51,7 +51,9 @@ class Constructed(Predictor):
         like = torch.zeros((), device=self.device) if like is None else like
         xp = namespace(like)
         base = self.base.start(shape, like=like)
-        law, cache = self.module.extend(None, self._asked(base), None)
+        asked_BxS = self._asked(base)
+        first_B = torch.full((len(asked_BxS),), self.n_states, device=self.device)  # START
+        law, cache = self.module.extend(first_B, asked_BxS, self.module.empty_cache(len(first_B)))
         seen = xp.zeros(shape, dtype=xp.int64, device=device(like))
         return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), _as(law.reshape(*shape, -1), like), seen)
 
