@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .base import ask
 from .layers import Layer
 from .stream import Stream
 
@@ -81,7 +82,7 @@ class Appended(nn.Module):
         x_BxNxD = torch.cat([registers_BxRxD, self.token_SxD[tokens_BxT[:, :-1]]], dim=1)
         moments = x_BxNxD[:, len(self.register_RxD) - 1 :]
         moments += self.position_TxD[:T]
-        moments[..., self._asked_at] += self.base(tokens_BxT).to(self.dtype)
+        moments[..., self._asked_at] += ask(self.base, tokens_BxT).to(self.token_SxD)
         return x_BxNxD
 
     @torch.no_grad()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ..transformer import Decoder
 from ..transformer.checkpoints import a_path, in_folder
 from ..transformer.decoder import Block
+from .base import in_use
 from .model import Appended
 from .predictor import Constructed
 
@@ -41,14 +42,14 @@ def export_onnx(model: Constructed, path: str | Path, streaming: bool = False) -
             raise ModuleNotFoundError(f"export_onnx needs {needed}: pip install 'lowregret[onnx]'", name=needed)
     token_B = torch.zeros(2, dtype=torch.int64, device=model.device)
     if streaming:
-        step = Step(model.module.eval())
+        step = Step(model.module)
         free: tuple = ({0: _BATCH}, {0: _BATCH, 4: _LENGTH}, {0: _BATCH, 1: _LENGTH})
         caches = ["decoder_cache", "built_cache"]
         gives = ["law", *(f"new_{name}" for name in caches)]
         program = _exported(step, (token_B, *step.caches(2, 2)), free, ["token", *caches], gives)
     else:
         tokens_BxT, free = token_B[:, None].repeat(1, 2), ({0: _BATCH, 1: _LENGTH},)
-        program = _exported(model.module.eval(), (tokens_BxT,), free, ["tokens"], ["laws"])
+        program = _exported(model.module, (tokens_BxT,), free, ["tokens"], ["laws"])
     path.parent.mkdir(parents=True, exist_ok=True)
     program.save(str(path))
 
@@ -110,7 +111,7 @@ def _exported(module: nn.Module, example: tuple, free: tuple, given: list[str], 
     level = chatter.level
     chatter.setLevel(logging.ERROR)  # it names operators of libraries that nobody asked for
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), in_use(module):
             warnings.simplefilter("ignore")  # of the exporter about its own inside
             program = torch.onnx.export(
                 module,

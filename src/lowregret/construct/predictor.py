@@ -11,7 +11,8 @@ from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..predictors import Predictor
 from ..rules import ExactTest, ResponseRule
-from .base import LEAST, base_of, streaming
+from ..transformer import Decoder
+from .base import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS
@@ -108,7 +109,8 @@ def build(
     ----------
     base
         A ``Predictor``, a ``Transformer`` or ``Decoder``, or any torch module ``tokens[B, T] -> [B, T, S]`` whose
-        entry t has seen ``tokens[:, :t]``.
+        entry t has seen ``tokens[:, :t]``; a module is tried on a few tokens, and refused if it looks ahead. It is
+        asked without dropout and where its weights are; the layers are put there too.
     rule
         ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, or, for two actions and two states,
         ``ExactTest``; with a known horizon and the urn.
@@ -144,9 +146,12 @@ def build(
     if context is not None and rule.horizon is not None and rule.horizon > context:
         raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
     built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")])
+    if not isinstance(module, (Decoder, Asked)):
+        refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    return Constructed(Appended(module, gives, built.stream, tables, beside, layers, described(rule)))
+    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule))
+    return Constructed(made.to(device_of(module) or "cpu"))
 
 
 def described(rule: ResponseRule) -> dict[str, Any]:
