@@ -112,7 +112,7 @@ def test_a_path_is_refused_before_anything_is_written(path: Path, tmp_path: Path
     with pytest.raises(ValueError, match="model must be a Transformer or a Decoder, got int"):
         save(5, path)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    for wrong, words in ((5, "path must be"), (tmp_path, "is truncated or not a safetensors file")):
+    for wrong, words in ((5, "path must be"), (tmp_path, "is a folder: name a file in it")):
         with pytest.raises(ValueError, match=words):
             load(wrong)
     for device in ("cuda:9", "gpu", "meta", 3):

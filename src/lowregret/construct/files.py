@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from ..transformer import Decoder
+from ..transformer.backends import device_named
 from ..transformer.checkpoints import Checkpoint, decoder_of, read, write
 from ..transformer.checkpoints import described as size_of
 from .layers import Layer
@@ -45,7 +46,7 @@ def save(model: Constructed, path: str | Path) -> None:
 
 def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = True) -> Constructed:
     """The model that ``save`` (or ``lowregret construct``) wrote."""
-    found = read(path)
+    where, found = device_named(device), read(path)
     about = found.about
     if about.get("kind") != KIND:
         raise ValueError(f"checkpoint {path} is not of a built model: lowregret.transformer.load may read it")
@@ -61,7 +62,7 @@ def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = Tru
         module = Appended(decoder, about["gives"], stream, tables, layers[0], layers[1:], about["built"])
     except (KeyError, RuntimeError, TypeError) as error:
         raise ValueError(f"checkpoint {path} lacks parts of a built model: {error}") from error
-    return Constructed(module.to(device).eval())
+    return Constructed(module.to(where).eval())
 
 
 def _under(found: Checkpoint, prefix: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..predictors import Predictor
+from ..problems import DecisionProblem
 from ..rules import ExactTest, ResponseRule
 from ..transformer import Decoder
 from .base import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
@@ -41,6 +42,16 @@ class Constructed(Predictor):
     @property
     def device(self) -> torch.device:
         return self.module.token_SxD.device
+
+    @property
+    def context(self) -> int:
+        """The most tokens in a sequence, as every predictor says it that has a last one."""
+        return self.horizon
+
+    @property
+    def problem(self) -> DecisionProblem:
+        """What the rule was built for."""
+        return DecisionProblem(self.module.about["utility"])
 
     @property
     def sizes(self) -> Sizes:

@@ -47,6 +47,8 @@ def write(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -
 def read(path: str | Path) -> Checkpoint:
     """Read a checkpoint; one that is cut short, of a newer format or of another kind is refused by name."""
     path = a_path(path)
+    if path.is_dir():
+        raise ValueError(f"checkpoint {path} is a folder: name a file in it")
     try:
         with safetensors.safe_open(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -84,6 +86,11 @@ def save(model: Transformer | Decoder, path: str | Path, about: dict[str, Any] |
 def load(path: str | Path, device: str | torch.device = "cpu") -> Transformer:
     """The model that ``save`` wrote (or that a training run left in its folder), on ``device``."""
     where, found = device_named(device), read(path)
+    if "kind" in found.about:
+        raise ValueError(
+            f"checkpoint {path} is of a {found.about['kind']} model, not of a decoder alone: "
+            "lowregret.construct.load reads it"
+        )
     return Transformer(decoder_of(found, path).to(where).eval())
 
 
