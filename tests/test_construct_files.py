@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import construct
 from lowregret.cli import _app
-from lowregret.transformer import Decoder, Size, Transformer
+from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
 
@@ -25,9 +26,18 @@ def test_what_is_read_is_what_was_written(rule: type, tmp_path: Path) -> None:
     again = construct.load(tmp_path / "model.safetensors")
     tokens = lr.sample(lr.PolyaUrn(2), 40, 16, seed=0)
     np.testing.assert_array_equal(again.predict_sequence(tokens), model.predict_sequence(tokens))
-    about = json.loads((tmp_path / "model.json").read_text())
-    assert about["built"]["rule"] == rule.__name__
-    assert about["built"]["horizon"] == 40
+    np.testing.assert_array_equal(lr.predictors.unroll(again, tokens[:2]), lr.predictors.unroll(model, tokens[:2]))
+    assert (again.sizes, again.problem.utility.tolist()) == (model.sizes, lr.matching().utility.tolist())
+    assert not again.module.training
+    patterns = [construct.attention_patterns(m, tokens[0]) for m in (again, model)]
+    assert list(patterns[0]) == list(patterns[1])  # heads keep their names
+    plain = construct.load(tmp_path / "model.safetensors", fused=False)
+    assert not any(layer.fused for layer in (plain.module.beside, *plain.module.layers))
+    assert all(layer.fused for layer in (again.module.beside, *again.module.layers))
+    np.testing.assert_allclose(plain.predict_sequence(tokens), model.predict_sequence(tokens), atol=1e-6)
+    about, promise = json.loads((tmp_path / "model.json").read_text())["built"], rule(lr.matching(), 40).certificate
+    assert (about["rule"], about["horizon"]) == (rule.__name__, 40)
+    assert (about["regret_bound"], about["tv_bound"]) == (promise.regret_bound, promise.tv_bound)
 
 
 @pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, lr.ExactTest])
@@ -43,6 +53,13 @@ def test_a_decoder_in_doubles_stays_so(rule: type, tmp_path: Path) -> None:
     np.testing.assert_array_equal(construct.load(tmp_path / "model.safetensors").predict_sequence(tokens), laws)
 
 
+def test_a_file_is_read_to_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors")
+    monkeypatch.setattr(construct.files, "device_named", torch.device)  # every device counts as there
+    model = construct.load(tmp_path / "b.safetensors", "meta")
+    assert (model.device.type, model.base.device.type) == ("meta", "meta")
+
+
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     save_decoder(Decoder(2, size=SIZE), tmp_path / "decoder.safetensors")
     with pytest.raises(ValueError, match="is not of a built model"):
@@ -54,6 +71,31 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
         construct.load(tmp_path / "b.safetensors", device="gpu")
     with pytest.raises(ValueError, match="must be built on a Decoder to be saved, got one on Asked"):
         construct.save(construct.build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8)), tmp_path / "c.safetensors")
+
+
+def test_files_with_parts_missing_are_refused(tmp_path: Path) -> None:
+    path, whole = tmp_path / "part.safetensors", tmp_path / "whole.safetensors"
+    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), whole)
+    found = checkpoints.read(whole)
+    about, tensors = found.about, found.tensors
+    # A layer without perceptrons takes nothing from them; the format is written with every file.
+    needed = [name for name, t in tensors.items() if not (name.endswith("outer_DxF") and t.numel() == 0)]
+    lacks = [({name: t for name, t in tensors.items() if name != gone}, about) for gone in needed]
+    lacks += [
+        (tensors, {key: value for key, value in about.items() if key != gone}) for gone in about.keys() - {"format"}
+    ]
+    lacks += [
+        (tensors, {**about, "layers": about["layers"][:-1]}),
+        (tensors, {**about, "layers": [1, 2]}),
+        (tensors, {**about, "stream": {"one": 1}}),
+        (tensors, {**about, "gives": "odds"}),
+        ({**tensors, "position_TxD": tensors["position_TxD"][:, :3]}, about),
+        ({**tensors, "more": tensors["token_SxD"].clone()}, about),
+    ]
+    for some, said in lacks:
+        checkpoints.write(path, some, said)
+        with pytest.raises(ValueError, match=r"part\.safetensors"):
+            construct.load(path)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from ..transformer import Decoder
 from ..transformer.backends import device_named
 from ..transformer.checkpoints import Checkpoint, decoder_of, read, write
 from ..transformer.checkpoints import described as size_of
+from .base import GIVES
 from .layers import Layer
 from .model import TABLES, Appended
 from .predictor import Constructed
@@ -59,9 +60,14 @@ def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = Tru
             for name, one in zip(names, about["layers"], strict=True)
         ]
         tables = {name: found.tensors[name] for name in TABLES}
+        if about["gives"] not in GIVES:
+            raise KeyError(about["gives"])
         module = Appended(decoder, about["gives"], stream, tables, layers[0], layers[1:], about["built"])
-    except (KeyError, RuntimeError, TypeError) as error:
+        module(torch.zeros((1, 1), dtype=torch.int64))  # what does not fit together shows here
+    except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise ValueError(f"checkpoint {path} lacks parts of a built model: {error}") from error
+    if unknown := sorted(set(found.tensors) - set(module.state_dict())):
+        raise ValueError(f"checkpoint {path} holds {', '.join(unknown)}, which no part of the model uses")
     return Constructed(module.to(where).eval())
 
 

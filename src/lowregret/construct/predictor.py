@@ -67,7 +67,9 @@ class Constructed(Predictor):
         first_B = torch.full((len(asked_BxS),), self.n_states, device=self.device)  # START
         law, cache = self.module.extend(first_B, asked_BxS, self.module.empty_cache(len(first_B)))
         seen = xp.zeros(shape, dtype=xp.int64, device=device(like))
-        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), _as(law.reshape(*shape, -1), like), seen)
+        return BuiltMemory(
+            base, cache.reshape(*shape, *cache.shape[1:]), _as(law.reshape(*shape, self.n_states), like), seen
+        )
 
     def predict(self, memory: BuiltMemory) -> Array:
         return memory.law
