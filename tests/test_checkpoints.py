@@ -35,6 +35,16 @@ def test_what_is_saved_is_loaded(path: Path) -> None:
     assert set(safetensors.torch.load_file(path)) == {name for name, _ in original.named_parameters()}  # anyone's
 
 
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_weights_keep_their_precision(kind: torch.dtype, tmp_path: Path) -> None:
+    decoder = Decoder(3, SMALL, seed=5).to(kind)
+    save(decoder, tmp_path / "model.safetensors")
+    read = load(tmp_path / "model.safetensors").decoder
+    for ours, theirs in zip(read.parameters(), decoder.parameters(), strict=True):
+        assert ours.dtype == kind
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize("keep", [0, 4, 100, 2000, -1])
 def test_a_truncated_file_is_refused(path: Path, keep: int) -> None:
     data = path.read_bytes()
@@ -102,7 +112,7 @@ def test_a_path_is_refused_before_anything_is_written(path: Path, tmp_path: Path
     with pytest.raises(ValueError, match="model must be a Transformer or a Decoder, got int"):
         save(5, path)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    for wrong, words in ((5, "path must be"), (tmp_path, "is truncated or not a safetensors file")):
+    for wrong, words in ((5, "path must be"), (tmp_path, "is a folder: name a file in it")):
         with pytest.raises(ValueError, match=words):
             load(wrong)
     for device in ("cuda:9", "gpu", "meta", 3):

@@ -2,17 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import construct
-from lowregret.transformer import Decoder, Size
+from lowregret.cli import _app
+from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
-
-from .test_cli import lowregret
 
 SIZE = Size(context=48, width=16, heads=2, layers=1, inner=32)
 
@@ -24,9 +26,38 @@ def test_what_is_read_is_what_was_written(rule: type, tmp_path: Path) -> None:
     again = construct.load(tmp_path / "model.safetensors")
     tokens = lr.sample(lr.PolyaUrn(2), 40, 16, seed=0)
     np.testing.assert_array_equal(again.predict_sequence(tokens), model.predict_sequence(tokens))
-    about = json.loads((tmp_path / "model.json").read_text())
-    assert about["built"]["rule"] == rule.__name__
-    assert about["built"]["horizon"] == 40
+    np.testing.assert_array_equal(lr.predictors.unroll(again, tokens[:2]), lr.predictors.unroll(model, tokens[:2]))
+    assert (again.sizes, again.problem.utility.tolist()) == (model.sizes, lr.matching().utility.tolist())
+    assert not again.module.training
+    patterns = [construct.attention_patterns(m, tokens[0]) for m in (again, model)]
+    assert list(patterns[0]) == list(patterns[1])  # heads keep their names
+    plain = construct.load(tmp_path / "model.safetensors", fused=False)
+    assert not any(layer.fused for layer in (plain.module.beside, *plain.module.layers))
+    assert all(layer.fused for layer in (again.module.beside, *again.module.layers))
+    np.testing.assert_allclose(plain.predict_sequence(tokens), model.predict_sequence(tokens), atol=1e-6)
+    about, promise = json.loads((tmp_path / "model.json").read_text())["built"], rule(lr.matching(), 40).certificate
+    assert (about["rule"], about["horizon"]) == (rule.__name__, 40)
+    assert (about["regret_bound"], about["tv_bound"]) == (promise.regret_bound, promise.tv_bound)
+
+
+@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, lr.ExactTest])
+def test_a_decoder_in_doubles_stays_so(rule: type, tmp_path: Path) -> None:
+    decoder, tested = Decoder(2, size=SIZE, seed=1), rule(lr.matching(), 40)
+    tokens = np.concatenate([lr.sample(lr.PolyaUrn(2), 40, 8, seed=0), np.ones((1, 40), dtype=int)])
+    single = construct.build(decoder, tested).predict_sequence(tokens)
+    model = construct.build(Transformer(decoder.double()), tested)
+    laws = model.predict_sequence(tokens)
+    np.testing.assert_allclose(laws, single, atol=1e-5)
+    np.testing.assert_allclose(lr.predictors.unroll(model, tokens), laws, atol=1e-12)
+    construct.save(model, tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(construct.load(tmp_path / "model.safetensors").predict_sequence(tokens), laws)
+
+
+def test_a_file_is_read_to_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors")
+    monkeypatch.setattr(construct.files, "device_named", torch.device)  # every device counts as there
+    model = construct.load(tmp_path / "b.safetensors", "meta")
+    assert (model.device.type, model.base.device.type) == ("meta", "meta")
 
 
 def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
@@ -34,20 +65,140 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not of a built model"):
         construct.load(tmp_path / "decoder.safetensors")
     construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors")
-    with pytest.raises(ValueError, match=r"b.safetensors"):
+    with pytest.raises(ValueError, match=r"b.safetensors is of a constructed model, .*construct.load reads it"):
         load_decoder(tmp_path / "b.safetensors")
+    with pytest.raises(ValueError, match="device must be one of cpu"):
+        construct.load(tmp_path / "b.safetensors", device="gpu")
     with pytest.raises(ValueError, match="must be built on a Decoder to be saved, got one on Asked"):
         construct.save(construct.build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8)), tmp_path / "c.safetensors")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_files_with_parts_missing_are_refused(tmp_path: Path) -> None:
+    path, whole = tmp_path / "part.safetensors", tmp_path / "whole.safetensors"
+    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), whole)
+    found = checkpoints.read(whole)
+    about, tensors = found.about, found.tensors
+    # A layer without perceptrons takes nothing from them; the format is written with every file.
+    needed = [name for name, t in tensors.items() if not (name.endswith("outer_DxF") and t.numel() == 0)]
+    lacks = [({name: t for name, t in tensors.items() if name != gone}, about) for gone in needed]
+    lacks += [
+        (tensors, {key: value for key, value in about.items() if key != gone}) for gone in about.keys() - {"format"}
+    ]
+    lacks += [
+        (tensors, {**about, "layers": about["layers"][:-1]}),
+        (tensors, {**about, "layers": [1, 2]}),
+        (tensors, {**about, "stream": {"one": 1}}),
+        (tensors, {**about, "gives": "odds"}),
+        ({**tensors, "position_TxD": tensors["position_TxD"][:, :3]}, about),
+        ({**tensors, "more": tensors["token_SxD"].clone()}, about),
+    ]
+    for some, said in lacks:
+        checkpoints.write(path, some, said)
+        with pytest.raises(ValueError, match=r"part\.safetensors"):
+            construct.load(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With decoders in it: a base, one of three states, one of a shorter context."""
     save_decoder(Decoder(2, size=SIZE, seed=2), tmp_path / "base.safetensors")
-    done = lowregret("construct", "base.safetensors", "--rule", "rate", "--out", "built.safetensors", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "4 layers more: 5 heads" in done.stdout
-    model, base = construct.load(tmp_path / "built.safetensors"), load_decoder(tmp_path / "base.safetensors")
-    robust, tokens = lr.Robust(base, lr.RegretRate(lr.matching(), 48)), np.ones((1, 48), dtype=int)
+    save_decoder(Decoder(3, size=SIZE, seed=2), tmp_path / "three.safetensors")
+    save_decoder(Decoder(2, size=SIZE._replace(context=16), seed=2), tmp_path / "short.safetensors")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lowregret(*arguments: str) -> Any:
+    return CliRunner().invoke(_app(), arguments)
+
+
+def test_the_command(folder: Path) -> None:
+    done = lowregret("construct", "base.safetensors", "--rule", "exact", "--out", "deep/built.safetensors")
+    assert done.exit_code == 0, done.output
+    rule = lr.ExactTest(lr.matching(), 48, delta=2 / 48)
+    promise, model = rule.certificate, construct.load("deep/built.safetensors")
+    first, second, third = done.output.splitlines()
+    assert first == (
+        f"ExactTest over 48 steps: regret at most {promise.regret_bound:.4f} a step on every sequence, "
+        f"TV at most {promise.tv_bound:.3g} from base"
+    )
+    assert second.startswith("5 layers more: 9 heads")
+    assert f"{model.sizes.parameters} weights that are not zero" in second
+    assert third == "Written: deep/built.safetensors"
+    robust, tokens = lr.Robust(load_decoder("base.safetensors"), rule), np.array([[0] * 48, [1] * 48])
     np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
-    refused = lowregret("construct", "base.safetensors", "--horizon", "49", "--out", "b.safetensors", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "context of 48" in " ".join(refused.stderr.replace("│", " ").split())
+    done = lowregret("construct", "base.safetensors", "--rule", "rate", "--horizon", "20", "--out", "r.safetensors")
+    assert "RegretRate over 20 steps: regret at most 1.0000 a step on every sequence (no guarantee)" in done.output
+
+
+def test_the_command_writes_both_graphs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(construct, "export_onnx", lambda model, path, streaming: asked.append((str(path), streaming)))
+    done = lowregret(
+        "construct", "base.safetensors", "--out", "b.safetensors", "--onnx", "a.onnx", "--onnx-stream", "s.onnx"
+    )
+    assert done.exit_code == 0, done.output
+    assert asked == [("a.onnx", False), ("s.onnx", True)]
+    assert "Written: b.safetensors, a.onnx, s.onnx" in done.output
+
+
+def test_built_models_are_evaluated(folder: Path) -> None:
+    utility = "[[1, -1], [-0.2, 0.6]]"
+    built = ("construct", "base.safetensors", "--problem", utility, "--rule", "rate", "--out", "built.safetensors")
+    assert lowregret(*built).exit_code == 0
+    done = lowregret("evaluate", "built.safetensors", "--against", "base.safetensors", "-n", "4", "--out", "n.json")
+    assert done.exit_code == 0, done.output
+    ours, theirs, T = construct.load("built.safetensors"), load_decoder("base.safetensors"), 48
+    problem, sources = lr.DecisionProblem(json.loads(utility)), lr.sources.paper_sources(48)
+    robust = lr.Robust(theirs, lr.RegretRate(problem, T))
+    found, tokens = json.loads(Path("n.json").read_text()), lr.sample(sources["b"], T, 4, 0)
+    assert found == {
+        **json.loads(lr.compare({"built": ours}, sources, problem, T, 4, 0).to_json()),
+        "greedy": float(lr.adversaries.greedy(ours, problem, T).regret),
+        "next_token_tv": lr.next_token_tv(ours, theirs, tokens)._asdict(),
+        "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
+    }
+    assert found["greedy"] == pytest.approx(lr.adversaries.greedy(robust, problem, T).regret, abs=1e-5)
+    assert found["next_token_tv"]["value"] > 0
+    done = lowregret("evaluate", "base.safetensors", "--against", "built.safetensors", "-n", "4")
+    assert "sequence_tv to built" in done.output
+
+
+def test_what_the_commands_refuse(folder: Path) -> None:
+    Path("junk.safetensors").write_text("junk")
+    for made in (
+        ("base.safetensors", "--out", "built.safetensors"),
+        ("base.safetensors", "--horizon", "9", "--out", "few.safetensors"),
+        ("three.safetensors", "--problem", "rock_paper_scissors", "--out", "three_built.safetensors"),
+    ):
+        assert lowregret("construct", *made).exit_code == 0
+    before = sorted(path.name for path in folder.iterdir())
+    on, to = ("construct", "base.safetensors"), ("--out", "new.safetensors")
+    measure = ("evaluate", "base.safetensors", "--against")
+    for arguments, words in (
+        (("construct", "none.safetensors", *to), "there is no checkpoint none.safetensors"),
+        (("construct", ".", *to), "checkpoint . is a folder"),
+        (("construct", "junk.safetensors", *to), "junk.safetensors is truncated or not a safetensors file"),
+        (("construct", "built.safetensors", *to), "built.safetensors is of a constructed model"),
+        ((*on, *to, "--horizon", "49"), "horizon must be at most the base's context of 48 tokens, got 49"),
+        ((*on, *to, "--rule", "best"), "rule must be one of exact, rate, gap, got 'best'"),
+        ((*on, *to, "--dtype", "float16"), "dtype must be one of float64, float32, got 'float16'"),
+        ((*on, *to, "--problem", "rock_paper_scissors"), "Transformer predicts 2, the rule's problem has 3"),
+        ((*on, *to, "--onnx", "."), "path must be a file, and . is a folder"),
+        ((*on, *to, "--onnx-stream", "base.json/s.onnx"), "base.json is a file: there can be no folder"),
+        ((*on, "--out", "."), "path must end in .safetensors, got '.'"),
+        ((*on, "--out", "base.json/b.safetensors"), "base.json is a file: there can be no folder"),
+        ((*on, "--out", "./base.safetensors"), "--out must be another file than the checkpoint"),
+        (("evaluate", "three.safetensors"), "three.safetensors must predict two states"),
+        (("evaluate", "three_built.safetensors"), "three_built.safetensors must predict two states"),
+        ((*measure, "three.safetensors"), "three.safetensors must predict two states"),
+        ((*measure, "short.safetensors"), "short.safetensors ends at 16"),
+        ((*measure, "few.safetensors"), "few.safetensors ends at 9"),
+        ((*measure, "none.safetensors"), "there is no checkpoint none.safetensors"),
+        (("evaluate", "built.safetensors", "--device", "gpu"), "device must be one of cpu"),
+    ):
+        refused = lowregret(*arguments)
+        assert refused.exit_code == 2, (arguments, refused.output)
+        assert words in " ".join(refused.output.replace("│", " ").split())
+        assert "Mean regret" not in refused.output  # before the work
+    assert sorted(path.name for path in folder.iterdir()) == before

@@ -1,7 +1,8 @@
-"""The exported model gives in onnxruntime what it gives here, for whole sequences and for a stream."""
+"""The exported models give in onnxruntime what they give here: whole sequences, and streams token by token."""
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,29 +10,95 @@ import torch
 
 import lowregret as lr
 from lowregret import construct
+from lowregret.construct.onnx import Step
 from lowregret.transformer import Decoder, Size
 
+from .test_construct import Early
+
 pytest.importorskip("onnxscript")
+SIZE = Size(context=32, width=16, heads=2, layers=2, inner=32)
+NUMPY = {"tensor(double)": np.float64, "tensor(float)": np.float32}
+
+
+def session_of(model: construct.Constructed, path: Path, streaming: bool = False) -> Any:
+    construct.export_onnx(model, path, streaming=streaming)
+    return importlib.import_module("onnxruntime").InferenceSession(path, providers=["CPUExecutionProvider"])
+
+
+def some_tokens(n: int, horizon: int) -> np.ndarray:
+    """The last of them is what the decoder, which likes ones, expects least."""
+    return np.concatenate([lr.sample(lr.PolyaUrn(2), horizon, n, seed=0)[1:], np.zeros((1, horizon), dtype=int)])
+
+
+def caches_of(session: Any, n: int) -> dict[str, np.ndarray]:
+    sizes = {"batch": n, "length": 0}
+    return {i.name: np.zeros([sizes.get(d, d) for d in i.shape], NUMPY[i.type]) for i in session.get_inputs()[1:]}
 
 
 @pytest.mark.parametrize(("rule", "dtype"), [(lr.RegretRate, torch.float64), (lr.ExactTest, torch.float32)])
 def test_onnxruntime_agrees(rule: type, dtype: torch.dtype, tmp_path: Path) -> None:
-    onnxruntime = importlib.import_module("onnxruntime")
-    decoder = Decoder(2, size=Size(context=32, width=16, heads=2, layers=1, inner=32), seed=1)
-    model = construct.build(decoder, rule(lr.matching(), 32), dtype=dtype)
-    construct.export_onnx(model, tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
-    tokens = np.concatenate([lr.sample(lr.PolyaUrn(2), 32, 6, seed=0), np.ones((1, 32), dtype=int)])
+    model = construct.build(Decoder(2, SIZE, seed=1), rule(lr.matching(), 32), dtype=dtype)
+    session, tokens = session_of(model, tmp_path / "made/model.onnx"), some_tokens(7, 32)
     whole = model.predict_sequence(tokens)
+    assert np.abs(whole - model.base.predict_sequence(tokens))[-1].max() > 0.1  # it switches
     (laws,) = session.run(None, {"tokens": tokens})
-    assert np.abs(laws - whole).max() < 1e-5  # the decoder itself is in float32
-    for t in range(1, 33):  # a stream: what comes next is not known yet
-        seen = np.concatenate([tokens[:, : t - 1], np.zeros((7, 1), dtype=int)], axis=-1)
-        (laws,) = session.run(None, {"tokens": seen})
-        assert np.abs(laws[:, -1] - whole[:, t - 1]).max() < 1e-5
+    assert np.abs(laws - whole).max() < 1e-6  # the decoder itself is in float32
+    for n, t in ((1, 1), (1, 2), (7, 1), (3, 17), (1, 32)):
+        (laws,) = session.run(None, {"tokens": tokens[:n, :t]})
+        assert np.abs(laws - whole[:n, :t]).max() < 1e-6
 
 
-def test_only_decoders_can_be_exported(tmp_path: Path) -> None:
-    model = construct.build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8))
-    with pytest.raises(ValueError, match="must be built on a Decoder to be exported, got one on Asked"):
-        construct.export_onnx(model, tmp_path / "model.onnx")
+@pytest.mark.parametrize(
+    ("rule", "dtype"),
+    [(Early, torch.float64), (lr.RegretRate, torch.float32), (lr.ExactTest, torch.float64)],
+)
+def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, tmp_path: Path) -> None:
+    horizon = 24  # shorter than the decoder's context
+    model = construct.build(Decoder(2, SIZE, seed=1), rule(lr.matching(), horizon), dtype=dtype)
+    session = session_of(model, tmp_path / "step.onnx", streaming=True)
+    assert [i.name for i in session.get_inputs()] == ["token", "decoder_cache", "built_cache"]
+    for n in (1, 2, 7):
+        tokens = some_tokens(n, horizon)
+        whole = model.predict_sequence(tokens)
+        assert np.abs(whole - model.base.predict_sequence(tokens))[-1].max() > 0.1  # it switches
+        caches, token = caches_of(session, n), np.full(n, 2)
+        for t in range(horizon):
+            law, *new = session.run(None, {"token": token, **caches})
+            assert np.abs(law - whole[:, t]).max() < 1e-6
+            assert law.dtype == np.dtype(str(dtype).removeprefix("torch."))
+            caches, token = dict(zip(caches, new, strict=True)), tokens[:, t]
+        with pytest.raises(Exception, match="out of data bounds, idx=24"):  # the horizon is over
+            session.run(None, {"token": token, **caches})
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rule", [Early, lr.RegretRate, lr.ExactTest])
+def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: torch.dtype) -> None:
+    model = construct.build(Decoder(2, SIZE, seed=1).to(kind), rule(lr.matching(), 32), dtype=dtype)
+    step, tokens = Step(model.module), some_tokens(5, 32)
+    whole, caches, token = model.predict_sequence(tokens), step.caches(5), torch.full((5,), 2)
+    for t in range(32):
+        assert caches[0].shape[-2] == caches[1].shape[1] == t
+        law, *caches = step(token, *caches)
+        token = torch.as_tensor(tokens[:, t])
+        assert np.abs(law.numpy() - whole[:, t]).max() < (1e-12 if kind == dtype == torch.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_what_is_refused(streaming: bool, tmp_path: Path) -> None:
+    model = construct.build(Decoder(2, SIZE), lr.RegretGap(lr.matching(), 8))
+    short = construct.build(Decoder(2, SIZE), lr.RegretGap(lr.matching(), 1))
+    urn = construct.build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8))
+    (tmp_path / "file").write_text("")
+    for wrong, path, words in (
+        (urn, "model.onnx", "model must be built on a Decoder to be exported, got one on Asked"),
+        (model.module.base, "model.onnx", "model must be a built model .*, got Decoder"),
+        (short, "model.onnx", "model must have a horizon of at least 2 to be exported, got 1"),
+        (model, "", "path must be a file, and .* is a folder"),
+        (model, "file/model.onnx", "file is a file: there can be no folder"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            construct.export_onnx(wrong, tmp_path / path, streaming)
+    with pytest.raises(ValueError, match="path must be the name of a file, got 3"):
+        construct.export_onnx(model, 3, streaming)

@@ -214,3 +214,32 @@ def test_half_precision_is_close_and_logits_are_single() -> None:
         assert 0 < float((half - full).abs().max()) < 0.1
         laws = Transformer(decoder).laws(tokens, torch.bfloat16, stream)
         torch.testing.assert_close(laws, torch.softmax(half, -1))
+
+
+@pytest.mark.parametrize("n_states", [2, 5])
+def test_in_doubles_it_is_its_equations_to_the_last_digits(n_states: int) -> None:
+    decoder = Decoder(n_states, SMALL, seed=3)
+    tokens = np.random.default_rng(0).integers(n_states, size=(4, SMALL.context))
+    single, model = Transformer(decoder).predict_sequence(tokens), Transformer(decoder.double())
+    laws = model.predict_sequence(tokens)
+    assert laws.dtype == np.float64
+    np.testing.assert_allclose(laws, single, atol=1e-5)
+    logits = np.stack([by_hand(decoder, row.tolist()) for row in tokens])
+    np.testing.assert_allclose(laws, np.exp(logits) / np.exp(logits).sum(-1, keepdims=True), atol=1e-12)
+    np.testing.assert_allclose(lr.predictors.unroll(model, tokens), laws, atol=1e-12)
+    lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-12)
+    memory = model.start((2,))
+    for _ in range(SMALL.context):
+        memory = model.update(memory, [0, 1])
+    assert memory.law.dtype == memory.cache.dtype == torch.float64  # to the last: after that nothing is asked
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_weights_in_half_precision_are_computed_in_single(kind: torch.dtype) -> None:
+    decoder = Decoder(2, SMALL, seed=3).to(kind)
+    model, tokens = Transformer(decoder), np.random.default_rng(0).integers(2, size=(4, SMALL.context))
+    laws = model.predict_sequence(tokens)
+    assert laws.dtype == np.float32
+    logits = np.stack([by_hand(decoder, row.tolist()) for row in tokens])
+    np.testing.assert_allclose(laws, np.exp(logits) / np.exp(logits).sum(-1, keepdims=True), atol=2e-6)
+    lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-5)

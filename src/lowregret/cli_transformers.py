@@ -1,18 +1,12 @@
 """Commands about transformers: ``train``, ``evaluate``, ``reproduce``, ``construct`` (extras ``cli``, ``torch``)."""
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from .predictors import Predictor
-    from .problems import DecisionProblem
-    from .rules import ResponseRule
-    from .transformer import Size
+from .cli_options import model_in, one_of, problem_named, refusals, rule_named, size_named, source_named
 
 Where = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU if there is one.")]
 
@@ -41,7 +35,7 @@ def reproduce(
 
     A run that was stopped goes on where it was.
     """
-    with _refusals():
+    with refusals():
         from .paper.reproduce import preset_named
         from .paper.reproduce import reproduce as run
 
@@ -75,7 +69,7 @@ def train(
     device: Where = None,
 ) -> None:
     """Train one transformer; go on where an earlier run stopped. Several GPUs: torchrun -m lowregret train ..."""
-    with _refusals():
+    with refusals():
         from rich.console import Console
 
         from . import transformer
@@ -83,27 +77,27 @@ def train(
         from .transformer.progress import shown
 
         settings = transformer.Settings(
-            size=_size(size),
+            size=size_named(size),
             steps=steps,
             batch=batch,
             seed=seed,
-            optimiser=_one_of("optimiser", optimiser, {"decaying": transformer.DECAYING, "nanodo": transformer.NANODO}),
+            optimiser=one_of("optimiser", optimiser, {"decaying": transformer.DECAYING, "nanodo": transformer.NANODO}),
         )
         horizon = settings.size.context
         init: transformer.Transformer | None = None
         work: transformer.Task
         if task == "bernoulli":
-            work = transformer.Imitate(_source(source, horizon), soft)
+            work = transformer.Imitate(source_named(source, horizon), soft)
         elif task == "polyaurn":
-            work = transformer.Imitate(PolyaUrn(_problem(problem).n_states), soft)
+            work = transformer.Imitate(PolyaUrn(problem_named(problem).n_states), soft)
         elif task in ("robust", "distilled"):
             if base is None:
                 raise ValueError(f"{task} needs --base, the checkpoint of the model to make robust")
-            model, tested = transformer.load(base), _rule(rule, _problem(problem), horizon)
+            model, tested = transformer.load(base), rule_named(rule, problem_named(problem), horizon)
             if task == "robust":
-                work = transformer.Masked(_source(source, horizon), model, tested)
+                work = transformer.Masked(source_named(source, horizon), model, tested)
             else:
-                work, init = transformer.Distil(_source(source, horizon), model, tested), model
+                work, init = transformer.Distil(source_named(source, horizon), model, tested), model
         else:
             raise ValueError(f"task must be bernoulli, polyaurn, robust or distilled, got {task!r}")
         console = Console()
@@ -113,15 +107,19 @@ def train(
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="Checkpoint to measure.")],
+    model: Annotated[Path, typer.Argument(help="Checkpoint or built model to measure.")],
     against: Annotated[Path | None, typer.Option(help="Another, to say how far apart they are.")] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", min=2, help="Sequences from each source.")] = 128,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the numbers here too, as JSON.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Regret on the paper's eight sources and against the greedy adversary; distances to another model."""
-    with _refusals():
+    """Regret on the paper's eight sources and against the greedy adversary; distances to another model.
+
+    Checkpoints of trained models and files of built ones. A built model is measured with the problem it was built for,
+    a trained one with matching.
+    """
+    with refusals():
         from . import adversaries, transformer
         from .compare import compare
         from .distances import next_token_tv, sequence_tv
@@ -133,14 +131,23 @@ def evaluate(
             if out.is_dir():
                 raise ValueError(f"--out must be a file, and {out} is a folder")
             transformer.checkpoints.in_folder(out.parent).mkdir(parents=True, exist_ok=True)
-        ours = transformer.load(model, device)
-        coin, T = matching(), ours.context
-        found = compare({model.stem: ours}, paper_sources(T), coin, T, samples, seed)
+        ours = model_in(model, device)
+        theirs = None if against is None else model_in(against, device)
+        problem, T = getattr(ours, "problem", matching()), ours.context
+        for path, read in ((model, ours), (against, theirs)):
+            if read is not None and read.n_states != 2:
+                raise ValueError(
+                    f"{path} must predict two states, as the paper's sources do, and predicts {read.n_states}"
+                )
+        if theirs is not None and theirs.context < T:
+            raise ValueError(
+                f"--against must reach as far as {model}, {T} tokens, and {against} ends at {theirs.context}"
+            )
+        found = compare({model.stem: ours}, paper_sources(T), problem, T, samples, seed)
         numbers: dict[str, Any] = json.loads(found.to_json())
-        numbers["greedy"] = float(adversaries.greedy(ours, coin, T).regret)
+        numbers["greedy"] = float(adversaries.greedy(ours, problem, T).regret)
         typer.echo(f"{found.table()}\n\nRegret against the greedy adversary: {numbers['greedy']:+.4f}")
-        if against is not None:
-            theirs = transformer.load(against, device)
+        if against is not None and theirs is not None:
             tokens = sample(paper_sources(T)["b"], T, samples, seed)
             distances = {
                 "next_token_tv": next_token_tv(ours, theirs, tokens),
@@ -160,81 +167,36 @@ def construct(
     problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
-    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too (extra: onnx).")] = None,
+    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too, for sequences (extra: onnx).")] = None,
+    onnx_stream: Annotated[Path | None, typer.Option(help="As ONNX that takes a token at a time.")] = None,
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
-    with _refusals():
+    with refusals():
         import torch
 
         from . import transformer
         from .construct import build, export_onnx, save
+        from .construct.onnx import to_write
 
+        if transformer.checkpoints.to_write(out).resolve() == checkpoint.resolve():
+            raise ValueError(f"--out must be another file than the checkpoint, got {out} for both")
+        for path in (onnx, onnx_stream):
+            if path is not None:
+                to_write(path)
         base = transformer.load(checkpoint)
-        chosen = _rule(rule, _problem(problem), base.context if horizon is None else horizon)
-        kind = _one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
+        chosen = rule_named(rule, problem_named(problem), base.context if horizon is None else horizon)
+        kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
         model = build(base, chosen, dtype=kind)
         save(model, out)
-        if onnx is not None:
-            export_onnx(model, onnx)
-        s = model.sizes
+        for path, streaming in ((onnx, False), (onnx_stream, True)):
+            if path is not None:
+                export_onnx(model, path, streaming)
+        s, promise = model.sizes, chosen.certificate
+        trivial = " (no guarantee)" if promise.regret_bound >= promise.problem.span else ""
         typer.echo(
+            f"{type(chosen).__name__} over {chosen.horizon} steps: regret at most {promise.regret_bound:.4f} a step on "
+            f"every sequence{trivial}, TV at most {promise.tv_bound:.3g} from {checkpoint.stem}\n"
             f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "
-            f"{s.largest_weight:.3g}, {s.parameters} weights that are not zero\nWritten: {out}"
+            f"{s.largest_weight:.3g}, {s.parameters} weights that are not zero\n"
+            f"Written: {', '.join(str(path) for path in (out, onnx, onnx_stream) if path is not None)}"
         )
-
-
-@contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """What the library refuses is said in a sentence, without a traceback."""
-    try:
-        yield
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
-    except OSError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("torch", "safetensors", "onnx", "onnxscript"):
-            raise
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
-
-
-def _one_of(name: str, value: str, choices: dict[str, Any]) -> Any:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return choices[value]
-
-
-def _size(text: str) -> "Size":
-    from .transformer.decoder import size_of
-
-    numbers = text.split(",")
-    if len(numbers) > 1 and not all(n.strip().isdecimal() for n in numbers):
-        raise ValueError(f"--size must be a name or whole numbers context,width,heads,layers,inner, got {text!r}")
-    return size_of(tuple(map(int, numbers)) if len(numbers) > 1 else text)
-
-
-def _source(name: str, horizon: int) -> "Predictor":
-    from .sources import paper_sources
-
-    return _one_of("source", name, paper_sources(horizon))
-
-
-def _problem(text: str) -> "DecisionProblem":
-    from .problems import DecisionProblem, matching, rock_paper_scissors
-
-    named = {"matching": matching, "rock_paper_scissors": rock_paper_scissors}
-    if text in named:
-        return named[text]()
-    try:
-        return DecisionProblem(json.loads(text))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--problem must be {', '.join(named)} or a JSON matrix of utilities, got {text!r}") from error
-
-
-def _rule(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":
-    from .rules import ExactTest, RegretGap, RegretRate
-
-    kind = _one_of("rule", name, {"exact": ExactTest, "rate": RegretRate, "gap": RegretGap})
-    return kind(problem, horizon, delta=2 / horizon) if kind is ExactTest else kind(problem, horizon)

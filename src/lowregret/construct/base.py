@@ -1,10 +1,14 @@
 """The model underneath: any that gives probabilities or logits for every prefix, as one torch module."""
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .. import inputs
 from ..arrays import to_numpy
 from ..predictors import FromFunction, Predictor
 from ..transformer import Decoder, Transformer
@@ -63,9 +67,70 @@ def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
 
     def law(history: Any) -> Any:
         tokens_BxT = torch.nn.functional.pad(torch.as_tensor(history), (0, 1))  # what comes next is not looked at
-        with torch.no_grad():
-            last_BxS = base(tokens_BxT)[:, -1]
-        laws_BxS = torch.softmax(last_BxS.double(), dim=-1) if gives == "logits" else last_BxS.double()
-        return laws_BxS if isinstance(history, Tensor) else laws_BxS.cpu().numpy()
+        last_BxS = ask(base, tokens_BxT)[:, -1].to(tokens_BxT.device, torch.float64)
+        laws_BxS = torch.softmax(last_BxS, dim=-1) if gives == "logits" else last_BxS
+        return laws_BxS if isinstance(history, Tensor) else laws_BxS.numpy()
 
     return FromFunction(law, n_states, batched=True)
+
+
+@torch.no_grad()
+def ask(base: nn.Module, tokens_BxT: Tensor) -> Tensor:
+    """What the base says, where its weights are and without dropout."""
+    with in_use(base):
+        return base(tokens_BxT.to(device_of(base) or tokens_BxT.device))
+
+
+@contextlib.contextmanager
+def in_use(module: nn.Module) -> Iterator[None]:
+    """Inside, nothing is being trained; afterwards what was, is again."""
+    training = [part for part in module.modules() if part.training]
+    if training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def device_of(module: nn.Module) -> torch.device | None:
+    """Where the weights are; None without any."""
+    weight = next(itertools.chain(module.parameters(), module.buffers()), None)
+    return None if weight is None else weight.device
+
+
+def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> None:
+    """Try a module of which nothing is known on a few tokens: what it gives, and that it looks at the past alone."""
+    name, T = type(base).__name__, min(horizon, 8)
+    tokens_T = torch.arange(T) % n_states
+    later_TxT = torch.eye(T, dtype=torch.int64)  # row t: token t is another
+    tokens_BxT = torch.cat([tokens_T[None], (tokens_T + later_TxT) % n_states])
+    said = ask(base, tokens_BxT)
+    if not isinstance(said, Tensor):
+        raise ValueError(f"base must give a tensor, and {name} gives a {type(said).__name__}: wrap it in a module")
+    if said.shape != (*tokens_BxT.shape, n_states):
+        raise ValueError(
+            f"base must give {(*tokens_BxT.shape, n_states)} for tokens {tuple(tokens_BxT.shape)}: a number for each "
+            f"of {n_states} states; {name} gives {tuple(said.shape)}"
+        )
+    if not said.isfinite().all():
+        raise ValueError(f"base must give finite numbers: {name} gives NaN or infinity")
+    if gives == "probabilities":
+        inputs.probs_of(said.double().cpu().numpy(), n_states, f"what {name} gives, by gives='probabilities',")
+    tolerance = torch.finfo(said.dtype).eps ** 0.5
+
+    def same(one: Tensor, other: Tensor) -> bool:
+        return torch.allclose(one, other, rtol=tolerance, atol=tolerance)
+
+    if not same(ask(base, tokens_BxT), said):
+        raise ValueError(f"base must say the same when asked twice: {name} does not, even in eval mode")
+    ahead = [t for t in range(T) if not same(said[t + 1, : t + 1], said[0, : t + 1])]
+    if ahead:
+        raise ValueError(
+            f"base must not look ahead: entry {ahead[0]} of {name} changes with token {ahead[0]}, and may depend on "
+            "the tokens before it only. If it gives at entry t the law of token t + 1, let it see BOS and all tokens "
+            "but the last: pad(tokens[:, :-1], (1, 0), value=bos)"
+        )
+    if not same(ask(base, tokens_BxT[:, :1]), said[:, :1]):
+        raise ValueError(f"base must not look ahead: entry 0 of {name} changes with the number of tokens")

@@ -6,8 +6,10 @@ from typing import Any
 import torch
 
 from ..transformer import Decoder
-from ..transformer.checkpoints import Checkpoint, read, shape_of, write
+from ..transformer.backends import device_named
+from ..transformer.checkpoints import Checkpoint, decoder_of, read, write
 from ..transformer.checkpoints import described as size_of
+from .base import GIVES
 from .layers import Layer
 from .model import TABLES, Appended
 from .predictor import Constructed
@@ -45,13 +47,12 @@ def save(model: Constructed, path: str | Path) -> None:
 
 def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = True) -> Constructed:
     """The model that ``save`` (or ``lowregret construct``) wrote."""
-    found = read(path)
+    where, found = device_named(device), read(path)
     about = found.about
     if about.get("kind") != KIND:
         raise ValueError(f"checkpoint {path} is not of a built model: lowregret.transformer.load may read it")
-    decoder = Decoder(*shape_of(found, path))
+    decoder = decoder_of(found._replace(tensors=_under(found, "base.")), path)
     try:
-        decoder.load_state_dict(_under(found, "base."))
         stream = Stream(**about["stream"])
         names = ["beside.", *(f"layers.{i}." for i in range(len(about["layers"]) - 1))]
         layers = [
@@ -59,10 +60,15 @@ def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = Tru
             for name, one in zip(names, about["layers"], strict=True)
         ]
         tables = {name: found.tensors[name] for name in TABLES}
+        if about["gives"] not in GIVES:
+            raise KeyError(about["gives"])
         module = Appended(decoder, about["gives"], stream, tables, layers[0], layers[1:], about["built"])
-    except (KeyError, RuntimeError, TypeError) as error:
+        module(torch.zeros((1, 1), dtype=torch.int64))  # what does not fit together shows here
+    except (AttributeError, KeyError, RuntimeError, TypeError) as error:
         raise ValueError(f"checkpoint {path} lacks parts of a built model: {error}") from error
-    return Constructed(module.to(device).eval())
+    if unknown := sorted(set(found.tensors) - set(module.state_dict())):
+        raise ValueError(f"checkpoint {path} holds {', '.join(unknown)}, which no part of the model uses")
+    return Constructed(module.to(where).eval())
 
 
 def _under(found: Checkpoint, prefix: str) -> dict[str, Any]:

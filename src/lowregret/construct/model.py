@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .base import ask
 from .layers import Layer
 from .stream import Stream
 
@@ -79,30 +80,37 @@ class Appended(nn.Module):
         B, T = tokens_BxT.shape
         registers_BxRxD = self.register_RxD.expand(B, -1, -1)
         x_BxNxD = torch.cat([registers_BxRxD, self.token_SxD[tokens_BxT[:, :-1]]], dim=1)
-        asked = "logits" if self.gives == "logits" else "base"
         moments = x_BxNxD[:, len(self.register_RxD) - 1 :]
         moments += self.position_TxD[:T]
-        moments[..., self.stream.at(asked)] += self.base(tokens_BxT).to(self.dtype)
+        moments[..., self._asked_at] += ask(self.base, tokens_BxT).to(self.token_SxD)
         return x_BxNxD
 
     @torch.no_grad()
-    def extend(self, token_B: Tensor | None, asked_BxS: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
-        """One more token a stream, or none yet: the law of the next ``[B, S]``, and what later rows must see of it.
+    def extend(self, inputs_B: Tensor, asked_BxS: Tensor, cache: Tensor) -> tuple[Tensor, Tensor]:
+        """One more input a stream: the law of the next token ``[B, S]``, and what later inputs must see.
 
         Parameters
         ----------
+        inputs_B
+            START, which is ``n_states``, and then the tokens.
         asked_BxS
             What the base says of the next token: probabilities or logits.
         cache
-            ``[B, N, C]``, keys and values of all layers, for the N rows so far; None before START.
+            ``[B, N, C]``, keys and values of all layers for the N rows so far, at first those of ``empty_cache``.
         """
-        n_registers = len(self.register_RxD)
-        if token_B is None or cache is None:
-            x_BxNxD, seen = self.register_RxD.repeat(len(asked_BxS), 1, 1), 0
-        else:
-            x_BxNxD, seen = self.token_SxD[token_B][:, None], cache.shape[1] - n_registers + 1
-        x_BxNxD[:, -1] += self.position_TxD[seen]
-        x_BxNxD[:, -1, self.stream.at("logits" if self.gives == "logits" else "base")] += asked_BxS
+        rows_IxD = torch.cat([self.token_SxD, self.register_RxD[-1:]])
+        x_Bx1xD = rows_IxD[inputs_B][:, None] + self.position_TxD[cache.shape[1] - len(self.register_RxD) + 1]
+        x_Bx1xD[:, -1, self._asked_at] += asked_BxS
+        x_Bx1xD, cache = self._through(x_Bx1xD, cache)
+        return x_Bx1xD[:, -1, self.stream.at("out")], cache
+
+    @torch.no_grad()
+    def empty_cache(self, n: int) -> Tensor:
+        """Where ``n`` streams begin: keys and values of the registers before START."""
+        return self._through(self.register_RxD[:-1].expand(n, -1, -1), None)[1]
+
+    def _through(self, x_BxNxD: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The first rows of a stream (``cache=None``) or one more, through all layers; and the cache with them."""
         kept, done = [], 0
         for layer in (self.beside, *self.layers):
             assert isinstance(layer, Layer)
@@ -113,7 +121,12 @@ class Appended(nn.Module):
             x_BxNxD, past = layer.extend(x_BxNxD, past)
             kept.append(past.transpose(1, 2).flatten(2))
             done += H * size
-        return x_BxNxD[:, -1, self.stream.at("out")], torch.cat(kept, dim=-1)
+        return x_BxNxD, torch.cat(kept, dim=-1)
+
+    @property
+    def _asked_at(self) -> slice:
+        """Where the stream holds what the base says."""
+        return self.stream.at("logits" if self.gives == "logits" else "base")
 
     @property
     def sizes(self) -> Sizes:

@@ -10,8 +10,10 @@ from torch import Tensor
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..predictors import Predictor
+from ..problems import DecisionProblem
 from ..rules import ExactTest, ResponseRule
-from .base import LEAST, base_of, streaming
+from ..transformer import Decoder
+from .base import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS
@@ -42,6 +44,16 @@ class Constructed(Predictor):
         return self.module.token_SxD.device
 
     @property
+    def context(self) -> int:
+        """The most tokens in a sequence, as every predictor says it that has a last one."""
+        return self.horizon
+
+    @property
+    def problem(self) -> DecisionProblem:
+        """What the rule was built for."""
+        return DecisionProblem(self.module.about["utility"])
+
+    @property
     def sizes(self) -> Sizes:
         """How large the appended layers are."""
         return self.module.sizes
@@ -51,9 +63,13 @@ class Constructed(Predictor):
         like = torch.zeros((), device=self.device) if like is None else like
         xp = namespace(like)
         base = self.base.start(shape, like=like)
-        law, cache = self.module.extend(None, self._asked(base), None)
+        asked_BxS = self._asked(base)
+        first_B = torch.full((len(asked_BxS),), self.n_states, device=self.device)  # START
+        law, cache = self.module.extend(first_B, asked_BxS, self.module.empty_cache(len(first_B)))
         seen = xp.zeros(shape, dtype=xp.int64, device=device(like))
-        return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), _as(law.reshape(*shape, -1), like), seen)
+        return BuiltMemory(
+            base, cache.reshape(*shape, *cache.shape[1:]), _as(law.reshape(*shape, self.n_states), like), seen
+        )
 
     def predict(self, memory: BuiltMemory) -> Array:
         return memory.law
@@ -106,7 +122,8 @@ def build(
     ----------
     base
         A ``Predictor``, a ``Transformer`` or ``Decoder``, or any torch module ``tokens[B, T] -> [B, T, S]`` whose
-        entry t has seen ``tokens[:, :t]``.
+        entry t has seen ``tokens[:, :t]``; a module is tried on a few tokens, and refused if it looks ahead. It is
+        asked without dropout and where its weights are; the layers are put there too.
     rule
         ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, or, for two actions and two states,
         ``ExactTest``; with a known horizon and the urn.
@@ -142,9 +159,12 @@ def build(
     if context is not None and rule.horizon is not None and rule.horizon > context:
         raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
     built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")])
+    if not isinstance(module, (Decoder, Asked)):
+        refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    return Constructed(Appended(module, gives, built.stream, tables, beside, layers, described(rule)))
+    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule))
+    return Constructed(made.to(device_of(module) or "cpu"))
 
 
 def described(rule: ResponseRule) -> dict[str, Any]:

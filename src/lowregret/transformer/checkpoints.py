@@ -47,6 +47,8 @@ def write(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -
 def read(path: str | Path) -> Checkpoint:
     """Read a checkpoint; one that is cut short, of a newer format or of another kind is refused by name."""
     path = a_path(path)
+    if path.is_dir():
+        raise ValueError(f"checkpoint {path} is a folder: name a file in it")
     try:
         with safetensors.safe_open(str(path), framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -84,9 +86,20 @@ def save(model: Transformer | Decoder, path: str | Path, about: dict[str, Any] |
 def load(path: str | Path, device: str | torch.device = "cpu") -> Transformer:
     """The model that ``save`` wrote (or that a training run left in its folder), on ``device``."""
     where, found = device_named(device), read(path)
+    if "kind" in found.about:
+        raise ValueError(
+            f"checkpoint {path} is of a {found.about['kind']} model, not of a decoder alone: "
+            "lowregret.construct.load reads it"
+        )
+    return Transformer(decoder_of(found, path).to(where).eval())
+
+
+def decoder_of(found: Checkpoint, path: str | Path) -> Decoder:
+    """The decoder that a checkpoint holds, in the precision of its weights."""
     decoder = Decoder(*shape_of(found, path))
-    fill(decoder, found, path)
-    return Transformer(decoder.to(where).eval())
+    kinds = {tensor.dtype for name, tensor in found.tensors.items() if name in decoder.state_dict()}
+    fill(decoder.to(kinds.pop()) if len(kinds) == 1 else decoder, found, path)
+    return decoder
 
 
 def fill(decoder: Decoder, found: Checkpoint, path: str | Path) -> None:

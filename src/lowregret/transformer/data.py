@@ -61,7 +61,7 @@ def roll(decoder: Decoder, n: int, horizon: int, choose: Callable[[Tensor, int],
     cache, tokens = decoder.empty_cache(n), []
     last_N = torch.full((n,), decoder.n_states, device=cache.device)
     for t in range(horizon):
-        logits_NxS = decoder.extend(last_N, cache, torch.full_like(last_N, t), t, torch.float32)
+        logits_NxS = decoder.extend(last_N, cache, torch.full_like(last_N, t), t)
         last_N = choose(torch.softmax(logits_NxS, -1), t)
         tokens.append(last_N)
     return torch.stack(tokens, dim=-1)

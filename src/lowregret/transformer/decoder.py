@@ -91,7 +91,10 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Logits of the next state after BOS and every prefix: ``tokens[B, T] -> [B, T, S]`` in float32.
+    """Logits of the next state after BOS and every prefix: ``tokens[B, T] -> [B, T, S]``.
+
+    They are in float32, and all is computed in it, unless the weights are doubles; weights in half precision are
+    widened. Training may compute in less.
 
     Parameters
     ----------
@@ -116,10 +119,16 @@ class Decoder(nn.Module):
         self.out_norm = nn.LayerNorm(self.size.width, eps=1e-6, bias=False)
         self._initialise(torch.Generator().manual_seed(seed_of(seed)))
 
+    @property
+    def precision(self) -> torch.dtype:
+        """What is computed in unless another type is asked for: that of the weights, float32 at least."""
+        return torch.promote_types(self.embedding.weight.dtype, torch.float32)
+
     def forward(
-        self, tokens_BxT: Tensor, compute: torch.dtype = torch.float32, stream: torch.dtype | None = None
+        self, tokens_BxT: Tensor, compute: torch.dtype | None = None, stream: torch.dtype | None = None
     ) -> Tensor:
         """``compute`` is the type of matrix products and attention, ``stream`` that of the stream between blocks."""
+        compute = compute or self.precision
         x_BxTxD = self.embed(F.pad(tokens_BxT[:, :-1], (1, 0), value=self.n_states)).to(stream or compute)
         for block in self.blocks:
             x_BxTxD = block(x_BxTxD, compute)
@@ -127,7 +136,7 @@ class Decoder(nn.Module):
 
     def embed(self, inputs_BxT: Tensor) -> Tensor:
         """Inputs that start at the first position (BOS is ``n_states``)."""
-        return self._rows(inputs_BxT) + self.position.weight[: inputs_BxT.shape[1]]
+        return self._rows(inputs_BxT).to(self.precision) + self.position.weight[: inputs_BxT.shape[1]]
 
     def _rows(self, inputs_BxT: Tensor) -> Tensor:
         """The rows of the embedding."""
@@ -141,13 +150,12 @@ class Decoder(nn.Module):
         return self.n_states <= _FEW and self.embedding.weight.is_cuda
 
     def logits(self, x_BxTxD: Tensor) -> Tensor:
-        """In float32 whatever was computed in, and over the states only."""
-        return F.linear(_normed(self.out_norm, x_BxTxD).float(), self.embedding.weight[: self.n_states])
+        """In ``precision`` whatever was computed in, and over the states only."""
+        normed_BxTxD = _normed(self.out_norm, x_BxTxD).to(self.precision)
+        return F.linear(normed_BxTxD, self.embedding.weight[: self.n_states].to(self.precision))
 
     @torch.no_grad()
-    def extend(
-        self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int | None, compute: torch.dtype
-    ) -> Tensor:
+    def extend(self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int | None) -> Tensor:
         """One more input a stream: its keys and values go into the cache in place, its logits ``[B, S]`` come back.
 
         Parameters
@@ -157,7 +165,8 @@ class Decoder(nn.Module):
         filled
             The same as a number if it is one for all streams (then no mask is needed), else None.
         """
-        x_Bx1xD = (self.embedding(inputs_B) + self.position(filled_B))[:, None].to(compute)
+        compute = self.precision
+        x_Bx1xD = (self.embedding(inputs_B).to(compute) + self.position(filled_B))[:, None]
         every, mask = None, None
         if filled is None:
             every = torch.arange(len(inputs_B), device=cache.device)
@@ -176,11 +185,11 @@ class Decoder(nn.Module):
             x_Bx1xD = block.onward(x_Bx1xD, mixed, compute)
         return self.logits(x_Bx1xD)[:, 0]
 
-    def empty_cache(self, n: int, compute: torch.dtype = torch.float32) -> Tensor:
+    def empty_cache(self, n: int) -> Tensor:
         """Room for the keys and values of ``n`` streams."""
         s = self.size
         shape = (n, s.layers, 2, s.heads, s.context, s.width // s.heads)
-        return torch.zeros(shape, dtype=compute, device=self.embedding.weight.device)
+        return torch.zeros(shape, dtype=self.precision, device=self.embedding.weight.device)
 
     @torch.no_grad()
     def _initialise(self, generator: torch.Generator) -> None:

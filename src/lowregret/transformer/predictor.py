@@ -25,7 +25,7 @@ class TransformerMemory(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Transformer(Predictor):
-    """A decoder as a predictor, in float32 on whatever device its weights are.
+    """A decoder as a predictor, in its own precision on whatever device its weights are.
 
     Tokens as NumPy arrays give laws as NumPy arrays, torch tensors give torch tensors where they are. Without tokens to
     go by (``start`` without ``like``) it answers in torch tensors on its own device. Sequences are as long as the
@@ -86,7 +86,7 @@ class Transformer(Predictor):
         if most + 1 < self.context:
             law_BxS = self._extended(flat, seen_B, token_B, most if least == most else None)
         else:  # of those whose context is full nothing is asked any more
-            law_BxS = torch.full((len(seen_B), self.n_states), 1 / self.n_states, device=self.device)
+            law_BxS = cache.new_full((len(seen_B), self.n_states), 1 / self.n_states)
             going = seen_B + 1 < self.context
             part = flat[going]
             law_BxS[going] = self._extended(part, seen_B[going], token_B[going], None)
@@ -102,24 +102,22 @@ class Transformer(Predictor):
         flat_NxT = there.reshape(-1, tokens.shape[-1])
         rows = max(1, _TOKENS_AT_ONCE.get(self.device.type, 1 << 14) // tokens.shape[-1])
         laws = [self.laws(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
-        probs = torch.cat(laws) if laws else torch.zeros((0, *flat_NxT.shape[1:], self.n_states), device=self.device)
-        return _as(probs.reshape(*tokens.shape, self.n_states), tokens)
+        empty = torch.zeros((0, *flat_NxT.shape[1:], self.n_states), dtype=self.decoder.precision, device=self.device)
+        return _as(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
 
     @torch.no_grad()
-    def laws(
-        self, tokens_NxT: Tensor, compute: torch.dtype = torch.float32, stream: torch.dtype | None = None
-    ) -> Tensor:
+    def laws(self, tokens_NxT: Tensor, compute: torch.dtype | None = None, stream: torch.dtype | None = None) -> Tensor:
         """``predict_sequence`` for tensors beside the weights, unchecked, in one pass: ``[N, T, S]``."""
         return _law(self.decoder(tokens_NxT, compute, stream))
 
     def _extended(self, cache: Tensor, seen_B: Tensor, inputs_B: Tensor, seen: int | None) -> Tensor:
         filled = None if seen is None else seen + 1
-        return _law(self.decoder.extend(inputs_B, cache, seen_B + 1, filled, torch.float32))
+        return _law(self.decoder.extend(inputs_B, cache, seen_B + 1, filled))
 
 
 def _law(logits: Tensor) -> Tensor:
-    """Probabilities in float32 that sum to one as well as float32 can."""
-    return torch.softmax(logits.double(), dim=-1).float()
+    """Probabilities in the type of the logits that sum to one as well as it can."""
+    return torch.softmax(logits.double(), dim=-1).to(logits.dtype)
 
 
 def _as_tensor(tokens: Array, device: torch.device) -> Tensor:

@@ -207,9 +207,7 @@ class Run:
         if found is None:
             return None
         state.refuse_other(found, self.about, self.path)
-        decoder = Decoder(*checkpoints.shape_of(found, self.path))
-        checkpoints.fill(decoder, found, self.path)
-        return Transformer(decoder.to(self.device).eval())
+        return Transformer(checkpoints.decoder_of(found, self.path).to(self.device).eval())
 
     def _resume(self) -> None:
         there = self.team.first and self._state_file.exists()
