@@ -136,3 +136,19 @@ def test_what_is_refused() -> None:
         build(lr.PolyaUrn(3), lr.ExactTest(lr.matching(3), 8))
     with pytest.raises(ValueError, match="gives must be logits for an ExactTest"):
         build(lr.PolyaUrn(2), lr.ExactTest(lr.matching(), 8), gives="probabilities")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("gate", [0.5, 0.0])
+def test_a_token_that_was_excluded(gate: float, dtype: torch.dtype) -> None:
+    """The base says 0 of a 1 after a 0: the alarm comes with it, as the rule's does, whatever the bets say."""
+    base, rule = lr.Markov([[1, 0], [0.3, 0.7]], 1), lr.ExactTest(lr.matching(), 12, delta=0.02, gate=gate)
+    tokens = np.array(list(itertools.product([0, 1], repeat=12)))
+    got, want = build(base, rule, dtype=dtype).predict_sequence(tokens), lr.Robust(base, rule).predict_sequence(tokens)
+    assert np.abs(got - want).max() < (1e-9 if dtype == torch.float64 else 1e-5)
+    laws = base.predict_sequence(tokens)
+    excluded = (np.take_along_axis(laws, tokens[..., None], axis=-1)[..., :-1, 0] == 0).any(axis=-1)
+    assert 0 < excluded.sum() < 4096
+    bare = first_alarm(rule, base, tokens, 0.0, 0.0)  # what the bets alone would do
+    times = rule.trip_times(laws, tokens)
+    assert (bare[excluded] > times[excluded]).any()

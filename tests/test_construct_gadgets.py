@@ -92,6 +92,22 @@ def test_of_token() -> None:
     np.testing.assert_array_equal(got[1:], values[CELLS + 2 :][np.arange(T - 1), tokens])
 
 
+def test_excluded() -> None:
+    x, rows, tokens = stream_of(odds=S, excluded=1)
+    logits = np.random.default_rng(9).uniform(-65.9, 0, (len(rows), S)) + 40
+    odd = np.arange(T - 1) % 2 == 1
+    # In every other row some state is 1e30 / S times as likely as the one that came, or more.
+    after = logits[CELLS + 2 :]
+    after[odd, tokens[odd]] = -np.inf
+    far = np.random.default_rng(10).choice([0.0, 1.0, 500.0], T - 1)
+    after[odd, tokens[odd]] = after[odd].max(axis=-1) - 30 * np.log(10) + np.log(S) - far[odd]
+    rows[:, x.at("odds")] = logits
+    got = applied(gadgets.excluded(x, x["odds"], "excluded"), rows)[:, 0]
+    assert got[0] == 0  # START
+    assert (got[1:][~odd] == 0).all()
+    assert (got[1:][odd] >= 1 - 1e-12).all()
+
+
 def test_running_mean_and_sum() -> None:
     x, rows, _ = stream_of(gain=1, mean=1, rest=1)
     gains, i = np.random.default_rng(4).uniform(-2, 2, T - 1), np.arange(T)

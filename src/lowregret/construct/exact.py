@@ -6,7 +6,8 @@ With z the logit of state 1, g(s) the gain in state s and D = g(1) - g(0), a ste
 
 The first softplus is replaced by chords above it, the second by tangents below it (``softplus``), so that the wealth
 built is never larger than the wealth that is a martingale: the alarm comes with the rule's or later, TV <= delta stays.
-Later by little: ln E falls short by at most ``shortfall`` a step.
+Later by little: ln E falls short by at most ``shortfall`` a step. A token that the base had excluded sounds the alarm
+at once, whatever was bet (``gadgets.excluded``).
 """
 
 import math
@@ -35,7 +36,7 @@ def shortfall(knots: int = KNOTS) -> float:
 
 
 def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
-    """Trip where the mixture of wealths reaches 1/delta and the gap has risen enough, at the same token."""
+    """Trip where the mixture of wealths reaches 1/delta and the gap has risen, or at a token that was excluded."""
     problem, horizon = rule.problem, rule.horizon
     if (problem.n_actions, problem.n_states) != (2, 2):
         raise ValueError(
@@ -57,12 +58,13 @@ def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
         edge = (advantage_S[1] - advantage_S[0]) * ahead  # D
         fetches = [
             *(gadgets.fetch_sigmoid(x, law, advantage_S, warmth, f"{law} answer") for law in ("base", "urn")),
-            gadgets.fetch(x, x["logits"][1:] - x["logits"][:1], "odds"),
+            gadgets.fetch(x, x["logits"] - x["logits"].mean(axis=0), "odds"),
         ]
         gains = [
             gadgets.of_token(x, advantage_S[:, None] * ahead, "gain"),
             gadgets.of_token(x, np.concatenate([0 * edge, edge]), "edge"),
             wagers(x, edge, rates_K),
+            gadgets.excluded(x, x["odds"], "excluded"),
         ]
         level = softplus.above(KNOTS).level
         wealth_KxD = rates_K[:, None] * x["edge"] + x["wagered"] - level * x["is_token"]
@@ -73,16 +75,18 @@ def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
             verdict = Stage([mixture(x, K, W, log_cost), lowest(x, x["sums"][K:], sharpness.key)], [steps])
         else:
             verdict = Stage([mixture(x, K, W, log_cost)], [gadgets.clamp(x, reached, sharpness.step, "step")])
+        needed = x.sizes["step"]
+        enough = np.concatenate([x["step"]] + [x["excluded"]] * needed)  # all steps, or a token that was excluded
         return [
             Stage(fetches, gains),
             Stage([sums], []),
             verdict,
-            Stage([gadgets.any_of(x, x["step"], needed=x.sizes["step"])], [gadgets.select(x)]),
+            Stage([gadgets.any_of(x, enough, needed)], [gadgets.select(x)]),
         ]
 
     sizes = {
         **answer_sizes(rule, ["base", "urn"]),
-        **{"odds": 1, "gain": 1, "edge": 1, "wagered": K, "rest": 1, "sums": K + 1, "share": 1},
+        **{"odds": 2, "gain": 1, "edge": 1, "excluded": 1, "wagered": K, "rest": 1, "sums": K + 1, "share": 1},
         **({"low": 1, "rise": 1, "step": 2} if rule.gate else {"low": 0, "rise": 0, "step": 1}),
     }
     columns = {"rest": np.log(W - place), **({"rise": rise_T} if rule.gate else {})}
@@ -96,12 +100,13 @@ def wagers(x: Stream, edge: np.ndarray, rates_K: np.ndarray) -> Perceptron:
     z + lam D is less than that (|z| < 1000, |lam D| <= 8), no unit opens there.
     """
     upper, lower, K = softplus.above(KNOTS), softplus.below(KNOTS), len(rates_K)
+    odds = x["odds"][1:] - x["odds"][:1]
     shut = SHUT * x["register"].sum(axis=0)
     inner, outer = [], np.zeros((K, (K + 1) * KNOTS))
     for k, rate in enumerate(rates_K):
-        inner.append(x["odds"] + rate * edge - upper.kink_F[:, None] * x["one"] - shut)
+        inner.append(odds + rate * edge - upper.kink_F[:, None] * x["one"] - shut)
         outer[k, k * KNOTS : (k + 1) * KNOTS] = -upper.rise_F
-    inner.append(x["odds"] - lower.kink_F[:, None] * x["one"] - shut)
+    inner.append(odds - lower.kink_F[:, None] * x["one"] - shut)
     outer[:, K * KNOTS :] = lower.rise_F
     return Perceptron("wagers", np.concatenate(inner), outer, x.at("wagered"))
 
