@@ -14,14 +14,17 @@ from lowregret.transformer import Decoder, Size
 pytest.importorskip("onnxscript")
 
 
-@pytest.mark.parametrize(("rule", "dtype"), [(lr.RegretRate, torch.float64), (lr.ExactTest, torch.float32)])
-def test_onnxruntime_agrees(rule: type, dtype: torch.dtype, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rule", "n", "dtype"),
+    [(lr.RegretRate, 2, torch.float64), (lr.ExactTest, 3, torch.float32)],
+)
+def test_onnxruntime_agrees(rule: type, n: int, dtype: torch.dtype, tmp_path: Path) -> None:
     onnxruntime = importlib.import_module("onnxruntime")
-    decoder = Decoder(2, size=Size(context=32, width=16, heads=2, layers=1, inner=32), seed=1)
-    model = construct.build(decoder, rule(lr.matching(), 32), dtype=dtype)
+    decoder = Decoder(n, size=Size(context=32, width=16, heads=2, layers=1, inner=32), seed=1)
+    model = construct.build(decoder, rule(lr.matching(n), 32), dtype=dtype)
     construct.export_onnx(model, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
-    tokens = np.concatenate([lr.sample(lr.PolyaUrn(2), 32, 6, seed=0), np.ones((1, 32), dtype=int)])
+    tokens = np.concatenate([lr.sample(lr.PolyaUrn(n), 32, 6, seed=0), np.ones((1, 32), dtype=int)])
     whole = model.predict_sequence(tokens)
     (laws,) = session.run(None, {"tokens": tokens})
     assert np.abs(laws - whole).max() < 1e-5  # the decoder itself is in float32

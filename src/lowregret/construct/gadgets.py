@@ -121,11 +121,12 @@ def running_mean(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
 
 
 def running_sum(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
-    """The sum over the rows so far over a constant W: START scores ln(W - i), which makes every denominator W.
+    """The sum over START and the tokens so far over a constant W: SINK scores ln(W - i - 1): every denominator is W.
 
-    START and the hidden rows must hold 0. The column ``rest`` holds ln(W - i).
+    SINK must hold 0; as it sees nothing but itself, it does. Cells score -FAR. The column ``rest`` holds ln(W - i - 1).
     """
-    return Head("sum", _rows(x["one"], x["rest"]), _rows(-FAR * x.hidden, x.start), values_VxD, x.at(into))
+    cells = x.cells.sum(axis=0, keepdims=True)
+    return Head("sum", _rows(x["one"], x["rest"]), _rows(-FAR * cells, x.sink), values_VxD, x.at(into))
 
 
 def any_above_zero(x: Stream, excess: np.ndarray, sharpness: float) -> Head:

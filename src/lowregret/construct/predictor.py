@@ -108,8 +108,8 @@ def build(
         A ``Predictor``, a ``Transformer`` or ``Decoder``, or any torch module ``tokens[B, T] -> [B, T, S]`` whose
         entry t has seen ``tokens[:, :t]``.
     rule
-        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, or, for two actions and two states,
-        ``ExactTest``; with a known horizon and the urn.
+        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate`` or ``ExactTest``; with a known
+        horizon and the urn.
     gives
         "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
         test needs logits.
