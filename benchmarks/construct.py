@@ -16,7 +16,9 @@ import lowregret as lr
 from lowregret.construct import Appended, agreement, build, draw
 from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
+from lowregret.construct.parts import SHARPNESS
 from lowregret.construct.stream import FAR, Stream, embed_positions, embed_registers, sizes_of
+from lowregret.construct.tilt import psi
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Transformer, load
 
@@ -162,6 +164,39 @@ def interval(T: int, dtype: torch.dtype) -> tuple[float, int]:
     return float(np.abs(found_T - 1 / (1 + np.exp(-root * (loss_T[odd] - loss_T[even])))).max()), size
 
 
+def evidence(horizons: list[int], n: int, device: str) -> None:
+    """ExactTest: the error of the bettors' log wealth, where it counts, and how often the switch is not the rule's."""
+    print("\n| problem | T | dtype | heads | error of ln wealth | slack | switch times off |")
+    print("|---|---|---|---|---|---|---|")
+    rng = np.random.default_rng(0)
+    problems = [lr.matching(), lr.rock_paper_scissors(), lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))]
+    for problem in problems:
+        S = problem.n_states
+        base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
+        for T in horizons:
+            rule = lr.ExactTest(problem, T, delta=2 / T)
+            models = (base, other, lr.PolyaUrn(S))
+            tokens = np.concatenate([lr.sample(model, T, -(-n // 3), seed=1) for model in models])
+            moment = rule.moments(base.predict_sequence(tokens), tokens)
+            gain_S, gain = rule.gains(moment)
+            pay = np.exp(rule.rates_K * np.stack([*gain_S], axis=-1)[..., None])  # [..., S, K]
+            cost = np.log((np.stack([*moment.probs_S], axis=-1)[..., None] * pay).sum(axis=-2))
+            exact = (rule.rates_K * gain[..., None] - cost).cumsum(axis=-2)[:, :-1]
+            want = lr.Robust(base, rule).predict_sequence(tokens)
+            for name, dtype in DTYPES.items():
+                model = build(base, rule, dtype=dtype)
+                module = model.module.to(device)
+                x, K, error, off = module.stream, len(rule.rates_K), 0.0, 0
+                for i in range(len(tokens)):
+                    last = module.run(torch.as_tensor(tokens[i : i + 1], device=device))[-1]
+                    rows = last.double().cpu().numpy()[0, len(module.register_RxD) :]
+                    wealth = 2 * T * rows[:, x.at("sums")][:, :K] + rows @ psi(x, "tilt").T
+                    error = max(error, np.abs(wealth - exact[i])[np.abs(exact[i]) < 50].max())
+                    off += int(np.abs(rows[:, x.at("out")] - want[i, 1:]).max() > 1e-4)
+                cells = f"{model.sizes.heads} | {error:.1e} | {SHARPNESS[name].slack * T:.1e} | {off} of {len(tokens)}"
+                print(f"| {problem.n_actions} x {S} | {T} | {name} | {cells} |", flush=True)
+
+
 def regrets(base_file: str, robust_file: str | None, n: int) -> None:
     """The built model beside the algorithm on the same decoder, and beside a trained robust model."""
     base, coin = load(base_file), lr.matching()
@@ -260,6 +295,7 @@ def main() -> None:
     elif given.base is None:
         precision(horizons, given.n, given.device)
         codes(horizons)
+        evidence(horizons, given.n, given.device)
     else:
         regrets(given.base, given.robust, given.n)
 

@@ -19,15 +19,15 @@ from lowregret.transformer import save as save_decoder
 SIZE = Size(context=48, width=16, heads=2, layers=1, inner=32)
 
 
-@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, lr.ExactTest])
-def test_what_is_read_is_what_was_written(rule: type, tmp_path: Path) -> None:
-    model = construct.build(Decoder(2, size=SIZE, seed=1), rule(lr.matching(), 40))
+@pytest.mark.parametrize(("rule", "n"), [(lr.RegretGap, 2), (lr.RegretRate, 2), (lr.ExactTest, 2), (lr.ExactTest, 3)])
+def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) -> None:
+    model = construct.build(Decoder(n, size=SIZE, seed=1), rule(lr.matching(n), 40))
     construct.save(model, tmp_path / "model.safetensors")
     again = construct.load(tmp_path / "model.safetensors")
-    tokens = lr.sample(lr.PolyaUrn(2), 40, 16, seed=0)
+    tokens = lr.sample(lr.PolyaUrn(n), 40, 16, seed=0)
     np.testing.assert_array_equal(again.predict_sequence(tokens), model.predict_sequence(tokens))
     np.testing.assert_array_equal(lr.predictors.unroll(again, tokens[:2]), lr.predictors.unroll(model, tokens[:2]))
-    assert (again.sizes, again.problem.utility.tolist()) == (model.sizes, lr.matching().utility.tolist())
+    assert (again.sizes, again.problem.utility.tolist()) == (model.sizes, lr.matching(n).utility.tolist())
     assert not again.module.training
     patterns = [construct.attention_patterns(m, tokens[0]) for m in (again, model)]
     assert list(patterns[0]) == list(patterns[1])  # heads keep their names
@@ -35,7 +35,7 @@ def test_what_is_read_is_what_was_written(rule: type, tmp_path: Path) -> None:
     assert not any(layer.fused for layer in (plain.module.beside, *plain.module.layers))
     assert all(layer.fused for layer in (again.module.beside, *again.module.layers))
     np.testing.assert_allclose(plain.predict_sequence(tokens), model.predict_sequence(tokens), atol=1e-6)
-    about, promise = json.loads((tmp_path / "model.json").read_text())["built"], rule(lr.matching(), 40).certificate
+    about, promise = json.loads((tmp_path / "model.json").read_text())["built"], rule(lr.matching(n), 40).certificate
     assert (about["rule"], about["horizon"]) == (rule.__name__, 40)
     assert (about["regret_bound"], about["tv_bound"]) == (promise.regret_bound, promise.tv_bound)
 
@@ -122,13 +122,20 @@ def test_the_command(folder: Path) -> None:
         f"ExactTest over 48 steps: regret at most {promise.regret_bound:.4f} a step on every sequence, "
         f"TV at most {promise.tv_bound:.3g} from base"
     )
-    assert second.startswith("5 layers more: 9 heads")
+    assert second.startswith("6 layers more: ")
     assert f"{model.sizes.parameters} weights that are not zero" in second
     assert third == "Written: deep/built.safetensors"
     robust, tokens = lr.Robust(load_decoder("base.safetensors"), rule), np.array([[0] * 48, [1] * 48])
     np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
     done = lowregret("construct", "base.safetensors", "--rule", "rate", "--horizon", "20", "--out", "r.safetensors")
     assert "RegretRate over 20 steps: regret at most 1.0000 a step on every sequence (no guarantee)" in done.output
+    game = ("--problem", "rock_paper_scissors", "--out", "game.safetensors")
+    done = lowregret("construct", "three.safetensors", "--rule", "exact", *game)
+    assert done.exit_code == 0, done.output
+    assert "6 layers more" in done.output
+    robust = lr.Robust(load_decoder("three.safetensors"), lr.ExactTest(lr.rock_paper_scissors(), 48, delta=2 / 48))
+    tokens, model = np.repeat(np.arange(3)[:, None], 48, axis=1), construct.load("game.safetensors")
+    np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
 
 
 def test_the_command_writes_both_graphs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,17 +35,17 @@ def caches_of(session: Any, n: int) -> dict[str, np.ndarray]:
     return {i.name: np.zeros([sizes.get(d, d) for d in i.shape], NUMPY[i.type]) for i in session.get_inputs()[1:]}
 
 
-@pytest.mark.parametrize(("rule", "dtype"), [(lr.RegretRate, torch.float64), (lr.ExactTest, torch.float32)])
-def test_onnxruntime_agrees(rule: type, dtype: torch.dtype, tmp_path: Path) -> None:
-    model = construct.build(Decoder(2, SIZE, seed=1), rule(lr.matching(), 32), dtype=dtype)
+@pytest.mark.parametrize(("rule", "n", "dtype"), [(lr.RegretRate, 2, torch.float64), (lr.ExactTest, 3, torch.float32)])
+def test_onnxruntime_agrees(rule: type, n: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    model = construct.build(Decoder(n, SIZE, seed=1), rule(lr.matching(n), 32), dtype=dtype)
     session, tokens = session_of(model, tmp_path / "made/model.onnx"), some_tokens(7, 32)
     whole = model.predict_sequence(tokens)
     assert np.abs(whole - model.base.predict_sequence(tokens))[-1].max() > 0.1  # it switches
     (laws,) = session.run(None, {"tokens": tokens})
     assert np.abs(laws - whole).max() < 1e-6  # the decoder itself is in float32
-    for n, t in ((1, 1), (1, 2), (7, 1), (3, 17), (1, 32)):
-        (laws,) = session.run(None, {"tokens": tokens[:n, :t]})
-        assert np.abs(laws - whole[:n, :t]).max() < 1e-6
+    for rows, t in ((1, 1), (1, 2), (7, 1), (3, 17), (1, 32)):
+        (laws,) = session.run(None, {"tokens": tokens[:rows, :t]})
+        assert np.abs(laws - whole[:rows, :t]).max() < 1e-6
 
 
 @pytest.mark.parametrize(

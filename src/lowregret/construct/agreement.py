@@ -9,7 +9,6 @@ from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
-from .exact import shortfall
 from .parts import SHARPNESS
 from .predictor import Constructed
 
@@ -84,7 +83,8 @@ def exact_alarms(
     """The same for the exact test, whose evidence the layers round down: with the rule, or later by that little."""
     assert rule.delta is not None
     assert rule.temperature is not None
-    problem, warmth, rates_K = rule.problem, rule.temperature, rule.rates_K
+    assert rule.horizon is not None
+    problem, horizon, warmth, rates_K = rule.problem, rule.horizon, rule.temperature, rule.rates_K
     step_T = np.arange(1, tokens_NxT.shape[-1] + 1.0)
     urn_NxTxS = rule.fallback.predict_sequence(tokens_NxT)  # type: ignore[union-attr]
     ahead_NxTxA = problem.quantal_response(urn_NxTxS, warmth) - problem.quantal_response(laws_NxTxS, warmth)
@@ -99,10 +99,9 @@ def exact_alarms(
     rise_NxT = gap_NxT - np.minimum(np.minimum.accumulate(gap_NxT, axis=-1), 0)
     short_NxT = rise_NxT - rule.gate * problem.span * np.sqrt(step_T)
     impossible_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0] == 0
-    band = BAND[dtype]
-    slack_T = shortfall() * step_T + SHARPNESS[str(dtype).removeprefix("torch.")].slack
-    may = (evidence_NxT > -band) & (short_NxT > -band * step_T)
-    must = (evidence_NxT > slack_T + band * step_T) & (short_NxT > band * step_T)
+    band_T, slack = BAND[dtype] * step_T, SHARPNESS[str(dtype).removeprefix("torch.")].slack * horizon
+    may = (evidence_NxT > -slack) & (short_NxT > -band_T)
+    must = (evidence_NxT > 2 * slack) & (short_NxT > band_T)
     return may | impossible_NxT, must | impossible_NxT
 
 

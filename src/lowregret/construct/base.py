@@ -14,7 +14,7 @@ from ..predictors import FromFunction, Predictor
 from ..transformer import Decoder, Transformer
 
 GIVES = ("probabilities", "logits")
-LEAST = 1e-30  # probability: a base that excludes a token has a finite logit all the same
+LEAST = 1e-30  # probability: a base that excludes a token has a finite logit all the same; see gadgets.excluded
 
 
 class Asked(nn.Module):

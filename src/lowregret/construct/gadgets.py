@@ -7,10 +7,12 @@ import math
 
 import numpy as np
 
+from .base import LEAST
 from .layers import Head, Perceptron
 from .stream import FAR, Stream
 
 GATE = 4.0  # as much as any gain, so that a gate that is shut lets nothing through
+SHUT = 2.0**20  # the same for logits: more than any two differ by
 
 
 def law_of_logits(x: Stream) -> Head:
@@ -94,6 +96,22 @@ def of_token(x: Stream, per_state_SxD: np.ndarray, into: str) -> Perceptron:
     return Perceptron("of the token", inner, np.concatenate([np.ones(n), -np.ones(n)])[None], x.at(into))
 
 
+def excluded(x: Stream, logits_SxD: np.ndarray, into: str) -> Perceptron:
+    """Whether the token that came had been excluded: a step for every state that was 1/(S LEAST) times as likely.
+
+    A base that excludes a token says LEAST or less of it, and at least 1/S of some state: their logits differ by
+    -ln(S LEAST) or more. The step from 0 to 1 begins 2 and ends 1 before that, so an excluded token gets at least 1. A
+    token that gets more than 0 is less likely than S LEAST e^2: one comes in T steps with chance at most
+    T S^2 LEAST e^2 = 7.4e-30 T S^2, which is what TV may grow by. On registers every gate is shut: exactly 0.
+    """
+    n_states = len(logits_SxD)
+    begins = -math.log(n_states * LEAST) - 2
+    pairs = [(came, s) for came in range(n_states) for s in range(n_states) if s != came]
+    ahead = [logits_SxD[s] - logits_SxD[came] - SHUT * x["other"][came] - begins * x["one"][0] for came, s in pairs]
+    inner = np.concatenate([ahead, ahead - x["one"]])
+    return Perceptron("excluded", inner, np.repeat([1.0, -1.0], len(pairs))[None], x.at(into))
+
+
 def running_mean(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
     """The sum over the rows so far over i + 1; START and the hidden rows must hold 0, and so there is no error.
 
@@ -103,11 +121,12 @@ def running_mean(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
 
 
 def running_sum(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
-    """The sum over the rows so far over a constant W: START scores ln(W - i), which makes every denominator W.
+    """The sum over START and the tokens so far over a constant W: SINK scores ln(W - i - 1): every denominator is W.
 
-    START and the hidden rows must hold 0. The column ``rest`` holds ln(W - i).
+    SINK must hold 0; as it sees nothing but itself, it does. Cells score -FAR. The column ``rest`` holds ln(W - i - 1).
     """
-    return Head("sum", _rows(x["one"], x["rest"]), _rows(-FAR * x.hidden, x.start), values_VxD, x.at(into))
+    cells = x.cells.sum(axis=0, keepdims=True)
+    return Head("sum", _rows(x["one"], x["rest"]), _rows(-FAR * cells, x.sink), values_VxD, x.at(into))
 
 
 def any_above_zero(x: Stream, excess: np.ndarray, sharpness: float) -> Head:
@@ -135,8 +154,9 @@ def clamp(x: Stream, excess_VxD: np.ndarray, sharpness: float, into: str) -> Per
 def any_of(x: Stream, steps_VxD: np.ndarray, needed: float) -> Head:
     """Whether in any row so far the steps add up to more than ``needed`` - 1/2: AND (all of them) or OR (one).
 
-    A token scores 2 FAR (sum - needed + 1/2), START 0, hidden rows at most -FAR: whole steps score at least FAR or at
-    most -FAR, and the error is at most N e. START's own steps are taken off: its sum must be 0.
+    A token scores 2 FAR (sum - needed + 1/2), START 0 (its sum must be 0), hidden rows at most -FAR (each of their
+    steps must be at most 1): whole steps score at least FAR or at most -FAR, and the error is at most N e. A step that
+    alone is enough is given ``needed`` times.
     """
     score = 2 * FAR * (steps_VxD.sum(axis=0, keepdims=True) - (needed - 0.5) * x["is_token"])
     score = score - 2 * FAR * (len(steps_VxD) + 1) * x.hidden

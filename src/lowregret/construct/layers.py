@@ -71,7 +71,11 @@ class Layer(nn.Module):
             seen = torch.cat([past, seen], dim=-2)
             key, value = seen.split([key.shape[-1], value.shape[-1]], dim=-1)
         if self.fused:
-            mixed_BxHxNxV = F.scaled_dot_product_attention(query, key, value, is_causal=past is None, scale=1.0)
+            # The fast kernel wants keys and values of one size: zeros add nothing to a score and are cut off again.
+            size = max(key.shape[-1], value.shape[-1])
+            q, k, v = (F.pad(part, (0, size - part.shape[-1])) for part in (query, key, value))
+            mixed_BxHxNxV = F.scaled_dot_product_attention(q, k, v, is_causal=past is None, scale=1.0)
+            mixed_BxHxNxV = mixed_BxHxNxV[..., : value.shape[-1]]
         elif past is None:
             mixed_BxHxNxV = self.attention(x_BxNxD) @ value
         else:

@@ -23,10 +23,10 @@ class Sharpness(NamedTuple):
 
     key: float  # in a score
     step: float  # in a clamp
-    slack: float
+    slack: float  # to the logarithm, in a step
 
 
-SHARPNESS = {"float64": Sharpness(2.0**40, 2.0**40, 1e-9), "float32": Sharpness(2.0**22, 2.0**18, 0.02)}
+SHARPNESS = {"float64": Sharpness(2.0**40, 2.0**40, 1e-12), "float32": Sharpness(2.0**22, 2.0**18, 1e-5)}
 
 
 class Parts(NamedTuple):

@@ -1,8 +1,8 @@
-"""Which layers a rule becomes: Theorem B.1 with base + 3 layers for two actions and base + 4 for more.
+"""Which layers a rule becomes: Theorem B.1 with base + 3 layers for two actions and base + 4 for more, 5 for ExactTest.
 
 The first of the layers planned here, ``beside``, holds the urn, which needs nothing from the base model: it shares the
 base's last layer where the base gives probabilities. Where the base gives logits that layer also turns them into
-probabilities, and counts. The exact test takes logits, and one layer more.
+probabilities, and counts. The exact test takes logits.
 """
 
 from typing import Any, NamedTuple

@@ -19,7 +19,7 @@ from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS
 from .plan import plan
 
-_TOKENS_AT_ONCE = 1 << 14  # in one forward pass
+_AT_ONCE = 1 << 15  # tokens times heads of a layer, in one forward pass
 
 
 class BuiltMemory(NamedTuple):
@@ -101,7 +101,8 @@ class Constructed(Predictor):
         if self.horizon < T:
             raise ValueError(f"tokens must be at most {self.horizon} long (the horizon built for), got {T}")
         flat_NxT = torch.as_tensor(np.array(to_numpy(tokens), dtype=np.int64), device=self.device).reshape(-1, T)
-        rows = max(1, _TOKENS_AT_ONCE // T)
+        most_heads = max(len(layer.head_names) for layer in (self.module.beside, *self.module.layers))
+        rows = max(1, _AT_ONCE // (T * most_heads))
         laws = [self.module(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, T, self.n_states), dtype=self.module.dtype, device=self.device)
         return _as(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
@@ -125,8 +126,8 @@ def build(
         entry t has seen ``tokens[:, :t]``; a module is tried on a few tokens, and refused if it looks ahead. It is
         asked without dropout and where its weights are; the layers are put there too.
     rule
-        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, or, for two actions and two states,
-        ``ExactTest``; with a known horizon and the urn.
+        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate`` or ``ExactTest``; with a known
+        horizon and the urn.
     gives
         "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
         test needs logits.
