@@ -163,10 +163,13 @@ def evaluate(
 def construct(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    rule: Annotated[str, typer.Option(help="gap, rate or exact.")] = "gap",
+    rule: Annotated[str, typer.Option(help="exact, rate or gap.")] = "exact",
     problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
+    shallow: Annotated[
+        bool, typer.Option("--shallow", help="ExactTest, two actions and states: a layer less.")
+    ] = False,
     onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too, for sequences (extra: onnx).")] = None,
     onnx_stream: Annotated[Path | None, typer.Option(help="As ONNX that takes a token at a time.")] = None,
 ) -> None:
@@ -186,16 +189,16 @@ def construct(
         base = transformer.load(checkpoint)
         chosen = rule_named(rule, problem_named(problem), base.context if horizon is None else horizon)
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
-        model = build(base, chosen, dtype=kind)
+        model = build(base, chosen, dtype=kind, shallow=shallow)
         save(model, out)
         for path, streaming in ((onnx, False), (onnx_stream, True)):
             if path is not None:
                 export_onnx(model, path, streaming)
-        s, promise = model.sizes, chosen.certificate
-        trivial = " (no guarantee)" if promise.regret_bound >= promise.problem.span else ""
+        s, built = model.sizes, model.module.about
+        trivial = " (no guarantee)" if built["regret_bound"] >= chosen.problem.span else ""
         typer.echo(
-            f"{type(chosen).__name__} over {chosen.horizon} steps: regret at most {promise.regret_bound:.4f} a step on "
-            f"every sequence{trivial}, TV at most {promise.tv_bound:.3g} from {checkpoint.stem}\n"
+            f"{type(chosen).__name__} over {chosen.horizon} steps: regret at most {built['regret_bound']:.4f} a step "
+            f"on every sequence{trivial}, TV at most {built['tv_bound']:.3g} from {checkpoint.stem}\n"
             f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "
             f"{s.largest_weight:.3g}, {s.parameters} weights that are not zero\n"
             f"Written: {', '.join(str(path) for path in (out, onnx, onnx_stream) if path is not None)}"

@@ -9,7 +9,6 @@ from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
-from .parts import SHARPNESS
 from .predictor import Constructed
 
 BAND = {torch.float64: 1e-9, torch.float32: 1e-4}  # how near its threshold a statistic leaves a flag undecided
@@ -66,7 +65,7 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
         never = np.zeros(tokens_NxT.shape, dtype=bool)
         return never, never
     if isinstance(rule, ExactTest):
-        return exact_alarms(rule, laws_NxTxS, tokens_NxT, model.module.dtype)
+        return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, model.module.about["late"])
     moment = rule.moments(laws_NxTxS, tokens_NxT)
     if isinstance(rule, RegretGap):
         excess_NxT = (rule.gains(moment)[1].cumsum(axis=-1) - rule.threshold(step_T)) / step_T
@@ -78,13 +77,12 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
 
 
 def exact_alarms(
-    rule: ExactTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, dtype: torch.dtype
+    rule: ExactTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, band: float, late: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same for the exact test, whose evidence the layers round down: with the rule, or later by that little."""
     assert rule.delta is not None
     assert rule.temperature is not None
-    assert rule.horizon is not None
-    problem, horizon, warmth, rates_K = rule.problem, rule.horizon, rule.temperature, rule.rates_K
+    problem, warmth, rates_K = rule.problem, rule.temperature, rule.rates_K
     step_T = np.arange(1, tokens_NxT.shape[-1] + 1.0)
     urn_NxTxS = rule.fallback.predict_sequence(tokens_NxT)  # type: ignore[union-attr]
     ahead_NxTxA = problem.quantal_response(urn_NxTxS, warmth) - problem.quantal_response(laws_NxTxS, warmth)
@@ -99,9 +97,9 @@ def exact_alarms(
     rise_NxT = gap_NxT - np.minimum(np.minimum.accumulate(gap_NxT, axis=-1), 0)
     short_NxT = rise_NxT - rule.gate * problem.span * np.sqrt(step_T)
     impossible_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0] == 0
-    band_T, slack = BAND[dtype] * step_T, SHARPNESS[str(dtype).removeprefix("torch.")].slack * horizon
-    may = (evidence_NxT > -slack) & (short_NxT > -band_T)
-    must = (evidence_NxT > 2 * slack) & (short_NxT > band_T)
+    # Evidence is a sum of logarithms that the layers round down: the alarm never comes before the rule's.
+    may = (evidence_NxT > -1e-9) & (short_NxT > -band * step_T)
+    must = (evidence_NxT > late) & (short_NxT > band * step_T)
     return may | impossible_NxT, must | impossible_NxT
 
 

@@ -12,7 +12,8 @@ import math
 
 import numpy as np
 
-from ..rules import ExactTest
+from .. import certificates
+from ..rules import ExactTest, ResponseRule
 from . import gadgets, tilt
 from .layers import Head
 from .parts import Parts, Sharpness, Stage
@@ -21,20 +22,12 @@ from .stream import FAR, Stream
 
 def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
     """Trip where the mixture of wealths reaches 1/delta and the gap has risen, or at a token that was excluded."""
-    problem, horizon, warmth, laws = rule.problem, rule.horizon, rule.temperature, ("base", "urn")
-    assert horizon is not None
+    problem, warmth, rates_K, K = rule.problem, rule.temperature, rule.rates_K, len(rule.rates_K)
     assert warmth is not None
-    assert rule.delta is not None
-    rates_K = rule.rates_K
-    K, W = len(rates_K), 2.0 * horizon
-    log_cost = math.log(K / rule.delta) + sharpness.slack * horizon
-    place = np.arange(horizon, dtype=np.float64)
-    rise_T = rule.gate * problem.span * np.sqrt(place) / W
-    rise_T[0] = 2.0  # START never trips
 
     def stages(x: Stream) -> list[Stage]:
         gain_SxD = problem.utility.T @ (x["urn answer"] - x["base answer"])
-        answers = [gadgets.respond(x, law, problem.utility, warmth, f"{law} answer") for law in laws]
+        answers = [gadgets.respond(x, law, problem.utility, warmth, f"{law} answer") for law in ("base", "urn")]
         fetches = [
             gadgets.fetch(x, gain_SxD, "before"),
             gadgets.fetch(x, x["logits"] - x["logits"].mean(axis=0), "odds"),
@@ -43,38 +36,83 @@ def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
         gains = [gadgets.of_token(x, x["before"], "gain"), gadgets.excluded(x, x["odds"], "excluded")]
         psi_KxD = tilt.psi(x, "tilt")
         grown = np.concatenate([rates_K[:, None] * x["gain"] - psi_KxD, x["gain"]])
-        bets = mixture(x, W * x["sums"][:K] + psi_KxD, log_cost)
-        reached, gap = x["share"] - 0.5 * x["one"], x["sums"][K:]
-        if rule.gate:
-            excess = np.concatenate([reached, gap - x["low"] - x["rise"]])
-            verdict = Stage([bets, lowest(x, gap, sharpness.key)], [gadgets.clamp(x, excess, sharpness.step, "step")])
-        else:
-            verdict = Stage([bets], [gadgets.clamp(x, reached, sharpness.step, "step")])
-        needed = x.sizes["step"]
-        enough = np.concatenate([x["step"]] + [x["excluded"]] * needed)  # all steps, or a token that was excluded
         return [
             Stage(answers, []),
             Stage(fetches, gains),
             Stage([gadgets.running_sum(x, grown, "sums")], []),
-            verdict,
-            Stage([gadgets.any_of(x, enough, needed)], [gadgets.select(x)]),
+            *verdict(x, rule, scale(rule) * x["sums"][:K] + psi_KxD, sharpness),
         ]
 
     A, S = problem.n_actions, problem.n_states
-    sizes = {
-        **{"base answer": A, "urn answer": A, "before": S, "odds": S, "tilt": K, "gain": 1, "excluded": 1},
-        **{"rest": 1, "sums": K + 1, "share": 1},
+    sizes = {"base answer": A, "urn answer": A, "before": S, "odds": S, "tilt": K, "gain": 1, "excluded": 1}
+    return Parts(
+        {**sizes, **verdict_sizes(rule)}, verdict_columns(rule), {}, max(2 * S, A, K), stages, slack_of(rule, sharpness)
+    )
+
+
+def slack_of(rule: ExactTest, sharpness: Sharpness) -> float:
+    """What is asked for on top of ln(1/delta), and once more for what psi and the sums may be off the other way."""
+    assert rule.horizon is not None
+    return 2 * sharpness.slack * rule.horizon
+
+
+def later(rule: ResponseRule, late: float) -> float:
+    """How much more regret a step an alarm may cost that needs ``late`` more of ln E."""
+    if not isinstance(rule, ExactTest):
+        return 0.0
+    assert rule.horizon is not None
+    exact, rounded = (
+        certificates.exact_test(
+            rule.problem, rule.horizon, rule.temperature, rule.rates_K, rule.log_costs_K + more, rule.gate
+        )
+        for more in (0.0, late)
+    )
+    return sum(rounded.values()) - sum(exact.values())
+
+
+def scale(rule: ExactTest) -> float:
+    """What sums are divided by: W = 2T."""
+    assert rule.horizon is not None
+    return 2.0 * rule.horizon
+
+
+def verdict_sizes(rule: ExactTest) -> dict[str, int]:
+    """The subspaces that ``verdict`` and the sums before it need."""
+    return {
+        **{"rest": 1, "sums": len(rule.rates_K) + 1, "share": 1},
         **({"low": 1, "rise": 1, "step": 2} if rule.gate else {"step": 1}),
     }
-    columns = {"rest": np.log(W - place - 1), **({"rise": rise_T} if rule.gate else {})}
-    return Parts(sizes, columns, {"rise": 2.0} if rule.gate else {}, max(2 * S, A, K), stages)
+
+
+def verdict_columns(rule: ExactTest) -> dict[str, np.ndarray]:
+    """What they know of each position: how much is left of W, and how far the gap must have risen."""
+    place, W = np.arange(rule.horizon or 0, dtype=np.float64), scale(rule)
+    rise_T = rule.gate * rule.problem.span * np.sqrt(place) / W
+    return {"rest": np.log(W - place - 1), **({"rise": rise_T} if rule.gate else {})}
+
+
+def verdict(x: Stream, rule: ExactTest, wealth_KxD: np.ndarray, sharpness: Sharpness) -> list[Stage]:
+    """The last two layers: has enough been won and has the gap risen, or was a token excluded; ever?"""
+    assert rule.delta is not None
+    log_cost = math.log(len(wealth_KxD) / rule.delta) + slack_of(rule, sharpness) / 2
+    bets, excess, gap = [mixture(x, wealth_KxD, log_cost)], x["share"] - 0.5 * x["one"], x["sums"][-1:]
+    if rule.gate:
+        bets.append(lowest(x, gap, sharpness.key))
+        excess = np.concatenate([excess, gap - x["low"] - x["rise"]])
+    needed = x.sizes["step"]
+    enough = np.concatenate([x["step"]] + [x["excluded"]] * needed)  # all steps, or a token that was excluded
+    return [
+        Stage(bets, [gadgets.clamp(x, excess, sharpness.step, "step")]),
+        Stage([gadgets.any_of(x, enough, needed)], [gadgets.select(x)]),
+    ]
 
 
 def mixture(x: Stream, wealth_KxD: np.ndarray, log_cost: float) -> Head:
     """E against 1/delta: cell k scores the log wealth at rate k, START scores ln(K / delta).
 
     The cells' share is at least 1/2 if and only if sum_k exp(wealth_k) >= K / delta. All other rows score -FAR, below
-    START's positive score: they take at most N e of the denominator, which lowers the share.
+    START's positive score: they take at most N e of the denominator, which lowers the share. At START the wealth is 0:
+    nothing is reached.
     """
     cells_KxD = x.cells[: len(wealth_KxD)]
     others = x["one"] - cells_KxD.sum(axis=0) - x.start

@@ -37,6 +37,7 @@ class Parts(NamedTuple):
     hidden: dict[str, float]  # what SINK and the cells hold in those columns
     n_cells: int
     stages: Callable[[Stream], list[Stage]]
+    late: float = 0.0  # by how much evidence may have to exceed its threshold before the flag rises
 
 
 def answer_sizes(rule: ResponseRule, laws: list[str]) -> dict[str, int]:

@@ -1,8 +1,8 @@
-"""Which layers a rule becomes: Theorem B.1 with base + 3 layers for two actions and base + 4 for more, 5 for ExactTest.
+"""Which layers a rule becomes: Theorem B.1 with base + 3 layers for two actions and base + 4 for more.
 
 The first of the layers planned here, ``beside``, holds the urn, which needs nothing from the base model: it shares the
 base's last layer where the base gives probabilities. Where the base gives logits that layer also turns them into
-probabilities, and counts. The exact test takes logits.
+probabilities, and counts. The exact test takes logits and base + 5, or, ``shallow``, 4.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from ..rules import ExactTest, RegretGap, RegretRate
 from . import gadgets
 from .exact import exact_parts
 from .parts import Parts, Sharpness, Stage
+from .shallow import shallow_parts
 from .stream import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
 from .thresholds import gap_parts, rate_parts
 
@@ -27,11 +28,12 @@ class Plan(NamedTuple):
     token_SxD: np.ndarray
     register_RxD: np.ndarray
     position_TxD: np.ndarray
+    late: float
 
 
-def plan(rule: Any, gives: str, sharpness: Sharpness) -> Plan:
+def plan(rule: Any, gives: str, sharpness: Sharpness, shallow: bool = False) -> Plan:
     """The weights of the layers that turn a base model into Algorithm 1 with this rule."""
-    parts = parts_of(rule, sharpness)
+    parts = parts_of(rule, sharpness, shallow)
     n_states, horizon = rule.problem.n_states, rule.horizon
     logits = n_states if gives == "logits" else 0
     sizes = {**sizes_of(n_states, horizon, max(logits, parts.n_cells)), **parts.sizes}
@@ -41,10 +43,10 @@ def plan(rule: Any, gives: str, sharpness: Sharpness) -> Plan:
     for name, value in parts.hidden.items():
         register_RxD[:-1, x.at(name)] = value
     position_TxD = embed_positions(x, horizon, parts.columns)
-    return Plan(x, beside, parts.stages(x), embed_tokens(x, n_states), register_RxD, position_TxD)
+    return Plan(x, beside, parts.stages(x), embed_tokens(x, n_states), register_RxD, position_TxD, parts.late)
 
 
-def parts_of(rule: Any, sharpness: Sharpness) -> Parts:
+def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
     """The compiled form of a rule; one that has none is refused by name."""
     name = type(rule).__name__
     if not isinstance(rule, RegretGap | RegretRate | ExactTest):
@@ -54,5 +56,7 @@ def parts_of(rule: Any, sharpness: Sharpness) -> Parts:
     if not isinstance(rule.fallback, PolyaUrn):
         raise ValueError(f"rule must fall back on a PolyaUrn, the only one built: got {type(rule.fallback).__name__}")
     if isinstance(rule, ExactTest):
-        return exact_parts(rule, sharpness)
+        return (shallow_parts if shallow else exact_parts)(rule, sharpness)
+    if shallow:
+        raise ValueError(f"shallow is for an ExactTest only: {name} has one form")
     return gap_parts(rule, sharpness) if isinstance(rule, RegretGap) else rate_parts(rule, sharpness)

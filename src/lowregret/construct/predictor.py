@@ -14,6 +14,7 @@ from ..problems import DecisionProblem
 from ..rules import ExactTest, ResponseRule
 from ..transformer import Decoder
 from .base import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
+from .exact import later
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS
@@ -116,6 +117,7 @@ def build(
     n_states: int | None = None,
     dtype: torch.dtype = torch.float64,
     fused: bool = True,
+    shallow: bool = False,
 ) -> Constructed:
     """Algorithm 1 on ``base`` with ``rule``, as the weights of a few more layers: no training.
 
@@ -135,6 +137,9 @@ def build(
         Of a torch module that has no such attribute.
     dtype
         ``torch.float64`` or ``torch.float32``, of the appended layers.
+    shallow
+        For an ``ExactTest`` with two actions and two states: one layer and most heads fewer, and an alarm that may
+        come later, by 5.6e-5 of ln E a step.
 
     >>> from lowregret import RegretGap, Scheduled, matching
     >>> mistaken = Scheduled([[0.9, 0.1]])
@@ -159,24 +164,25 @@ def build(
         )
     if context is not None and rule.horizon is not None and rule.horizon > context:
         raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
-    built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")])
+    built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")], shallow)
     if not isinstance(module, (Decoder, Asked)):
         refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule))
+    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule, built.late))
     return Constructed(made.to(device_of(module) or "cpu"))
 
 
-def described(rule: ResponseRule) -> dict[str, Any]:
-    """What the rule was, for people who find the weights."""
+def described(rule: ResponseRule, late: float) -> dict[str, Any]:
+    """What the rule was, for people who find the weights; what is promised is of an alarm that is ``late``."""
     settings = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("problem", "fallback")}
     promise = rule.certificate
     return {
         "rule": type(rule).__name__,
         **settings,
         "utility": rule.problem.utility.tolist(),
-        "regret_bound": promise.regret_bound,
+        "late": late,
+        "regret_bound": min(rule.problem.span, promise.regret_bound + later(rule, late)),
         "tv_bound": promise.tv_bound,
     }
 

@@ -1,0 +1,88 @@
+"""ExactTest for two actions and two states with one layer fewer: its bets are priced by ReLUs, on the safe side.
+
+With z the logit of state 1, g(s) the gain in state s and D = g(1) - g(0), a step costs the bettor at rate lam
+
+    psi(lam) - lam g(token) = softplus(z + lam D) - softplus(z) - lam D [token = 1].
+
+The first softplus is replaced by chords above it, the second by tangents below it (``softplus``), so that the wealth
+built is never larger than the wealth that is a martingale: the alarm comes with the rule's or later, TV <= delta stays.
+Later by little: ln E falls short by at most ``shortfall`` a step.
+"""
+
+import numpy as np
+
+from ..rules import ExactTest
+from . import gadgets, softplus
+from .exact import scale, slack_of, verdict, verdict_columns, verdict_sizes
+from .layers import Perceptron
+from .parts import Parts, Sharpness, Stage, answer_sizes
+from .stream import Stream
+
+KNOTS = 256
+SHUT = 1024.0  # more than any logit: what registers pay so that no unit opens there
+
+
+def shortfall(knots: int = KNOTS) -> float:
+    """How much less ln E grows in a step than it should, at most: both softplus errors, found on a fine grid.
+
+    >>> f"{shortfall():.1e}"
+    '5.6e-05'
+    """
+    x = np.linspace(-40, 40, 80_001)
+    exact = np.logaddexp(0, x)
+    return float((softplus.above(knots)(x) - exact).max() + (exact - softplus.below(knots)(x)).max())
+
+
+def shallow_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
+    """Respond, fetch and price in one layer; then as the exact form."""
+    problem, warmth, rates_K, K = rule.problem, rule.temperature, rule.rates_K, len(rule.rates_K)
+    if (problem.n_actions, problem.n_states) != (2, 2):
+        raise ValueError(
+            "shallow is for an ExactTest with two actions and two states only: its problem has "
+            f"{problem.n_actions} and {problem.n_states}"
+        )
+    assert warmth is not None
+    advantage_S = problem.advantage[0]
+
+    def stages(x: Stream) -> list[Stage]:
+        ahead = x["urn answer"] - x["base answer"]  # by how much the urn's response plays action 1 more
+        edge = (advantage_S[1] - advantage_S[0]) * ahead  # D
+        fetches = [
+            *(gadgets.fetch_sigmoid(x, law, advantage_S, warmth, f"{law} answer") for law in ("base", "urn")),
+            gadgets.fetch(x, x["logits"] - x["logits"].mean(axis=0), "odds"),
+        ]
+        gains = [
+            gadgets.of_token(x, advantage_S[:, None] * ahead, "gain"),
+            gadgets.of_token(x, np.concatenate([0 * edge, edge]), "edge"),
+            wagers(x, edge, rates_K),
+            gadgets.excluded(x, x["odds"], "excluded"),
+        ]
+        level = softplus.above(KNOTS).level
+        won_KxD = rates_K[:, None] * x["edge"] + x["wagered"] - level * x["is_token"]
+        return [
+            Stage(fetches, gains),
+            Stage([gadgets.running_sum(x, np.concatenate([won_KxD, x["gain"]]), "sums")], []),
+            *verdict(x, rule, scale(rule) * x["sums"][:K], sharpness),
+        ]
+
+    sizes = {**answer_sizes(rule, ["base", "urn"]), "odds": 2, "gain": 1, "edge": 1, "excluded": 1, "wagered": K}
+    late = slack_of(rule, sharpness) + shortfall() * scale(rule) / 2
+    return Parts({**sizes, **verdict_sizes(rule)}, verdict_columns(rule), {}, K, stages, late)
+
+
+def wagers(x: Stream, edge: np.ndarray, rates_K: np.ndarray) -> Perceptron:
+    """softplus(z) from below minus softplus(z + lam D) from above, less its level, for every rate; 0 on registers.
+
+    The errors of ``softplus`` add up to ``shortfall``, on the safe side. Registers pay SHUT in every unit: as their
+    z + lam D is less than that (|z| < 1000, |lam D| <= 8), no unit opens there.
+    """
+    upper, lower, K = softplus.above(KNOTS), softplus.below(KNOTS), len(rates_K)
+    odds = x["odds"][1:] - x["odds"][:1]
+    shut = SHUT * x["register"].sum(axis=0)
+    inner, outer = [], np.zeros((K, (K + 1) * KNOTS))
+    for k, rate in enumerate(rates_K):
+        inner.append(odds + rate * edge - upper.kink_F[:, None] * x["one"] - shut)
+        outer[k, k * KNOTS : (k + 1) * KNOTS] = -upper.rise_F
+    inner.append(odds - lower.kink_F[:, None] * x["one"] - shut)
+    outer[:, K * KNOTS :] = lower.rise_F
+    return Perceptron("wagers", np.concatenate(inner), outer, x.at("wagered"))
