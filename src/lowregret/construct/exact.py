@@ -30,7 +30,6 @@ def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
     log_cost = math.log(K / rule.delta) + sharpness.slack * horizon
     place = np.arange(horizon, dtype=np.float64)
     rise_T = rule.gate * problem.span * np.sqrt(place) / W
-    rise_T[0] = 2.0  # START never trips
 
     def stages(x: Stream) -> list[Stage]:
         gain_SxD = problem.utility.T @ (x["urn answer"] - x["base answer"])
@@ -67,14 +66,15 @@ def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
         **({"low": 1, "rise": 1, "step": 2} if rule.gate else {"step": 1}),
     }
     columns = {"rest": np.log(W - place - 1), **({"rise": rise_T} if rule.gate else {})}
-    return Parts(sizes, columns, {"rise": 2.0} if rule.gate else {}, max(2 * S, A, K), stages)
+    return Parts(sizes, columns, {}, max(2 * S, A, K), stages)
 
 
 def mixture(x: Stream, wealth_KxD: np.ndarray, log_cost: float) -> Head:
     """E against 1/delta: cell k scores the log wealth at rate k, START scores ln(K / delta).
 
     The cells' share is at least 1/2 if and only if sum_k exp(wealth_k) >= K / delta. All other rows score -FAR, below
-    START's positive score: they take at most N e of the denominator, which lowers the share.
+    START's positive score: they take at most N e of the denominator, which lowers the share. At START the wealth is 0:
+    nothing is reached.
     """
     cells_KxD = x.cells[: len(wealth_KxD)]
     others = x["one"] - cells_KxD.sum(axis=0) - x.start
