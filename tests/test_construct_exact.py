@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import Constructed, build, tilt
+from lowregret.construct import Constructed, attention_patterns, build, tilt
 from lowregret.construct.parts import SHARPNESS
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
@@ -136,6 +136,7 @@ def test_on_a_decoder(n: int) -> None:
     assert (times <= first_alarm(rule, base, tokens, 1e-6, 1e-5)).all()
     assert (times < 128).any()
     assert model.sizes.layers == 6
+    assert len(attention_patterns(model, tokens[0])) == model.sizes.heads  # each has a name of its own
 
 
 def test_the_worst_law_for_the_quadrature() -> None:
