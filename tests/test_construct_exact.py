@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import Constructed, build, tilt
+from lowregret.construct import Constructed, attention_patterns, build, tilt
 from lowregret.construct.parts import SHARPNESS
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
@@ -101,7 +101,7 @@ def test_the_eight_sources(gate: float, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("shape", [(3, 3), (4, 5), (2, 3), (3, 2), (2, 2), (1, 2)])
+@pytest.mark.parametrize("shape", [(3, 3), (4, 5), (2, 3), (3, 2), (12, 2), (1, 2)])
 def test_other_problems_and_models(shape: tuple[int, int], dtype: torch.dtype) -> None:
     rng, horizon, S, tripped = np.random.default_rng(2), 256, shape[1], 0
     for gate in (0.0, 0.2):
@@ -136,6 +136,42 @@ def test_on_a_decoder(n: int) -> None:
     assert (times <= first_alarm(rule, base, tokens, 1e-6, 1e-5)).all()
     assert (times < 128).any()
     assert model.sizes.layers == 6
+    assert len(attention_patterns(model, tokens[0])) == model.sizes.heads  # each has a name of its own
+
+
+def test_the_worst_law_for_the_quadrature() -> None:
+    """A base that is sure and wrong: psi is -4 at the fastest rate, the end of the range. Half the slack covers it."""
+    horizon, base = 128, lr.Scheduled([[1 - 1e-12, 1e-12]])
+    rule, tokens = lr.ExactTest(lr.matching(), horizon, temperature=0.01), np.ones((1, horizon), dtype=int)
+    exact = wealth(rule, base, tokens)[0, :-1]
+    module = build(base, rule).module
+    rows, x = module.run(torch.as_tensor(tokens))[-1].numpy()[0, len(module.register_RxD) :], module.stream
+    cost = rows @ tilt.psi(x, "tilt").T
+    assert np.abs(cost[:, 0] + 4).min() < 1e-5
+    off = np.abs(2 * horizon * rows[:, x.at("sums")][:, :-1] + cost - exact)
+    assert (off < np.arange(1, horizon)[:, None] * SHARPNESS["float64"].slack / 2).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_slack_covers_what_rounding_adds(dtype: torch.dtype) -> None:
+    """The wealth built grows past that of a fair bet on the model's own responses by no more: what TV rests on."""
+    horizon, S, worst = 256, 3, 0.0
+    problem, rng = lr.rock_paper_scissors(), np.random.default_rng(4)
+    for law in (rng.dirichlet(np.ones(S), S), np.array([[0.9, 0.1, 0], [0, 0.5, 0.5], [1e-4, 0, 1 - 1e-4]])):
+        base, rule = lr.Markov(law, 1), lr.ExactTest(problem, horizon)
+        tokens = lr.sample(base, horizon, 1, seed=0)
+        module = build(base, rule, dtype=dtype).module
+        rows, x = module.run(torch.as_tensor(tokens))[-1].double().numpy()[0], module.stream
+        rows = rows[len(module.register_RxD) - 1 :]  # from START on
+        gain_S = (rows[:, x.at("urn answer")] - rows[:, x.at("base answer")]) @ problem.utility
+        pay = base.predict_sequence(tokens)[0][..., None] * np.exp(rule.rates_K * gain_S[..., None])
+        gain = np.take_along_axis(gain_S, tokens[0, :, None], axis=-1)
+        fair = (rule.rates_K * gain - np.log(pay.sum(axis=1))).cumsum(axis=0)[:-1]
+        built = 2 * horizon * rows[:, x.at("sums")][:, :-1] + rows @ tilt.psi(x, "tilt").T
+        worst = max(worst, float(((built[1:] - fair) / np.arange(1, horizon)[:, None]).max()))
+    slack = SHARPNESS[str(dtype).removeprefix("torch.")].slack
+    print(f"{dtype}: at most {worst:.1e} a step, slack {slack:.0e}")
+    assert worst < slack / 2
 
 
 def test_the_evidence_is_exact_to_rounding() -> None:

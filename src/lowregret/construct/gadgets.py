@@ -63,7 +63,8 @@ def fetch(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
     nothing cancels. Cells differ in every bit and SINK is put FAR down: the error is at most N e times the largest
     value. START has no row before it and gets a mixture of registers, which no gate lets through.
     """
-    return Head("fetch", _rows(-FAR * x["previous"], x["one"]), _rows(x["here"], -FAR * x.sink), values_VxD, x.at(into))
+    query, key = _rows(-FAR * x["previous"], x["one"]), _rows(x["here"], -FAR * x.sink)
+    return Head(f"fetch {into}", query, key, values_VxD, x.at(into))
 
 
 def fetch_sigmoid(x: Stream, law: str, advantage_S: np.ndarray, temperature: float, into: str) -> Head:
