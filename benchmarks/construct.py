@@ -70,23 +70,23 @@ def undecided(module: Appended, before: torch.Tensor, gap_T: np.ndarray, at: int
     return largest
 
 
-def agreements(n: int, device: str) -> None:
+def agreements(n: int, device: str, only: str) -> None:
     """On ``n`` sequences of 1024 tokens for each problem: does the built model choose as the rule does?"""
-    T, rng = 1024, np.random.default_rng(5)
-    sources = paper_sources(T)
+    T, sources = 1024, paper_sources(1024)
     cases: dict[str, tuple[lr.DecisionProblem, lr.Predictor, list[lr.Predictor]]] = {
         "matching, the eight sources": (lr.matching(), sources["b"], list(sources.values()))
     }
-    for name, problem in {
-        "rock-paper-scissors, Markov": lr.rock_paper_scissors(),
-        "4 actions, 5 states, Markov": lr.DecisionProblem(rng.uniform(-1, 1, (4, 5))),
-    }.items():
+    for name in ("rock-paper-scissors, Markov", "4 actions, 5 states, Markov"):
+        rng = np.random.default_rng(5)
+        problem = lr.rock_paper_scissors() if "rock" in name else lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))
         S = problem.n_states
         base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
         cases[name] = problem, base, [base, base, other, lr.PolyaUrn(S)]
     print("| problem | rule | dtype | positions | within the band | choices that differ | laws apart | switched |")
     print("|---|---|---|---|---|---|---|---|")
     for name, (problem, base, truths) in cases.items():
+        if only not in name:
+            continue
         tokens = np.concatenate([lr.sample(truth, T, n // len(truths), seed=i) for i, truth in enumerate(truths)])
         for rule in (
             lr.RegretGap(problem, T, alpha=0.02, span_aware=True),
@@ -282,6 +282,7 @@ def main() -> None:
     parser.add_argument("--base", help="checkpoint of a trained decoder")
     parser.add_argument("--robust", help="checkpoint of a trained robust decoder")
     parser.add_argument("--agree", type=int, help="compare choices on so many sequences of each problem, and stop")
+    parser.add_argument("--only", default="", help="of --agree, the problems with this in their names")
     parser.add_argument("--costs", action="store_true", help="time the layers against the decoder, and stop")
     parser.add_argument("--draw", help="write the picture of the docs to this file, and stop")
     given = parser.parse_args()
@@ -291,7 +292,7 @@ def main() -> None:
     elif given.draw is not None:
         picture(given.draw)
     elif given.agree is not None:
-        agreements(given.agree, given.device)
+        agreements(given.agree, given.device, given.only)
     elif given.base is None:
         precision(horizons, given.n, given.device)
         codes(horizons)

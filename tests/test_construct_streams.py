@@ -61,8 +61,13 @@ def test_it_goes_as_far_as_its_horizon_and_says_so() -> None:
 def test_long_batches_go_through_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokens = build(bases()[1], Early(lr.matching(), 8)), np.random.default_rng(0).integers(2, size=(7, 8))
     whole = model.predict_sequence(tokens)
-    monkeypatch.setattr(predictor, "_TOKENS_AT_ONCE", 3 * 8 + 1)
+    monkeypatch.setattr(predictor, "_AT_ONCE", {"cpu": 2 * (3 * 8 + 1)})  # the most heads that a layer has are 2
+    asked, forward = [], type(model.module).forward
+    monkeypatch.setattr(
+        type(model.module), "forward", lambda module, part: asked.append(len(part)) or forward(module, part)
+    )
     np.testing.assert_allclose(model.predict_sequence(tokens), whole, atol=1e-6)
+    assert asked == [3, 3, 1]
 
 
 @pytest.mark.parametrize("rule", [Early, lr.RegretRate, lr.ExactTest])

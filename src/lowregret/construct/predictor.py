@@ -20,7 +20,7 @@ from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS
 from .plan import plan
 
-_AT_ONCE = 1 << 15  # tokens times heads of a layer, in one forward pass
+_AT_ONCE = {"cpu": 1 << 15, "cuda": 1 << 18}  # tokens times heads of a layer, in one forward pass
 
 
 class BuiltMemory(NamedTuple):
@@ -103,7 +103,7 @@ class Constructed(Predictor):
             raise ValueError(f"tokens must be at most {self.horizon} long (the horizon built for), got {T}")
         flat_NxT = torch.as_tensor(np.array(to_numpy(tokens), dtype=np.int64), device=self.device).reshape(-1, T)
         most_heads = max(len(layer.head_names) for layer in (self.module.beside, *self.module.layers))
-        rows = max(1, _AT_ONCE // (T * most_heads))
+        rows = max(1, _AT_ONCE.get(self.device.type, 1 << 15) // (T * most_heads))
         laws = [self.module(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, T, self.n_states), dtype=self.module.dtype, device=self.device)
         return _as(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
