@@ -100,9 +100,24 @@ def test_the_base_is_asked_where_it_is() -> None:
     base = Given(logits)
     model = built(base)
     assert (model.device.type, seen[0].type) == ("cpu", "cpu")
-    base.weight = nn.Parameter(torch.zeros(1, device="meta"))  # moved after it was built on
+    base.register_buffer("table", torch.zeros(1, device="meta"))  # moved after it was built on
     model.predict_sequence([0, 1])
     assert seen[-1].type == "meta"
+
+
+def test_rounding_is_not_looking_ahead_and_little_is() -> None:
+    def seeing(much: float) -> nn.Module:
+        return Given(lambda tokens: torch.stack([much * tokens, 1 - much * tokens], -1).float())
+
+    built(seeing(1e-5))
+    with pytest.raises(ValueError, match="must not look ahead"):
+        built(seeing(1e-2))
+
+
+def test_no_more_tokens_are_tried_than_the_horizon_has() -> None:
+    table_TxS = torch.zeros(4, 2)
+    base = Given(lambda tokens: table_TxS[torch.arange(tokens.shape[1])].expand(len(tokens), -1, -1))
+    assert build(base, Early(lr.matching(), 4), gives="logits", n_states=2).horizon == 4
 
 
 def of_width(n: int) -> nn.Module:

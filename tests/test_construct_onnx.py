@@ -1,6 +1,7 @@
 """The exported models give in onnxruntime what they give here: whole sequences, and streams token by token."""
 
 import importlib
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ NUMPY = {"tensor(double)": np.float64, "tensor(float)": np.float32}
 
 
 def session_of(model: construct.Constructed, path: Path, streaming: bool = False) -> Any:
+    before = logging.getLogger("torch.onnx").level
     construct.export_onnx(model, path, streaming=streaming)
+    assert logging.getLogger("torch.onnx").level == before
     return importlib.import_module("onnxruntime").InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
@@ -71,7 +74,7 @@ def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, tmp_path
             session.run(None, {"token": token, **caches})
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rule", [Early, lr.RegretRate, lr.ExactTest])
 def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: torch.dtype) -> None:
