@@ -27,6 +27,7 @@ def some_rules(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
         lr.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
         Early(problem, horizon),
         lr.RegretRate(problem, horizon),
+        lr.ExactTest(problem, horizon, delta=2 / horizon),
     ]
 
 
@@ -59,7 +60,7 @@ FEW = {torch.float64: 0.0, torch.float32: 0.02}
 
 
 @pytest.mark.parametrize(("dtype", "n"), [(torch.float64, 256), (torch.float32, 64)])
-@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("which", range(4))
 def test_the_eight_sources(which: int, dtype: torch.dtype, n: int) -> None:
     horizon, sources = 1024, paper_sources(1024)
     tokens = np.concatenate([lr.sample(source, horizon, n // 8, seed=3) for source in sources.values()])
@@ -78,10 +79,11 @@ def test_larger_problems(which: str, dtype: torch.dtype, n: int) -> None:
     rng, horizon = np.random.default_rng(5), 1024
     problem = lr.rock_paper_scissors() if which != "4 x 5" else lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))
     base, tokens = markov_and_others(problem.n_states, horizon, n, rng)
-    for rule in some_rules(problem, horizon)[::2]:
-        found = agreement(build(base, rule, dtype=dtype), rule, tokens)
+    gap, _, rate, exact = some_rules(problem, horizon)
+    for rule, some in ((gap, tokens), (rate, tokens), (exact, tokens[:: n // 32])):
+        found = agreement(build(base, rule, dtype=dtype), rule, some)
         print(f"{which}, {type(rule).__name__}, {dtype}: {found}")
-        assert found.positions == n * horizon
+        assert found.positions == some.size
         assert found.differ == 0
         assert found.undecided <= FEW[dtype] * found.positions
         assert 0 < found.switched < 1

@@ -9,6 +9,8 @@ from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
+from .exact import scale
+from .parts import SHARPNESS
 from .predictor import Constructed
 
 BAND = {torch.float64: 1e-9, torch.float32: 1e-4}  # how near its threshold a statistic leaves a flag undecided
@@ -65,7 +67,8 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
         never = np.zeros(tokens_NxT.shape, dtype=bool)
         return never, never
     if isinstance(rule, ExactTest):
-        return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, model.module.about["late"])
+        width = scale(rule) / SHARPNESS[str(model.module.dtype).removeprefix("torch.")].step
+        return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, model.module.about["late"], width)
     moment = rule.moments(laws_NxTxS, tokens_NxT)
     if isinstance(rule, RegretGap):
         excess_NxT = (rule.gains(moment)[1].cumsum(axis=-1) - rule.threshold(step_T)) / step_T
@@ -77,9 +80,17 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
 
 
 def exact_alarms(
-    rule: ExactTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, band: float, late: float
+    rule: ExactTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, band: float, late: float, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same for the exact test, whose evidence the layers round down: with the rule, or later by that little."""
+    """The same for the exact test, whose evidence the layers round down: with the rule, or later by that little.
+
+    Parameters
+    ----------
+    late
+        By how much ln E may have to exceed its threshold.
+    width
+        Over how much of the gap's rise the gate opens: W over the steepness of a step.
+    """
     assert rule.delta is not None
     assert rule.temperature is not None
     problem, warmth, rates_K = rule.problem, rule.temperature, rule.rates_K
@@ -99,7 +110,7 @@ def exact_alarms(
     impossible_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0] == 0
     # Evidence is a sum of logarithms that the layers round down: the alarm never comes before the rule's.
     may = (evidence_NxT > -1e-9) & (short_NxT > -band * step_T)
-    must = (evidence_NxT > late) & (short_NxT > band * step_T)
+    must = (evidence_NxT > late) & (short_NxT > width + band * step_T)
     return may | impossible_NxT, must | impossible_NxT
 
 
