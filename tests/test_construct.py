@@ -143,7 +143,7 @@ def test_subspaces_are_written_once_and_before_they_are_read() -> None:
     for problem in (lr.matching(), lr.rock_paper_scissors()):
         for rule in some_rules(problem, 16):
             model = build(lr.PolyaUrn(problem.n_states), rule)
-            layers = [traffic(model)[str(number)] for number in range(1, model.sizes.layers + 2)]
+            layers = list(traffic(model).values())
             given = set(model.module.stream.sizes) - {name for layer in layers for name in layer if "w" in layer[name]}
             for layer in layers:
                 assert {name for name, mark in layer.items() if mark == "r"} <= given
