@@ -276,5 +276,8 @@ def test_pictures_show_the_switch() -> None:
     lines = {line.get_label(): line.get_ydata() for line in picture.axes[-1].lines}
     assert list(lines) == ["gain", "mean", "bar", "flag"]
     assert int(np.argmax(np.asarray(lines["flag"]) > 0.5)) == switch
+    many = draw(build(base, lr.ExactTest(lr.matching(), 16)), tokens)  # of its many heads that are alike one is drawn
+    assert len(many.axes) == 11 + 3
+    assert sum("heads, the first" in ax.get_title() for ax in many.axes) == 1
     with pytest.raises(ValueError, match="one sequence of at most 16 tokens"):
         draw(model, np.ones((2, 16), dtype=int))

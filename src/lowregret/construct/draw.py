@@ -71,7 +71,7 @@ def draw(model: Constructed, tokens: Any) -> "Figure":
     """
     from matplotlib.figure import Figure
 
-    patterns, held = attention_patterns(model, tokens), subspaces(model, tokens)
+    patterns, held = _kinds(attention_patterns(model, tokens)), subspaces(model, tokens)
     columns = 3
     rows = -(-len(patterns) // columns)
     figure = Figure(figsize=(11, 2.9 * rows + 6.2), layout="constrained", facecolor="white")
@@ -95,6 +95,17 @@ def draw(model: Constructed, tokens: Any) -> "Figure":
     lower.set_title("what decides", fontsize=9)
     lower.set(xlabel="tokens seen", xlim=(0, len(held["out"]) - 1))
     return figure
+
+
+def _kinds(patterns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Of heads that are alike but for a number after a comma the first, with how many they are."""
+    alike: dict[str, list[str]] = {}
+    for name in patterns:
+        alike.setdefault(name.split(",")[0].rstrip(" 0123456789"), []).append(name)
+    return {
+        names[0] if len(names) == 1 else f"{kind} ({len(names)} heads, the first)": patterns[names[0]]
+        for kind, names in alike.items()
+    }
 
 
 def _draw_traffic(ax: "Axes", marks: dict[str, dict[str, str]]) -> None:
