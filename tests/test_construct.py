@@ -180,7 +180,7 @@ def test_on_a_decoder_that_gives_logits(fused: bool) -> None:
 def test_any_torch_module_will_do() -> None:
     rule = Early(lr.matching(), 12)
     tokens = every_string(2, 12)[::7]
-    model = build(Counting(), rule, gives="logits", n_states=2)
+    model = build(Counting(), rule, gives="logits")  # the rule's problem says how many states
     laws = torch.softmax(Counting()(torch.as_tensor(tokens)), dim=-1).numpy()
     recorded = lr.FromFunction(lambda h: [1, np.exp(0.25 - 0.5 * h.sum())] / (1 + np.exp(0.25 - 0.5 * h.sum())), 2)
     np.testing.assert_allclose(recorded.predict_sequence(tokens), laws, atol=1e-12)
@@ -238,8 +238,16 @@ def test_sizes_grow_as_the_docs_say() -> None:
         (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9), dtype=torch.float16), "dtype must be"),
         (lambda: build(torch.nn.Linear(2, 2), lr.RegretGap(lr.matching(), 9)), "gives must be one of"),
         (
-            lambda: build(torch.nn.Linear(2, 2), lr.RegretGap(lr.matching(), 9), gives="logits"),
-            "n_states must be given",
+            lambda: build(Counting(), lr.RegretGap(lr.matching(), 9), gives="logits", n_states=3),
+            "Counting predicts 3, the rule's problem has 2",
+        ),
+        (
+            lambda: build(Decoder(2, "quick"), lr.RegretGap(lr.matching(), 9), n_states=3),
+            "n_states must be what Decoder says, 2, or None, got 3",
+        ),
+        (
+            lambda: build(torch.nn.Embedding(1, 2), lr.RegretGap(lr.matching(), 9), gives="logits"),
+            "Embedding fails on tokens .* is there a row of its embedding for it",
         ),
         (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9), gives="odds"), "got 'odds'"),
         (lambda: build("model", lr.RegretGap(lr.matching(), 9)), "base must be a Predictor or a torch module, got str"),

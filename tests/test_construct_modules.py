@@ -1,5 +1,6 @@
 """Torch modules of one's own as the base: what fits works as in use, what does not is refused by name."""
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,17 @@ class Recurrent(nn.Module):
 
     def forward(self, tokens_BxT: Tensor) -> Tensor:
         return 4 * self.out(self.dropout(self.cell(self.embedding(tokens_BxT))[0]))
+
+
+def test_what_is_made_of_a_module() -> None:
+    rule = lr.ExactTest(lr.rock_paper_scissors(), 16)
+    model, tokens = build(Shifted(Recurrent(4), 3), rule, gives="logits"), lr.sample(lr.PolyaUrn(3), 16, 8, seed=0)
+    assert repr(model).startswith("<ExactTest in 6 layers on Shifted, 16 steps: regret <= ")
+    assert f"TV <= {1 / 16:.3g}>" in repr(model)
+    laws = model.predict_sequence(tokens)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_sequence(tokens), laws)
+    played, expected = model.respond().policy_sequence(tokens), rule.problem.quantal_response(laws, 1 / 4)
+    np.testing.assert_allclose(played, expected, atol=1e-12)
 
 
 class Shifted(nn.Module):

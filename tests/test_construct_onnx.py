@@ -15,6 +15,7 @@ from lowregret.construct.onnx import Step
 from lowregret.transformer import Decoder, Size
 
 from .test_construct import Early
+from .test_construct_modules import Recurrent, Shifted
 
 pytest.importorskip("onnxscript")
 SIZE = Size(context=32, width=16, heads=2, layers=2, inner=32)
@@ -88,6 +89,17 @@ def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: tor
         assert np.abs(law.numpy() - whole[:, t]).max() < (1e-12 if kind == dtype == torch.float64 else 1e-6)
 
 
+def test_a_module_of_ones_own_is_exported_for_whole_sequences(tmp_path: Path) -> None:
+    model = construct.build(Shifted(Recurrent(3), 2), lr.RegretRate(lr.matching(), 24), gives="logits")
+    session, tokens = session_of(model, tmp_path / "model.onnx"), some_tokens(5, 24)
+    whole = model.predict_sequence(tokens)
+    for rows, t in ((1, 2), (5, 24)):
+        (laws,) = session.run(None, {"tokens": tokens[:rows, :t]})
+        assert np.abs(laws - whole[:rows, :t]).max() < 1e-6
+    with pytest.raises(ValueError, match="built on a Decoder to be exported as a stream, got one on Shifted"):
+        construct.export_onnx(model, tmp_path / "step.onnx", streaming=True)
+
+
 @pytest.mark.parametrize("streaming", [False, True])
 def test_what_is_refused(streaming: bool, tmp_path: Path) -> None:
     model = construct.build(Decoder(2, SIZE), lr.RegretGap(lr.matching(), 8))
@@ -95,7 +107,7 @@ def test_what_is_refused(streaming: bool, tmp_path: Path) -> None:
     urn = construct.build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8))
     (tmp_path / "file").write_text("")
     for wrong, path, words in (
-        (urn, "model.onnx", "model must be built on a Decoder to be exported, got one on Asked"),
+        (urn, "model.onnx", "to be exported, got one on the predictor PolyaUrn"),
         (model.module.base, "model.onnx", "model must be a built model .*, got Decoder"),
         (short, "model.onnx", "model must have a horizon of at least 2 to be exported, got 1"),
         (model, "", "path must be a file, and .* is a folder"),

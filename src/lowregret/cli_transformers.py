@@ -163,7 +163,7 @@ def evaluate(
 def construct(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    rule: Annotated[str, typer.Option(help="exact, rate or gap.")] = "exact",
+    rule: Annotated[str, typer.Option(help="exact (delta = 2/T), rate or gap.")] = "exact",
     problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",

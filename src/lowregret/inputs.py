@@ -144,13 +144,17 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
     if bool(xp.any(xp.isnan(probs))):
         raise ValueError(f"{name} must be numbers that sum to one, got NaN")
     if bool(least < 0):
-        raise ValueError(f"{name} must not be negative, got {float(least):.6g}")
+        raise ValueError(f"{name} must not be negative, got {float(least):.6g}: if these are logits, take the softmax")
     off = abs(sums - 1)
     where = np.unravel_index(int(xp.argmax(off)), tuple(off.shape)) if off.ndim else ()
     place = f" at index {tuple(map(int, where))}" if where else ""
     raise ValueError(
         f"{name} must sum to one within {SUM_TOLERANCE:g}, got a sum off by {float(xp.max(off)):.3g}{place}; "
-        "if that is rounding, divide by the sum: probs / probs.sum(-1, keepdims=True)"
+        + (
+            "if that is rounding, divide by the sum: probs / probs.sum(-1, keepdims=True)"
+            if float(xp.max(off)) < 0.01
+            else "if these are logits, take the softmax; if they are percentages or counts, divide by the sum"
+        )
     )
 
 

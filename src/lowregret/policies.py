@@ -182,10 +182,12 @@ def same_states(predictor: Any, problem: DecisionProblem) -> None:
 def has_states(predictor: Any, n_states: int, other: str) -> None:
     """Refuse a predictor over another number of states than the ``other`` thing it must fit."""
     has = getattr(predictor, "n_states", None)
-    if has is None:
+    if has is None or not hasattr(predictor, "predict"):
+        name, is_module = type(predictor).__name__, hasattr(predictor, "state_dict")
         raise ValueError(
-            f"predictor must be a Predictor, got {type(predictor).__name__}: wrap a function of the history as "
+            f"predictor must be a Predictor, got {name}: wrap a function of the history as "
             f"FromFunction(fn, n_states={n_states})"
+            + (" (batched=True for a torch module), a Decoder as Transformer(decoder)" if is_module else "")
         )
     if has != n_states:
         raise ValueError(

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,7 +42,10 @@ def base_of(
     if gives not in (None, *GIVES):
         raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
     if gives == "probabilities" and needs_logits:
-        raise ValueError("gives must be logits for an ExactTest, which bets on them, got 'probabilities'")
+        raise ValueError(
+            "gives must be logits for an ExactTest, which bets on them, got 'probabilities': "
+            "let the module return their logarithms"
+        )
     if isinstance(base, Transformer):
         base = base.decoder
     if isinstance(base, Decoder):
@@ -65,13 +69,14 @@ def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
     if isinstance(base, Decoder):
         return Transformer(base)
 
-    def law(history: Any) -> Any:
-        tokens_BxT = torch.nn.functional.pad(torch.as_tensor(history), (0, 1))  # what comes next is not looked at
-        last_BxS = ask(base, tokens_BxT)[:, -1].to(tokens_BxT.device, torch.float64)
-        laws_BxS = torch.softmax(last_BxS, dim=-1) if gives == "logits" else last_BxS
-        return laws_BxS if isinstance(history, Tensor) else laws_BxS.numpy()
+    return FromFunction(partial(_law, base, gives), n_states, batched=True)
 
-    return FromFunction(law, n_states, batched=True)
+
+def _law(base: nn.Module, gives: str, history: Any) -> Any:
+    tokens_BxT = torch.nn.functional.pad(torch.as_tensor(history), (0, 1))  # what comes next is not looked at
+    last_BxS = ask(base, tokens_BxT)[:, -1].to(tokens_BxT.device, torch.float64)
+    laws_BxS = torch.softmax(last_BxS, dim=-1) if gives == "logits" else last_BxS
+    return laws_BxS if isinstance(history, Tensor) else laws_BxS.numpy()
 
 
 @torch.no_grad()
@@ -106,7 +111,13 @@ def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> N
     tokens_T = torch.arange(T) % n_states
     later_TxT = torch.eye(T, dtype=torch.int64)  # row t: token t is another
     tokens_BxT = torch.cat([tokens_T[None], (tokens_T + later_TxT) % n_states])
-    said = ask(base, tokens_BxT)
+    try:
+        said = ask(base, tokens_BxT)
+    except (IndexError, RuntimeError, TypeError) as error:
+        tried = f"{name} fails on tokens {tuple(tokens_BxT.shape)} below {n_states}"
+        raise ValueError(
+            f"base must take tokens [B, T]: {tried} ({error}); if it takes BOS, is there a row of its embedding for it?"
+        ) from error
     if not isinstance(said, Tensor):
         raise ValueError(f"base must give a tensor, and {name} gives a {type(said).__name__}: wrap it in a module")
     if said.shape != (*tokens_BxT.shape, n_states):

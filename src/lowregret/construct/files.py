@@ -19,7 +19,9 @@ KIND = "constructed"
 
 
 def save(model: Constructed, path: str | Path) -> None:
-    """Write a model built on a decoder, atomically; one built on anything else has no weights to write.
+    """Write a model built on a ``Decoder``, atomically; only of that it is known how to make it anew.
+
+    Of a model on a module of your own keep ``model.module.state_dict()``, and load it into one that was built alike.
 
     >>> import tempfile
     >>> from lowregret import RegretGap, matching
@@ -32,7 +34,10 @@ def save(model: Constructed, path: str | Path) -> None:
     """
     module = model.module
     if not isinstance(module.base, Decoder):
-        raise ValueError(f"model must be built on a Decoder to be saved, got one on {type(module.base).__name__}")
+        raise ValueError(
+            f"model must be built on a Decoder to be saved, got one on "
+            f"{type(module.base).__name__}: keep model.module.state_dict() and build anew"
+        )
     layers = [module.beside, *module.layers]
     about = {
         **size_of(module.base),

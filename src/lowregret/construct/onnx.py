@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..transformer import Decoder
 from ..transformer.checkpoints import a_path, in_folder
 from ..transformer.decoder import Block
-from .base import in_use
+from .base import Asked, in_use
 from .model import Appended
 from .predictor import Constructed
 
@@ -23,6 +23,8 @@ _BATCH, _LENGTH = torch.export.Dim("batch"), torch.export.Dim("length")
 def export_onnx(model: Constructed, path: str | Path, streaming: bool = False) -> None:
     """Write ``tokens[batch, length] -> laws[batch, length, S]``, or with ``streaming`` a graph that takes one step.
 
+    The base is a ``Decoder`` or, for whole sequences, any torch module that torch itself can export.
+
     Batch and length are free, the length up to the horizon. Entry t of the laws has seen the tokens before t.
 
     A step takes ``token[batch]``, ``decoder_cache[batch, layers, 2, heads, length, E]`` and ``built_cache[batch,
@@ -31,9 +33,14 @@ def export_onnx(model: Constructed, path: str | Path, streaming: bool = False) -
     """
     if not isinstance(model, Constructed):
         raise ValueError(f"model must be a built model (construct.build, construct.load), got {type(model).__name__}")
-    if not isinstance(model.module.base, Decoder):
-        name = type(model.module.base).__name__
-        raise ValueError(f"model must be built on a Decoder to be exported, got one on {name}")
+    base = model.module.base
+    if isinstance(base, Asked):
+        name = type(base.predictor).__name__
+        raise ValueError(f"model must be built on a torch module to be exported, got one on the predictor {name}")
+    if streaming and not isinstance(base, Decoder):
+        raise ValueError(
+            f"model must be built on a Decoder to be exported as a stream, got one on {type(base).__name__}"
+        )
     if model.horizon < 2:  # a length that is always one is not free
         raise ValueError(f"model must have a horizon of at least 2 to be exported, got {model.horizon}")
     path = to_write(path)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
+from ..policies import Respond
 from ..predictors import Predictor
 from ..problems import DecisionProblem
 from ..rules import ExactTest, ResponseRule
@@ -39,6 +40,17 @@ class Constructed(Predictor):
     def __init__(self, module: Appended) -> None:
         self.module, self.n_states, self.horizon = module, module.n_states, module.horizon
         self.base = streaming(module.base, module.gives, module.n_states)
+
+    def __repr__(self) -> str:
+        built, base = self.module.about, type(self.module.base).__name__
+        return (
+            f"<{built['rule']} in {self.sizes.layers} layers on {base}, {self.horizon} steps: "
+            f"regret <= {built['regret_bound']:.4f}, TV <= {built['tv_bound']:.3g}>"
+        )
+
+    def respond(self) -> Respond:
+        """What to play: the quantal response, at the rule's temperature, which the regret bound is for."""
+        return Respond(self, self.problem, self.module.about["temperature"])
 
     @property
     def device(self) -> torch.device:
@@ -134,7 +146,7 @@ def build(
         "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
         test needs logits.
     n_states
-        Of a torch module that has no such attribute.
+        Of a torch module that has no such attribute; those of the rule's problem by default.
     dtype
         ``torch.float64`` or ``torch.float32``, of the appended layers.
     shallow
@@ -156,7 +168,9 @@ def build(
         name = type(rule).__name__
         raise ValueError(f"rule must be a RegretGap, a RegretRate or an ExactTest: {name} has no compiled form")
     if base_states is None:
-        raise ValueError(f"n_states must be given for {type(base).__name__}, which does not say how many it predicts")
+        base_states = rule.problem.n_states
+    if n_states not in (None, base_states):
+        raise ValueError(f"n_states must be what {type(base).__name__} says, {base_states}, or None, got {n_states!r}")
     if base_states != rule.problem.n_states:
         raise ValueError(
             f"base and rule must have the same states: {type(base).__name__} predicts {base_states}, "
