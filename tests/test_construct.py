@@ -22,6 +22,12 @@ class Early(lr.RegretGap):
         return 0.3 + 0.1 * step**0.5
 
 
+class Faster(lr.ExactTest):
+    """Rates of one's own: the layers know only those that halve."""
+
+    rates_K = np.array([16.0, 0.1])
+
+
 def some_rules(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
     return [
         lr.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
@@ -110,33 +116,50 @@ def markov_and_others(S: int, horizon: int, n: int, rng: np.random.Generator) ->
     return base, np.concatenate([lr.sample(model, horizon, count, seed=1) for model, count in kinds.items()])
 
 
-def test_agreement_sees_what_is_wrong() -> None:
-    base, rule, other = lr.Scheduled([[0.8, 0.2]]), Early(lr.matching(), 12), lr.RegretRate(lr.matching(), 12)
-    tokens = every_string(2, 12)
-    robust = lr.Robust(base, other).predict_sequence(tokens)
-    wrong = np.abs(robust - lr.Robust(base, rule).predict_sequence(tokens)).max(axis=-1) > 1e-6
-    found = agreement(build(base, other), rule, tokens)
-    assert (found.differ, found.undecided) == (wrong.sum(), 0)
-    assert found.apart == np.abs(robust - lr.Robust(base, rule).predict_sequence(tokens)).max()
-
-
-def test_agreement_leaves_the_band_out() -> None:
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_thresholds_without_end(dtype: torch.dtype) -> None:
     @dataclass(frozen=True)
-    class Touched(lr.RegretGap):
-        """A threshold that 1, 1, 1 reaches to within a hair."""
+    class Bounded(lr.RegretGap):
+        level: float = 0.0
 
         def threshold(self, step: Any) -> Any:
-            return np.where(step == 3, touched, 100.0)
+            return np.where(step < 4, np.inf, self.level)
 
-    base, ones, touched = lr.Scheduled([[0.8, 0.2]]), np.ones((1, 8), dtype=int), 0.0
-    plain = Early(lr.matching(), 8)
-    gap = float(plain.gains(plain.moments(base.predict_sequence(ones), ones))[1].cumsum(axis=-1)[0, 2])
-    for distance, undecided in ((1e-10, 5), (-1e-10, 5), (1e-8, 0), (-1e-8, 0)):
-        touched = gap + distance * 3
-        rule = Touched(lr.matching(), 8)
-        found = agreement(build(base, rule), rule, ones)
-        assert (found.undecided, found.differ) == (undecided, 0)  # laws of steps 4 to 8
-    assert agreement(build(base, rule, dtype=torch.float32), rule, ones).undecided == 5
+    base, tokens = lr.Scheduled([[0.8, 0.2]]), every_string(2, 8)
+    for level in (0.9, np.inf, -np.inf, 1e300, -1e300):
+        rule = Bounded(lr.matching(), 8, level=level)
+        robust = lr.Robust(base, rule).predict_sequence(tokens)
+        np.testing.assert_allclose(build(base, rule, dtype=dtype).predict_sequence(tokens), robust, atol=1e-6)
+    with pytest.raises(ValueError, match="threshold that is a number: that of Bounded at 4 is NaN"):
+        build(base, Bounded(lr.matching(), 8, level=np.nan))
+
+
+def test_a_threshold_of_ones_own_promises_nothing() -> None:
+    built = build(lr.PolyaUrn(2), Early(lr.matching(), 12)).module.about
+    assert (built["regret_bound"], built["tv_bound"]) == (1.0, 1.0)
+    proved = lr.RegretGap(lr.matching(), 4096)
+    built, promise = build(lr.PolyaUrn(2), proved).module.about, proved.certificate
+    assert (built["regret_bound"], built["tv_bound"]) == (promise.regret_bound, promise.tv_bound)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("span", [1e-6, 1e-3])
+def test_how_little_is_at_stake_does_not_matter(span: float, dtype: torch.dtype) -> None:
+    """The same problem in other units and on another level gives the same model."""
+    whole, T = lr.matching(), 128
+    tiny = lr.DecisionProblem(0.9 * (1 - span) + span * whole.utility)
+    base = lr.Scheduled([[0.6, 0.4]])
+    tokens = np.concatenate([lr.sample(m, T, 16, seed=1) for m in (base, lr.PolyaUrn(2))])
+    for kind in (lr.RegretRate, lr.ExactTest):
+        alpha = {"alpha": 1.5 * span} if kind is lr.RegretRate else {"delta": 0.05}
+        rule = kind(tiny, T, temperature=span * T**-0.5, **alpha)
+        found = agreement(build(base, rule, dtype=dtype), rule, tokens)
+        assert found.differ == 0
+        assert found.undecided <= 0.1 * found.positions
+        assert 0 < found.switched < 1
+        large = kind(whole, T, **({"alpha": 1.5} if kind is lr.RegretRate else {"delta": 0.05}))
+        laws = [build(base, one, dtype=dtype).predict_sequence(tokens) for one in (rule, large)]
+        assert (np.abs(laws[0] - laws[1]).max(axis=(1, 2)) > 1e-3).mean() < 0.05  # units round otherwise
 
 
 def test_subspaces_are_written_once_and_before_they_are_read() -> None:
@@ -226,6 +249,10 @@ def test_sizes_grow_as_the_docs_say() -> None:
     [
         (lambda: build(Decoder(2, size="quick"), lr.RegretGap(lr.matching(), 257)), "context of 256 tokens, got 257"),
         (lambda: build(lr.PolyaUrn(2), lr.VRegret(64)), "VRegret has no compiled form"),
+        (
+            lambda: build(lr.PolyaUrn(2), Faster(lr.matching(), 8)),
+            "Faster has rates_K of its own, and no",
+        ),
         (
             lambda: build(lr.PolyaUrn(3), lr.RegretGap(lr.matching(), 64)),
             "PolyaUrn predicts 3, the rule's problem has 2",

@@ -237,6 +237,11 @@ def test_logits_that_exclude(gate: float) -> None:
         memory = model.update(memory, tokens[some, t])
 
 
+def test_one_state() -> None:
+    rule = lr.ExactTest(lr.DecisionProblem([[0.2], [0.7]]), 8)
+    np.testing.assert_allclose(build(lr.PolyaUrn(1), rule).predict_sequence(np.zeros((2, 8), dtype=int)), 1)
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="gives must be logits for an ExactTest"):
         build(lr.PolyaUrn(2), lr.ExactTest(lr.matching(), 8), gives="probabilities")

@@ -29,6 +29,40 @@ class Recurrent(nn.Module):
         return 4 * self.out(self.dropout(self.cell(self.embedding(tokens_BxT))[0]))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("mask", "offset"), [(-2e6, 0), (-1e9, 0), (-float("inf"), 0), (-3.4e38, 0), (-1, 1e6)])
+def test_masks_and_offsets_of_logits(mask: float, offset: float, dtype: torch.dtype) -> None:
+    given = torch.tensor([0.3, -0.2, mask], dtype=torch.float64) + offset
+
+    class Fixed(nn.Module):
+        def forward(self, tokens_BxT: Tensor) -> Tensor:
+            return given.expand(*tokens_BxT.shape, -1)
+
+    law = torch.softmax(given, dim=-1).numpy()
+    base, problem = lr.Scheduled([law]), lr.rock_paper_scissors()
+    tokens = np.concatenate([lr.sample(base, 64, 16, seed=0), lr.sample(lr.PolyaUrn(3), 64, 4, seed=0)])
+    for rule in (Early(problem, 64), lr.RegretRate(problem, 64), lr.ExactTest(problem, 64)):
+        model = build(Fixed(), rule, gives="logits", dtype=dtype)
+        robust = lr.Robust(base, rule).predict_sequence(tokens)
+        off = np.abs(model.predict_sequence(tokens) - robust).max(axis=-1) > 1e-5
+        assert off.mean() < (0.01 if dtype == torch.float32 else 1e-9)  # in float32 a switch may be a step late
+        streamed = lr.predictors.unroll(model, tokens[-2:])
+        np.testing.assert_allclose(streamed, model.predict_sequence(tokens[-2:]), atol=1e-5)
+
+
+def test_shallow_layers_take_any_first_logit() -> None:
+    class Sure(nn.Module):
+        def forward(self, tokens_BxT: Tensor) -> Tensor:
+            first = torch.zeros((*tokens_BxT.shape, 2), dtype=torch.float64)
+            first[:, :1, 1] = 1e5
+            return first
+
+    rule = lr.ExactTest(lr.matching(), 64, delta=0.05)
+    tokens = np.concatenate([np.ones((8, 1), dtype=int), lr.sample(lr.Scheduled([[0.5, 0.5]]), 63, 8, seed=0)], axis=1)
+    laws = [build(Sure(), rule, gives="logits", shallow=way).predict_sequence(tokens) for way in (True, False)]
+    np.testing.assert_allclose(laws[0], laws[1], atol=1e-6)
+
+
 def test_what_is_made_of_a_module() -> None:
     rule = lr.ExactTest(lr.rock_paper_scissors(), 16)
     model, tokens = build(Shifted(Recurrent(4), 3), rule, gives="logits"), lr.sample(lr.PolyaUrn(3), 16, 8, seed=0)
@@ -157,7 +191,7 @@ def of_width(n: int) -> nn.Module:
         ),
         (of_width(3), "logits", r"base must give \(9, 8, 2\) for tokens \(9, 8\).* Given gives \(9, 8, 3\)"),
         (Given(lambda t: {"logits": t}), "logits", "base must give a tensor, and Given gives a dict"),
-        (Given(lambda t: torch.full((*t.shape, 2), torch.nan)), "logits", "base must give finite numbers: Given gives"),
+        (Given(lambda t: torch.full((*t.shape, 2), torch.nan)), "logits", "Given gives NaN or infinity"),
         (of_width(2), "probabilities", "what Given gives, by gives='probabilities', must sum to one"),
     ],
 )

@@ -1,5 +1,6 @@
 """Does a built model choose as the rule does? Checked position by position, outside a band around the threshold."""
 
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +10,14 @@ from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
+from .base import LEAST
 from .exact import scale
 from .parts import SHARPNESS
-from .predictor import Constructed
+from .plan import FAMILIES, parts_of
+from .predictor import Constructed, described
 
-BAND = {torch.float64: 1e-9, torch.float32: 1e-4}  # how near its threshold a statistic leaves a flag undecided
+# How near its threshold a statistic leaves a flag undecided, in units of the span.
+BAND = {torch.float64: 1e-9, torch.float32: 1e-4}
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4}  # how far apart laws may be where the choice is the same
 _TOKENS_AT_ONCE = 1 << 16
 
@@ -39,6 +43,7 @@ def agreement(model: Constructed, rule: Any, tokens: Any) -> Agreement:
     >>> found.positions, found.undecided, found.differ, found.switched
     (2048, 0, 0, 0.84375)
     """
+    _refuse_another(model, rule)
     every_NxT = to_numpy(inputs.sequences_of(tokens, model.n_states))
     every_NxT = every_NxT.reshape(-1, every_NxT.shape[-1])
     robust, dtype = Robust(model.base, rule), model.module.dtype
@@ -53,8 +58,8 @@ def agreement(model: Constructed, rule: Any, tokens: Any) -> Agreement:
         open_NxT[:, 1:] = (_since(may_NxT) & ~_since(must_NxT))[:, :-1]
         undecided += int(open_NxT.sum())
         apart_NxT[open_NxT] = 0
-        differ += int((apart_NxT > CLOSE[dtype]).sum())
-        apart = max(apart, float(apart_NxT.max(initial=0)))
+        differ += int((~(apart_NxT <= CLOSE[dtype])).sum())  # what is not a number differs
+        apart = float(np.max(apart_NxT, initial=apart))
         switched += int(_since(may_NxT)[:, -1].sum())
     return Agreement(every_NxT.size, undecided, differ, apart, switched / max(1, len(every_NxT)))
 
@@ -67,8 +72,9 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
         never = np.zeros(tokens_NxT.shape, dtype=bool)
         return never, never
     if isinstance(rule, ExactTest):
-        width = scale(rule) / SHARPNESS[str(model.module.dtype).removeprefix("torch.")].step
-        return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, model.module.about["late"], width)
+        sharpness = SHARPNESS[str(model.module.dtype).removeprefix("torch.")]
+        late = parts_of(rule, sharpness, model.module.about["shallow"]).late
+        return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, late, scale(rule) / sharpness.step)
     moment = rule.moments(laws_NxTxS, tokens_NxT)
     if isinstance(rule, RegretGap):
         excess_NxT = (rule.gains(moment)[1].cumsum(axis=-1) - rule.threshold(step_T)) / step_T
@@ -76,6 +82,7 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
         assert isinstance(rule, RegretRate)
         regret_NxT = (rule.leads(moment.base_A1, moment.token).cumsum(axis=-1) / step_T).max(axis=0)
         excess_NxT = regret_NxT - rule.alpha / step_T**0.5
+    excess_NxT = excess_NxT / rule.problem.span
     return excess_NxT > -band, excess_NxT > band
 
 
@@ -106,12 +113,25 @@ def exact_alarms(
     evidence_NxT = np.logaddexp.reduce(wealth, axis=0) - np.log(len(rates_K)) + np.log(rule.delta)
     gap_NxT = gain_NxT.cumsum(axis=-1)
     rise_NxT = gap_NxT - np.minimum(np.minimum.accumulate(gap_NxT, axis=-1), 0)
-    short_NxT = rise_NxT - rule.gate * problem.span * np.sqrt(step_T)
-    impossible_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0] == 0
+    short_NxT = rise_NxT / problem.span - rule.gate * np.sqrt(step_T)
+    came_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
     # Evidence is a sum of logarithms that the layers round down: the alarm never comes before the rule's.
     may = (evidence_NxT > -1e-9) & (short_NxT > -band * step_T)
     must = (evidence_NxT > late) & (short_NxT > width + band * step_T)
-    return may | impossible_NxT, must | impossible_NxT
+    # A token that was all but excluded may sound it (``gadgets.excluded``), one that was does.
+    return may | (came_NxT < 10 * problem.n_states * LEAST), must | (came_NxT == 0)
+
+
+def _refuse_another(model: Constructed, rule: Any) -> None:
+    about, asked = model.module.about, {"rule": type(rule).__name__}
+    if isinstance(rule, FAMILIES):
+        asked = described(rule, about["late"], about["shallow"])
+    wrong = [name for name in asked if json.loads(json.dumps(asked[name])) != json.loads(json.dumps(about.get(name)))]
+    if wrong:
+        raise ValueError(
+            f"rule must be the one that the model was built for: {wrong[0]} is {asked[wrong[0]]!r}, the model's is "
+            f"{about.get(wrong[0])!r}"
+        )
 
 
 def _since(alarm_NxT: np.ndarray) -> np.ndarray:

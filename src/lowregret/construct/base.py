@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -86,6 +87,11 @@ def ask(base: nn.Module, tokens_BxT: Tensor) -> Tensor:
         return base(tokens_BxT.to(device_of(base) or tokens_BxT.device))
 
 
+def taken(logits: Tensor) -> Tensor:
+    """Logits as the layers take them: the largest is 0, none is below ln LEAST, however they were masked or shifted."""
+    return (logits - logits.amax(dim=-1, keepdim=True)).clamp_min(math.log(LEAST))
+
+
 @contextlib.contextmanager
 def in_use(module: nn.Module) -> Iterator[None]:
     """Inside, nothing is being trained; afterwards what was, is again."""
@@ -125,8 +131,9 @@ def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> N
             f"base must give {(*tokens_BxT.shape, n_states)} for tokens {tuple(tokens_BxT.shape)}: a number for each "
             f"of {n_states} states; {name} gives {tuple(said.shape)}"
         )
-    if not said.isfinite().all():
-        raise ValueError(f"base must give finite numbers: {name} gives NaN or infinity")
+    masked = said == -torch.inf if gives == "logits" else torch.zeros_like(said, dtype=torch.bool)
+    if not (said.isfinite() | masked).all() or masked.all(dim=-1).any():
+        raise ValueError(f"base must give numbers (logits may be -inf, not all of them): {name} gives NaN or infinity")
     if gives == "probabilities":
         inputs.probs_of(said.double().cpu().numpy(), n_states, f"what {name} gives, by gives='probabilities',")
     tolerance = torch.finfo(said.dtype).eps ** 0.5

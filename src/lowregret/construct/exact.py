@@ -16,17 +16,17 @@ from .. import certificates
 from ..rules import ExactTest, ResponseRule
 from . import gadgets, tilt
 from .layers import Head
-from .parts import Parts, Sharpness, Stage
+from .parts import Parts, Sharpness, Stage, utility_in_units
 from .stream import FAR, Stream
 
 
 def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
     """Trip where the mixture of wealths reaches 1/delta and the gap has risen, or at a token that was excluded."""
-    problem, warmth, rates_K, K = rule.problem, rule.temperature, rule.rates_K, len(rule.rates_K)
+    problem, warmth, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
     assert warmth is not None
 
     def stages(x: Stream) -> list[Stage]:
-        gain_SxD = problem.utility.T @ (x["urn answer"] - x["base answer"])
+        gain_SxD = utility_in_units(problem).T @ (x["urn answer"] - x["base answer"])
         answers = [gadgets.respond(x, law, problem.utility, warmth, f"{law} answer") for law in ("base", "urn")]
         fetches = [
             gadgets.fetch(x, gain_SxD, "before"),
@@ -70,6 +70,11 @@ def later(rule: ResponseRule, late: float) -> float:
     return sum(rounded.values()) - sum(exact.values())
 
 
+def rates_in_units(rule: ExactTest) -> np.ndarray:
+    """The rates for gains in units of the span, as all are here: 4, 2, 1, ..., whatever the problem."""
+    return rule.rates_K * (rule.problem.span or 1.0)
+
+
 def scale(rule: ExactTest) -> float:
     """What sums are divided by: W = 2T."""
     assert rule.horizon is not None
@@ -87,7 +92,7 @@ def verdict_sizes(rule: ExactTest) -> dict[str, int]:
 def verdict_columns(rule: ExactTest) -> dict[str, np.ndarray]:
     """What they know of each position: how much is left of W, and how far the gap must have risen."""
     place, W = np.arange(rule.horizon or 0, dtype=np.float64), scale(rule)
-    rise_T = rule.gate * rule.problem.span * np.sqrt(place) / W
+    rise_T = np.minimum(rule.gate * np.sqrt(place) / W, 2.0)
     return {"rest": np.log(W - place - 1), **({"rise": rise_T} if rule.gate else {})}
 
 

@@ -12,7 +12,7 @@ from .layers import Head, Perceptron
 from .stream import FAR, Stream
 
 GATE = 4.0  # as much as any gain, so that a gate that is shut lets nothing through
-SHUT = 2.0**20  # the same for logits: more than any two differ by
+SHUT = 1024.0  # the same for logits, of which no two differ by more than -ln LEAST = 69 (``base.taken``)
 
 
 def law_of_logits(x: Stream) -> Head:
@@ -108,7 +108,8 @@ def excluded(x: Stream, logits_SxD: np.ndarray, into: str) -> Perceptron:
     n_states = len(logits_SxD)
     begins = -math.log(n_states * LEAST) - 2
     pairs = [(came, s) for came in range(n_states) for s in range(n_states) if s != came]
-    ahead = [logits_SxD[s] - logits_SxD[came] - SHUT * x["other"][came] - begins * x["one"][0] for came, s in pairs]
+    excess = [logits_SxD[s] - logits_SxD[came] - SHUT * x["other"][came] - begins * x["one"][0] for came, s in pairs]
+    ahead = np.reshape(excess, (-1, x.width))  # of one state there are no pairs
     inner = np.concatenate([ahead, ahead - x["one"]])
     return Perceptron("excluded", inner, np.repeat([1.0, -1.0], len(pairs))[None], x.at(into))
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .base import ask
+from .base import ask, taken
 from .layers import Layer
 from .stream import Stream
 
@@ -82,7 +82,7 @@ class Appended(nn.Module):
         x_BxNxD = torch.cat([registers_BxRxD, self.token_SxD[tokens_BxT[:, :-1]]], dim=1)
         moments = x_BxNxD[:, len(self.register_RxD) - 1 :]
         moments += self.position_TxD[:T]
-        moments[..., self._asked_at] += ask(self.base, tokens_BxT).to(self.token_SxD)
+        moments[..., self._asked_at] += self._taken(ask(self.base, tokens_BxT)).to(self.token_SxD)
         return x_BxNxD
 
     @torch.no_grad()
@@ -100,7 +100,7 @@ class Appended(nn.Module):
         """
         rows_IxD = torch.cat([self.token_SxD, self.register_RxD[-1:]])
         x_Bx1xD = rows_IxD[inputs_B][:, None] + self.position_TxD[cache.shape[1] - len(self.register_RxD) + 1]
-        x_Bx1xD[:, -1, self._asked_at] += asked_BxS
+        x_Bx1xD[:, -1, self._asked_at] += self._taken(asked_BxS)
         x_Bx1xD, cache = self._through(x_Bx1xD, cache)
         return x_Bx1xD[:, -1, self.stream.at("out")], cache
 
@@ -122,6 +122,9 @@ class Appended(nn.Module):
             kept.append(past.transpose(1, 2).flatten(2))
             done += H * size
         return x_BxNxD, torch.cat(kept, dim=-1)
+
+    def _taken(self, asked: Tensor) -> Tensor:
+        return taken(asked) if self.gives == "logits" else asked
 
     @property
     def _asked_at(self) -> slice:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..problems import DecisionProblem
 from ..rules import ResponseRule
 from . import gadgets
 from .layers import Head, Perceptron
@@ -40,6 +41,12 @@ class Parts(NamedTuple):
     late: float = 0.0  # by how much evidence may have to exceed its threshold before the flag rises
 
 
+def utility_in_units(problem: DecisionProblem) -> np.ndarray:
+    """Utilities in units of the span, less each state's mean: no rule looks at more, and none of them exceeds 1."""
+    centred_AxS = problem.utility - problem.utility.mean(axis=0)
+    return centred_AxS / (problem.span or 1.0)
+
+
 def answer_sizes(rule: ResponseRule, laws: list[str]) -> dict[str, int]:
     """The subspaces that ``answered`` needs."""
     if rule.problem.n_actions == 2:
@@ -55,23 +62,25 @@ def answer_cells(rule: ResponseRule) -> int:
 def answered(x: Stream, rule: ResponseRule, laws: list[str]) -> list[Stage]:
     """What the response to the last law earned in the step that came: U(urn's) - U(base's), or U(base's) alone.
 
+    Utilities are those of ``utility_in_units``.
     Two actions take one layer: the response is a sigmoid, found while it is fetched. More take two: respond, then
     fetch. Either way the result stands in the row of the token it is about: no lag.
     """
     problem, warmth = rule.problem, rule.temperature
     assert warmth is not None
     signs = {"base": -1.0, "urn": 1.0} if "urn" in laws else {"base": 1.0}
+    utility_AxS = utility_in_units(problem)
     if problem.n_actions == 2:
         second = sum(signs[law] * x[f"{law} answer"] for law in laws)
-        first_S = problem.utility[0] * sum(signs.values())
-        earned_SxD = problem.advantage[0][:, None] * second + first_S[:, None] * x["one"]
+        first_S, advantage_S = utility_AxS[0] * sum(signs.values()), utility_AxS[1] - utility_AxS[0]
+        earned_SxD = advantage_S[:, None] * second + first_S[:, None] * x["one"]
         heads = [gadgets.fetch_sigmoid(x, law, problem.advantage[0], warmth, f"{law} answer") for law in laws]
         return [Stage(heads, [gadgets.of_token(x, earned_SxD, "gain")])]
     answer_AxD = sum(signs[law] * x[f"{law} answer"] for law in laws)
     return [
         Stage([gadgets.respond(x, law, problem.utility, warmth, f"{law} answer") for law in laws], []),
         Stage(
-            [gadgets.fetch(x, problem.utility.T @ answer_AxD, "before")],
+            [gadgets.fetch(x, utility_AxS.T @ answer_AxD, "before")],
             [gadgets.of_token(x, x["before"], "gain")],
         ),
     ]

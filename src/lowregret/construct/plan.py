@@ -5,6 +5,7 @@ base's last layer where the base gives probabilities. Where the base gives logit
 probabilities, and counts. The exact test takes logits and base + 5, or, ``shallow``, 4.
 """
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from .parts import Parts, Sharpness, Stage
 from .shallow import shallow_parts
 from .stream import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
 from .thresholds import gap_parts, rate_parts
+
+FAMILIES = (RegretGap, RegretRate, ExactTest)
 
 
 class Plan(NamedTuple):
@@ -46,11 +49,25 @@ def plan(rule: Any, gives: str, sharpness: Sharpness, shallow: bool = False) -> 
     return Plan(x, beside, parts.stages(x), embed_tokens(x, n_states), register_RxD, position_TxD, parts.late)
 
 
+def changed(rule: Any, family: type) -> set[str]:
+    """What the class of a rule does otherwise than its family; settings and dunders aside."""
+    kinds, settings = type(rule).__mro__, {f.name for f in fields(rule)}
+    own = {name for kind in kinds[: kinds.index(family)] for name in vars(kind)} & set(dir(family)) - settings
+    return {name for name in own if not name.startswith(("__", "_abc_"))}
+
+
 def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
     """The compiled form of a rule; one that has none is refused by name."""
     name = type(rule).__name__
-    if not isinstance(rule, RegretGap | RegretRate | ExactTest):
+    if not isinstance(rule, FAMILIES):
         raise ValueError(f"rule must be a RegretGap, a RegretRate or an ExactTest: {name} has no compiled form")
+    family = next(kind for kind in FAMILIES if isinstance(rule, kind))
+    own = changed(rule, family) - {"threshold", "certificate"}
+    if own:
+        raise ValueError(
+            f"rule must be a {family.__name__} but for its threshold and certificate: {name} has "
+            f"{', '.join(sorted(own))} of its own, and no compiled form"
+        )
     if rule.horizon is None or rule.temperature is None:
         raise ValueError(f"rule must have a known horizon, one position a step: this {name} has None")
     if not isinstance(rule.fallback, PolyaUrn):

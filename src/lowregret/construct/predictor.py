@@ -19,7 +19,7 @@ from .exact import later
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS
-from .plan import plan
+from .plan import FAMILIES, changed, plan
 
 _AT_ONCE = {"cpu": 1 << 15, "cuda": 1 << 18}  # tokens times heads of a layer, in one forward pass
 
@@ -183,21 +183,26 @@ def build(
         refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule, built.late))
+    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule, built.late, shallow))
     return Constructed(made.to(device_of(module) or "cpu"))
 
 
-def described(rule: ResponseRule, late: float) -> dict[str, Any]:
-    """What the rule was, for people who find the weights; what is promised is of an alarm that is ``late``."""
+def described(rule: ResponseRule, late: float, shallow: bool) -> dict[str, Any]:
+    """What the rule was, for people who find the weights; what is promised is of an alarm that is ``late``.
+
+    A threshold of one's own has no proof behind it unless it brings a certificate: then nothing is promised.
+    """
     settings = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("problem", "fallback")}
-    promise = rule.certificate
+    promise, own = rule.certificate, changed(rule, next(kind for kind in FAMILIES if isinstance(rule, kind)))
+    unproved, span = "threshold" in own and "certificate" not in own, rule.problem.span
     return {
         "rule": type(rule).__name__,
         **settings,
         "utility": rule.problem.utility.tolist(),
+        "shallow": shallow,
         "late": late,
-        "regret_bound": min(rule.problem.span, promise.regret_bound + later(rule, late)),
-        "tv_bound": promise.tv_bound,
+        "regret_bound": span if unproved else min(span, promise.regret_bound + later(rule, late)),
+        "tv_bound": 1.0 if unproved else promise.tv_bound,
     }
 
 

@@ -13,13 +13,12 @@ import numpy as np
 
 from ..rules import ExactTest
 from . import gadgets, softplus
-from .exact import scale, slack_of, verdict, verdict_columns, verdict_sizes
+from .exact import rates_in_units, scale, slack_of, verdict, verdict_columns, verdict_sizes
 from .layers import Perceptron
-from .parts import Parts, Sharpness, Stage, answer_sizes
+from .parts import Parts, Sharpness, Stage, answer_sizes, utility_in_units
 from .stream import Stream
 
 KNOTS = 256
-SHUT = 1024.0  # more than any logit: what registers pay so that no unit opens there
 
 
 def shortfall(knots: int = KNOTS) -> float:
@@ -35,20 +34,21 @@ def shortfall(knots: int = KNOTS) -> float:
 
 def shallow_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
     """Respond, fetch and price in one layer; then as the exact form."""
-    problem, warmth, rates_K, K = rule.problem, rule.temperature, rule.rates_K, len(rule.rates_K)
+    problem, warmth, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
     if (problem.n_actions, problem.n_states) != (2, 2):
         raise ValueError(
             "shallow is for an ExactTest with two actions and two states only: its problem has "
             f"{problem.n_actions} and {problem.n_states}"
         )
     assert warmth is not None
-    advantage_S = problem.advantage[0]
+    utility_AxS = utility_in_units(problem)
+    advantage_S = utility_AxS[1] - utility_AxS[0]
 
     def stages(x: Stream) -> list[Stage]:
         ahead = x["urn answer"] - x["base answer"]  # by how much the urn's response plays action 1 more
         edge = (advantage_S[1] - advantage_S[0]) * ahead  # D
         fetches = [
-            *(gadgets.fetch_sigmoid(x, law, advantage_S, warmth, f"{law} answer") for law in ("base", "urn")),
+            *(gadgets.fetch_sigmoid(x, law, problem.advantage[0], warmth, f"{law} answer") for law in ("base", "urn")),
             gadgets.fetch(x, x["logits"] - x["logits"].mean(axis=0), "odds"),
         ]
         gains = [
@@ -74,11 +74,11 @@ def wagers(x: Stream, edge: np.ndarray, rates_K: np.ndarray) -> Perceptron:
     """softplus(z) from below minus softplus(z + lam D) from above, less its level, for every rate; 0 on registers.
 
     The errors of ``softplus`` add up to ``shortfall``, on the safe side. Registers pay SHUT in every unit: as their
-    z + lam D is less than that (|z| < 1000, |lam D| <= 8), no unit opens there.
+    z + lam D is less than that (|z| <= -ln LEAST, |lam D| <= 8), no unit opens there.
     """
     upper, lower, K = softplus.above(KNOTS), softplus.below(KNOTS), len(rates_K)
     odds = x["odds"][1:] - x["odds"][:1]
-    shut = SHUT * x["register"].sum(axis=0)
+    shut = gadgets.SHUT * x["register"].sum(axis=0)
     inner, outer = [], np.zeros((K, (K + 1) * KNOTS))
     for k, rate in enumerate(rates_K):
         inner.append(odds + rate * edge - upper.kink_F[:, None] * x["one"] - shut)
