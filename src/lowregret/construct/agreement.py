@@ -12,7 +12,7 @@ from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
 from .base import LEAST
 from .exact import scale
-from .parts import SHARPNESS
+from .parts import sharpness_of
 from .plan import FAMILIES, parts_of
 from .predictor import Constructed, described
 
@@ -72,7 +72,7 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
         never = np.zeros(tokens_NxT.shape, dtype=bool)
         return never, never
     if isinstance(rule, ExactTest):
-        sharpness = SHARPNESS[str(model.module.dtype).removeprefix("torch.")]
+        sharpness = sharpness_of(model.module.dtype)
         late = parts_of(rule, sharpness, model.module.about["shallow"]).late
         return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, late, scale(rule) / sharpness.step)
     moment = rule.moments(laws_NxTxS, tokens_NxT)

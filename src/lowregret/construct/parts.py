@@ -30,6 +30,11 @@ class Sharpness(NamedTuple):
 SHARPNESS = {"float64": Sharpness(2.0**40, 2.0**40, 1e-12), "float32": Sharpness(2.0**22, 2.0**18, 1e-5)}
 
 
+def sharpness_of(dtype: object) -> Sharpness:
+    """For layers of this torch type, or of this name."""
+    return SHARPNESS[str(dtype).removeprefix("torch.")]
+
+
 class Parts(NamedTuple):
     """What a rule adds: its subspaces, what START and each position know beforehand, its cells and its layers."""
 

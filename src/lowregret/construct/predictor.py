@@ -18,7 +18,7 @@ from .base import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
 from .exact import later
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
-from .parts import SHARPNESS
+from .parts import SHARPNESS, sharpness_of
 from .plan import FAMILIES, changed, plan
 
 _AT_ONCE = {"cpu": 1 << 15, "cuda": 1 << 18}  # tokens times heads of a layer, in one forward pass
@@ -178,7 +178,7 @@ def build(
         )
     if context is not None and rule.horizon is not None and rule.horizon > context:
         raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
-    built = plan(rule, gives, SHARPNESS[str(dtype).removeprefix("torch.")], shallow)
+    built = plan(rule, gives, sharpness_of(dtype), shallow)
     if not isinstance(module, (Decoder, Asked)):
         refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
