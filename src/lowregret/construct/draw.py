@@ -49,7 +49,7 @@ def traffic(model: Constructed) -> dict[str, dict[str, str]]:
     {'one': 'r', 'register': 'r', 'gain': 'r', 'mean': 'w'}
     """
     module, found = model.module, {}
-    for number, layer in enumerate(_layers(model), start=1):
+    for number, layer in enumerate(module.every_layer, start=1):
         reading = (layer.query_HxExD, layer.key_HxExD, layer.value_HxVxD, layer.inner_FxD)
         read_D = np.any([_used(weight, -1) for weight in reading], axis=0)
         written_D = _used(layer.out_HxDxV, -2) | _used(layer.outer_DxF, -2)
@@ -151,10 +151,6 @@ def _used(weight: torch.Tensor, axis: int) -> np.ndarray:
     return (weight != 0).movedim(axis, 0).flatten(1).any(dim=1).cpu().numpy()
 
 
-def _layers(model: Constructed) -> list[Layer]:
-    return [model.module.beside, *(layer for layer in model.module.layers if isinstance(layer, Layer))]
-
-
 def _run(model: Constructed, tokens: Any) -> tuple[list[torch.Tensor], list[Layer]]:
     sequence = inputs.sequences_of(tokens, model.n_states)
     if sequence.ndim != 1 or sequence.shape[-1] > model.horizon:
@@ -163,4 +159,4 @@ def _run(model: Constructed, tokens: Any) -> tuple[list[torch.Tensor], list[Laye
             f"got shape {tuple(sequence.shape)}"
         )
     streams = model.module.run(torch.as_tensor(np.array(sequence), device=model.device)[None])
-    return streams, _layers(model)
+    return streams, model.module.every_layer

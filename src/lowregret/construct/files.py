@@ -38,14 +38,13 @@ def save(model: Constructed, path: str | Path) -> None:
             f"model must be built on a Decoder to be saved, got one on "
             f"{type(module.base).__name__}: keep model.module.state_dict() and build anew"
         )
-    layers = [module.beside, *module.layers]
     about = {
         **size_of(module.base),
         "kind": KIND,
         "built": module.about,
         "gives": module.gives,
         "stream": module.stream.sizes,
-        "layers": [{"heads": layer.head_names, "perceptrons": layer.perceptron_names} for layer in layers],
+        "layers": [{"heads": layer.head_names, "perceptrons": layer.perceptron_names} for layer in module.every_layer],
     }
     write(path, dict(module.state_dict()), about)
 

@@ -50,6 +50,11 @@ class Appended(nn.Module):
     position_TxD: Tensor
 
     @property
+    def every_layer(self) -> list[Layer]:
+        """The one beside the base's last, then those after it."""
+        return [self.beside, *(layer for layer in self.layers if isinstance(layer, Layer))]
+
+    @property
     def horizon(self) -> int:
         return len(self.position_TxD)
 
@@ -71,7 +76,7 @@ class Appended(nn.Module):
         """The stream as embedded and after each layer; ``x_BxNxD`` replaces the embedding."""
         x_BxNxD = self.embed(tokens_BxT) if x_BxNxD is None else x_BxNxD
         streams = [x_BxNxD]
-        for layer in (self.beside, *self.layers):
+        for layer in self.every_layer:
             streams.append(layer(streams[-1]))
         return streams
 
@@ -112,8 +117,7 @@ class Appended(nn.Module):
     def _through(self, x_BxNxD: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
         """The first rows of a stream (``cache=None``) or one more, through all layers; and the cache with them."""
         kept, done = [], 0
-        for layer in (self.beside, *self.layers):
-            assert isinstance(layer, Layer)
+        for layer in self.every_layer:
             H, size = len(layer.key_HxExD), layer.key_HxExD.shape[1] + layer.value_HxVxD.shape[1]
             past = None
             if cache is not None:
@@ -134,7 +138,7 @@ class Appended(nn.Module):
     @property
     def sizes(self) -> Sizes:
         """Of what was appended."""
-        layers = [self.beside, *(layer for layer in self.layers if isinstance(layer, Layer))]
+        layers = self.every_layer
         weights = [weight for layer in layers for weight in layer.buffers()]
         tables = [self.token_SxD, self.register_RxD, self.position_TxD]
         return Sizes(

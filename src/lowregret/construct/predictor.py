@@ -114,7 +114,7 @@ class Constructed(Predictor):
         if self.horizon < T:
             raise ValueError(f"tokens must be at most {self.horizon} long (the horizon built for), got {T}")
         flat_NxT = torch.as_tensor(np.array(to_numpy(tokens), dtype=np.int64), device=self.device).reshape(-1, T)
-        most_heads = max(len(layer.head_names) for layer in (self.module.beside, *self.module.layers))
+        most_heads = max(len(layer.head_names) for layer in self.module.every_layer)
         rows = max(1, _AT_ONCE.get(self.device.type, 1 << 15) // (T * most_heads))
         laws = [self.module(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, T, self.n_states), dtype=self.module.dtype, device=self.device)
