@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 import lowregret as lr
-from lowregret import kernels
+from lowregret.rules import kernels
 
 from .loops import exact_test_loop, regret_gap_loop
 

@@ -10,7 +10,7 @@ from lowregret.construct import Appended, build
 from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
 from lowregret.construct.parts import SHARPNESS
-from lowregret.construct.stream import FAR, Stream, embed_positions, embed_registers, sizes_of
+from lowregret.construct.residual import FAR, Stream, embed_positions, embed_registers, sizes_of
 from lowregret.construct.tilt import psi
 from lowregret.sources import paper_sources
 

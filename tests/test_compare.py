@@ -14,7 +14,7 @@ from scipy import stats
 import lowregret as lr
 from lowregret import distances
 from lowregret.adversaries import all_sequences
-from lowregret.compare import Table
+from lowregret.tables import Table
 
 from .test_distances import TorchBer, ber
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import construct
-from lowregret.cli import _app
+from lowregret.cli.app import _app
 from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder

@@ -8,7 +8,7 @@ import lowregret as lr
 from lowregret.construct import build, exact, gadgets, tilt
 from lowregret.construct.layers import Head, Perceptron, layer_of
 from lowregret.construct.model import Appended
-from lowregret.construct.stream import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
+from lowregret.construct.residual import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
 
 S, A, T, CELLS = 3, 4, 300, 6
 E = np.exp(-64.0) * (T + CELLS + 2)  # what the gadgets claim to leak at most

@@ -9,8 +9,9 @@ from scipy.optimize import linprog
 
 import lowregret as lr
 from lowregret import adversaries, certificates, checks
-from lowregret.fallbacks import equaliser, on_simplex
 from lowregret.paper import fallback_table
+from lowregret.predictors import equaliser
+from lowregret.predictors.shrunk_urn import on_simplex
 
 from .conftest import random_markov, random_problem
 

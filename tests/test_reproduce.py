@@ -9,7 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret.cli import _app
+from lowregret.cli.app import _app
 from lowregret.paper import report, trained
 from lowregret.paper.presets import MODELS, PAIRS, PRESETS
 from lowregret.paper.reproduce import reproduce
@@ -115,7 +115,7 @@ def test_the_comparison_survives_json() -> None:
     sources, T = lr.sources.paper_sources(16), 16
     players = {"urn": lr.PolyaUrn(2), "robust": lr.robustify(sources["b"], lr.matching(), T)}
     found = lr.compare(players, sources, lr.matching(), T, 20, 0)
-    again = report.comparison(json.loads(found.to_json()))
+    again = lr.Comparison.from_json(found.to_json())
     assert str(again.table()) == str(found.table())
     np.testing.assert_allclose(again.regret_PxWxT, found.regret_PxWxT, atol=1e-7)
 

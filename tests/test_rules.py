@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import kernels
+from lowregret.rules import kernels
 
 from .conftest import random_markov, random_problem
 

@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 from lowregret.certificates import quantal_loss
-from lowregret.scoring import (
-    ScoringRule,
-    brier,
-    log_loss,
-    problem_of,
-    scoring_rule_of,
-    spherical,
-    v_shaped,
-)
+from lowregret.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
 
 SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])

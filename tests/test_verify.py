@@ -88,7 +88,7 @@ def test_a_bound_that_is_too_small_fails(monkeypatch: pytest.MonkeyPatch, tmp_pa
     """Lemma A.1 with its sharp constant is attained: a tenth less is broken, and the exit status says so."""
     true = certificates.quantal_loss
     monkeypatch.setattr(certificates, "quantal_loss", lambda n_actions: 0.9 * true(n_actions))
-    done = CliRunner().invoke(cli._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
+    done = CliRunner().invoke(cli.app._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "Lemma A.1: failed" in done.stdout
     assert "1 failed" in done.stdout
@@ -101,7 +101,7 @@ def test_a_bound_that_is_too_small_fails(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_the_same_with_the_true_bound_passes(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
+    done = CliRunner().invoke(cli.app._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
     assert done.exit_code == 0
     assert json.loads((tmp_path / "verify.json").read_text())["passed"] is True
     assert 'class="failed"' not in (tmp_path / "index.html").read_text()
@@ -274,10 +274,10 @@ def test_names_are_matched_from_their_beginning(monkeypatch: pytest.MonkeyPatch)
     assert verify.selected([]) == all_statements()
     with pytest.raises(ValueError, match=r"only must begin .* got 'Lemma 7'.*Lemma 2\.1; Lemma 2\.2"):
         verify.selected(["Lemma 2", "Lemma 7"])
-    done = CliRunner().invoke(cli._app(), ["verify", "--only", "Lemma 7"])
+    done = CliRunner().invoke(cli.app._app(), ["verify", "--only", "Lemma 7"])
     assert done.exit_code == 2
     assert "Lemma 7" in done.output
-    listed = CliRunner().invoke(cli._app(), ["verify", "--list", "--only", "Lemma"])
+    listed = CliRunner().invoke(cli.app._app(), ["verify", "--list", "--only", "Lemma"])
     assert listed.exit_code == 0
     assert [line[:9] for line in listed.stdout.splitlines()][:2] == ["Lemma 2.1", "Lemma 2.2"]
 

@@ -8,7 +8,8 @@ import pytest
 from scipy.stats import binomtest
 
 import lowregret as lr
-from lowregret import adversaries, certificates, checks, kernels
+from lowregret import adversaries, certificates, checks
+from lowregret.rules import kernels
 
 from .conftest import random_markov, random_problem
 

@@ -6,26 +6,19 @@ acting on it is provably never much worse than the best fixed action in hindsigh
 
 from . import adversaries, certificates, checks, distances, impossibility, scoring, sources, tips
 from .adversaries import Worst
-from .baselines import AdaHedge, FixedShare
-from .compare import Comparison, compare
+from .certificates import Certificate
+from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
-from .fallbacks import Maximin, ShrunkUrn
 from .frontier import Frontier, price_of_robustness
-from .guarantee import Certificate
 from .guard import Guard
-from .ledger import Switch
-from .markov import Markov
+from .guard.ledger import Switch
 from .memory import take
-from .policies import Hedge, Policy, Respond
-from .predictors import FromFunction, PolyaUrn, Predictor, Scheduled
+from .policies import AdaHedge, FixedShare, Hedge, Policy, Respond, RestartHedge
+from .predictors import FromFunction, Markov, Maximin, PolyaUrn, Predictor, Scheduled, ShrunkUrn, Stream, sample
 from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
-from .recall import RestartHedge
 from .regret import external_regret
-from .restart import AverageRestart, context_needed
-from .robust import Robust, robustify
+from .robust import AverageRestart, Robust, SwitchBack, context_needed, robustify
 from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
-from .sampling import Stream, sample
-from .switchback import SwitchBack
 from .tips import tips_of
 
 __version__ = "0.1.0"

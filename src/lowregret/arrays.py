@@ -47,6 +47,11 @@ def float_type(xp: Any, where: Any = None) -> Any:
     return xp.float32 if getattr(where, "type", None) == "mps" else xp.float64
 
 
+def in_float64(array: Array) -> Array:
+    """The array in what statistics accumulate in: double precision, where there is such a thing."""
+    return astype(array, float_type(namespace(array), device(array)))
+
+
 def astype(array: Array, dtype: Any) -> Array:
     """A cast that copies only when it must."""
     if array.dtype == dtype:

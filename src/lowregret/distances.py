@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, count_up, device, first, float_type, namespace, to_numpy, total
-from .predictors import Predictor
-from .sampling import sample
+from .arrays import Array, count_up, device, first, in_float64, namespace, to_numpy, total
+from .predictors import Predictor, sample
 
 _LAWS_AT_ONCE = 1 << 21  # numbers in the probabilities of one batch of sequences
 _MOST_SEQUENCES = 1 << 20
@@ -214,7 +213,7 @@ def _laws(predictor: Predictor, tokens_NxT: Array, name: str) -> Array:
         f"the probabilities of {type(predictor).__name__} ({name})",
         shape=tuple(tokens_NxT.shape),
     )
-    probs = astype(probs, float_type(namespace(probs), device(probs)))
+    probs = in_float64(probs)
     return probs / total(first(probs))[..., None]
 
 

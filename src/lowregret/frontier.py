@@ -4,22 +4,21 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import certificates, inputs
+from . import certificates, inputs, plots
 from .adversaries import greedy
-from .arrays import Array, astype, count_up, device, first, float_type, mix, namespace, to_numpy, total
-from .compare import Table
+from .arrays import Array, astype, count_up, first, in_float64, mix, namespace, to_numpy, total
 from .distances import Estimate, batches, bounded_mean, home
-from .policies import Respond, same_states
-from .predictors import PolyaUrn, Predictor
+from .policies import Respond
+from .predictors import PolyaUrn, Predictor, same_states, sample
 from .problems import DecisionProblem
 from .regret import external_regret
 from .robust import Robust
 from .rules import ExactTest
-from .sampling import sample
+from .tables import Table
 
 
 class Price(NamedTuple):
@@ -66,8 +65,6 @@ class Frontier:
 
     def plot(self) -> Any:
         """Utility given up against regret removed (needs matplotlib)."""
-        from . import plots
-
         return plots.frontier(self)
 
     def to_json(self) -> str:
@@ -179,14 +176,13 @@ def _given_up(
 
 def _lost_after(rule: ExactTest, probs: Array, tokens_NxT: Array, times_N: Array) -> Array:
     """What responding to the fallback from ``times`` on gives up, a step, in expectation under the base's law."""
-    dtype = float_type(namespace(probs), device(probs))
-    base_S = first(astype(probs, dtype))
-    fallback_S = first(astype(cast(Predictor, rule.fallback).predict_sequence(tokens_NxT), dtype))
+    base_S = first(in_float64(probs))
+    fallback_S = first(astype(rule.fallback_answers(tokens_NxT), base_S.dtype))
     problem, warmth = rule.problem, rule.temperature
     worth_A = mix(problem.utility, base_S)
     lost_NxT = total(worth_A * (problem.respond(base_S, warmth) - problem.respond(fallback_S, warmth)))
     late_NxT = count_up(tokens_NxT, 0, tokens_NxT.shape[-1]) >= times_N[..., None]
-    return namespace(probs).mean(lost_NxT * astype(late_NxT, dtype), axis=-1)
+    return namespace(probs).mean(lost_NxT * astype(late_NxT, base_S.dtype), axis=-1)
 
 
 def _most_regret(player: Predictor, problem: DecisionProblem, temperature: float, tokens_CxT: np.ndarray) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, as_array, astype, device, first, float_type, namespace, to_numpy, total
+from .arrays import Array, as_array, astype, device, first, in_float64, namespace, to_numpy, total
 
 SUM_TOLERANCE = 1e-6
 
@@ -137,7 +137,7 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
     xp = namespace(probs)
     least = xp.min(probs)
     with np.errstate(over="ignore"):
-        sums = total(first(astype(probs, float_type(xp, device(probs)))))
+        sums = total(first(in_float64(probs)))
     low, high = (sums, sums) if sums.ndim == 0 else (xp.min(sums), xp.max(sums))
     if bool((least >= 0) & (low >= 1 - SUM_TOLERANCE) & (high <= 1 + SUM_TOLERANCE)):  # a NaN fails any of these
         return probs

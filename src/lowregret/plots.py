@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import to_numpy
-from .compare import Comparison
 from .robust import Robust
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .frontier import Frontier
-    from .impossibility import TradeOff
 
 # Okabe and Ito's palette.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -25,7 +22,7 @@ DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 3)), (0
 
 
 def regret_curves(
-    comparison: Comparison, *, columns: int = 4, titles: dict[str, str] | None = None, size: float = 2.4
+    comparison: Any, *, columns: int = 4, titles: dict[str, str] | None = None, size: float = 2.4
 ) -> "np.ndarray[Any, Any]":
     """Small multiples, one a source: mean regret after t steps with its 95% band; a dot marks the median switch.
 
@@ -114,7 +111,7 @@ def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: li
     return ax
 
 
-def frontier(found: "Frontier", *, ax: "Axes | None" = None) -> "Axes":
+def frontier(found: Any, *, ax: "Axes | None" = None) -> "Axes":
     """Utility given up in distribution against the worst regret: what is promised, and what an adversary found."""
     ax = _one(ax)
     gates = sorted({row.gate for row in found.rows})
@@ -150,13 +147,11 @@ def frontier(found: "Frontier", *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def impossibility(found: "TradeOff", *, ax: "Axes | None" = None) -> "Axes":
+def impossibility(found: Any, *, ax: "Axes | None" = None) -> "Axes":
     """Regret under M1 against the distance from M0 (Theorem 4.1): what no model can do, and the best models found."""
-    from .impossibility import PRINTED, regret_bound
-
     ax = _one(ax)
-    full, tv = regret_bound(found.context_len, 0.0), np.linspace(0, 1, 201)
-    bound = np.array([regret_bound(found.context_len, at) for at in tv])
+    full, tv = found.least_regret(0.0), np.linspace(0, 1, 201)
+    bound = np.array([found.least_regret(at) for at in tv])
     low, high = -1.3 * full, 1.3 * full
     rows = sorted(found.rows, key=lambda row: row.found.tv)
     x, y = np.array([(row.found.tv, row.found.regret) for row in rows]).T
@@ -164,14 +159,15 @@ def impossibility(found: "TradeOff", *, ax: "Axes | None" = None) -> "Axes":
     ax.fill_between(tv, low, bound, color=COLOURS[1], alpha=0.12, linewidth=0)
     ax.plot(tv, bound, color=COLOURS[1], linestyle=DASHES[1], linewidth=1.6, label="bound")
     ax.plot(x, y, "o-", color=COLOURS[0], linewidth=1.6, markersize=5, markeredgecolor="white", label="best found")
-    ax.plot([0, 1], [PRINTED, PRINTED - 1], color=COLOURS[6], linestyle=DASHES[3], linewidth=1.4, label="printed")
+    printed = found.printed
+    ax.plot([0, 1], [printed, printed - 1], color=COLOURS[6], linestyle=DASHES[3], linewidth=1.4, label="printed")
     ax.plot([0, 1], [full, -full], "o", color=COLOURS[6], markersize=6, clip_on=False, zorder=4)
     for text, at, shift, side, colour in (
         ("M0", (0, full), (8, 5), "left", COLOURS[6]),
         ("M1", (1, -full), (-10, -14), "right", COLOURS[6]),
         ("best model found", (0.4, np.interp(0.4, x, y)), (6, 6), "left", COLOURS[0]),
-        ("no model lies below", (0.45, regret_bound(found.context_len, 0.45)), (-8, -16), "right", "#A34700"),
-        ("the paper: TV + regret = 1/12", (PRINTED + 0.9 * full, -0.9 * full), (8, -3), "left", COLOURS[6]),
+        ("no model lies below", (0.45, found.least_regret(0.45)), (-8, -16), "right", "#A34700"),
+        ("the paper: TV + regret = 1/12", (printed + 0.9 * full, -0.9 * full), (8, -3), "left", COLOURS[6]),
     ):
         ax.annotate(text, at, shift, textcoords="offset points", ha=side, color=colour, fontsize=9)
     ax.set_xlim(0, 1)

@@ -3,20 +3,9 @@
 from typing import Any
 
 from . import inputs
-from .arrays import (
-    Array,
-    astype,
-    count_up,
-    device,
-    first,
-    float_type,
-    namespace,
-    pick,
-    running_sum,
-    total,
-)
-from .policies import Policy, action_utilities
-from .problems import DecisionProblem, a_problem
+from .arrays import Array, count_up, first, in_float64, namespace, pick, running_sum, total
+from .policies import Policy
+from .problems import DecisionProblem, a_problem, action_utilities
 
 
 def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
@@ -49,15 +38,14 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     tokens = inputs.beside(tokens, played_A)
     earned_A = action_utilities(problem, tokens, tokens)
     xp = namespace(tokens)
-    dtype = float_type(xp, device(tokens))
     if played_A.ndim == tokens.ndim:
         own = pick(earned_A, played_A)
     else:
-        own = total([astype(played_A[a], dtype) * earned_A[a] for a in range(problem.n_actions)])
+        own = total([in_float64(played_A[a]) * earned_A[a] for a in range(problem.n_actions)])
     lead = running_sum(earned_A[0] - own)
     for a in range(1, problem.n_actions):
         lead = xp.maximum(lead, running_sum(earned_A[a] - own))
-    return lead / astype(count_up(tokens, 1, tokens.shape[-1] + 1), dtype)
+    return lead / in_float64(count_up(tokens, 1, tokens.shape[-1] + 1))
 
 
 def _played(problem: DecisionProblem, policy: Any, tokens: Array) -> Array:

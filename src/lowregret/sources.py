@@ -3,8 +3,7 @@
 import numpy as np
 
 from . import inputs
-from .markov import Markov
-from .predictors import Predictor, Scheduled
+from .predictors import Markov, Predictor, Scheduled
 
 LONGEST_CONTEXT = 24  # a Markov model with two states then holds 2**24 laws, 256 MiB
 

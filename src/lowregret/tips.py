@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, count_up, device, float_type, namespace, running_sum, to_numpy
+from .arrays import Array, astype, count_up, in_float64, namespace, running_sum, to_numpy
 from .problems import DecisionProblem, a_problem
 
 _ROUNDING = 1e-15  # an action better than its neighbours by no more than this is not on the envelope
@@ -215,7 +215,7 @@ def sequences_of(p: Any, tokens: Any) -> tuple[Array, Array]:
         raise ValueError(f"p must have the shape of tokens, {shape}, or {(*shape, 2)}, got {tuple(p.shape)}")
     if not xp.isdtype(p.dtype, ("real floating", "integral")) or not 4 <= p.dtype.itemsize <= 8:
         raise ValueError(f"p must be float32 or float64, got dtype {p.dtype}")
-    p = astype(p, float_type(xp, device(p)))
+    p = in_float64(p)
     if not bool(xp.all((p >= 0) & (p <= 1))):  # a NaN is not
         raise ValueError(f"p must lie in [0, 1], got values from {float(xp.min(p)):.6g} to {float(xp.max(p)):.6g}")
     return p, astype(inputs.beside(tokens, p), p.dtype)

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
+from ..certificates import by_counts
 from ..policies import Policy
 from ..problems import DecisionProblem
 from ..regret import external_regret
-from . import counts, two_sided
+from . import two_sided
 from .players import Worst, acting, key_of, policy_of_counts
 from .search import beam, search
 
@@ -41,10 +42,10 @@ def exact_worst_case(
     (1.231, True, 'counts')
     """
     actor = acting(player, problem, horizon, temperature, respond)
-    size = counts.table_size(problem.n_states, horizon)
+    size = by_counts.table_size(problem.n_states, horizon)
     policy = policy_of_counts(actor)
-    if policy is not None and size <= counts.LARGEST_TABLE:
-        value, tokens = counts.worst_over_counts(policy, problem, horizon)
+    if policy is not None and size <= by_counts.LARGEST_TABLE:
+        value, tokens = by_counts.worst_over_counts(policy, problem, horizon)
         regret = float(external_regret(problem, actor, tokens)[-1])
         if abs(regret - value) > _AGREE:
             raise ValueError(
@@ -71,12 +72,27 @@ def exact_worst_case(
         return _exact(tokens, regret, "two-sided") if attained else Worst(tokens, regret, False, upper, "two-sided")
     why = "it has no law_of_counts (or policy_of_counts) and no key under which enough pasts are alike"
     if policy is not None or robust is not None:
-        why = f"a table of {size:,} counts is too large (at most {counts.LARGEST_TABLE:,}, for Algorithm 1 "
+        why = f"a table of {size:,} counts is too large (at most {by_counts.LARGEST_TABLE:,}, for Algorithm 1 "
         why += f"{two_sided.LARGEST_TABLE:,})"
     raise ValueError(
         f"player {type(player).__name__} with horizon {horizon} cannot be searched exactly, since {why} and "
         f"{problem.n_states}**{horizon} sequences are too many to try: use a shorter horizon, or adversaries.beam"
     )
+
+
+def worst_case_by_counts(
+    player: Any, problem: DecisionProblem, horizon: int, temperature: float | None
+) -> float | None:
+    """The largest average regret of a policy, or of quantal responses to a predictor, that depend on counts only.
+
+    None if it may depend on more, or if the table is too large to fill within a minute or two.
+
+    >>> from lowregret import PolyaUrn, matching
+    >>> round(worst_case_by_counts(PolyaUrn(2), matching(), 64, 1 / 8) * 8, 3)
+    0.934
+    """
+    acting(player, problem, horizon, None if hasattr(player, "policy") else temperature, "quantal")
+    return by_counts.worst_case(player, problem, horizon, temperature)
 
 
 def _exact(tokens: np.ndarray, regret: float, found_by: str) -> Worst:

@@ -1,21 +1,20 @@
 """Whom an adversary plays against (Section 2.2): any predictor or policy as one that acts, and what was found."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, count_up, device, first, float_type, mix, namespace, to_numpy
-from ..policies import Policy, Respond, same_states
-from ..predictors import Predictor
+from ..abilities import ability
+from ..arrays import Array, count_up, device, first, in_float64, mix, namespace, to_numpy
+from ..certificates import by_counts
+from ..certificates.by_counts import PolicyOfCounts
+from ..policies import Policy, Respond
+from ..predictors import Predictor, same_states, within_context
 from ..problems import DecisionProblem, a_problem
 from ..robust import Robust
-from ..sampling import within_context
-
-PolicyOfCounts = Callable[[np.ndarray], np.ndarray]
 
 
 class Worst(NamedTuple):
@@ -60,9 +59,8 @@ class BestRespond(Policy):
     def respond(self, probs: Array) -> Array:
         """One on the best action, the lowest on ties."""
         xp = namespace(probs)
-        dtype = float_type(xp, device(probs))
-        best = xp.argmax(mix(self.problem.utility, first(astype(probs, dtype))), axis=0)
-        return xp.astype(best[..., None] == count_up(probs, 0, self.problem.n_actions), dtype)
+        worth_A = mix(self.problem.utility, first(in_float64(probs)))
+        return xp.astype(xp.argmax(worth_A, axis=0)[..., None] == count_up(probs, 0, len(worth_A)), worth_A.dtype)
 
 
 def acting(player: Any, problem: DecisionProblem, horizon: int, temperature: float | None, respond: str) -> Policy:
@@ -94,14 +92,12 @@ def acting(player: Any, problem: DecisionProblem, horizon: int, temperature: flo
 
 def policy_of_counts(player: Policy) -> PolicyOfCounts | None:
     """What the player plays after given counts ``[..., S]``, if it depends on nothing else; None if it may."""
-    if not isinstance(player, (Respond, BestRespond)):
-        return getattr(player, "policy_of_counts", None)
-    law_of_counts = getattr(player.predictor, "law_of_counts", None)
-    if law_of_counts is None:
-        return None
-    if isinstance(player, BestRespond):
-        return lambda counts: player.respond(law_of_counts(counts))
-    return lambda counts: player.respond_to(law_of_counts(counts), counts.sum(axis=-1) + 1)
+    if isinstance(player, Respond):
+        return by_counts.policy_of_counts(player.predictor, player.problem, player.temperature)
+    if not isinstance(player, BestRespond):
+        return ability(player, "policy_of_counts")
+    law_of_counts = ability(player.predictor, "law_of_counts")
+    return None if law_of_counts is None else lambda counts: player.respond(law_of_counts(counts))
 
 
 def key_of(player: Any, memory: Any) -> np.ndarray | None:
@@ -110,7 +106,7 @@ def key_of(player: Any, memory: Any) -> np.ndarray | None:
         return key_of(player.predictor, memory.predictor)
     if isinstance(player, BestRespond):
         return key_of(player.predictor, memory)
-    if hasattr(player, "law_of_counts") or hasattr(player, "policy_of_counts"):
+    if ability(player, "law_of_counts") or ability(player, "policy_of_counts"):
         return np.zeros((), dtype=np.int64)[None, None]  # nothing does
     if isinstance(player, Robust):
         tripped = to_numpy(player.rule.tripped(memory.rule))
@@ -120,9 +116,10 @@ def key_of(player: Any, memory: Any) -> np.ndarray | None:
         # Streams that have not switched differ in their evidence: each is alike to itself only.
         own = np.where(tripped, 0, np.arange(1, len(tripped) + 1))[:, None]
         return np.concatenate([own, np.broadcast_to(after, (len(own), after.shape[-1]))], axis=-1)
-    if not hasattr(player, "key"):
+    own_key = ability(player, "key")
+    if own_key is None:
         return None
-    key = to_numpy(player.key(memory))
+    key = to_numpy(own_key(memory))
     return key[:, None] if key.ndim == 1 else key
 
 

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ..abilities import ability
 from ..arrays import first, last, mix
+from ..certificates.by_counts import Lattice, least, policy_of_counts
 from ..policies import Policy, Respond
 from ..predictors import Predictor
 from ..regret import external_regret
 from ..robust import Robust
 from ..rules import RegretGap, ResponseRule
-from .counts import Lattice, least, policy_of_counts
 
 LARGEST_TABLE = 40_000_000  # counts over all steps: twenty bytes each, to find the way back
 _ROUNDING = 1e-9  # a gap this close to the threshold may fall on either side of it
@@ -24,7 +25,7 @@ def watched_by_gap(actor: Policy) -> Robust | None:
     if not isinstance(robust, Robust) or not isinstance(robust.rule, RegretGap):
         return None
     as_watched = actor.problem == robust.rule.problem and actor.temperature == robust.rule.temperature  # type: ignore[attr-defined]
-    by_counts = all(hasattr(p, "law_of_counts") for p in (robust.base, robust.rule.fallback))
+    by_counts = all(ability(p, "law_of_counts") for p in (robust.base, robust.rule.fallback))
     return robust if as_watched and by_counts else None
 
 
@@ -60,8 +61,7 @@ class _Stakes:
     def __init__(self, robust: Robust) -> None:
         self.problem = cast(ResponseRule, robust.rule).problem
         predictors = (robust.base, cast(Predictor, robust.rule.fallback))
-        both = (Respond(predictor, self.problem, robust.rule.temperature) for predictor in predictors)
-        self._policies = [policy_of_counts(response) for response in both]
+        self._policies = [policy_of_counts(p, self.problem, robust.rule.temperature) for p in predictors]
 
     def earned(self, counts_SxN: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """In every state ``[S, N]``, by the response to the base and by the one to the fallback."""

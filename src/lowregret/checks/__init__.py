@@ -9,12 +9,11 @@ from typing import Any
 
 from ..policies import Policy
 from ..predictors import Predictor
-from ..restart import AverageRestart
-from ..robust import Robust
+from ..robust import AverageRestart, Robust
 from ..rules import Rule
 from .context import MOST, check_context
+from .laws import POLICY_LAWS, PREDICTOR_LAWS, LawBroken, Subject, policy_subject, predictor_subject
 from .rules import RULE_LAWS, Trial, rule_trial
-from .streams import POLICY_LAWS, PREDICTOR_LAWS, LawBroken, Subject, policy_subject, predictor_subject
 
 __all__ = [
     "POLICY_LAWS",

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
+from ..abilities import ability, looks_back
 from ..arrays import to_numpy
-from .streams import LawBroken
+from .laws import LawBroken
 
 LEAST, MOST = 64, 1024  # how far back it looks where the predictor says nothing, and at most unless asked for more
 
@@ -33,7 +34,7 @@ def check_context(
     >>> check_context(PolyaUrn(2), context_len=3)
     Traceback (most recent call last):
         ...
-    lowregret.checks.streams.LawBroken: PolyaUrn looks back further than 3 tokens: after the same 3 it says ...
+    lowregret.checks.laws.LawBroken: PolyaUrn looks back further than 3 tokens: after the same 3 it says ...
     """
     length, rng = inputs.whole(context_len, "context_len", least=0), inputs.generator(seed)
     tolerance = inputs.not_negative(tolerance, "tolerance")
@@ -66,14 +67,14 @@ def check_context(
 
 def _reach(predictor: Any, length: int) -> int:
     """How far beyond ``length`` tokens to look, by what the predictor says of itself."""
-    says = getattr(predictor, "looks_back", getattr(predictor, "context_len", None))
+    says = looks_back(predictor)
     far = says if says is not None else _lasts(predictor) or 0
     return min(MOST, max(LEAST, far - length))
 
 
 def _lasts(predictor: Any) -> int | None:
     """How many tokens it can be told before it is asked for the last time; None where there is no end."""
-    rule, context = getattr(predictor, "rule", None), getattr(predictor, "context", None)
+    rule, context = getattr(predictor, "rule", None), ability(predictor, "context")
     own = getattr(predictor, "horizon", None) or getattr(rule, "horizon", None)
     ends = [end - 1 for end in (own, context) if end is not None]
     return min(ends, default=None)

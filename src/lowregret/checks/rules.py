@@ -9,7 +9,7 @@ from .. import inputs
 from ..arrays import astype, first, mix, namespace, to_numpy
 from ..predictors import Predictor
 from ..rules import ResponseRule, Rule
-from .streams import LawBroken, tokens_for
+from .laws import LawBroken, tokens_for
 
 
 class Trial(NamedTuple):

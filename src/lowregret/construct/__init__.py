@@ -8,11 +8,11 @@ except ModuleNotFoundError as error:
         f"lowregret.construct needs {error.name}: pip install 'lowregret[torch]'", name=error.name
     ) from error
 
-from .agreement import Agreement, agreement
-from .draw import attention_patterns, draw, subspaces, traffic
+from .agreeing import Agreement, agreement
 from .files import load, save
 from .model import Appended, Sizes
 from .onnx import export_onnx
+from .picture import attention_patterns, draw, subspaces, traffic
 from .predictor import Constructed, build
 
 __all__ = [

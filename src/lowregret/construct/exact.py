@@ -17,7 +17,7 @@ from ..rules import ExactTest, ResponseRule
 from . import gadgets, tilt
 from .layers import Head
 from .parts import Parts, Sharpness, Stage, utility_in_units
-from .stream import FAR, Stream
+from .residual import FAR, Stream
 
 
 def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:

@@ -9,11 +9,11 @@ from ..transformer import Decoder
 from ..transformer.backends import device_named
 from ..transformer.checkpoints import Checkpoint, decoder_of, read, write
 from ..transformer.checkpoints import described as size_of
-from .base import GIVES
+from .base_model import GIVES
 from .layers import Layer
 from .model import TABLES, Appended
 from .predictor import Constructed
-from .stream import Stream
+from .residual import Stream
 
 KIND = "constructed"
 

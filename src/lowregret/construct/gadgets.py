@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from .base import LEAST
+from .base_model import LEAST
 from .layers import Head, Perceptron
-from .stream import FAR, Stream
+from .residual import FAR, Stream
 
 GATE = 4.0  # as much as any gain, so that a gate that is shut lets nothing through
 SHUT = 1024.0  # the same for logits, of which no two differ by more than -ln LEAST = 69 (``base.taken``)

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .base import ask, taken
+from .base_model import ask, taken
 from .layers import Layer
-from .stream import Stream
+from .residual import Stream
 
 TABLES = ("token_SxD", "register_RxD", "position_TxD")
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..transformer import Decoder
 from ..transformer.checkpoints import a_path, in_folder
 from ..transformer.decoder import Block
-from .base import Asked, in_use
+from .base_model import Asked, in_use
 from .model import Appended
 from .predictor import Constructed
 

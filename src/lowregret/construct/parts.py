@@ -9,7 +9,7 @@ from ..problems import DecisionProblem
 from ..rules import ResponseRule
 from . import gadgets
 from .layers import Head, Perceptron
-from .stream import Stream
+from .residual import Stream
 
 
 class Stage(NamedTuple):

@@ -15,8 +15,8 @@ from ..rules import ExactTest, RegretGap, RegretRate
 from . import gadgets
 from .exact import exact_parts
 from .parts import Parts, Sharpness, Stage
+from .residual import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
 from .shallow import shallow_parts
-from .stream import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
 from .thresholds import gap_parts, rate_parts
 
 FAMILIES = (RegretGap, RegretRate, ExactTest)

@@ -14,7 +14,7 @@ from ..predictors import Predictor
 from ..problems import DecisionProblem
 from ..rules import ExactTest, ResponseRule
 from ..transformer import Decoder
-from .base import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
+from .base_model import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
 from .exact import later
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes

@@ -16,7 +16,7 @@ from . import gadgets, softplus
 from .exact import rates_in_units, scale, slack_of, verdict, verdict_columns, verdict_sizes
 from .layers import Perceptron
 from .parts import Parts, Sharpness, Stage, answer_sizes, utility_in_units
-from .stream import Stream
+from .residual import Stream
 
 KNOTS = 256
 

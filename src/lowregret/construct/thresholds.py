@@ -5,7 +5,7 @@ import numpy as np
 from ..rules import RegretGap, RegretRate
 from . import gadgets
 from .parts import Parts, Sharpness, Stage, answer_cells, answer_sizes, answered, utility_in_units
-from .stream import Stream
+from .residual import Stream
 
 OUT_OF_REACH = 4.0  # more than any mean, in units of the span
 

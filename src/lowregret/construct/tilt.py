@@ -12,7 +12,7 @@ the diagonal Pade approximant of the logarithm; its error falls geometrically wi
 import numpy as np
 
 from .layers import Head
-from .stream import FAR, Stream
+from .residual import FAR, Stream
 
 
 def nodes(largest: float, error: float) -> tuple[np.ndarray, np.ndarray]:

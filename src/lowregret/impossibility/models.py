@@ -10,9 +10,8 @@ from .. import inputs, sources
 from ..adversaries import all_sequences
 from ..arrays import to_numpy
 from ..distances import batches, exact_sequence_tv, home
-from ..markov import Markov
 from ..policies import Respond
-from ..predictors import FromFunction, Predictor
+from ..predictors import FromFunction, Markov, Predictor
 from ..problems import matching
 from ..regret import external_regret
 from .bounds import expected_regret

@@ -11,21 +11,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .. import inputs
-from ..compare import Table
-from .bounds import expected_regret, expected_regret_slope, regret_bound
-from .models import (
-    LONGEST_ENUMERATED,
-    Bounded,
-    best_initial,
-    measure_by_enumeration,
-    products,
-    stand,
-)
+from .. import inputs, plots
+from ..tables import Table
+from .bounds import PRINTED, expected_regret, expected_regret_slope, regret_bound
+from .models import LONGEST_ENUMERATED, Bounded, best_initial, measure_by_enumeration, products, stand
 
 LONGEST_SEARCHED = 10
 _ROUNDS = 8
@@ -47,6 +40,7 @@ class TradeOff:
 
     context_len: int
     rows: tuple[Row, ...]
+    printed: ClassVar[float] = PRINTED  # the paper's bound on TV + regret
 
     def table(self) -> Table:
         """One line a budget: prints aligned."""
@@ -65,9 +59,11 @@ class TradeOff:
 
     def plot(self) -> Any:
         """Regret against TV: what is impossible, and what was found (needs matplotlib)."""
-        from .. import plots
-
         return plots.impossibility(self)
+
+    def least_regret(self, tv: float) -> float:
+        """Under M1, of all models with this context within ``tv`` of M0: no model has less (Theorem 4.1, corrected)."""
+        return regret_bound(self.context_len, tv)
 
     def to_json(self) -> str:
         """Everything as JSON."""

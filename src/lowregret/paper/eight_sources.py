@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import adversaries
 from ..adversaries import Worst
-from ..compare import Cell, Comparison, compare
+from ..comparison import Cell, Comparison, compare
 from ..predictors import PolyaUrn, Predictor
 from ..problems import matching
 from ..robust import Robust

@@ -4,14 +4,14 @@ import math
 from typing import NamedTuple
 
 from .. import adversaries
+from ..abilities import ability
 from ..adversaries import Worst
-from ..baselines import AdaHedge, FixedShare
-from ..compare import Table, compare
-from ..fallbacks import Maximin, ShrunkUrn
-from ..policies import Hedge, Policy
-from ..predictors import PolyaUrn, Predictor
+from ..comparison import compare
+from ..policies import AdaHedge, FixedShare, Hedge, Policy
+from ..predictors import Maximin, PolyaUrn, Predictor, ShrunkUrn
 from ..problems import matching
 from ..sources import paper_sources
+from ..tables import Table
 
 
 class Row(NamedTuple):
@@ -60,7 +60,7 @@ def fallback_rows(horizon: int = 1024, n: int = 1000, seed: int = 0, width: int 
 
 def at_worst(player: Predictor | Policy, horizon: int, width: int) -> Worst:
     """The worst case over all sequences where counts decide what is played, else the worst that a beam finds."""
-    if hasattr(player, "law_of_counts") or hasattr(player, "policy_of_counts"):
+    if ability(player, "law_of_counts") or ability(player, "policy_of_counts"):
         return adversaries.exact_worst_case(player, matching(), horizon)
     return adversaries.beam(player, matching(), horizon, width=width)
 

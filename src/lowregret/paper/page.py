@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from .. import plots
 
 if TYPE_CHECKING:
+    from .outcome import Outcome
     from .statements import Claim
-    from .verify import Outcome
 
 INK = "#101010"  # stands for the page's own text colour in pictures
 STYLE: dict[str, Any] = {

@@ -11,6 +11,8 @@ from ..transformer import DECAYING, NANODO, Distil, Imitate, Masked, Optimiser, 
 from ..transformer.decoder import size_of
 from ..transformer.tasks import Task
 
+Results = dict[str, Any]  # what was measured, as plain JSON values
+
 MODELS = ("BERNOULLI_1", "ROBUST", "BERNOULLI_2", "POLYAURN")  # in the order of training
 
 

@@ -4,19 +4,15 @@ import html
 import io
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..compare import Comparison, Table
+from ..comparison import Comparison
 from ..distances import Estimate
-from ..problems import DecisionProblem
+from ..tables import Table
 from .eight_sources import TITLES
 from .page import CSS
-from .presets import PAIRS, PAPER_NEXT_TOKEN_TV, PAPER_SEQUENCE_TV
+from .presets import PAIRS, PAPER_NEXT_TOKEN_TV, PAPER_SEQUENCE_TV, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Results = dict[str, Any]
 
 _STYLE = """
 div, figure { overflow-x: auto; } figure { margin: 1rem 0; max-width: none; } figure svg { min-width: 640px; }
@@ -54,7 +50,7 @@ def figure(results: Results) -> "Figure":
     """Regret on the eight sources, 2 x 4, with 95% bands."""
     from .. import plots
 
-    return plots.regret_curves(comparison(results["comparison"]), titles=TITLES)[0, 0].figure
+    return plots.regret_curves(Comparison.from_json(results["comparison"]), titles=TITLES)[0, 0].figure
 
 
 def svg(drawn: "Figure") -> str:
@@ -94,34 +90,8 @@ def page(results: Results, drawn: "Figure | None") -> str:
     )
 
 
-def comparison(data: Results) -> Comparison:
-    """The comparison that ``Comparison.to_json`` wrote."""
-    sources, players = tuple(data["regret"]), tuple(next(iter(data["regret"].values())))
-    cells = {(c["predictor"], c["source"]): c for c in data["cells"]}
-
-    def curves(name: str) -> np.ndarray:
-        return np.array([[data[name][w][p] for w in sources] for p in players])
-
-    def grid(value: Any) -> np.ndarray:
-        return np.array([[value(cells[p, w]) for w in sources] for p in players], dtype=np.float64)
-
-    return Comparison(
-        predictors=players,
-        sources=sources,
-        problem=DecisionProblem(data["utility"]),
-        horizon=data["horizon"],
-        n=data["n"],
-        regret_PxWxT=curves("regret"),
-        error_PxWxT=curves("standard_error"),
-        low_PxW=grid(lambda c: c["regret"]["low"]),
-        high_PxW=grid(lambda c: c["regret"]["high"]),
-        switch_PxW=grid(lambda c: np.nan if c["switch"] is None else c["switch"]),
-        switched_PxW=grid(lambda c: np.nan if c["switched"] is None else c["switched"]),
-    )
-
-
 def _regrets(data: Results) -> Table:
-    table = comparison(data).table()
+    table = Comparison.from_json(data).table()
     return table._replace(rows=tuple((TITLES.get(row[0], row[0]), *row[1:]) for row in table.rows))
 
 

@@ -3,16 +3,14 @@
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from ..transformer import checkpoints
 from ..transformer.backends import device_named, machine
 from . import report, trained
-from .presets import MODELS, PRESETS, Preset
+from .presets import MODELS, PRESETS, Preset, Results
 
-Results = dict[str, Any]
 FORMAT = 1
 
 

@@ -4,27 +4,25 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import adversaries
-from ..compare import compare
+from ..comparison import compare
 from ..distances import Estimate, bounded_mean, log_probs, next_token_tv
-from ..predictors import PolyaUrn, Predictor
+from ..predictors import PolyaUrn, Predictor, sample
 from ..problems import matching
 from ..robust import Robust
 from ..rules import ExactTest
-from ..sampling import sample
 from ..sources import paper_sources
 from ..transformer import Transformer, checkpoints, train
 from ..transformer.progress import shown
-from .presets import MODELS, PAIRS, Preset
+from .presets import MODELS, PAIRS, Preset, Results
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Results = dict[str, Any]
 MEASURED = ("greedy", "next_token_tv", "comparison", "sequence_tv")
 _AT_ONCE = 256  # sequences to sample: at the paper's size each has 6 MiB of keys and values
 EXACT = "Algorithm 1"  # on BERNOULLI_1 by computation, not by training

@@ -1,8 +1,19 @@
-"""When to stop trusting (Algorithms 1 and 3): one class a theorem."""
+"""When to stop trusting (Algorithms 1 and 3): one class a theorem, and compiled kernels beside them."""
 
-from .base import ResponseRule, Rule, RuleMemory
+from .contract import Moment, Rule, RuleMemory, spliced
 from .exact import ExactTest
+from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
 
-__all__ = ["ExactTest", "RegretGap", "RegretRate", "ResponseRule", "Rule", "RuleMemory", "VRegret"]
+__all__ = [
+    "ExactTest",
+    "Moment",
+    "RegretGap",
+    "RegretRate",
+    "ResponseRule",
+    "Rule",
+    "RuleMemory",
+    "VRegret",
+    "spliced",
+]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import certificates, inputs, kernels
+from .. import certificates, inputs
 from ..arrays import (
     Array,
     astype,
@@ -24,8 +24,10 @@ from ..arrays import (
     running_sum,
     total,
 )
-from ..guarantee import Certificate, certify
-from .base import UNKNOWN_HORIZON, Moment, ResponseRule, RuleMemory, zeros
+from ..certificates import Certificate, certify
+from . import kernels
+from .contract import Moment, RuleMemory, zeros
+from .response import UNKNOWN_HORIZON, ResponseRule
 
 _MANY = 64  # streams: from there on one exponential and K squarings beat K exponentials
 
@@ -101,11 +103,11 @@ class ExactTest(ResponseRule):
         assert self.delta is not None
         return 0.0 if self.horizon is not None else self.delta / (len(self.rates_K) + 1)
 
-    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> ExactStatistics:
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> ExactStatistics:
         level, wealth_K = zeros(shape, xp, where), zeros((len(self.rates_K), *shape), xp, where)
         return ExactStatistics(level, level, last(wealth_K), xp.zeros(shape, dtype=xp.bool, device=where))
 
-    def _step(self, statistics: ExactStatistics, step: Array, moment: Moment) -> tuple[ExactStatistics, Array]:
+    def judge(self, statistics: ExactStatistics, step: Array, moment: Moment) -> tuple[ExactStatistics, Array]:
         xp = namespace(moment.base_A1)
         gain_S, gain = self.gains(moment)
         gap = statistics.gap + gain
@@ -115,7 +117,7 @@ class ExactTest(ResponseRule):
         alarm = self._reached(log_wealth_K) & self._open(gap - low, step) | impossible
         return ExactStatistics(gap, low, log_wealth_K, statistics.impossible | impossible), alarm
 
-    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+    def recorded(self, step_T: Array, moment: Moment) -> Array:
         xp = namespace(moment.base_A1)
         gain_S, gain = self.gains(moment)
         sure, odds_R, edge_R = self._against(moment, gain_S, gain)

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from .. import certificates, inputs, kernels
+from .. import certificates, inputs
 from ..arrays import Array, astype, first, first_true, last, namespace, running_sum
-from ..guarantee import Certificate, certify
-from .base import UNKNOWN_HORIZON, Moment, ResponseRule, RuleMemory, steps_so_far, zeros
+from ..certificates import Certificate, certify
+from . import kernels
+from .contract import Moment, RuleMemory, steps_so_far, zeros
+from .response import UNKNOWN_HORIZON, ResponseRule
 
 
 class GapStatistics(NamedTuple):
@@ -60,14 +62,14 @@ class RegretGap(ResponseRule):
         spread = math.sqrt(self.variance * (1 + self.alpha) * math.log(self.horizon))
         return step * (self.temperature * math.log(self.problem.n_actions)) + spread * step**0.5
 
-    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> GapStatistics:
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> GapStatistics:
         return GapStatistics(zeros(shape, xp, where))
 
-    def _step(self, statistics: GapStatistics, step: Array, moment: Moment) -> tuple[GapStatistics, Array]:
+    def judge(self, statistics: GapStatistics, step: Array, moment: Moment) -> tuple[GapStatistics, Array]:
         gap = statistics.gap + self.gains(moment)[1]
         return GapStatistics(gap), gap >= self.threshold(astype(step, gap.dtype))
 
-    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+    def recorded(self, step_T: Array, moment: Moment) -> Array:
         threshold_T = self.threshold(astype(step_T, moment.base_A1.dtype))
         if kernels.worth(moment.token):
             answers = moment.base_A1, moment.fallback_A1
@@ -128,14 +130,14 @@ class RegretRate(ResponseRule):
     def compares(self) -> bool:
         return False
 
-    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> RateStatistics:
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> RateStatistics:
         return RateStatistics(zeros((*shape, self.problem.n_actions), xp, where))
 
-    def _step(self, statistics: RateStatistics, step: Array, moment: Moment) -> tuple[RateStatistics, Array]:
+    def judge(self, statistics: RateStatistics, step: Array, moment: Moment) -> tuple[RateStatistics, Array]:
         lead_A = first(statistics.lead_A) + self.leads(moment.base_A1, moment.token)
         return RateStatistics(last(lead_A)), self._crossed(lead_A, step)
 
-    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+    def recorded(self, step_T: Array, moment: Moment) -> Array:
         return first_true(self._crossed(running_sum(self.leads(moment.base_A1, moment.token)), step_T)) + 1
 
     def _crossed(self, lead_A: Array, step: Array) -> Array:

@@ -14,25 +14,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import certificates, inputs, kernels
-from ..any_problem import AnyProblemCertificate, certify_any_problem
+from .. import certificates, inputs
 from ..arrays import (
     Array,
     astype,
     constant,
     detached,
-    device,
     first,
-    first_true,
-    float_type,
+    in_float64,
     namespace,
     pick,
     read_only,
     total,
 )
+from ..certificates import AnyProblemCertificate, certify_any_problem
 from ..predictors import PolyaUrn
 from ..tips import unit_numbers
-from .base import Moment, Rule, RuleMemory, steps_so_far, zeros
+from . import kernels
+from .contract import Moment, Rule, RuleMemory, steps_so_far, zeros
 
 TESTS = ("exact", "threshold")
 
@@ -156,19 +155,18 @@ class VRegret(Rule):
         """What the largest V-regret, times t, must reach after t tokens."""
         return certificates.v_threshold(step, len(self.tips), self.delta) * step
 
-    def _blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> VStatistics:
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> VStatistics:
         N, K = len(self.tips), len(self.rates_K)
         wealth = zeros((*shape, 2, K, N), xp, where) if self.test == "exact" else None
         never = xp.zeros(shape, dtype=xp.bool, device=where)
         return VStatistics(zeros((*shape, N), xp, where), zeros(shape, xp, where), wealth, never)
 
-    def _moment(self, probs: Array, answer: Array, token: Array, step: Array) -> Moment:
-        probs, dtype = detached(probs), float_type(namespace(probs), device(probs))
-        probs_S = first(astype(probs, dtype))
-        fallback_A1 = None if answer is None else first(astype(detached(answer), dtype))[1:]
+    def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
+        probs_S = first(in_float64(detached(probs)))
+        fallback_A1 = None if answer is None else first(astype(detached(answer), probs_S.dtype))[1:]
         return Moment((probs_S[1] / total(probs_S))[None], fallback_A1, probs_S, token)
 
-    def _step(self, statistics: VStatistics, step: Array, moment: Moment) -> tuple[VStatistics, Array]:
+    def judge(self, statistics: VStatistics, step: Array, moment: Moment) -> tuple[VStatistics, Array]:
         p, xp = moment.base_A1[0], namespace(moment.base_A1)
         token = astype(moment.token, p.dtype)
         tips_N = constant(self.tips, p)
@@ -227,20 +225,14 @@ class VRegret(Rule):
         fixed_N = ones[..., None] - astype(step, score_N.dtype)[..., None] * constant(self.tips, score_N)
         return score_N + namespace(score_N).abs(fixed_N)
 
-    def _trip_times(self, step_T: Array, moment: Moment) -> Array:
+    def recorded(self, step_T: Array, moment: Moment) -> Array:
         p_NxT = moment.base_A1[0]
         if kernels.worth(p_NxT, each=len(self.tips)):
             if self.test == "threshold":
                 return kernels.first_v_crossing(p_NxT, moment.token, self.tips, self.threshold(step_T.astype(float)))
             sure = pick(moment.probs_S, moment.token)
             return kernels.first_v_alarm(p_NxT, moment.token, sure, self.tips, self.rates_K, self.delta)
-        xp, (rows, horizon) = namespace(p_NxT), p_NxT.shape
-        statistics, alarms = self._blank((rows,), xp, device(p_NxT)), []
-        for t in range(horizon):  # as many tips as steps: a table of all of them would be too large
-            now = Moment(moment.base_A1[..., t], moment.base_A1[..., t], moment.probs_S[..., t], moment.token[..., t])
-            statistics, alarm = self._step(statistics, step_T[t] + 0 * moment.token[..., t], now)
-            alarms.append(alarm)
-        return first_true(xp.stack(alarms, axis=-1)) + 1
+        return super().recorded(step_T, moment)  # as many tips as steps: a table of all of them would be too large
 
     def v_regrets(self, memory: RuleMemory) -> Array:
         """The base model's V-regret on every tip so far, ``[..., N]``."""

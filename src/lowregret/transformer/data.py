@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ..arrays import to_numpy
-from ..predictors import PolyaUrn, Predictor, Scheduled
-from ..sampling import sample
+from ..predictors import PolyaUrn, Predictor, Scheduled, sample
 from .decoder import Decoder
 from .predictor import Transformer
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from .. import inputs
-from ..policies import same_states
-from ..predictors import PolyaUrn, Predictor
+from ..abilities import ability
+from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem
-from ..robust import Robust, spliced
-from ..rules import ResponseRule
+from ..robust import Robust
+from ..rules import ResponseRule, spliced
 from . import data
 from .decoder import Decoder
 
@@ -225,7 +225,7 @@ def robust_laws(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> T
 
 def laws_of(predictor: Predictor) -> Laws:
     """What a predictor says before each token, for tensors on any device, unchecked where it has such a way."""
-    return getattr(predictor, "laws", predictor.predict_sequence)
+    return ability(predictor, "laws", predictor.predict_sequence)
 
 
 def _fits(source: Predictor, base: Predictor, rule: ResponseRule) -> None:

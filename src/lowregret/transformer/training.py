@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from .. import inputs
-from ..sampling import within_context
+from ..predictors import within_context
 from . import checkpoints, data, state
 from .backends import ORDER, attention, device_named, machine
 from .decoder import Decoder

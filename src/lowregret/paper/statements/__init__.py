@@ -13,7 +13,7 @@ A file is found by itself; its first docstring line is the heading of its sectio
 import pkgutil
 from importlib import import_module
 
-from .base import Claim, Finding, Statement, at_least, at_most, equals, statement
+from .claims import Claim, Finding, Statement, at_least, at_most, equals, statement
 
 __all__ = ["Claim", "Finding", "Statement", "all_statements", "at_least", "at_most", "equals", "statement"]
 

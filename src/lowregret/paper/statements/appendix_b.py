@@ -4,14 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...markov import Markov
-from ...predictors import Predictor, Scheduled
+from ...predictors import Markov, Predictor, Scheduled, sample
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...robust import Robust
 from ...rules import RegretGap
-from ...sampling import sample
 from ...sources import paper_sources
-from .base import Finding, at_most, equals, statement
+from .claims import Finding, at_most, equals, statement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from ...problems import DecisionProblem
 from ...regret import external_regret
 from ...scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from ...tips import tips_of, v_regret
-from .base import Finding, at_least, equals, statement
+from .claims import Finding, at_least, equals, statement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,19 +7,17 @@ import numpy as np
 
 from ...adversaries import all_sequences, beam
 from ...distances import exact_sequence_tv
-from ...markov import Markov
 from ...plots import COLOURS
 from ...policies import Respond
-from ...predictors import PolyaUrn, Scheduled
+from ...predictors import Markov, PolyaUrn, Scheduled, sample
 from ...problems import DecisionProblem, cost_loss, matching
 from ...regret import external_regret
 from ...robust import Robust
 from ...rules import VRegret
-from ...sampling import sample
 from ...sources import paper_sources
 from ...tips import blind_spot
 from .appendix_c import laws
-from .base import Finding, at_least, at_most, equals, statement
+from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_model
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ...problems import DecisionProblem
 from ...regret import external_regret
 from ...tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
 from .appendix_c import laws, two_state_problems
-from .base import Finding, at_most, equals, statement
+from .claims import Finding, at_most, equals, statement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

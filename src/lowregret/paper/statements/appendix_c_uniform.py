@@ -6,11 +6,11 @@ import numpy as np
 
 from ...adversaries import all_sequences
 from ...distances import bounded_mean
+from ...predictors import sample
 from ...robust import Robust
 from ...rules import VRegret
-from ...sampling import sample
 from .appendix_c import laws
-from .base import Finding, at_most, equals, statement
+from .claims import Finding, at_most, equals, statement
 from .exhaustive import chances, some_model
 
 TESTS = ("exact", "threshold")

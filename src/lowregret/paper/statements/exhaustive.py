@@ -3,8 +3,7 @@
 import numpy as np
 
 from ...arrays import to_numpy
-from ...markov import Markov
-from ...predictors import Predictor
+from ...predictors import Markov, Predictor
 from ...problems import DecisionProblem
 
 

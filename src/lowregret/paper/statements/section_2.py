@@ -7,12 +7,11 @@ import numpy as np
 
 from ... import certificates
 from ...adversaries import all_sequences, greedy, worst_case_by_counts
-from ...markov import Markov
 from ...policies import Hedge, Respond
-from ...predictors import PolyaUrn, Scheduled
+from ...predictors import Markov, PolyaUrn, Scheduled
 from ...problems import DecisionProblem, matching
 from ...regret import external_regret
-from .base import Finding, at_least, at_most, equals, statement
+from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 
 if TYPE_CHECKING:

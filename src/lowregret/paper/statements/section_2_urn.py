@@ -11,7 +11,7 @@ from ...policies import Hedge, Respond
 from ...predictors import PolyaUrn
 from ...problems import matching
 from ...regret import external_regret
-from .base import Finding, at_least, at_most, equals, statement
+from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_problem
 
 if TYPE_CHECKING:

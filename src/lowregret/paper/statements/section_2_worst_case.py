@@ -10,7 +10,7 @@ from ...adversaries import exact_worst_case, worst_case_by_counts
 from ...predictors import PolyaUrn, Scheduled
 from ...problems import matching
 from ...rules import ExactTest
-from .base import Finding, at_least, at_most, statement
+from .claims import Finding, at_least, at_most, statement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,15 +5,13 @@ import math
 import numpy as np
 
 from ...adversaries import all_sequences, exact_worst_case
-from ...markov import Markov
 from ...policies import Respond
-from ...predictors import PolyaUrn, Predictor, Scheduled
+from ...predictors import Markov, PolyaUrn, Predictor, Scheduled, sample
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...regret import external_regret
 from ...robust import Robust
 from ...rules import RegretGap
-from ...sampling import sample
-from .base import Finding, at_least, equals, statement
+from .claims import Finding, at_least, equals, statement
 
 COIN = matching()
 # Guessing bits for +1 and -1: with utilities that fill [-1, 1] the printed threshold can be reached within 12 steps.

@@ -8,15 +8,14 @@ import numpy as np
 from ...adversaries import all_sequences, exact_worst_case
 from ...distances import exact_sequence_tv, sequence_tv
 from ...policies import Respond
-from ...predictors import PolyaUrn, Scheduled
+from ...predictors import PolyaUrn, Scheduled, sample
 from ...problems import matching
 from ...regret import external_regret
 from ...robust import Robust
 from ...rules import RegretGap
-from ...sampling import sample
 from ...sources import paper_sources
 from ..eight_sources import TITLES
-from .base import Finding, at_least, at_most, equals, statement
+from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 from .section_3 import PLUS_MINUS, THIRD
 

@@ -8,15 +8,14 @@ from ... import plots
 from ...adversaries import all_sequences, beam, greedy
 from ...distances import bounded_mean, exact_sequence_tv
 from ...policies import Respond
-from ...predictors import PolyaUrn
+from ...predictors import PolyaUrn, sample
 from ...problems import matching
 from ...regret import external_regret
 from ...robust import Robust
 from ...rules import ExactTest, RegretGap
-from ...sampling import sample
 from ...sources import paper_sources
 from ..eight_sources import TITLES
-from .base import Finding, at_most, equals, statement
+from .claims import Finding, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 
 if TYPE_CHECKING:

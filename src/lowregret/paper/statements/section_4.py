@@ -21,7 +21,7 @@ from ...impossibility import (
 )
 from ...plots import COLOURS
 from ...sources import de_bruijn_pair, de_bruijn_sequence
-from .base import Finding, at_least, equals, statement
+from .claims import Finding, at_least, equals, statement
 from .exhaustive import chances
 
 if TYPE_CHECKING:

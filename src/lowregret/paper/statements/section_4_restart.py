@@ -9,16 +9,13 @@ import numpy as np
 from ...adversaries import all_sequences, beam, exact_worst_case, worst_case_by_counts
 from ...checks import LawBroken, check_context
 from ...distances import exact_sequence_tv
-from ...markov import Markov
-from ...policies import Hedge, Respond
-from ...predictors import FromFunction, Predictor
+from ...policies import Hedge, Respond, RestartHedge
+from ...predictors import FromFunction, Markov, Predictor, sample
 from ...problems import DecisionProblem, matching, rock_paper_scissors
-from ...recall import RestartHedge
 from ...regret import external_regret
-from ...restart import AverageRestart
+from ...robust import AverageRestart
 from ...rules import ExactTest
-from ...sampling import sample
-from .base import Finding, at_least, at_most, equals, statement
+from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_problem
 from .section_3 import PLUS_MINUS, quantal
 

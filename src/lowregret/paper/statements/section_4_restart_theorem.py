@@ -9,14 +9,12 @@ import numpy as np
 from ...adversaries import all_sequences, beam, exact_worst_case
 from ...distances import bounded_mean, exact_sequence_tv
 from ...plots import COLOURS
-from ...predictors import Scheduled
+from ...predictors import Scheduled, sample
 from ...problems import matching
 from ...regret import external_regret
-from ...restart import AverageRestart
-from ...robust import Robust
+from ...robust import AverageRestart, Robust
 from ...rules import ExactTest
-from ...sampling import sample
-from .base import Finding, at_most, equals, statement
+from .claims import Finding, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 from .section_3 import PLUS_MINUS
 from .section_4_restart import ALTERNATOR

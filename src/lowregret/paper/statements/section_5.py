@@ -7,15 +7,14 @@ import numpy as np
 
 from ...adversaries import all_sequences
 from ...policies import Respond
-from ...predictors import PolyaUrn, Predictor
+from ...predictors import PolyaUrn, Predictor, sample
 from ...problems import matching
 from ...regret import external_regret
 from ...robust import Robust
 from ...rules import RegretRate
-from ...sampling import sample
 from ...sources import paper_sources
 from ..eight_sources import TITLES, players
-from .base import Finding, at_least, at_most, equals, statement
+from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, laws_of_ones
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ import numpy as np
 
 from ...adversaries import all_sequences
 from ...distances import exact_sequence_tv, next_token_tv, sequence_tv
-from ...predictors import PolyaUrn, Predictor, Scheduled
+from ...predictors import PolyaUrn, Predictor, Scheduled, sample
 from ...problems import matching
 from ...robust import Robust
 from ...rules import ExactTest
-from ...sampling import sample
 from ...sources import paper_sources
-from .base import Finding, at_least, at_most, equals, statement
+from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, laws_of_ones, some_model
 
 

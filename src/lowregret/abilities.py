@@ -1,0 +1,68 @@
+"""What a predictor or a policy may tell of itself beyond its contract: optional, asked by name, declared here alone.
+
+The contracts (``Predictor``, ``Policy``) say what everyone must do. What stands here is worth saying where it is true:
+a search becomes exact, a certificate gets a number, a check is skipped. Nothing breaks where it is missing.
+"""
+
+from typing import Any, Protocol
+
+from .arrays import Array
+
+
+class Abilities(Protocol):
+    """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
+
+    >>> print(*sorted(ABILITIES))
+    context key law_of_counts laws looks_back payoff_guarantee policy_of_counts regret_bound
+    """
+
+    @property
+    def context(self) -> int:
+        """How many tokens it can take in at most. Without it: any number."""
+
+    @property
+    def looks_back(self) -> int:
+        """On how many of the last tokens its answer depends. Without it: possibly on all of them."""
+
+    def laws(self, tokens: Array) -> Array:
+        """A predictor's ``predict_sequence`` without its checks, for tokens that were checked before."""
+
+    def law_of_counts(self, counts: Array) -> Array:
+        """What a predictor says after these counts of each state, ``[..., S] -> [..., S]``, in any order.
+
+        Having it says that it depends on the past through nothing else: its worst case is then exact, by dynamic
+        programming over counts.
+        """
+
+    def policy_of_counts(self, counts: Array) -> Array:
+        """What a policy plays after these counts of each state, ``[..., S] -> [..., A]``; else as ``law_of_counts``."""
+
+    def key(self, memory: Any) -> Array:
+        """``int[...]`` or ``int[..., k]``: streams with the same counts and equal keys will act alike for ever.
+
+        Of such streams a search keeps only the one with more regret.
+        """
+
+    def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> float | None:
+        """The most average regret in the first ``horizon`` steps on any sequence: it enters the certificates.
+
+        For a predictor, of quantal responses at ``temperature`` (None: the schedule for an unknown horizon). None where
+        nothing is known.
+        """
+
+    def payoff_guarantee(self, temperature: float | None = None) -> float:
+        """What quantal responses to a predictor earn at least a step, in utility, whatever comes."""
+
+
+ABILITIES = frozenset(name for name in vars(Abilities) if not name.startswith("_"))
+
+
+def ability(player: Any, name: str, default: Any = None) -> Any:
+    """What ``player`` has under the name of an ability, or the default."""
+    assert name in ABILITIES, name  # whoever asks for one declares it first
+    return getattr(player, name, default)
+
+
+def looks_back(player: Any) -> int | None:
+    """On how many of the last tokens its answer depends, if it says so: a ``context_len`` says it too."""
+    return ability(player, "looks_back", getattr(player, "context_len", None))

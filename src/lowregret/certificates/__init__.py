@@ -1,0 +1,65 @@
+"""What is promised: the bounds, one function a statement; the certificate made of them; exact worst cases by counts.
+
+All bounds are on the *average* external regret of quantal responses, and hold for every sequence of states.
+J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
+"""
+
+from .any_problem import AnyProblemCertificate, certify_any_problem
+from .bounds import (
+    Terms,
+    ada_hedge,
+    anytime_log,
+    clipping_loss,
+    exact_test,
+    fixed_share,
+    hedge,
+    lambda_grid,
+    lemma_2_1,
+    lemma_2_3,
+    matching_scale,
+    maximin_payoff,
+    n_rates,
+    quantal_loss,
+    regret_gap_anytime,
+    shrunk_urn,
+    summed_temperature,
+    switching_back,
+    theorem_3_1,
+    theorem_c_4,
+    urn_anytime,
+    v_exact,
+    v_threshold,
+    windows,
+)
+from .certificate import Certificate, certify
+
+__all__ = [
+    "AnyProblemCertificate",
+    "Certificate",
+    "Terms",
+    "ada_hedge",
+    "anytime_log",
+    "certify",
+    "certify_any_problem",
+    "clipping_loss",
+    "exact_test",
+    "fixed_share",
+    "hedge",
+    "lambda_grid",
+    "lemma_2_1",
+    "lemma_2_3",
+    "matching_scale",
+    "maximin_payoff",
+    "n_rates",
+    "quantal_loss",
+    "regret_gap_anytime",
+    "shrunk_urn",
+    "summed_temperature",
+    "switching_back",
+    "theorem_3_1",
+    "theorem_c_4",
+    "urn_anytime",
+    "v_exact",
+    "v_threshold",
+    "windows",
+]

@@ -1,0 +1,209 @@
+"""A guarantee is an object: what a rule bounds, put on top of its fallback's own bound, for people and for programs."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from .. import inputs
+from ..abilities import ability
+from ..problems import DecisionProblem
+from . import bounds, by_counts
+from .bounds import Terms
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A guarantee: what it bounds, by how much, under which assumptions, by which statement.
+
+    ``regret_bound`` is in utility; no bound exceeds the span, since no regret does. ``terms`` says what it is made of.
+    """
+
+    regret_bound: float
+    tv_bound: float
+    statement: str
+    assumptions: tuple[str, ...]
+    theorem: str
+    problem: DecisionProblem
+    horizon: int | None
+    terms: Terms
+    episodes: int = 1
+    guaranteed_payoff: float | None = None  # what the fallback earns at least a step, where it says so
+    exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
+    terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def regret_bound_in_payoffs(self) -> float:
+        """The bound in the units the problem was made from."""
+        return float(self.problem.regret_in_payoffs(self.regret_bound))
+
+    @property
+    def payoff_bound(self) -> float | None:
+        """The least average utility, where the fallback guarantees one (Maximin) and the rule bounds what passes."""
+        if self.guaranteed_payoff is None or not self.terms:
+            return None
+        return bounds.maximin_payoff(self.guaranteed_payoff, {k: v for k, v in self.terms.items() if k != "fallback"})
+
+    def at(self, step: int) -> "Certificate":
+        """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
+        step = inputs.whole(step, "step")
+        if self.horizon is not None and step > self.horizon:
+            raise ValueError(f"step must be at most the horizon {self.horizon}, got {step}")
+        if self.terms_at is None:
+            raise ValueError("this certificate holds at its horizon only")
+        return self.with_terms(self.terms_at(step), step)
+
+    def sharpen(self) -> "Certificate":
+        """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
+        if self.exact_fallback is None or self.terms_at is None or self.horizon is None:
+            return self
+        terms_at = partial(_sharpened, self.terms_at, self.exact_fallback)
+        return replace(self.with_terms(terms_at(self.horizon), self.horizon), terms_at=terms_at, exact_fallback=None)
+
+    def over_episodes(self, episodes: int, regret_bound: float) -> "Certificate":
+        """The same for several episodes in a row: chances of a false switch add up, regrets average to this bound."""
+        if episodes == 1:
+            return self
+        return replace(
+            self,
+            regret_bound=regret_bound,
+            tv_bound=min(1.0, self.tv_bound * episodes),
+            statement=f"Over {episodes} episodes, the last one complete, each against its own best fixed action. "
+            + self.statement,
+            terms={},
+            episodes=episodes,
+            exact_fallback=None,
+            terms_at=self.terms_at if self.horizon is None else None,  # of the present episode
+        )
+
+    def with_terms(self, terms: Terms, horizon: int) -> "Certificate":
+        """The same bound made of other terms, at this horizon."""
+        bound = min(self.problem.span, sum(terms.values()))
+        return replace(self, regret_bound=bound, terms=terms, horizon=horizon)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything it says, as plain JSON values."""
+        return {
+            "theorem": self.theorem,
+            "regret_bound": self.regret_bound,
+            "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
+            "payoff_bound": self.payoff_bound,
+            "tv_bound": self.tv_bound,
+            "horizon": self.horizon,
+            "episodes": self.episodes,
+            "terms": self.terms,
+            "statement": self.statement,
+            "assumptions": list(self.assumptions),
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        steps = "any number of" if self.horizon is None else f"{self.horizon}"
+        many = "" if self.episodes == 1 else f", {self.episodes} episodes"
+        lines = [f"Certificate ({self.theorem}), {steps} steps{many}"]
+        if self.horizon is None and self.terms_at is not None:
+            held = ", ".join(f"{self.at(t).regret_bound:.4f} after {t}" for t in (1_000, 100_000))
+            lines.append(f"  regret  <= at(t).regret_bound a step after t, on every sequence: {held}")
+        else:
+            lines.append(f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units())
+        if self.payoff_bound is not None:
+            units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
+            lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
+        lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
+        if self.terms:
+            made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)
+            capped = sum(self.terms.values()) > self.regret_bound * (1 + 1e-12)
+            lines.append(f"  made of {made_of}" + (f", capped at the span {self.problem.span:.4g}" if capped else ""))
+        lines.append(f"  {self.statement}")
+        lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
+        return "\n".join(lines)
+
+    def _units(self) -> str:
+        if self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0:
+            return ""
+        return f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
+
+
+def _sharpened(terms_at: Callable[[int], Terms], exact: Callable[[int], float | None], steps: int) -> Terms:
+    terms, worst = terms_at(steps), exact(steps)
+    return terms if worst is None else {**terms, "fallback": min(terms["fallback"], worst)}
+
+
+class _OnFallback(NamedTuple):
+    """A rule's own bound on top of its fallback's, at every number of steps.
+
+    A value where closures would do: what a certificate holds must be able to travel between processes.
+    """
+
+    problem: DecisionProblem
+    temperature: float | None
+    fallback: Any
+    over_fallback: Callable[[int], Terms] | None
+
+    def known_at(self, steps: int) -> float | None:
+        bound = ability(self.fallback, "regret_bound")
+        return None if bound is None else bound(self.problem, steps, self.temperature)
+
+    def terms_at(self, steps: int) -> Terms:
+        known = self.known_at(steps)
+        own = {"fallback": self.problem.span if known is None else known}
+        return own if self.over_fallback is None else {**own, **self.over_fallback(steps)}
+
+    def exact_fallback(self, steps: int) -> float | None:
+        if self.temperature is None:
+            return None
+        return by_counts.worst_case(self.fallback, self.problem, steps, self.temperature)
+
+
+def certify(
+    problem: DecisionProblem,
+    horizon: int | None,
+    temperature: float | None,
+    fallback: Any,
+    over_fallback: Callable[[int], Terms] | None,
+    tv_bound: float,
+    theorem: str,
+) -> Certificate:
+    """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
+    made = _OnFallback(problem, temperature, fallback, over_fallback)
+    name = type(fallback).__name__
+    then = "" if hasattr(fallback, "predict") else f" until the alarm, and as {name} says from then on"
+    payoff = ability(fallback, "payoff_guarantee")
+    warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
+    assumptions = (
+        f"every step is acted on by the quantal response at {warmth}{then}",
+        "the state is seen after every step, whatever was done, and does not depend on the action drawn",
+        "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
+        "by the distance between data and model",
+    )
+    if over_fallback is None:
+        return Certificate(
+            regret_bound=problem.span,
+            tv_bound=tv_bound,
+            statement="This rule carries no guarantee: the bounds are trivial.",
+            assumptions=assumptions[:1],
+            theorem=theorem,
+            problem=problem,
+            horizon=horizon,
+            terms={},
+        )
+    statement = f"At most the regret of {name} from the first step on, plus what passes before the rule trips."
+    if made.known_at(horizon or 1) is None:
+        statement += f" The regret of {name} is not known: it enters as the span."
+    draft = Certificate(
+        regret_bound=problem.span,
+        tv_bound=tv_bound,
+        statement=statement,
+        assumptions=assumptions,
+        theorem=theorem,
+        problem=problem,
+        horizon=horizon,
+        terms={},
+        guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
+        exact_fallback=made.exact_fallback,
+        terms_at=made.terms_at,
+    )
+    return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

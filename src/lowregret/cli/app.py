@@ -1,0 +1,92 @@
+"""The command line: ``demo | verify`` (extra: ``cli``), ``reproduce | train | evaluate | construct`` (``torch``)."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+if TYPE_CHECKING:
+    import typer
+
+HELP = "Make any next-token predictor safe to act on."
+
+
+def main() -> None:
+    """Run the command line, or say which extra it needs."""
+    try:
+        app = _app()
+    except ModuleNotFoundError as error:
+        sys.exit(f"the command line needs {error.name}: pip install 'lowregret[cli]'")
+    app()
+
+
+def _app() -> "typer.Typer":
+    import typer
+
+    from .. import __version__
+
+    app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
+
+    def version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"lowregret {__version__}")
+            raise typer.Exit
+
+    @app.callback()
+    def root(
+        version: Annotated[
+            bool, typer.Option("--version", callback=version, is_eager=True, help="Show the version and exit.")
+        ] = False,
+    ) -> None:
+        pass
+
+    def folder(out: Path) -> Path:
+        """The folder, made before the work rather than after it."""
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise typer.BadParameter(f"{out} cannot be made a folder: {error.strerror}", param_hint="--out") from None
+        return out
+
+    @app.command()
+    def demo(
+        horizon: Annotated[int, typer.Option(min=4, help="Length of each sequence.")] = 1024,
+        samples: Annotated[int, typer.Option("--samples", "-n", min=2, help="Sequences from each source.")] = 1000,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the sequences.")] = 0,
+        out: Annotated[Path, typer.Option(help="Folder for the figure and the numbers.")] = Path("results/demo"),
+    ) -> None:
+        """Five players on the paper's eight sources and against an adversary: tables, the 2 x 4 figure, JSON."""
+        from ..paper.eight_sources import demo as run
+
+        run(horizon, samples, seed, folder(out))
+
+    @app.command()
+    def verify(
+        only: Annotated[
+            list[str] | None,
+            typer.Option(help="Only statements whose name begins so, such as 'Lemma 2'; may be given again."),
+        ] = None,
+        out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("results/verify"),
+        jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
+        names: Annotated[bool, typer.Option("--list", help="List the statements and exit.")] = False,
+    ) -> None:
+        """Check every lemma, theorem and algorithm of the paper: a table, a page with pictures, JSON."""
+        from ..paper import verify as paper
+
+        try:
+            chosen = paper.selected(only or [])
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--only") from None
+        if names:
+            for statement in chosen:
+                typer.echo(f"{statement.name:32} {statement.says}")
+        elif not paper.verify(chosen, folder(out), jobs):
+            raise typer.Exit(1)
+
+    from .transformers import add_commands
+
+    add_commands(app)
+    return app
+
+
+if __name__ == "__main__":
+    main()

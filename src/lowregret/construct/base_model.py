@@ -1,0 +1,155 @@
+"""The model underneath: any that gives probabilities or logits for every prefix, as one torch module."""
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import inputs
+from ..abilities import ability
+from ..arrays import to_numpy
+from ..predictors import FromFunction, Predictor
+from ..transformer import Decoder, Transformer
+
+GIVES = ("probabilities", "logits")
+LEAST = 1e-30  # probability: a base that excludes a token has a finite logit all the same; see gadgets.excluded
+
+
+class Asked(nn.Module):
+    """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, laws or their logarithms; entry t saw ``tokens[:, :t]``.
+
+    >>> from lowregret import Scheduled
+    >>> Asked(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
+    [0.1, 0.1]
+    """
+
+    def __init__(self, predictor: Predictor, gives: str = "probabilities") -> None:
+        super().__init__()
+        self.predictor, self.gives = predictor, gives
+
+    def forward(self, tokens_BxT: Tensor) -> Tensor:
+        laws = torch.tensor(to_numpy(self.predictor.predict_sequence(to_numpy(tokens_BxT))), device=tokens_BxT.device)
+        return laws if self.gives == "probabilities" else torch.log(laws.clamp_min(LEAST))
+
+
+def base_of(
+    base: Any, gives: str | None, n_states: int | None, needs_logits: bool
+) -> tuple[nn.Module, str, int | None, int | None]:
+    """The base as a module, what it gives, its number of states and its context (None where it does not say)."""
+    if gives not in (None, *GIVES):
+        raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
+    if gives == "probabilities" and needs_logits:
+        raise ValueError(
+            "gives must be logits for an ExactTest, which bets on them, got 'probabilities': "
+            "let the module return their logarithms"
+        )
+    if isinstance(base, Transformer):
+        base = base.decoder
+    if isinstance(base, Decoder):
+        if gives == "probabilities":
+            raise ValueError("gives must be logits for a Decoder, got 'probabilities'")
+        return base, "logits", base.n_states, base.size.context
+    if isinstance(base, nn.Module):
+        if gives is None:
+            raise ValueError(f"gives must be one of {', '.join(GIVES)} for a module such as {type(base).__name__}")
+        return base, gives, getattr(base, "n_states", n_states), ability(base, "context")
+    if not hasattr(base, "predict_sequence"):
+        raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
+    gives = gives or ("logits" if needs_logits else "probabilities")
+    return Asked(base, gives), gives, base.n_states, ability(base, "context")
+
+
+def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
+    """The base as a predictor for streams; a module of which nothing else is known sees the whole history each time."""
+    if isinstance(base, Asked):
+        return base.predictor
+    if isinstance(base, Decoder):
+        return Transformer(base)
+
+    return FromFunction(partial(_law, base, gives), n_states, batched=True)
+
+
+def _law(base: nn.Module, gives: str, history: Any) -> Any:
+    tokens_BxT = torch.nn.functional.pad(torch.as_tensor(history), (0, 1))  # what comes next is not looked at
+    last_BxS = ask(base, tokens_BxT)[:, -1].to(tokens_BxT.device, torch.float64)
+    laws_BxS = torch.softmax(last_BxS, dim=-1) if gives == "logits" else last_BxS
+    return laws_BxS if isinstance(history, Tensor) else laws_BxS.numpy()
+
+
+@torch.no_grad()
+def ask(base: nn.Module, tokens_BxT: Tensor) -> Tensor:
+    """What the base says, where its weights are and without dropout."""
+    with in_use(base):
+        return base(tokens_BxT.to(device_of(base) or tokens_BxT.device))
+
+
+def taken(logits: Tensor) -> Tensor:
+    """Logits as the layers take them: the largest is 0, none is below ln LEAST, however they were masked or shifted."""
+    return (logits - logits.amax(dim=-1, keepdim=True)).clamp_min(math.log(LEAST))
+
+
+@contextlib.contextmanager
+def in_use(module: nn.Module) -> Iterator[None]:
+    """Inside, nothing is being trained; afterwards what was, is again."""
+    training = [part for part in module.modules() if part.training]
+    if training:
+        module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def device_of(module: nn.Module) -> torch.device | None:
+    """Where the weights are; None without any."""
+    weight = next(itertools.chain(module.parameters(), module.buffers()), None)
+    return None if weight is None else weight.device
+
+
+def refuse_misfit(base: nn.Module, gives: str, n_states: int, horizon: int) -> None:
+    """Try a module of which nothing is known on a few tokens: what it gives, and that it looks at the past alone."""
+    name, T = type(base).__name__, min(horizon, 8)
+    tokens_T = torch.arange(T) % n_states
+    later_TxT = torch.eye(T, dtype=torch.int64)  # row t: token t is another
+    tokens_BxT = torch.cat([tokens_T[None], (tokens_T + later_TxT) % n_states])
+    try:
+        said = ask(base, tokens_BxT)
+    except (IndexError, RuntimeError, TypeError) as error:
+        tried = f"{name} fails on tokens {tuple(tokens_BxT.shape)} below {n_states}"
+        raise ValueError(
+            f"base must take tokens [B, T]: {tried} ({error}); if it takes BOS, is there a row of its embedding for it?"
+        ) from error
+    if not isinstance(said, Tensor):
+        raise ValueError(f"base must give a tensor, and {name} gives a {type(said).__name__}: wrap it in a module")
+    if said.shape != (*tokens_BxT.shape, n_states):
+        raise ValueError(
+            f"base must give {(*tokens_BxT.shape, n_states)} for tokens {tuple(tokens_BxT.shape)}: a number for each "
+            f"of {n_states} states; {name} gives {tuple(said.shape)}"
+        )
+    masked = said == -torch.inf if gives == "logits" else torch.zeros_like(said, dtype=torch.bool)
+    if not (said.isfinite() | masked).all() or masked.all(dim=-1).any():
+        raise ValueError(f"base must give numbers (logits may be -inf, not all of them): {name} gives NaN or infinity")
+    if gives == "probabilities":
+        inputs.probs_of(said.double().cpu().numpy(), n_states, f"what {name} gives, by gives='probabilities',")
+    tolerance = torch.finfo(said.dtype).eps ** 0.5
+
+    def same(one: Tensor, other: Tensor) -> bool:
+        return torch.allclose(one, other, rtol=tolerance, atol=tolerance)
+
+    if not same(ask(base, tokens_BxT), said):
+        raise ValueError(f"base must say the same when asked twice: {name} does not, even in eval mode")
+    ahead = [t for t in range(T) if not same(said[t + 1, : t + 1], said[0, : t + 1])]
+    if ahead:
+        raise ValueError(
+            f"base must not look ahead: entry {ahead[0]} of {name} changes with token {ahead[0]}, and may depend on "
+            "the tokens before it only. If it gives at entry t the law of token t + 1, let it see BOS and all tokens "
+            "but the last: pad(tokens[:, :-1], (1, 0), value=bos)"
+        )
+    if not same(ask(base, tokens_BxT[:, :1]), said[:, :1]):
+        raise ValueError(f"base must not look ahead: entry 0 of {name} changes with the number of tokens")

@@ -1,0 +1,135 @@
+"""A guard's state as finite JSON numbers, and back: refused unless a guard like this one can have been there."""
+
+import math
+import reprlib
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import Array, device, namespace, to_numpy
+from ..memory import restored, saved
+from ..rules import Rule
+from .ledger import Ledger, Switch, blank, kind_of
+
+
+class Standing(NamedTuple):
+    """Where a guard stands: everything that is not a setting of it."""
+
+    ledger: Ledger
+    clock: int  # observations so far, over all episodes
+    events: list[Switch]
+    probs: Array | None  # what advise was given for this step
+
+
+def written(rule: Rule, at: Standing) -> dict[str, Any]:
+    """Where a guard with this rule stands, as JSON values."""
+    return {
+        "format": 1,
+        "made_for": _made_for(rule, tuple(at.ledger.episode.shape)),
+        "arrays": list(kind_of(at.ledger.lead_A)),
+        "ledger": saved(at.ledger),
+        "clock": at.clock,
+        "events": [[_as_json(v) for v in event] for event in at.events],
+        "advised": None if at.probs is None else to_numpy(at.probs).tolist(),
+        "dtype": None if at.probs is None else str(at.probs.dtype).removeprefix("torch."),
+    }
+
+
+def read(rule: Rule, batch_shape: tuple[int, ...], d: Any) -> Standing:
+    """What ``written`` wrote for a guard like this one."""
+    if not isinstance(d, dict) or d.get("format") != 1:
+        raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
+    mine, theirs = _made_for(rule, batch_shape), d.get("made_for")
+    if theirs != mine:
+        theirs = theirs if isinstance(theirs, dict) else {}
+        differ = [k for k in mine | theirs if k not in mine or k not in theirs or theirs[k] != mine[k]]
+        each = (f"{k} ({reprlib.repr(theirs.get(k))} against {reprlib.repr(mine.get(k))})" for k in differ)
+        raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}")
+    missing = {"arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
+    if missing:
+        raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
+    fresh = blank(rule, batch_shape, like=_array_of_kind(d["arrays"]))
+    ledger = restored(fresh, d["ledger"], fresh=True)
+    _refuse_impossible(rule, ledger)
+    clock = inputs.whole(d["clock"], "clock", least=0)
+    if not isinstance(d["events"], list):
+        raise ValueError(f"state_dict does not fit: events must be a list, got {type(d['events']).__name__}")
+    events = [_event_from(values) for values in d["events"]]
+    probs = None
+    if d["advised"] is not None:
+        if d["dtype"] not in ("float32", "float64"):
+            raise ValueError(f"state_dict does not fit: dtype must be float32 or float64, got {d['dtype']!r}")
+        rule.refuse_past_horizon(ledger.rule)
+        probs = inputs.probs_of(d["advised"], rule.n_states, "advised", shape=batch_shape)
+        xp = namespace(fresh.lead_A)
+        probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(fresh.lead_A))
+    return Standing(ledger, clock, events, probs)
+
+
+def _made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
+    """What two guards must share to exchange their states."""
+    return {
+        **_settings_of(rule),
+        "rule": type(rule).__name__,
+        "utility": None if rule.problem is None else rule.problem.utility.tolist(),
+        "fallback": [type(rule.fallback).__name__, _settings_of(rule.fallback)],
+        "batch_shape": list(batch_shape),
+    }
+
+
+def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
+    """A saved ledger whose numbers no run can have led to."""
+    step, tripped_at = to_numpy(ledger.rule.step), to_numpy(ledger.rule.tripped_at)
+    reported, episode = to_numpy(ledger.reported), to_numpy(ledger.episode)
+    past_steps, past_bound = to_numpy(ledger.past_steps), to_numpy(ledger.past_bound)
+    right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step)
+    right = right & (episode >= 1) & (past_steps >= 0) & (past_bound >= 0)
+    if not right.all() or (rule.horizon is not None and (step > rule.horizon).any()):
+        raise ValueError("state_dict does not fit: no run of this guard can have led to its counts of steps")
+    try:
+        answer = rule.fallback_answer(ledger.rule)
+    except Exception as error:  # whatever a predictor does with nonsense
+        raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
+    width = rule.n_comparators if rule.fallback_acts else rule.n_states
+    inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=step.shape)
+
+
+def _array_of_kind(kind: Any) -> Array | None:
+    """An array such as ``kind_of`` described."""
+    if kind == ["numpy", "cpu"]:
+        return None
+    if not isinstance(kind, list) or len(kind) != 2 or kind[0] != "torch":
+        raise ValueError(f"state_dict does not fit: arrays must be ['numpy', 'cpu'] or ['torch', device], got {kind!r}")
+    import torch
+
+    try:
+        return torch.zeros(0, device=kind[1])
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ValueError(f"state_dict does not fit: arrays were on {kind[1]!r}, which is not here") from error
+
+
+def _settings_of(thing: Any) -> dict[str, Any]:
+    """The numbers, words and tables that make up a rule or a predictor, as JSON values."""
+    values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
+    values = {k: v.tolist() if isinstance(v, (np.ndarray, np.generic)) else v for k, v in values.items()}
+    return {k: v for k, v in values.items() if isinstance(v, (int, float, str, list, type(None)))}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _event_from(values: Any) -> Switch:
+    try:
+        stream, step, rule, statistic, threshold, episode = values
+        several = isinstance(stream, list)
+        index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
+        step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")
+        statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
+    return Switch(index if several else index[0], step, str(rule), statistic, threshold, episode)

@@ -1,0 +1,9 @@
+"""Who acts: responses to predictors, Hedge and its kin, bounded recall."""
+
+from .baselines import AdaHedge, FixedShare, shared
+from .contract import Policy
+from .hedge import Hedge
+from .recall import RestartHedge, oldest
+from .respond import Respond
+
+__all__ = ["AdaHedge", "FixedShare", "Hedge", "Policy", "Respond", "RestartHedge", "oldest", "shared"]

@@ -1,0 +1,137 @@
+"""Who else acts, beside the Hedge of Section 2.3: AdaHedge, which needs no horizon, and fixed share, which tracks."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .. import certificates, inputs
+from ..arrays import Array, device, first, float_type, last, namespace, softmax, total
+from ..problems import DecisionProblem, a_problem, action_utilities
+from .contract import Policy
+
+
+class AdaHedgeMemory(NamedTuple):
+    lead_A: Array  # [..., A], each action's utility so far, below that of the best
+    gap: Array  # [...], the mixability gaps so far: by how much mixing fell short of the rate's soft maximum
+
+
+@dataclass(frozen=True)
+class AdaHedge(Policy):
+    """Hedge that sets its own rate, ln A / (mixability gaps so far): no horizon, no range, no temperature.
+
+    Until two actions have earned differently it plays all alike; from then on each gap lowers the rate.
+
+    >>> from lowregret import matching
+    >>> AdaHedge(matching()).policy_sequence([1, 1, 0, 0, 0])[:, 1].round(3).tolist()
+    [0.5, 0.8, 0.915, 0.745, 0.5]
+    """
+
+    problem: DecisionProblem
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> AdaHedgeMemory:
+        xp, where, shape = namespace(like), device(like), inputs.batch_shape_of(batch_shape)
+        zeros = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
+        return AdaHedgeMemory(zeros, zeros[..., 0])
+
+    def policy(self, memory: AdaHedgeMemory) -> Array:
+        return last(self._weights(first(memory.lead_A), memory.gap))
+
+    def update(self, memory: AdaHedgeMemory, token: Array) -> AdaHedgeMemory:
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(memory.gap.shape), like=memory.gap)
+        lead_A, gap = first(memory.lead_A), memory.gap
+        xp = namespace(gap)
+        earned_A = action_utilities(self.problem, token, memory.lead_A)
+        mixed = total(self._weights(lead_A, gap) * earned_A)
+        ahead_A = lead_A + earned_A
+        rise = self._soft_max(ahead_A, gap) - self._soft_max(lead_A, gap)
+        opened = xp.clip(rise - mixed, 0.0, None)
+        return AdaHedgeMemory(last(ahead_A - xp.max(ahead_A, axis=0)), gap + opened)
+
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
+        """What it loses at most in the first ``horizon`` steps, for every number of them."""
+        return certificates.ada_hedge(problem, horizon)
+
+    def _rate(self, gap: Array) -> Array:
+        """ln A / gap, and 1 where there is no gap yet: all actions have then earned the same, and any rate will do."""
+        xp = namespace(gap)
+        return math.log(self.problem.n_actions) / xp.where(gap > 0, gap, xp.ones_like(gap))
+
+    def _weights(self, lead_A: Array, gap: Array) -> Array:
+        return softmax(lead_A * self._rate(gap))
+
+    def _soft_max(self, lead_A: Array, gap: Array) -> Array:
+        """ln mean_a exp(rate lead_a) / rate; the maximum itself before the first gap, when the rate is infinite."""
+        xp = namespace(gap)
+        best, rate = xp.max(lead_A, axis=0), self._rate(gap)
+        if self.problem.n_actions == 1:
+            return best
+        below = xp.log(total(xp.exp((lead_A - best) * rate)) / self.problem.n_actions) / rate
+        return xp.where(gap > 0, best + below, best)
+
+
+class FixedShareMemory(NamedTuple):
+    weights_A: Array  # [..., A]
+
+
+@dataclass(frozen=True)
+class FixedShare(Policy):
+    """Hedge that deals out a ``share`` of all weight evenly each step: it can follow a best action that changes.
+
+    Parameters
+    ----------
+    share
+        1/horizon by default.
+    rate
+        By default the best for the bound against one fixed action.
+
+    >>> from lowregret import matching
+    >>> quick = FixedShare(matching(), horizon=100, rate=1.0)
+    >>> quick.policy_sequence([1] * 9 + [0] * 4)[[0, 8, 12], 1].round(3).tolist()
+    [0.5, 0.992, 0.821]
+    """
+
+    problem: DecisionProblem
+    horizon: int
+    rate: float | None = None
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        T, A, J = inputs.whole(self.horizon, "horizon"), self.problem.n_actions, self.problem.span
+        share = inputs.probability(1 / max(T, 2) if self.share is None else self.share, "share")
+        cost = math.log(A) - (T - 1) * math.log1p(-share * (A - 1) / A)
+        rate = (math.sqrt(8 * cost / T) / J if A > 1 and J > 0 else 1.0) if self.rate is None else self.rate
+        object.__setattr__(self, "share", share)
+        object.__setattr__(self, "rate", inputs.positive(rate, "rate"))
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> FixedShareMemory:
+        xp, where, A = namespace(like), device(like), self.problem.n_actions
+        shape = (*inputs.batch_shape_of(batch_shape), A)
+        return FixedShareMemory(xp.full(shape, 1 / A, dtype=float_type(xp, where), device=where))
+
+    def policy(self, memory: FixedShareMemory) -> Array:
+        return memory.weights_A
+
+    def update(self, memory: FixedShareMemory, token: Array) -> FixedShareMemory:
+        shape = tuple(memory.weights_A.shape[:-1])
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape, like=memory.weights_A)
+        earned_A = action_utilities(self.problem, token, memory.weights_A)
+        assert self.rate is not None
+        assert self.share is not None
+        return FixedShareMemory(last(shared(first(memory.weights_A), earned_A, self.rate, self.share)))
+
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
+        """What it loses at most to the best fixed action in the first ``horizon`` steps."""
+        assert self.rate is not None
+        assert self.share is not None
+        return certificates.fixed_share(problem, horizon, self.rate, self.share)
+
+
+def shared(weights_A: Array, earned_A: Array, rate: float, share: float) -> Array:
+    """Exponential weights after one more step, ``share`` of them dealt out evenly; they never get below share / A."""
+    xp = namespace(weights_A)
+    grown_A = weights_A * xp.exp((earned_A - xp.max(earned_A, axis=0)) * rate)
+    return grown_A / total(grown_A) * (1 - share) + share / weights_A.shape[0]

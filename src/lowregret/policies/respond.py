@@ -1,0 +1,55 @@
+"""Acting on predictions (Section 2.3): the quantal response to any predictor."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .. import inputs
+from ..arrays import Array, astype, count_up, device, first, in_float64, last, mix, namespace, softmax
+from ..predictors import Predictor, same_states
+from ..problems import DecisionProblem
+from .contract import Policy
+
+
+class RespondMemory(NamedTuple):
+    predictor: Any
+    step: Array  # [...], tokens so far
+
+
+@dataclass(frozen=True)
+class Respond(Policy):
+    """The quantal response to a predictor; ``temperature=None`` is the schedule for an unknown horizon.
+
+    >>> from lowregret import PolyaUrn, matching
+    >>> Respond(PolyaUrn(2), matching(), temperature=0.1).policy_sequence([1, 1]).round(3).tolist()
+    [[0.5, 0.5], [0.034, 0.966]]
+    """
+
+    predictor: Predictor
+    problem: DecisionProblem
+    temperature: float | None
+
+    def __post_init__(self) -> None:
+        same_states(self.predictor, self.problem)
+        if self.temperature is not None:
+            inputs.positive(self.temperature, "temperature")
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RespondMemory:
+        xp = namespace(like)
+        step = xp.zeros(inputs.batch_shape_of(batch_shape), dtype=xp.int64, device=device(like))
+        return RespondMemory(self.predictor.start(batch_shape, like=like), step)
+
+    def policy(self, memory: RespondMemory) -> Array:
+        return self.respond_to(self.predictor.predict(memory.predictor), memory.step + 1)
+
+    def update(self, memory: RespondMemory, token: Array) -> RespondMemory:
+        return RespondMemory(self.predictor.update(memory.predictor, token), memory.step + 1)
+
+    def policy_sequence(self, tokens: Array) -> Array:
+        probs = self.predictor.predict_sequence(tokens)
+        return self.respond_to(probs, count_up(probs, 1, probs.shape[-2] + 1))
+
+    def respond_to(self, probs: Array, step: Array) -> Array:
+        """The mixed actions ``[..., A]`` for these laws ``[..., S]`` at these steps, counted from 1; unchecked."""
+        probs_S = first(in_float64(probs))
+        warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
+        return astype(last(softmax(mix(self.problem.utility, probs_S) / warmth)), probs.dtype)

@@ -1,0 +1,29 @@
+"""Who predicts: the contract, urns, tables, functions of the history, what to fall back on, and sequences drawn."""
+
+from .contract import Predictor, asked, asked_sequence, has_states, same_states, unroll
+from .function import FromFunction
+from .maximin import Maximin
+from .sampling import Stream, draw, sample, within_context
+from .shrunk_urn import ShrunkUrn, equaliser
+from .tables import Markov, Scheduled
+from .urn import PolyaUrn
+
+__all__ = [
+    "FromFunction",
+    "Markov",
+    "Maximin",
+    "PolyaUrn",
+    "Predictor",
+    "Scheduled",
+    "ShrunkUrn",
+    "Stream",
+    "asked",
+    "asked_sequence",
+    "draw",
+    "equaliser",
+    "has_states",
+    "same_states",
+    "sample",
+    "unroll",
+    "within_context",
+]

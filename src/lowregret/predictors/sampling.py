@@ -1,0 +1,92 @@
+"""Sequences out of predictors, and predictors with their memory in hand."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..abilities import ability
+from ..arrays import Array, device, first, float_type, namespace, running_sum, total
+from ..memory import restored, saved
+from .contract import Predictor
+
+
+def draw(probs: Array, uniforms: Array) -> Array:
+    """Tokens ``[...]`` with laws ``probs[..., S]``, through the cumulative law; probability 0 is never drawn."""
+    xp = namespace(probs)
+    cdf_S = first(running_sum(probs))
+    scaled = uniforms * cdf_S[-1]
+    if len(cdf_S) == 1:
+        return xp.zeros_like(scaled, dtype=xp.int64)
+    return total([xp.astype(scaled >= edge, xp.int64) for edge in cdf_S[:-1]])
+
+
+def within_context(predictor: Any, horizon: int, name: str = "predictor") -> None:
+    """Refuse more steps than the predictor has a context for; one without a context goes on for ever."""
+    context = ability(predictor, "context", horizon)
+    if horizon > context:
+        raise ValueError(f"{name} has a context of {context} tokens: horizon must be at most that, got {horizon}")
+
+
+def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Generator) -> Array:
+    """``n`` sequences of length ``horizon`` from the predictor's own distribution: ``tokens[n, horizon]``.
+
+    The uniforms behind the tokens come from NumPy, so NumPy and torch predictors draw the same sequences.
+
+    >>> from lowregret import Scheduled
+    >>> sample(Scheduled([[0.0, 1.0], [1.0, 0.0]]), horizon=3, n=2, seed=0).tolist()
+    [[1, 0, 0], [1, 0, 0]]
+    """
+    horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=0)
+    within_context(predictor, horizon)
+    uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
+    memory, drawn, step = predictor.start((n,)), [], 0
+    xp: Any = np
+    while step < horizon:
+        probs = predictor.predict(memory)
+        if step == 0:
+            xp = namespace(probs)
+            dtype = float_type(xp, device(probs))
+            uniforms_Txn = xp.asarray(np.ascontiguousarray(uniforms_Txn), dtype=dtype, device=device(probs))
+        drawn.append(draw(xp.astype(probs, dtype), uniforms_Txn[step]))
+        step += 1
+        if step < horizon:
+            memory = predictor.update(memory, drawn[-1])
+    return xp.stack(drawn, axis=-1)
+
+
+class Stream:
+    """A predictor with its memory in hand, for one live sequence (or one batch of them).
+
+    >>> from lowregret import PolyaUrn
+    >>> stream = Stream(PolyaUrn(2))
+    >>> stream.update(1)
+    >>> stream.predict().round(3).tolist()
+    [0.333, 0.667]
+    """
+
+    def __init__(self, predictor: Predictor, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> None:
+        self.predictor = predictor
+        self._fresh = self._memory = predictor.start(batch_shape, like=like)
+
+    @property
+    def memory(self) -> Any:
+        return self._memory
+
+    def predict(self) -> Array:
+        """The law of the next token."""
+        return self.predictor.predict(self._memory)
+
+    def update(self, token: Array) -> None:
+        """Take in one token."""
+        self._memory = self.predictor.update(self._memory, token)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it remembers, as finite JSON numbers."""
+        return {"format": 1, "memory": saved(self._memory)}
+
+    def load_state_dict(self, d: dict[str, Any]) -> None:
+        """Take up where ``state_dict`` left off."""
+        if not isinstance(d, dict) or d.get("format") != 1 or "memory" not in d:
+            raise ValueError("state_dict must be what Stream.state_dict returned (format 1)")
+        self._memory = restored(self._fresh, d["memory"], fresh=True)

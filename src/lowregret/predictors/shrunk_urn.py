@@ -1,0 +1,178 @@
+"""The shrunk urn: Hedge as a law over tokens, a fallback without the log T of Lemma 2.3's urn."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from .. import certificates, inputs
+from ..arrays import (
+    Array,
+    astype,
+    came,
+    constant,
+    count_up,
+    device,
+    first,
+    float_type,
+    in_float64,
+    last,
+    mix,
+    namespace,
+    running_sum,
+)
+from ..problems import DecisionProblem, a_problem, belief_with_lead
+from .contract import Predictor
+from .urn import UrnMemory, counts_before
+
+_EQUAL = 1e-11  # utilities under an equaliser differ at most by this
+
+
+@dataclass(frozen=True)
+class ShrunkUrn(Predictor):
+    """Counts shrunk towards an equaliser nu: mu_t = nu + (c/T) (n_{t-1} - (t-1) nu). Hedge, as a law over tokens.
+
+    Under nu all actions are worth the same, so the quantal response at temperature eta is Hedge at rate c / (T eta),
+    without the logarithm of Lemma 2.3. For c > 1 the formula leaves the simplex late in the game and is clipped, which
+    is proved harmless for two actions and for matching; other problems take c <= 1.
+
+    Parameters
+    ----------
+    problem
+        Must have an equaliser (``equaliser(problem)``); without one there are sequences with linear regret.
+    horizon
+        How many steps it is for.
+    c
+        sqrt(8 ln A) / J by default, the best for temperature 1/sqrt(horizon), or 1 where it may not exceed 1.
+
+    >>> from lowregret import matching
+    >>> ShrunkUrn(matching(), horizon=4, c=1.0).predict_sequence([1, 1, 0])[:, 1].tolist()
+    [0.5, 0.625, 0.75]
+    """
+
+    problem: DecisionProblem
+    horizon: int
+    c: float | None = None
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        inputs.whole(self.horizon, "horizon")
+        nu = equaliser(self.problem)
+        if nu is None:
+            raise ValueError(
+                "problem has no equaliser, a law under which all actions are worth the same: the shrunk urn would "
+                "have linear regret on some sequence; use PolyaUrn, or a policy such as Hedge or AdaHedge"
+            )
+        A, J = self.problem.n_actions, self.problem.span
+        clips = A == 2 or certificates.matching_scale(self.problem) is not None
+        if self.c is None:
+            best = math.sqrt(8 * math.log(A)) / J if A > 1 and J > 0 else 1.0
+            object.__setattr__(self, "c", best if clips else min(best, 1.0))
+        elif inputs.positive(self.c, "c") > 1 and not clips:
+            raise ValueError(
+                f"c must be at most 1 for this problem, got {self.c!r}: beyond, the urn must be clipped, and no way to "
+                "clip it is proved for more than two actions other than matching"
+            )
+        object.__setattr__(self, "_nu", nu)
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.problem.n_states
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
+        shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
+        counts_S = xp.zeros((self.n_states, *shape), dtype=float_type(xp, where), device=where)
+        return UrnMemory(last(counts_S), xp.zeros(shape, dtype=xp.int64, device=where))
+
+    def predict(self, memory: UrnMemory) -> Array:
+        return self._law(memory.counts, memory.seen)
+
+    def update(self, memory: UrnMemory, token: Array) -> UrnMemory:
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
+        if memory.seen.size and bool((memory.seen >= self.horizon).any()):
+            raise ValueError(f"the horizon of {self.horizon} steps is over: this shrunk urn was made for no more")
+        return UrnMemory(memory.counts + last(came(token, self.n_states)), memory.seen + 1)
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        if tokens.shape[-1] > self.horizon:
+            raise ValueError(f"tokens are longer than the urn's horizon: {tokens.shape[-1]} steps, {self.horizon}")
+        xp = namespace(tokens)
+        counts = xp.stack([in_float64(count) for count in counts_before(tokens, self.n_states)], axis=-1)
+        return self._law(counts, count_up(tokens, 0, tokens.shape[-1]))
+
+    def law_of_counts(self, counts: Array) -> Array:
+        """The law of the next token after these counts of each state, ``[..., S] -> [..., S]``."""
+        xp = namespace(counts)
+        return self._law(in_float64(counts), xp.sum(counts, axis=-1))
+
+    def _law(self, counts: Array, seen: Array) -> Array:
+        assert self.c is not None
+        weight = self.c / self.horizon
+        if self.c > 1 and self.problem.n_actions == 2:
+            lead = mix(self.problem.advantage, first(counts))[0] * weight
+            xp = namespace(lead)
+            near = xp.full((self.n_states, *lead.shape), 1 / self.n_states, dtype=lead.dtype, device=device(lead))
+            return last(belief_with_lead(self.problem.advantage[0], lead, near))
+        nu = constant(self._nu, counts)  # type: ignore[attr-defined]
+        law = nu * (1 - weight * astype(seen, counts.dtype))[..., None] + counts * weight
+        return on_simplex(law) if self.c > 1 else law
+
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float | None:
+        """What quantal responses at this temperature lose at most; None for other problems, longer runs, schedules."""
+        if temperature is None or horizon > self.horizon or problem != self.problem:
+            return None
+        assert self.c is not None
+        return certificates.shrunk_urn(problem, horizon, temperature, self.c, self.horizon)
+
+
+@lru_cache(maxsize=64)
+def equaliser(problem: DecisionProblem) -> np.ndarray | None:
+    """A law under which all actions are worth the same, near the uniform one if it can be; None if there is none.
+
+    >>> from lowregret import cost_loss, trading
+    >>> equaliser(cost_loss(cost=1, loss=4)).tolist()
+    [0.75, 0.25]
+    >>> equaliser(trading([-1, 1], fee=0.5)) is None  # whatever comes, half the fees are wasted
+    True
+    """
+    from scipy.optimize import linprog
+
+    S = problem.n_states
+    conditions = np.concatenate([problem.advantage, np.ones((1, S))])
+    wanted = np.append(np.zeros(problem.n_actions - 1), 1.0)
+    uniform = np.full(S, 1 / S)
+    uniform.setflags(write=False)
+    if np.abs(problem.advantage @ uniform).max(initial=0.0) <= 1e-15:
+        return uniform
+    # The least r such that some such law is within r of uniform, coordinate by coordinate.
+    within = np.concatenate([np.eye(S), -np.eye(S)])
+    found = linprog(
+        np.append(np.zeros(S), 1.0),
+        A_ub=np.append(within, -np.ones((2 * S, 1)), axis=1),
+        b_ub=np.append(uniform, -uniform),
+        A_eq=np.append(conditions, np.zeros((len(conditions), 1)), axis=1),
+        b_eq=wanted,
+        bounds=[(0, 1)] * S + [(0, 1)],
+    )
+    if not found.success:
+        return None
+    # The solver stops at 1e-7: finish on the states it kept, by least squares.
+    law = np.where(found.x[:S] > 1e-9, found.x[:S], 0.0)
+    kept = law > 0
+    law[kept] += np.linalg.lstsq(conditions[:, kept], wanted - conditions @ law, rcond=None)[0]
+    if law.min() < -1e-12 or np.abs(conditions @ law - wanted).max() > _EQUAL:
+        return None
+    law = np.maximum(law, 0.0)
+    law.setflags(write=False)
+    return law
+
+
+def on_simplex(points: Array) -> Array:
+    """The Euclidean projection of points ``[..., S]`` whose coordinates sum to one onto the probability simplex."""
+    xp = namespace(points)
+    falling = -xp.sort(-points, axis=-1)
+    size = astype(count_up(points, 1, points.shape[-1] + 1), points.dtype)
+    # Lower all coordinates by the amount that leaves a sum of one among the k largest, for the k that needs most.
+    return xp.clip(points - xp.max((running_sum(falling) - 1) / size, axis=-1, keepdims=True), 0.0, None)

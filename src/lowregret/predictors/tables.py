@@ -1,0 +1,159 @@
+"""Laws out of a table (Section 2.1): one a step, or one for each of the last few tokens (bounded context)."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import Array, constant, count_up, device, namespace, read_only
+from .contract import Predictor
+
+
+class StepMemory(NamedTuple):
+    step: Array  # [...], tokens so far
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled(Predictor):
+    """Independent tokens with a law for each step, ``probs_TxS``; the last law holds for ever after.
+
+    >>> Scheduled([[0.9, 0.1], [0.2, 0.8]]).predict_sequence([0, 0, 0])[:, 1].tolist()
+    [0.1, 0.8, 0.8]
+    """
+
+    probs_TxS: Any
+    n_states: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        table = inputs.table_of(self.probs_TxS, "probs_TxS")
+        if table.ndim != 2 or 0 in table.shape:
+            raise ValueError(f"probs_TxS must have shape [steps, states] with at least one of each, got {table.shape}")
+        table = inputs.probs_of(table, table.shape[1], "probs_TxS")
+        table.setflags(write=False)
+        object.__setattr__(self, "probs_TxS", table)
+        object.__setattr__(self, "n_states", int(table.shape[1]))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> StepMemory:
+        xp = namespace(like)
+        return StepMemory(xp.zeros(inputs.batch_shape_of(batch_shape), dtype=xp.int64, device=device(like)))
+
+    def predict(self, memory: StepMemory) -> Array:
+        xp = namespace(memory.step)
+        return rows(constant(self.probs_TxS, memory.step), xp.clip(memory.step, 0, len(self.probs_TxS) - 1))
+
+    def update(self, memory: StepMemory, token: Array) -> StepMemory:
+        inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.step.shape))
+        return StepMemory(memory.step + 1)
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        return self.laws(inputs.sequences_of(tokens, self.n_states))
+
+    def laws(self, tokens: Array) -> Array:
+        """``predict_sequence`` without its checks."""
+        xp = namespace(tokens)
+        at = xp.clip(count_up(tokens, 0, tokens.shape[-1]), 0, len(self.probs_TxS) - 1)
+        law_TxS = rows(constant(self.probs_TxS, tokens), at)
+        return xp.broadcast_to(law_TxS, (*tokens.shape, self.n_states))
+
+    def law_of_counts(self, counts: Array) -> Array:
+        """The law of the next token after these counts of each state: their sum is the step, nothing else matters."""
+        return self.predict(StepMemory(namespace(counts).sum(counts, axis=-1)))
+
+
+class MarkovMemory(NamedTuple):
+    context: Array  # [...], the last tokens read as a number in base S
+    seen: Array  # [...], tokens so far
+
+
+@dataclass(frozen=True, eq=False)
+class Markov(Predictor):
+    """The next token depends on the last ``context_len``: ``transition[oldest, ..., newest, next]``.
+
+    Parameters
+    ----------
+    transition
+        Shape ``(S,) * context_len + (S,)``; each last row a law.
+    initial
+        The law until the context is full (uniform by default).
+
+    >>> sticky = Markov([[0.9, 0.1], [0.1, 0.9]], context_len=1)
+    >>> sticky.predict_sequence([1, 1, 0])[:, 1].tolist()
+    [0.5, 0.9, 0.9]
+    """
+
+    transition: Any
+    context_len: int
+    initial: Any = None
+    n_states: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        length = inputs.whole(self.context_len, "context_len", least=0)
+        table = inputs.table_of(self.transition, "transition")
+        n = int(table.shape[-1]) if table.ndim else 0
+        if n == 0 or table.shape != (n,) * (length + 1):
+            raise ValueError(
+                f"transition must have shape (S,) * context_len + (S,), here {length + 1} equal axes, got {table.shape}"
+            )
+        table = inputs.probs_of(table, n, "transition").reshape(-1, n)
+        initial = np.full(n, 1 / n) if self.initial is None else inputs.table_of(self.initial, "initial")
+        # One table for both: row 0 holds the initial law, row 1 + context the transition from that context.
+        laws = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
+        laws.setflags(write=False)
+        object.__setattr__(self, "n_states", n)
+        object.__setattr__(self, "transition", laws[1:].reshape((n,) * (length + 1)))
+        object.__setattr__(self, "initial", laws[0])
+        object.__setattr__(self, "_laws", laws)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MarkovMemory:
+        xp = namespace(like)
+        zeros = xp.zeros(inputs.batch_shape_of(batch_shape), dtype=xp.int64, device=device(like))
+        return MarkovMemory(zeros, zeros)
+
+    def predict(self, memory: MarkovMemory) -> Array:
+        return self._law(memory.context, memory.seen)
+
+    def update(self, memory: MarkovMemory, token: Array) -> MarkovMemory:
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
+        context = (memory.context * self.n_states + token) % self.n_states**self.context_len
+        return MarkovMemory(context, memory.seen + 1)
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        return self.laws(inputs.sequences_of(tokens, self.n_states))
+
+    def laws(self, tokens: Array) -> Array:
+        """``predict_sequence`` without its checks."""
+        xp = namespace(tokens)
+        tokens = xp.astype(tokens, xp.int64)
+        horizon = tokens.shape[-1]
+        context = xp.zeros_like(tokens)
+        for lag in range(1, min(self.context_len, horizon - 1) + 1):
+            older = xp.zeros_like(tokens[..., :lag])
+            shifted = xp.concat([older, tokens[..., : horizon - lag]], axis=-1)
+            context = context + shifted * self.n_states ** (lag - 1)
+        return self._law(context, xp.broadcast_to(count_up(tokens, 0, horizon), tokens.shape))
+
+    def key(self, memory: MarkovMemory) -> Array:
+        """What decides, beside the counts so far, how a stream goes on (``lowregret.adversaries``)."""
+        return memory.context
+
+    def _law(self, context: Array, seen: Array) -> Array:
+        xp = namespace(context)
+        full = seen >= self.context_len
+        laws: np.ndarray = self._laws  # type: ignore[attr-defined]
+        return rows(constant(laws, context), xp.where(full, context + 1, xp.zeros_like(context)))
+
+
+def rows(table_RxS: Array, index: Array) -> Array:
+    """``table[index]``: a row of the table for every entry of the index, of any shape."""
+    xp = namespace(table_RxS)
+    if xp is np:
+        return table_RxS[index]
+    flat = xp.take(table_RxS, xp.reshape(index, (-1,)), axis=0)
+    return xp.reshape(flat, (*index.shape, table_RxS.shape[-1]))

@@ -1,0 +1,20 @@
+"""What is at stake: decision problems, the usual ones, and what actions earn in them."""
+
+from .decision import DecisionProblem, a_problem, with_first
+from .earnings import action_utilities, leads
+from .inverse import belief_with_lead
+from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
+
+__all__ = [
+    "DecisionProblem",
+    "a_problem",
+    "action_utilities",
+    "belief_with_lead",
+    "cost_loss",
+    "leads",
+    "matching",
+    "newsvendor",
+    "rock_paper_scissors",
+    "trading",
+    "with_first",
+]

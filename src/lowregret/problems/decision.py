@@ -1,0 +1,212 @@
+"""What is at stake (Section 2.2): a decision problem is a utility matrix, with the responses it induces."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import Array, astype, first, in_float64, last, mix, namespace, read_only, softmax
+from .inverse import belief_behind
+
+
+class DecisionProblem:
+    """A utility ``utility[a, s]`` in [-1, 1] for each of A actions and S states.
+
+    Parameters
+    ----------
+    utility
+        The matrix, one row an action, one column a state.
+    actions, states
+        Names, for people who read the output; numbers by default.
+
+    >>> problem = DecisionProblem([[1, 0], [0, 1]], actions=["left", "right"])
+    >>> int(problem.best_response([0.3, 0.7]))
+    1
+    """
+
+    utility: np.ndarray
+    actions: tuple[str, ...]
+    states: tuple[str, ...]
+
+    def __init__(self, utility: Any, actions: Sequence[Any] | None = None, states: Sequence[Any] | None = None) -> None:
+        matrix = _matrix(utility, "utility")
+        if np.abs(matrix).max() > 1:
+            raise ValueError(
+                f"utility must lie in [-1, 1], got values from {matrix.min():.6g} to {matrix.max():.6g}; "
+                "DecisionProblem.from_payoffs takes any units"
+            )
+        matrix.setflags(write=False)
+        self.utility = matrix
+        self.actions = _names(actions, matrix.shape[0], "actions")
+        self.states = _names(states, matrix.shape[1], "states")
+        self._scale, self._shift = 1.0, 0.0
+
+    @classmethod
+    def from_payoffs(
+        cls, payoffs: Any, actions: Sequence[Any] | None = None, states: Sequence[Any] | None = None
+    ) -> "DecisionProblem":
+        """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
+
+        >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
+        >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
+        ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
+        """
+        matrix = _matrix(payoffs, "payoffs")
+        low, high = float(matrix.min()), float(matrix.max())
+        # Halves first: the sum or difference of two huge payoffs may overflow.
+        scale, shift = high / 2 - low / 2, high / 2 + low / 2
+        if not 0 < scale < math.inf:
+            scale = 0.0  # constant payoffs: nothing is at stake
+        utility = np.clip((matrix - shift) / scale, -1, 1) if scale else np.zeros_like(matrix)
+        problem = cls(utility, actions, states)
+        problem._scale, problem._shift = scale, shift
+        return problem
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.utility.shape[0])
+
+    @property
+    def n_states(self) -> int:
+        return int(self.utility.shape[1])
+
+    @cached_property
+    def span(self) -> float:
+        """The most one step can matter: over states, the best minus the worst action's utility."""
+        return float((self.utility.max(axis=0) - self.utility.min(axis=0)).max())
+
+    @cached_property
+    def contrast(self) -> float:
+        """Over pairs of actions, the range over states of the difference of their utilities; at most twice the span."""
+        differences = self.utility[:, None, :] - self.utility[None, :, :]
+        return float((differences.max(axis=-1) - differences.min(axis=-1)).max())
+
+    @cached_property
+    def advantage(self) -> np.ndarray:
+        """What each action but the first gains over it, state by state: ``[A - 1, S]``."""
+        advantage = self.utility[1:] - self.utility[:1]
+        advantage.setflags(write=False)
+        return advantage
+
+    def in_payoffs(self, utility: Array) -> Array:
+        """A utility in the units the problem was made from."""
+        return utility * self._scale + self._shift
+
+    def regret_in_payoffs(self, regret: Array) -> Array:
+        """A regret, or any difference of utilities, in the units the problem was made from."""
+        return regret * self._scale
+
+    def best_response(self, beliefs: Array) -> Array:
+        """The best action against each belief ``[..., S]``; the lowest index on ties."""
+        beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
+        xp = namespace(beliefs)
+        return xp.argmax(mix(self.utility, in_float64(first(beliefs))), axis=0)
+
+    def quantal_response(self, beliefs: Array, temperature: float) -> Array:
+        """The mixed action ``[..., A]``, proportional to exp(utility / temperature), for each belief ``[..., S]``.
+
+        >>> from lowregret import matching
+        >>> matching(2).quantal_response([0.25, 0.75], temperature=0.25).round(3)
+        array([0.119, 0.881])
+        """
+        beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
+        inputs.positive(temperature, "temperature")
+        return astype(last(softmax(mix(self.utility, in_float64(first(beliefs))) / temperature)), beliefs.dtype)
+
+    def chances(self, beliefs_S: Array, temperature: Any) -> Array:
+        """The quantal response's chance of each action but the first, short axis first, unchecked: ``[A - 1, ...]``.
+
+        Utilities are linear in it: U(pi, s) = U(0, s) + sum_a chances_a * advantage[a, s]. For two actions it is a
+        hyperbolic tangent: half the work, exact to 1e-16 though not relative to small chances.
+        """
+        if self.n_actions != 2:
+            return softmax(mix(self.utility, beliefs_S) / temperature)[1:]
+        lead = mix(self.advantage, beliefs_S)
+        lead *= 0.5 / temperature  # in place: these arrays may be the size of the input
+        chances = namespace(beliefs_S).tanh(lead)
+        chances *= 0.5
+        chances += 0.5
+        return chances
+
+    def respond(self, beliefs_S: Array, temperature: Any) -> Array:
+        """The quantal response, short axis first, unchecked: ``[S, ...] -> [A, ...]``."""
+        return with_first(self.chances(beliefs_S, temperature))
+
+    def invert_quantal_response(self, policy: Array, temperature: float, near: Array | None = None) -> Array:
+        """A belief ``[..., S]`` whose quantal response is ``policy`` ``[..., 2]``; for two actions.
+
+        With two states it is unique. With more, it is the exponential tilt of ``near`` (uniform by default):
+        the one closest to it in Kullback-Leibler divergence. Where the states never change which action is
+        better, every belief has the same response and ``near`` is returned.
+
+        >>> from lowregret import matching
+        >>> coin = matching(2)
+        >>> coin.invert_quantal_response(coin.quantal_response([0.4, 0.6], 0.1), 0.1).round(12)
+        array([0.4, 0.6])
+        """
+        if self.n_actions != 2:
+            raise ValueError(
+                f"invert_quantal_response needs a problem with two actions, this one has {self.n_actions} "
+                "(a mixture of responses to more actions need not be a response)"
+            )
+        return belief_behind(self.advantage[0], policy, temperature, near)
+
+    def anytime_temperature(self, step: Any) -> Any:
+        """The temperature at ``step`` (from 1) when the horizon is unknown: c / sqrt(step + S - 1)."""
+        c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
+        if not isinstance(step, (int, float)):
+            step = in_float64(step)
+        return c / (step + (self.n_states - 1)) ** 0.5
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DecisionProblem) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> tuple:
+        return self.utility.shape, self.utility.tobytes(), self.actions, self.states, self._scale, self._shift
+
+    def __repr__(self) -> str:
+        return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"
+
+
+def a_problem(value: Any) -> DecisionProblem:
+    """The problem itself; anything else is refused by name."""
+    if not isinstance(value, DecisionProblem):
+        raise ValueError(
+            f"problem must be a DecisionProblem, got {type(value).__name__}: DecisionProblem(matrix) makes one"
+        )
+    return value
+
+
+def with_first(chances_A1: Array) -> Array:
+    """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
+    xp = namespace(chances_A1)
+    return xp.concat([xp.clip(1 - xp.sum(chances_A1, axis=0, keepdims=True), 0.0, None), chances_A1])
+
+
+def _matrix(values: Any, name: str) -> np.ndarray:
+    try:
+        matrix = np.array(values, dtype=np.float64) + 0.0  # no negative zeros
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a matrix of numbers, one row an action, got {values!r}") from error
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{name} must have shape [actions, states] with at least one of each, got {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be finite, got {int((~np.isfinite(matrix)).sum())} entries that are not")
+    return matrix
+
+
+def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:
+    chosen = tuple(map(str, range(n) if names is None else names))
+    if len(chosen) != n:
+        raise ValueError(f"{name} must name each of the {n} {name}, got {len(chosen)} names")
+    return chosen

@@ -1,0 +1,75 @@
+"""Problems that many people have: guessing, rock-paper-scissors, ordering, protecting, trading."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from .decision import DecisionProblem
+
+
+def matching(n: int = 2) -> DecisionProblem:
+    """Guess the state: utility 1 for a right guess, else 0 (the paper's adversarial online prediction)."""
+    return DecisionProblem(np.eye(inputs.whole(n, "n")))
+
+
+def rock_paper_scissors() -> DecisionProblem:
+    """Rock, paper, scissors, in that order: +1 where the action beats the state, -1 where it loses.
+
+    >>> int(rock_paper_scissors().best_response([1.0, 0.0, 0.0]))  # paper beats rock
+    1
+    """
+    names = ["rock", "paper", "scissors"]
+    return DecisionProblem([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], actions=names, states=names)
+
+
+def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> DecisionProblem:
+    """Order one of ``levels`` before the demand, one of ``levels`` too, is known; leftovers fetch ``salvage`` each.
+
+    >>> shop = newsvendor([0, 10, 20], price=5, cost=3)
+    >>> shop.in_payoffs(shop.utility).round(6).tolist()
+    [[0.0, 0.0, 0.0], [-30.0, 20.0, 20.0], [-60.0, -10.0, 40.0]]
+    """
+    levels = _vector(levels, "levels")
+    price, cost, salvage = (inputs.finite(v, n) for v, n in ((price, "price"), (cost, "cost"), (salvage, "salvage")))
+    order, demand = levels[:, None], levels[None, :]
+    sold = np.minimum(order, demand)
+    payoffs = price * sold + salvage * (order - sold) - cost * order
+    names = _printed(levels)
+    return DecisionProblem.from_payoffs(payoffs, actions=names, states=names)
+
+
+def cost_loss(cost: float, loss: float) -> DecisionProblem:
+    """Protect at ``cost`` or risk ``loss``: actions (wait, protect), states (calm, event).
+
+    >>> int(cost_loss(cost=1, loss=4).best_response([0.7, 0.3]))  # protect: the event is likelier than cost / loss
+    1
+    """
+    cost, loss = inputs.finite(cost, "cost"), inputs.finite(loss, "loss")
+    payoffs = [[0.0, -loss], [-cost, -cost]]
+    return DecisionProblem.from_payoffs(payoffs, actions=["wait", "protect"], states=["calm", "event"])
+
+
+def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> DecisionProblem:
+    """Hold one of ``positions`` while the price makes one of ``moves``; ``fee`` per unit of position held, each step.
+
+    >>> int(trading([-2, 0, 2], fee=0.5).best_response([0.1, 0.1, 0.8]))  # long
+    2
+    """
+    moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
+    payoffs = positions[:, None] * moves[None, :] - inputs.finite(fee, "fee") * np.abs(positions)[:, None]
+    return DecisionProblem.from_payoffs(payoffs, actions=_printed(positions), states=_printed(moves))
+
+
+def _vector(values: Any, name: str) -> np.ndarray:
+    try:
+        vector = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a list of numbers, got {values!r}") from error
+    if vector.ndim != 1 or vector.size == 0 or not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be a non-empty list of finite numbers, got {values!r}")
+    return vector
+
+
+def _printed(values: np.ndarray) -> list[str]:
+    return [str(int(v)) if v.is_integer() else str(v) for v in values.tolist()]

@@ -1,0 +1,166 @@
+"""Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .. import inputs
+from ..arrays import Array
+from ..certificates import Certificate
+from ..policies import Policy, Respond
+from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
+from ..problems import DecisionProblem
+from ..rules import ExactTest, Rule, RuleMemory, VRegret
+
+
+class RobustMemory(NamedTuple):
+    base: Any
+    probs: Array  # [..., S], what the base model predicts now: it is asked once a step
+    rule: RuleMemory
+
+
+@dataclass(frozen=True)
+class Robust(Predictor):
+    """``base`` until ``rule`` trips, the rule's fallback from then on; a predictor like any other.
+
+    >>> from lowregret import ExactTest, Scheduled, matching
+    >>> mistaken = Scheduled([[0.9, 0.1]])
+    >>> safe = Robust(mistaken, ExactTest(matching(), horizon=100))
+    >>> safe.predict_sequence([1] * 40)[[0, -1], 1].round(3).tolist()
+    [0.1, 0.976]
+    """
+
+    base: Predictor
+    rule: Rule
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, Rule):
+            raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
+        if self.rule.problem is None:
+            has_states(self.base, self.rule.n_states, f"rule {type(self.rule).__name__}")
+        else:
+            same_states(self.base, self.rule.problem)
+        if self.rule.horizon is not None:
+            within_context(self.base, self.rule.horizon, "base")
+        if self.rule.fallback_acts:
+            raise ValueError(
+                f"rule falls back on the policy {type(self.rule.fallback).__name__}, which gives actions and no laws "
+                "over tokens: a robust predictor needs a predictor there; a Guard takes either"
+            )
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.rule.n_states
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed."""
+        return self.rule.certificate
+
+    def respond(self, problem: DecisionProblem | None = None, temperature: float | None = None) -> Respond:
+        """The policy the certificate speaks of: quantal responses at the rule's temperature.
+
+        Where the rule knows no problem, say which; the temperature is then 1/sqrt(horizon) unless given.
+        """
+        known = self.rule.problem
+        if known is None:
+            if problem is None:
+                raise ValueError("respond needs a problem: this predictor was made robust for none in particular")
+            return Respond(self, problem, self.rule.temperature if temperature is None else temperature)
+        if problem not in (None, known) or temperature not in (None, self.rule.temperature):
+            raise ValueError("problem and temperature are the rule's own, and the certificate is for no others")
+        return Respond(self, known, self.rule.temperature)
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RobustMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        base = self.base.start(shape, like=like)
+        probs = asked(self.base, base, shape)
+        return RobustMemory(base, probs, self.rule.start(shape, like=probs))
+
+    def predict(self, memory: RobustMemory) -> Array:
+        return self.rule.law(memory.rule, memory.probs)
+
+    def update(self, memory: RobustMemory, token: Array) -> RobustMemory:
+        shape = tuple(memory.rule.step.shape)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.rule.step)
+        self.rule.refuse_past_horizon(memory.rule)
+        base = self.base.update(memory.base, token)
+        moment = self.rule.look(memory.rule, memory.probs)
+        return RobustMemory(base, asked(self.base, base, shape), self.rule.advance(memory.rule, moment, token))
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        return self.rule.replaced(*self._recorded(tokens))[0]
+
+    def switched(self, memory: Any) -> Array:
+        """Which streams ``[...]`` have switched, from this predictor's memory or from that of its ``respond()``."""
+        return self.rule.tripped(getattr(memory, "predictor", memory).rule)
+
+    def trip_times(self, tokens: Array) -> Array:
+        """The number of tokens seen when each sequence ``[..., T]`` switched; T + 1 for never."""
+        return self.rule.first_trips(*self._recorded(tokens))
+
+    def _recorded(self, tokens: Array) -> tuple[Array, Array]:
+        """What the base model says before each token, and the tokens beside it, both checked once."""
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        if self.rule.horizon is not None and tokens.shape[-1] > self.rule.horizon:
+            raise ValueError(
+                f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.rule.horizon}"
+            )
+        probs = asked_sequence(self.base, tokens)
+        return probs, inputs.beside(tokens, probs)
+
+
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem | None,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    fallback: Predictor | None = None,
+    temperature: float | None = None,
+) -> Robust:
+    """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
+
+    Parameters
+    ----------
+    problem
+        What is at stake; None where others act on the forecasts, in problems of their own with two states.
+    horizon
+        How many steps the guarantee is for; None is unknown, and then ``rule`` must be given.
+    rule
+        When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem.
+    fallback, temperature
+        Passed to the default rule; not together with ``rule``.
+
+    >>> from lowregret import PolyaUrn, Scheduled, matching
+    >>> safe = robustify(Scheduled([[0.9, 0.1]]), matching(), horizon=1000)
+    >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
+    [101, 4]
+    """
+    return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
+
+
+def rule_for(
+    problem: DecisionProblem | None,
+    horizon: int | None,
+    rule: Rule | None,
+    fallback: Predictor | Policy | None,
+    temperature: float | None,
+) -> Rule:
+    """The rule itself if it fits, else the default one."""
+    if rule is None and problem is None:
+        if temperature is not None:
+            raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
+        return VRegret(horizon, fallback=fallback)  # type: ignore[arg-type]
+    if rule is None:
+        return ExactTest(problem, horizon, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
+    if not isinstance(rule, Rule):
+        raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
+    if fallback is not None or temperature is not None:
+        raise ValueError("fallback and temperature only build the default rule: give them to the rule itself")
+    if rule.problem != problem:
+        if rule.problem is None:
+            raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
+        raise ValueError(f"rule was made for another problem: {rule.problem} against {problem}")
+    if rule.horizon != horizon:
+        raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
+    return rule

@@ -1,0 +1,212 @@
+"""The recurrences of Algorithms 1 and 3, compiled (extra: ``fast``).
+
+Everything that is the same at every step stays in array expressions; only what runs along time is here. All give the
+trip times of the array expressions they stand in for.
+"""
+
+import importlib.util
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+
+_WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
+_EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow
+
+
+def worth(array: Array, each: int = 1) -> bool:
+    """Whether a compiled recurrence is to be had, and pays, for arrays like this one with so much work an element."""
+    return isinstance(array, np.ndarray) and array.size * each >= _WORTH and _installed()
+
+
+@cache
+def _installed() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
+@cache
+def _compiled(function: Any) -> Any:
+    from numba import njit
+
+    return njit(cache=True, error_model="numpy")(function)
+
+
+def first_crossing(
+    base_A1xNxT: np.ndarray,
+    fallback_A1xNxT: np.ndarray,
+    advantage_A1xS: np.ndarray,
+    tokens_NxT: np.ndarray,
+    threshold_T: np.ndarray,
+) -> np.ndarray:
+    """The first t (from 1) at which the gap G_t of each row reaches the threshold; T + 1 for never."""
+    return _compiled(_first_crossing)(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T)
+
+
+def first_alarm(
+    gain_NxT: np.ndarray,
+    sure_NxT: np.ndarray,
+    odds_RxNxT: np.ndarray,
+    excess_RxNxT: np.ndarray,
+    costs_K: np.ndarray,
+    idle: float,
+    rise_T: np.ndarray,
+) -> np.ndarray:
+    """The first t (from 1) at which the exact test trips on each row; T + 1 for never.
+
+    At the slowest rate the wealth shrinks by ``1 + sum_r odds_r * excess_r`` a step, excess = exp(rate * edge) - 1;
+    where the rate doubles, u becomes u (u + 2), which keeps its digits however slow the slowest is.
+    """
+    return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
+
+
+def first_v_crossing(
+    p_NxT: np.ndarray, tokens_NxT: np.ndarray, tips_V: np.ndarray, threshold_T: np.ndarray
+) -> np.ndarray:
+    """The first t (from 1) at which the largest V-regret, times t, reaches the threshold; T + 1 for never."""
+    return _compiled(_first_v_crossing)(p_NxT, tokens_NxT, tips_V, threshold_T)
+
+
+def first_v_alarm(
+    p_NxT: np.ndarray,
+    tokens_NxT: np.ndarray,
+    sure_NxT: np.ndarray,
+    tips_V: np.ndarray,
+    rates_K: np.ndarray,
+    delta: float,
+) -> np.ndarray:
+    """The first t (from 1) at which the exact form of Algorithm 3 trips on each row; T + 1 for never."""
+    return _compiled(_first_v_alarm)(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta)
+
+
+def _first_crossing(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T):  # type: ignore[no-untyped-def]
+    A1, N, T = base_A1xNxT.shape
+    times = np.full(N, T + 1)
+    for n in range(N):
+        gap = 0.0
+        for t in range(T):
+            token = tokens_NxT[n, t]
+            gain = 0.0
+            for a in range(A1):
+                gain += (fallback_A1xNxT[a, n, t] - base_A1xNxT[a, n, t]) * advantage_A1xS[a, token]
+            gap += gain
+            if gap >= threshold_T[t]:
+                times[n] = t + 1
+                break
+    return times
+
+
+def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T):  # type: ignore[no-untyped-def]
+    R, N, T = odds_RxNxT.shape
+    K = costs_K.size
+    times = np.full(N, T + 1)
+    logs_K, product_K, near_K, rest_K = np.empty(K), np.empty(K), np.empty(K), np.empty(K)
+    for n in range(N):
+        gap, low = 0.0, 0.0
+        logs_K[:] = 0.0  # ln of how much each wealth had shrunk when the epoch began
+        product_K[:] = 1.0  # and by what factor since
+        for t in range(T):
+            if t % _EPOCH == 0:
+                for k in range(K):
+                    logs_K[k] += math.log(product_K[k])
+                    product_K[k] = 1.0
+                    # K shares add up to 1 only if one of them reaches 1/K: until then the sum need not be formed.
+                    near_K[k] = math.exp(min(-costs_K[k] - logs_K[k], 600.0)) * (2 * K)
+            gap += gain_NxT[n, t]
+            low = min(low, gap)
+            sure = sure_NxT[n, t]
+            if R > 1:
+                rest_K[:] = 0.0
+                for r in range(1, R):
+                    odds, u = odds_RxNxT[r, n, t], excess_RxNxT[r, n, t]
+                    for k in range(K - 1, -1, -1):
+                        rest_K[k] += odds * u
+                        u *= u + 2
+            odds, u = odds_RxNxT[0, n, t], excess_RxNxT[0, n, t]
+            close = False
+            for k in range(K - 1, -1, -1):
+                loss = odds * u + (rest_K[k] if R > 1 else 0.0)
+                product = product_K[k] * (1 + loss)
+                product_K[k] = product
+                u *= u + 2
+                if product <= near_K[k]:
+                    close = True
+            if sure == 0:
+                times[n] = t + 1
+                break
+            if close and gap - low >= rise_T[t]:
+                reached = idle
+                for k in range(K):
+                    reached += math.exp(min(-costs_K[k] - logs_K[k] - math.log(product_K[k]), 0.0))
+                if reached >= 1:
+                    times[n] = t + 1
+                    break
+    return times
+
+
+def _first_v_crossing(p_NxT, tokens_NxT, tips_V, threshold_T):  # type: ignore[no-untyped-def]
+    N, T = p_NxT.shape
+    V = tips_V.size
+    times = np.full(N, T + 1)
+    score_V = np.empty(V)
+    for n in range(N):
+        score_V[:] = 0.0
+        ones = 0.0
+        for t in range(T):
+            p, y = p_NxT[n, t], float(tokens_NxT[n, t])
+            ones += y
+            largest = 0.0
+            for v in range(V):
+                tip = tips_V[v]
+                score_V[v] += np.sign(tip - p) * (y - tip)
+                largest = max(largest, score_V[v] + abs(ones - (t + 1) * tip))
+            if largest >= threshold_T[t]:
+                times[n] = t + 1
+                break
+    return times
+
+
+def _first_v_alarm(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta):  # type: ignore[no-untyped-def]
+    N, T = p_NxT.shape
+    V, K = tips_V.size, rates_K.size
+    times = np.full(N, T + 1)
+    needed = -math.log(delta)
+    up_KxV, down_KxV = np.empty((K, V)), np.empty((K, V))  # log wealth on the sides +1 and -1
+    for n in range(N):
+        up_KxV[:] = 0.0
+        down_KxV[:] = 0.0
+        peak = 0.0  # never falls: an average of 1/delta needs one that has been there
+        for t in range(T):
+            p, y = p_NxT[n, t], tokens_NxT[n, t]
+            other = 1 - p if y == 1 else p
+            away = 1.0 - 2.0 * y
+            below = np.searchsorted(tips_V, p)  # tips under p, then those on it
+            above = np.searchsorted(tips_V, p, side="right")
+            for k in range(K):
+                stake = rates_K[k] * away
+                gain = -math.log1p(other * math.expm1(2 * stake))
+                for v in range(above, V):
+                    up_KxV[k, v] += gain
+                    peak = max(peak, up_KxV[k, v])
+                gain = -math.log1p(other * math.expm1(-2 * stake))
+                for v in range(below):
+                    down_KxV[k, v] += gain
+                    peak = max(peak, down_KxV[k, v])
+                for v in range(below, above):
+                    up_KxV[k, v] -= math.log1p(other * math.expm1(stake))
+                    down_KxV[k, v] -= math.log1p(other * math.expm1(-stake))
+                    peak = max(peak, up_KxV[k, v], down_KxV[k, v])
+            if sure_NxT[n, t] == 0:
+                times[n] = t + 1
+                break
+            if peak >= needed:
+                mass = 0.0
+                for k in range(K):
+                    for v in range(V):
+                        mass += math.exp(up_KxV[k, v] - needed) + math.exp(down_KxV[k, v] - needed)
+                if mass >= 2 * K * V:
+                    times[n] = t + 1
+                    break
+    return times
