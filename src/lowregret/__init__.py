@@ -13,8 +13,19 @@ from .frontier import Frontier, price_of_robustness
 from .guard import Guard
 from .guard.ledger import Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Policy, Respond, RestartHedge
-from .predictors import FromFunction, Markov, Maximin, PolyaUrn, Predictor, Scheduled, ShrunkUrn, Stream, sample
+from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Respond, RestartHedge
+from .predictors import (
+    FromFunction,
+    Markov,
+    Maximin,
+    MinimaxLaw,
+    PolyaUrn,
+    Predictor,
+    Scheduled,
+    ShrunkUrn,
+    Stream,
+    sample,
+)
 from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
 from .robust import AverageRestart, Robust, SwitchBack, context_needed, robustify
@@ -38,6 +49,8 @@ __all__ = [
     "Hedge",
     "Markov",
     "Maximin",
+    "Minimax",
+    "MinimaxLaw",
     "Policy",
     "PolyaUrn",
     "Predictor",

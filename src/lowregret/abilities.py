@@ -13,7 +13,7 @@ class Abilities(Protocol):
     """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
 
     >>> print(*sorted(ABILITIES))
-    context key law_of_counts laws looks_back payoff_guarantee policy_of_counts regret_bound
+    context key law_of_counts laws looks_back payoff_guarantee policy_of_counts regret_after regret_bound
     """
 
     @property
@@ -48,6 +48,13 @@ class Abilities(Protocol):
 
         For a predictor, of quantal responses at ``temperature`` (None: the schedule for an unknown horizon). None where
         nothing is known.
+        """
+
+    def regret_after(self, problem: Any, steps: int, temperature: float | None) -> Any:
+        """F(0) .. F(steps), ``[steps + 1]``: the most *total* regret in the last n of ``steps``.
+
+        As a fallback it runs from the first step on and is played from the alarm on: over the steps after it, what the
+        best action gains more than it did, where no action led before. None where nothing is known.
         """
 
     def payoff_guarantee(self, temperature: float | None = None) -> float:

@@ -150,6 +150,15 @@ def running_sum(array: Array) -> Array:
     return namespace(array).cumulative_sum(array, axis=-1)
 
 
+def running_product(array: Array) -> Array:
+    """Cumulative products along the last axis."""
+    if isinstance(array, np.ndarray):
+        return np.cumprod(array, axis=-1)
+    if array_api_compat.is_torch_array(array):
+        return array.cumprod(-1)
+    return namespace(array).cumulative_prod(array, axis=-1)
+
+
 def running_min(array: Array) -> Array:
     """Cumulative minima along the last axis (by doubling where the namespace has none of its own)."""
     if isinstance(array, np.ndarray):

@@ -12,6 +12,7 @@ import numpy as np
 from ..arrays import namespace
 from ..problems import DecisionProblem
 from ..tips import smooth_cover_error
+from .coupled import total_kappa
 
 Terms = dict[str, float]
 
@@ -217,17 +218,16 @@ def exact_test(
     log_costs_K: np.ndarray,
     gate: float,
 ) -> Terms:
-    """The exact test, over its fallback: ( max{ B(T-1), gate J sqrt(T-1) } + J ) / T.
+    """The exact test on the fallback's response, over the fallback: ( max{ B(T-1), gate J sqrt(T-1) } + J ) / T.
 
-    B(t) = W sum_{s<=t} eta_s + min_k [ lambda_k R^2 t / 8 + c_k / lambda_k ], with c_k = ln(1 / (w_k delta)) the
-    log-cost of the k-th rate.
+    B(t) = min_k [ sum_{s<=t} kappa_s(lambda_k) + c_k ] / lambda_k, with c_k = ln(1 / (w_k delta)) the log-cost of the
+    k-th rate, and kappa what a step of betting is charged at most: what the quantal response gives up is in it.
     """
     before = steps - 1
-    drift = quantal_loss(problem.n_actions) * summed_temperature(problem, before, temperature)
-    noise = float(np.min(rates_K * problem.contrast**2 * before / 8 + log_costs_K / rates_K)) if before else 0.0
-    waiting = max(0.0, gate * problem.span * math.sqrt(before) - drift - noise)
+    charges_K = total_kappa(problem, rates_K, before, temperature)
+    noise = float(np.min((charges_K + log_costs_K) / rates_K)) if before else 0.0
+    waiting = max(0.0, gate * problem.span * math.sqrt(before) - noise)
     return {
-        "quantal response": drift / steps,
         "test": noise / steps,
         "gate": waiting / steps,
         "crossing step": problem.span / steps,

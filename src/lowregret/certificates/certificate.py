@@ -32,6 +32,10 @@ class Certificate:
     guaranteed_payoff: float | None = None  # what the fallback earns at least a step, where it says so
     exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
     terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
+    # What a comparator may lead by, a step, when the fallback takes over; else all terms but the fallback's.
+    let_pass: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
+    between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
+    sharper: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
 
     @property
     def regret_bound_in_payoffs(self) -> float:
@@ -43,7 +47,23 @@ class Certificate:
         """The least average utility, where the fallback guarantees one (Maximin) and the rule bounds what passes."""
         if self.guaranteed_payoff is None or not self.terms:
             return None
-        return bounds.maximin_payoff(self.guaranteed_payoff, {k: v for k, v in self.terms.items() if k != "fallback"})
+        over = {k: v for k, v in self.terms.items() if k != "fallback"}
+        if self.let_pass is not None and self.horizon is not None:
+            over = {"before the alarm": self.let_pass(self.horizon)}
+        return bounds.maximin_payoff(self.guaranteed_payoff, over)
+
+    def interval(self, start: int, end: int) -> float:
+        """The most *total* regret to any action over the steps ``start .. end`` (from 1), if no alarm sounded by then.
+
+        No interval before an alarm is bad, wherever it begins.
+        """
+        if self.between is None:
+            raise ValueError(f"this certificate ({self.theorem}) speaks of whole episodes only, not of intervals")
+        start = inputs.whole(start, "start")
+        end = inputs.whole(end, "end", least=start)
+        if self.horizon is not None and end > self.horizon:
+            raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
+        return self.between(start, end)
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
@@ -56,6 +76,9 @@ class Certificate:
 
     def sharpen(self) -> "Certificate":
         """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
+        if self.sharper is not None and self.horizon is not None:
+            terms = self.sharper(self.horizon)
+            return replace(self.with_terms(terms, self.horizon), terms_at=self.sharper, sharper=None)
         if self.exact_fallback is None or self.terms_at is None or self.horizon is None:
             return self
         terms_at = partial(_sharpened, self.terms_at, self.exact_fallback)
@@ -158,6 +181,18 @@ class _OnFallback(NamedTuple):
         return by_counts.worst_case(self.fallback, self.problem, steps, self.temperature)
 
 
+def assumptions_of(temperature: float | None, fallback: Any) -> tuple[str, ...]:
+    """What every certificate assumes."""
+    then = f" until the alarm, and as {type(fallback).__name__} says from then on"
+    warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
+    return (
+        f"every step is acted on by the quantal response at {warmth}{'' if hasattr(fallback, 'predict') else then}",
+        "the state is seen after every step, whatever was done, and does not depend on the action drawn",
+        "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
+        "by the distance between data and model",
+    )
+
+
 def certify(
     problem: DecisionProblem,
     horizon: int | None,
@@ -170,15 +205,8 @@ def certify(
     """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
     made = _OnFallback(problem, temperature, fallback, over_fallback)
     name = type(fallback).__name__
-    then = "" if hasattr(fallback, "predict") else f" until the alarm, and as {name} says from then on"
     payoff = ability(fallback, "payoff_guarantee")
-    warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
-    assumptions = (
-        f"every step is acted on by the quantal response at {warmth}{then}",
-        "the state is seen after every step, whatever was done, and does not depend on the action drawn",
-        "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
-        "by the distance between data and model",
-    )
+    assumptions = assumptions_of(temperature, fallback)
     if over_fallback is None:
         return Certificate(
             regret_bound=problem.span,

@@ -3,7 +3,8 @@
 from .baselines import AdaHedge, FixedShare, shared
 from .contract import Policy
 from .hedge import Hedge
+from .minimax import Minimax
 from .recall import RestartHedge, oldest
 from .respond import Respond
 
-__all__ = ["AdaHedge", "FixedShare", "Hedge", "Policy", "Respond", "RestartHedge", "oldest", "shared"]
+__all__ = ["AdaHedge", "FixedShare", "Hedge", "Minimax", "Policy", "Respond", "RestartHedge", "oldest", "shared"]

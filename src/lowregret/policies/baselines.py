@@ -2,10 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .. import certificates, inputs
 from ..arrays import Array, device, first, float_type, last, namespace, softmax, total
+from ..certificates import every_start
 from ..problems import DecisionProblem, a_problem, action_utilities
 from .contract import Policy
 
@@ -53,6 +56,11 @@ class AdaHedge(Policy):
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
         """What it loses at most in the first ``horizon`` steps, for every number of them."""
         return certificates.ada_hedge(problem, horizon)
+
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+        """What it loses at most after an alarm: at most twice the gaps of all steps, whenever that was."""
+        most = steps * certificates.ada_hedge(problem, steps)
+        return np.minimum(most, problem.span * np.arange(steps + 1.0))
 
     def _rate(self, gap: Array) -> Array:
         """ln A / gap, and 1 where there is no gap yet: all actions have then earned the same, and any rate will do."""
@@ -128,6 +136,12 @@ class FixedShare(Policy):
         assert self.rate is not None
         assert self.share is not None
         return certificates.fixed_share(problem, horizon, self.rate, self.share)
+
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+        """What it loses at most after an alarm, by the steps that are left."""
+        assert self.rate is not None
+        assert self.share is not None
+        return every_start.fixed_share_after(problem, steps, self.rate, self.share)
 
 
 def shared(weights_A: Array, earned_A: Array, rate: float, share: float) -> Array:

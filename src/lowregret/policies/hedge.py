@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import certificates, inputs
 from ..arrays import Array, device, first, float_type, in_float64, last, mix, namespace, running_sum, softmax
+from ..certificates import every_start
 from ..problems import DecisionProblem, a_problem, action_utilities
 from .contract import Policy
 
@@ -56,6 +57,11 @@ class Hedge(Policy):
         """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
         assert self.rate is not None
         return certificates.hedge(problem, horizon, self.rate)
+
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+        """What it loses at most after an alarm, by the steps that are left."""
+        assert self.rate is not None
+        return every_start.hedge_after(problem, steps, self.rate)
 
     def policy_of_counts(self, counts: Array) -> Array:
         """The mixed action after these counts of each state, ``[..., S] -> [..., A]``."""

@@ -3,6 +3,7 @@
 from .contract import Predictor, asked, asked_sequence, has_states, same_states, unroll
 from .function import FromFunction
 from .maximin import Maximin
+from .minimax_law import MinimaxLaw
 from .sampling import Stream, draw, sample, within_context
 from .shrunk_urn import ShrunkUrn, equaliser
 from .tables import Markov, Scheduled
@@ -12,6 +13,7 @@ __all__ = [
     "FromFunction",
     "Markov",
     "Maximin",
+    "MinimaxLaw",
     "PolyaUrn",
     "Predictor",
     "Scheduled",

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ..arrays import (
     namespace,
     running_sum,
 )
+from ..certificates import every_start
 from ..problems import DecisionProblem, a_problem, belief_with_lead
 from .contract import Predictor
 from .urn import UrnMemory, counts_before
@@ -125,6 +127,17 @@ class ShrunkUrn(Predictor):
             return None
         assert self.c is not None
         return certificates.shrunk_urn(problem, horizon, temperature, self.c, self.horizon)
+
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+        """What quantal responses to it lose at most after an alarm: those of Hedge, and where it is clipped."""
+        if temperature is None or steps > self.horizon or problem != self.problem:
+            return None
+        assert self.c is not None
+        after_T = every_start.hedge_after(problem, steps, self.c / (self.horizon * temperature))
+        if self.c <= 1:
+            return after_T
+        late_T = np.minimum(np.arange(steps + 1.0), max(0, steps - 1 - math.floor(self.horizon / self.c)))
+        return after_T + late_T * certificates.clipping_loss(problem, temperature)
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from .. import certificates, inputs
 from ..arrays import Array, came, count_up, device, float_type, in_float64, last, namespace, running_sum, total
+from ..certificates import every_start
 from .contract import Predictor
 
 
@@ -70,6 +71,12 @@ class PolyaUrn(Predictor):
         if temperature is None:
             return certificates.urn_anytime(problem, horizon) if self.prior == 1 else None
         return certificates.lemma_2_3(problem, horizon, temperature, self.prior)
+
+    def regret_after(self, problem: Any, steps: int, temperature: float | None) -> Any:
+        """What quantal responses to it lose at most after an alarm, by the steps that are left."""
+        if temperature is None and self.prior != 1:
+            return None
+        return every_start.urn_after(problem, steps, temperature, self.prior)
 
 
 def counts_before(tokens: Array, n_states: int) -> list[Array]:

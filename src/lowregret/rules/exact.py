@@ -1,59 +1,46 @@
-"""The exact test: a betting martingale against the base model, sharper than any threshold on regret."""
+"""The exact test: bets against the base model under its own law, sharper than any threshold on regret."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .. import certificates, inputs
-from ..arrays import (
-    Array,
-    astype,
-    at_most,
-    came,
-    constant,
-    device,
-    first_true,
-    last,
-    namespace,
-    pick,
-    running_min,
-    running_sum,
-    total,
-)
-from ..certificates import Certificate, certify
-from . import kernels
-from .contract import Moment, RuleMemory, zeros
+from ..arrays import Array, namespace
+from ..certificates import Certificate, certify, every_start
+from ..certificates.coupled import certificate_temperature, kappa, summed_kappa, total_kappa
+from ..certificates.exact_charge import exact_kappa
+from ..certificates.switching import certify_switch
+from ..problems import DecisionProblem, a_problem
+from .contract import Moment, RuleMemory
+from .every_start import Bets, BetStatistics, Suspicion
+from .first_start import ExactStatistics, FirstBets
 from .response import UNKNOWN_HORIZON, ResponseRule
 
-_MANY = 64  # streams: from there on one exponential and K squarings beat K exponentials
-
-
-class ExactStatistics(NamedTuple):
-    gap: Array  # G_t
-    low: Array  # min over s <= t of G_s, G_0 = 0 included
-    log_wealth_K: Array  # [..., K], ln of the wealth of a bettor at each rate
-    impossible: Array  # a token came to which the base gave probability 0
+TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
 @dataclass(frozen=True)
 class ExactTest(ResponseRule):
     """The default: a bet against the base model that, if the model is right, grows past 1/delta with chance delta.
 
-    The base model states the exact law of the next token, so E_t = mean_k exp(lambda_k G_t - sum_s psi_s(lambda_k)),
-    with psi_s the log moment generating function of the gain under that law, is a martingale from 1: no union over
-    time or actions. An exact test would also flag a model that is miscalibrated but useful, hence the gate: at the
-    same t the gap must have risen by ``gate * span * sqrt(t)`` from its lowest point.
+    The base model states the exact law of the next token, so what a bettor expects to win under it is known exactly:
+    its wealth is a supermartingale, and no union over time is needed. Bettors on every action join at every step, so a
+    break is found however late it comes (``rules/every_start.py`` has the theorem).
 
     Parameters
     ----------
     delta
         The TV bound; 1/horizon by default, required with ``horizon=None``.
     gate
-        How far the gap must have risen, in units of span * sqrt(t); 0 is off.
+        How far what is bet on must have risen from its lowest point for an alarm, in units of span * sqrt(t); 0 is off.
+    against
+        "actions": bets on every action. "fallback": on the response to the fallback.
+    starts
+        "every": bettors join at every step. "first": all are there from the first step on. With
+        ``against="fallback", starts="first", gate=0.5`` this is the test as it was first published.
 
     >>> from lowregret import matching
     >>> rule = ExactTest(matching(), horizon=1024, delta=2 / 1024)
@@ -61,171 +48,161 @@ class ExactTest(ResponseRule):
     0.1842 0.001953
     """
 
-    delta: float | None = None
-    gate: float = 0.5
+    delta: float = None  # type: ignore[assignment]
+    gate: float = 0.0
+    against: str = "actions"
+    starts: str = "every"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        keep = partial(object.__setattr__, self)
+        a_problem(self.problem)
+        horizon = inputs.horizon_or_none(self.horizon)
         if self.delta is None:
-            if self.horizon is None:
+            if horizon is None:
                 raise ValueError(UNKNOWN_HORIZON)
-            object.__setattr__(self, "delta", 1 / max(self.horizon, 2))
-        object.__setattr__(self, "delta", inputs.probability(self.delta, "delta"))
-        object.__setattr__(self, "gate", inputs.not_negative(self.gate, "gate"))
+            keep("delta", 1 / max(horizon, 2))
+        keep("delta", inputs.probability(self.delta, "delta"))
+        keep("gate", inputs.not_negative(self.gate, "gate"))
+        if self.temperature == "certificate":
+            keep("temperature", self._certificate_temperature(horizon))
+        super().__post_init__()
+        for name, choices in (("against", ("actions", "fallback")), ("starts", ("every", "first"))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be {choices[0]!r} or {choices[1]!r}, got {getattr(self, name)!r}")
 
-    @cached_property
-    def rates_K(self) -> np.ndarray:
-        """The betting rates lambda_k."""
-        assert self.delta is not None
-        count = 40 if self.horizon is None else certificates.n_rates(self.horizon, self.delta)
-        return certificates.lambda_grid(self.problem.span or 1.0, count)
-
-    @cached_property
-    def log_costs_K(self) -> np.ndarray:
-        """ln(1 / (w_k delta)): what the wealth at rate k must reach for the alarm to sound on its own."""
-        assert self.delta is not None
-        k = np.arange(len(self.rates_K))
-        shares = np.full(len(k), 1 / len(k)) if self.horizon is not None else 1 / ((k + 1) * (k + 2))
-        return -np.log(shares) - math.log(self.delta)
-
-    @cached_property
-    def _ones_K(self) -> np.ndarray:
-        return np.ones(len(self.rates_K))  # a product with it adds up a short axis many times faster than a sum
-
-    @cached_property
-    def _ladder(self) -> list[tuple[float, float]]:
-        """Each rate with its cost, from the slowest up."""
-        return list(zip(self.rates_K[::-1].tolist(), self.log_costs_K[::-1].tolist(), strict=True))
+    def _certificate_temperature(self, horizon: int | None) -> float:
+        """eta*, at which the bound before an alarm is least."""
+        if horizon is None or self.against != "actions":
+            raise ValueError('temperature="certificate" needs a horizon and against="actions": give a number')
+        if self.problem.contrast == 0 or self.problem.n_actions == 1:
+            return 1 / math.sqrt(horizon)  # nothing to gain
+        log_cost = every_start.main_log_cost(self.delta, self.problem.n_actions)
+        return certificate_temperature(self.problem, horizon, log_cost)
 
     @property
-    def idle(self) -> float:
-        """The share of the wealth that is never bet, times delta (with an unknown horizon only)."""
-        assert self.delta is not None
-        return 0.0 if self.horizon is not None else self.delta / (len(self.rates_K) + 1)
+    def first_form(self) -> bool:
+        """Whether this is the test as it was first published: against the fallback, from the first step."""
+        return self.against == "fallback" and self.starts == "first"
 
-    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> ExactStatistics:
-        level, wealth_K = zeros(shape, xp, where), zeros((len(self.rates_K), *shape), xp, where)
-        return ExactStatistics(level, level, last(wealth_K), xp.zeros(shape, dtype=xp.bool, device=where))
+    @property
+    def compares(self) -> bool:
+        return self.against == "fallback"
 
-    def judge(self, statistics: ExactStatistics, step: Array, moment: Moment) -> tuple[ExactStatistics, Array]:
-        xp = namespace(moment.base_A1)
-        gain_S, gain = self.gains(moment)
-        gap = statistics.gap + gain
-        low = xp.minimum(statistics.low, gap)
-        log_wealth_K = statistics.log_wealth_K - self._log_losses(moment, gain_S, gain)
-        impossible = pick(moment.probs_S, moment.token) == 0
-        alarm = self._reached(log_wealth_K) & self._open(gap - low, step) | impossible
-        return ExactStatistics(gap, low, log_wealth_K, statistics.impossible | impossible), alarm
+    @cached_property
+    def bets(self) -> FirstBets | Bets:
+        """The bettors."""
+        if self.first_form:
+            return FirstBets(self.problem, self.horizon, self.delta, self.gate)
+        on_fallback = self.against == "fallback"
+        count = 1 if on_fallback else self.problem.n_actions
+        prior = every_start.joint_prior(
+            self.problem, self.horizon, self.delta, self.temperature, TOP, comparators=count, starts=self.starts
+        )
+        return Bets(self.problem, prior, self.delta, self.gate, on_fallback)
+
+    @property
+    def rates_K(self) -> np.ndarray:
+        """The betting rates lambda_k."""
+        return self.bets.rates_K
+
+    @property
+    def log_costs_K(self) -> np.ndarray:
+        """ln(1 / (m delta)): what a bettor from the first step on must reach for the alarm to sound on its own."""
+        return self.bets.log_costs_K if isinstance(self.bets, FirstBets) else self.bets.prior.log_costs_K(self.delta)
+
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> ExactStatistics | BetStatistics:
+        return self.bets.blank(shape, xp, where)
+
+    def judge(self, statistics: Any, step: Array, moment: Moment) -> tuple[Any, Array]:
+        return self.bets.judge(statistics, step, moment)
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
-        xp = namespace(moment.base_A1)
-        gain_S, gain = self.gains(moment)
-        sure, odds_R, edge_R = self._against(moment, gain_S, gain)
-        if kernels.worth(gain):
-            rise_T = self._rise(astype(step_T, gain.dtype))
-            excess_R = xp.expm1(edge_R * self._ladder[0][0])
-            return kernels.first_alarm(gain, sure, odds_R, excess_R, self.log_costs_K, self.idle, rise_T)
-        gap = running_sum(gain)
-        reached = xp.full(gap.shape, self.idle, dtype=gap.dtype, device=device(gap))
-        for (_, cost), loss in zip(self._ladder, self._losses(odds_R, edge_R), strict=True):
-            wealth = running_sum(loss)
-            wealth *= -1.0  # in place, here and below: these arrays are the size of the input
-            wealth -= cost
-            reached += _share(wealth)
-        alarm = reached >= 1
-        if self.gate:
-            alarm = alarm & self._open(gap - at_most(running_min(gap), 0.0), step_T)
-        return first_true(alarm | (sure == 0)) + 1
-
-    def _reached(self, log_wealth_K: Array) -> Array:
-        """Whether the bettors together have what the alarm needs."""
-        xp = namespace(log_wealth_K)
-        share_K = log_wealth_K - constant(self.log_costs_K, log_wealth_K)
-        if share_K.ndim > 1 and xp is np and share_K.size and share_K.max() < -math.log(len(self.rates_K) + 1):
-            return np.zeros(share_K.shape[:-1], dtype=bool)  # no one has a fair part of it: the usual case
-        return _share(share_K) @ constant(self._ones_K, share_K) + self.idle >= 1
-
-    def _log_losses(self, moment: Moment, gain_S: Array, gain: Array) -> Array:
-        """How much each bettor's log wealth falls in one step, ``[..., K]``."""
-        xp = namespace(gain)
-        if gain.ndim and math.prod(gain.shape) > _MANY:
-            _, odds_R, edge_R = self._against(moment, gain_S, gain)
-            return last(xp.stack([*self._losses(odds_R, edge_R)][::-1]))
-        probs_S = moment.probs_S / total(moment.probs_S)
-        # |rate * edge| <= 8: nothing overflows; and rates may be tiny, so nothing is lost to the 1 in exp either.
-        edge_SxK = (gain_S - gain)[..., None] * constant(self.rates_K, gain)
-        return xp.log1p(total(probs_S[..., None] * xp.expm1(edge_SxK)))
-
-    def _losses(self, odds_R: Array, edge_R: Array) -> Iterator[Array]:
-        """The same from the slowest rate up: where a rate doubles, u = exp(rate * edge) - 1 becomes u (u + 2)."""
-        xp = namespace(edge_R)
-        excess_R = xp.expm1(edge_R * self._ladder[0][0])
-        for i in range(len(self._ladder)):
-            excess_R = _doubled(excess_R) if i else excess_R
-            yield xp.log1p(total(odds_R * excess_R))
-
-    def _against(self, moment: Moment, gain_S: Array, gain: Array) -> tuple[Array, Array, Array]:
-        """The law's share of what came, of each of the R rivals that did not, and what those would have gained more.
-
-        With two states there is one rival; with more, each state is one, what came among them with odds of 0.
-        """
-        xp, token = namespace(gain), moment.token
-        law_S = moment.probs_S / total(moment.probs_S)
-        if self.n_states == 2:
-            swapped = 1 - token
-            return pick(law_S, token), pick(law_S, swapped)[None], (pick(gain_S, swapped) - gain)[None]
-        return pick(law_S, token), xp.where(came(token, self.n_states), xp.zeros_like(law_S), law_S), gain_S - gain
-
-    def _rise(self, step: Array) -> Array:
-        """How far the gap must have risen from its lowest point."""
-        return self.gate * self.problem.span * step**0.5
-
-    def _open(self, rise: Array, step: Array) -> Array:
-        return rise >= self._rise(astype(step, rise.dtype))
+        return self.bets.recorded(step_T, moment)
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a token came that the base model had excluded."""
-        assert self.delta is not None
-        wealth_K = memory.statistics.log_wealth_K
-        xp = namespace(wealth_K)
-        share_K = wealth_K - constant(self.log_costs_K, wealth_K)
-        peak = xp.max(share_K, axis=-1)
-        mass = xp.sum(xp.exp(share_K - peak[..., None]), axis=-1) + self.idle * xp.exp(-peak)
-        threshold = -math.log(self.delta)
-        statistic = xp.where(
-            memory.statistics.impossible, xp.zeros_like(peak) + math.inf, peak + xp.log(mass) + threshold
-        )
+        level = self.bets.log_total(memory.statistics, memory.step)
+        xp, threshold = namespace(level), -math.log(self.delta)
+        statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, level)
         return statistic, xp.zeros_like(statistic) + threshold
+
+    def suspicion(self, memory: RuleMemory) -> Suspicion | None:
+        """What the richest bettor of each stream bets on; None for the test as it was first published."""
+        if isinstance(self.bets, FirstBets):
+            return None
+        return self.bets.suspicion(memory.statistics)
 
     @property
     def certificate(self) -> Certificate:
-        assert self.delta is not None
+        bets, unknown = self.bets, ", unknown horizon" if self.horizon is None else ""
+        if isinstance(bets, Bets) and self.against == "actions":
+            return certify_switch(
+                self.problem,
+                self.horizon,
+                self.temperature,
+                self.fallback,
+                before=partial(_before, self),
+                interval=partial(_interval, self),
+                tv_bound=self.delta,
+                theorem="the exact test on every action" + unknown,
+                sharper=None if self.temperature is None else partial(_before_exactly, self),
+            )
+        over_fallback = partial(
+            certificates.exact_test,
+            self.problem,
+            temperature=self.temperature,
+            rates_K=bets.rates_K,
+            log_costs_K=self.log_costs_K,
+            gate=self.gate,
+        )
         return certify(
             self.problem,
             self.horizon,
             self.temperature,
             self.fallback,
-            partial(
-                certificates.exact_test,
-                self.problem,
-                temperature=self.temperature,
-                rates_K=self.rates_K,
-                log_costs_K=self.log_costs_K,
-                gate=self.gate,
-            ),
+            over_fallback,
             self.delta,
-            "the exact test" + (", unknown horizon" if self.horizon is None else ""),
+            "the exact test" + unknown,
         )
 
 
-def _share(log_wealth: Array) -> Array:
-    """Wealth in units of what the alarm needs, capped at it: the sum decides exactly and never overflows."""
-    xp = namespace(log_wealth)
-    return xp.exp(at_most(log_wealth, 0.0))
+def first_test(
+    problem: DecisionProblem, horizon: int | None, delta: float | None = None, gate: float = 0.5, **settings: Any
+) -> ExactTest:
+    """The exact test as it was first published: against the fallback, from the first step on, with a gate."""
+    return ExactTest(problem, horizon, delta, gate, against="fallback", starts="first", **settings)  # type: ignore[arg-type]
 
 
-def _doubled(excess: Array) -> Array:
-    """exp(2 x) - 1 from u = exp(x) - 1: u (u + 2)."""
-    doubled = excess + 2.0
-    doubled *= excess
-    return doubled
+def _before(rule: ExactTest, steps: int) -> np.ndarray:
+    """Bg(0) .. Bg(steps), statement (iv)."""
+    prior, problem = _prior(rule), rule.problem
+    if rule.temperature is None:
+        charges_TxK = summed_kappa(problem, prior.rates_K, problem.anytime_temperature(np.arange(1, steps + 1.0)))
+    else:
+        charges_TxK = every_start.fixed_charges(kappa(problem, prior.rates_K, rule.temperature), steps)
+    costs_K = prior.log_costs_K(rule.delta)
+    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
+
+
+def _before_exactly(rule: ExactTest, steps: int) -> np.ndarray:
+    """The same with the exact supremum of the charges in place of kappa."""
+    prior, problem = _prior(rule), rule.problem
+    assert rule.temperature is not None
+    charges_TxK = every_start.fixed_charges(exact_kappa(problem, prior.rates_K, rule.temperature), steps)
+    costs_K = prior.log_costs_K(rule.delta)
+    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
+
+
+def _interval(rule: ExactTest, start: int, end: int) -> float:
+    """Statement (ii)."""
+    prior, problem = _prior(rule), rule.problem
+    warmth = rule.temperature
+    charges_K = total_kappa(problem, prior.rates_K, end, warmth) - total_kappa(
+        problem, prior.rates_K, start - 1, warmth
+    )
+    return every_start.within(problem, start, end, charges_K, prior, rule.delta, rule.gate)
+
+
+def _prior(rule: ExactTest) -> every_start.Prior:
+    assert isinstance(rule.bets, Bets)
+    return rule.bets.prior

@@ -1,0 +1,221 @@
+"""The every-start test's prior, and its statements (ii), (iv) and (v) as numbers: one function a statement.
+
+All bounds are on *total* regret (a sum over steps, not an average) and hold for every sequence of states. J is the
+problem's span, A the number of actions, eta a temperature, lam_k the betting rates, delta the chance of a false alarm.
+A prior m(c, k, j) shares the bets among comparators c, rates k and starts j.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..problems import DecisionProblem
+from .coupled import late_factor, main_rate
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """How the bets of the every-start test are shared: ``weights_K(start)`` is m(c, k, start), alike for all c.
+
+    With a known horizon 3/4 goes to (main rate, start 1) and 1/4 evenly to all rates, half of that at start 1 and half
+    spread over all starts. With an unknown one rate k has 1/((k+1)(k+2)) and start j has 1/(j(j+1)). With
+    ``starts="first"`` everything is there at the first step.
+    """
+
+    rates_K: np.ndarray  # the main rate first, where there is one
+    comparators: int
+    horizon: int | None
+    starts: str = "every"
+    main_weight: float = 0.75
+
+    def weights_K(self, start: int) -> np.ndarray:
+        """The weight of each rate at this start (from 1), for one comparator."""
+        K, opening = len(self.rates_K), float(start == 1)
+        if self.horizon is None:
+            k, share = np.arange(K), 1 / (start * (start + 1)) if self.starts == "every" else opening
+            return share / ((k + 1.0) * (k + 2) * self.comparators)
+        share = 0.5 * opening + 0.5 / self.horizon if self.starts == "every" else opening
+        weights_K = np.full(K, (1 - self.main_weight) / K * share)
+        weights_K[0] += self.main_weight * opening
+        return weights_K / self.comparators
+
+    def unspent(self, step: Any) -> Any:
+        """The weight of all starts after ``step``."""
+        if self.horizon is None:
+            rates = len(self.rates_K) / (len(self.rates_K) + 1)
+            return 1 - rates * (step / (step + 1) if self.starts == "every" else step / step)
+        late = (1 - self.main_weight) / 2 if self.starts == "every" else 0.0
+        return late * (1 - step / self.horizon)
+
+    def log_costs_K(self, delta: float, start: int = 1) -> np.ndarray:
+        """ln(1 / (m(c, k, start) delta))."""
+        return -np.log(self.weights_K(start)) - math.log(delta)
+
+
+def joint_prior(
+    problem: DecisionProblem,
+    horizon: int | None,
+    delta: float,
+    temperature: float | None = None,
+    top: float = 2.0,
+    comparators: int | None = None,
+    main: float | None = None,
+    starts: str = "every",
+) -> Prior:
+    """The prior of the every-start test.
+
+    Parameters
+    ----------
+    horizon
+        None where it is not known: 40 rates then, (top / J) 2^-k.
+    temperature
+        1/sqrt(horizon) by default; the main rate depends on it.
+    top
+        No rate is above top / J: larger ones alarm on models that are miscalibrated but useful.
+    comparators
+        How many; the actions by default.
+    main
+        The main rate: by default ``main_rate``, the best for the charges kappa.
+
+    >>> from lowregret import matching
+    >>> joint_prior(matching(), 1024, delta=2 / 1024).rates_K.round(3).tolist()
+    [0.176, 2.0, 1.0, 0.5, 0.25]
+    """
+    count = problem.n_actions if comparators is None else comparators
+    highest = top / (problem.span or 1.0)
+    if horizon is None:
+        return Prior(highest * 2.0 ** -np.arange(40), count, None, starts)
+    warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
+    best = main_rate(problem, horizon, warmth, main_log_cost(delta, count))
+    chosen = min(highest, best if main is None else inputs.positive(main, "main"))
+    halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
+    return Prior(np.append(chosen, highest * 2.0 ** -np.arange(halvings)), count, horizon, starts)
+
+
+def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> float:
+    """L: the log-cost of the main bet on one comparator, ln(C / (3/4 delta))."""
+    return math.log(comparators / (main_weight * delta))
+
+
+def before_alarm(
+    charges_TxK: np.ndarray, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, gate: float = 0.0
+) -> np.ndarray:
+    """Statements (ii) and (iv): Bg(t) = max{ min_k [ charges + ln(1/(m delta)) ] / lam_k, g J sqrt(t) }, t = 0 .. T.
+
+    What the regret to any comparator is below while no alarm has sounded; never more than t J.
+
+    Parameters
+    ----------
+    charges_TxK
+        What each rate is charged in the first t steps at most, ``[T + 1, K]``: t kappa, or ``summed_kappa``.
+    log_costs_K
+        ``[K]``, or ``[C, K]`` where comparators differ: the largest of their bounds is returned.
+    """
+    T = len(charges_TxK) - 1
+    each = [np.min((charges_TxK + costs_K) / rates_K, axis=1) for costs_K in np.atleast_2d(log_costs_K)]
+    t = np.arange(T + 1.0)
+    return np.minimum(t * span, np.maximum(np.max(each, axis=0), gate * span * np.sqrt(t)))
+
+
+def fixed_charges(kappa_K: np.ndarray, steps: int) -> np.ndarray:
+    """The charges of 0 .. T steps at one temperature, ``[T + 1, K]``."""
+    return np.arange(steps + 1.0)[:, None] * np.asarray(kappa_K, dtype=np.float64)
+
+
+def within(
+    problem: DecisionProblem, start: int, end: int, charges_K: np.ndarray, prior: Prior, delta: float, gate: float = 0.0
+) -> float:
+    """Statement (ii): the regret of steps start .. end to any comparator, where no alarm has sounded by ``end``.
+
+    ``charges_K`` are those of these steps. The gate's term counts steps from the first, not from ``start``.
+    """
+    steps = inputs.whole(end, "end", least=inputs.whole(start, "start")) - start + 1
+    with np.errstate(divide="ignore"):  # a start that nobody joins has an infinite cost
+        bound = float(np.min((charges_K + prior.log_costs_K(delta, start)) / prior.rates_K))
+    return min(problem.span * steps, max(bound, gate * problem.span * math.sqrt(end)))
+
+
+def switching_once(before_T: np.ndarray, after_T: np.ndarray, span: float) -> float:
+    """Statement (iv): max{ Bg(T), max_{1<=tau<=T} Bg(tau-1) + J + F(T-tau) }, in total.
+
+    Parameters
+    ----------
+    before_T
+        Bg(0) .. Bg(T).
+    after_T
+        F(0) .. F(T): what the fallback loses at most from the alarm on, by the number of steps that are left. A
+        fallback that starts afresh has its own regret here; for those with the whole history see the functions below.
+    """
+    if before_T.shape != after_T.shape:
+        raise ValueError(f"before_T and after_T must have one length, got {before_T.shape} and {after_T.shape}")
+    return float(max(before_T[-1], np.max(before_T[:-1] + span + after_T[-2::-1])))
+
+
+def falling_rates_after(problem: DecisionProblem, rates_T: np.ndarray, spread: float = 0.0) -> np.ndarray:
+    """Statement (v): Hedge at rates that never rise, with the whole history, by steps left, ``[T + 1]``.
+
+    F(n) = ln A / rho_T + (J^2 / 8) (rho_{T-n+1} + .. + rho_T) + spread, F(0) = 0; never more than n J.
+
+    *Proof.* Let R_a be the regrets of what was really played, C_a a head start (``spread`` = max C - min C), and
+    Z_t(rho) = (1/rho) ln mean_a exp(rho (C_a + R_a)): Hedge's weights are proportional to these exponentials, since
+    what was played is the same for all a. A step of Hedge raises Z_t(rho_t) by at most rho_t J^2 / 8 (Hoeffding), a
+    lower rate never raises it (power means). At the alarm Z <= max C + max_a R_a, and at the
+    end max_a (C_a + R_a) <= Z_T + ln A / rho_T.
+    """
+    T = len(rates_T)
+    spent = np.concatenate([[0.0], np.cumsum(rates_T[::-1])]) * problem.span**2 / 8
+    most = math.log(problem.n_actions) / rates_T[-1] + spent + spread
+    return np.minimum(most, problem.span * np.arange(T + 1.0))
+
+
+def hedge_after(problem: DecisionProblem, steps: int, rate: float) -> np.ndarray:
+    """Hedge at a fixed rate, fresh or with the whole history: ln A / rate + n rate J^2 / 8."""
+    return falling_rates_after(problem, np.full(steps, rate))
+
+
+def urn_after(problem: DecisionProblem, steps: int, temperature: float | None, prior: float = 1.0) -> np.ndarray:
+    """The urn with the whole history: Hedge at the falling rates 1 / (eta_t (m + t - 1)), m = prior S, from C(a)/m up.
+
+    ``temperature=None`` is the schedule for an unknown horizon (with a prior of 1).
+
+    >>> from lowregret import matching
+    >>> (urn_after(matching(), 1024, 1 / 32)[[1, 512, 1024]] / 1024).round(4).tolist()
+    [0.001, 0.0244, 0.0471]
+    """
+    t, mass = np.arange(1, steps + 1.0), prior * problem.n_states
+    warmth = problem.anytime_temperature(t) if temperature is None else temperature
+    sums_A = prior * problem.utility.sum(axis=1)
+    return falling_rates_after(problem, 1 / (warmth * (mass + t - 1)), float(sums_A.max() - sums_A.min()))
+
+
+def fixed_share_after(problem: DecisionProblem, steps: int, rate: float, share: float) -> np.ndarray:
+    """Fixed share with the whole history: no weight is ever below share / A, so every start is like the first."""
+    A, n = problem.n_actions, np.arange(steps + 1.0)
+    stay = -math.log1p(-share * (A - 1) / A)
+    most = (math.log(A / share) + np.maximum(n - 1, 0) * stay) / rate + n * rate * problem.span**2 / 8
+    return np.minimum(most, problem.span * n)
+
+
+def against_the_fallback(fallback_total: float, before: float, span: float) -> float:
+    """Statement (v): with the fallback's response among the comparators, F(T) + Bg_h(T-1) + J, for any fallback."""
+    return fallback_total + before + span
+
+
+def late_switching(
+    kappa_K: np.ndarray, prior: Prior, delta: float, horizon: int, lag: int, span: float, after: Callable[[int], float]
+) -> float:
+    """Outcomes d = ``lag`` steps late: max over tau of B_d(tau-1) + d J + d F(ceil((T - tau - d + 1) / d)), in total.
+
+    B_d(t) = min_k [ t kappa + d ln(a_d / (m delta)) ] / lam_k; one copy of the fallback for each residue class.
+    """
+    d = inputs.whole(lag, "lag")
+    costs_K = d * (prior.log_costs_K(delta) + math.log(late_factor(d)))
+    before_T = before_alarm(fixed_charges(kappa_K, horizon), prior.rates_K, costs_K, span)
+    left = np.maximum(horizon - np.arange(1, horizon + 1) - d + 1, 0)
+    rounds, at = np.unique(-(-left // d), return_inverse=True)
+    after_each = d * np.array([after(int(n)) for n in rounds])[at]
+    return float(max(before_T[-1], np.max(before_T[:-1] + d * span + after_each)))

@@ -1,0 +1,86 @@
+"""The guarantee of a rule that bets against every action (statement (iv) of the every-start test), as a certificate.
+
+Until the alarm at tau no action leads by more than Bg(tau - 1); the crossing step adds J; from then on the fallback may
+lose F(T - tau) more. The worst tau decides: T Reg <= max{ Bg(T), max_tau Bg(tau - 1) + J + F(T - tau) }.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..abilities import ability
+from ..problems import DecisionProblem
+from .bounds import Terms
+from .certificate import Certificate, assumptions_of
+
+
+class SwitchesOnce(NamedTuple):
+    """What passes before the alarm and what the fallback loses after it, at every number of steps."""
+
+    problem: DecisionProblem
+    temperature: float | None
+    fallback: Any
+    before: Callable[[int], np.ndarray]  # steps -> Bg(0) .. Bg(steps)
+
+    def after(self, steps: int) -> np.ndarray | None:
+        """F(0) .. F(steps): the most that the fallback loses in the last n of so many steps; None: it does not say."""
+        says = ability(self.fallback, "regret_after")
+        return None if says is None else says(self.problem, steps, self.temperature)
+
+    def terms_at(self, steps: int) -> Terms:
+        span, before = self.problem.span, self.before(steps)
+        after = self.after(steps)
+        if after is None:
+            after = np.arange(steps + 1.0) * span
+        totals = before[:-1] + span + after[-2::-1]  # by tau - 1
+        worst = int(totals.argmax())
+        if totals[worst] <= before[-1]:  # no alarm is worse than any
+            return {"before the alarm": float(before[-1]) / steps}
+        parts = {"before the alarm": before[worst], "crossing step": span, "fallback": after[steps - 1 - worst]}
+        return {name: float(part) / steps for name, part in parts.items()}
+
+    def let_pass(self, steps: int) -> float:
+        """What any comparator may lead by when the fallback takes over, a step: the most over all alarms."""
+        return float(self.before(steps)[max(steps - 1, 0)] + self.problem.span) / steps
+
+
+def certify_switch(
+    problem: DecisionProblem,
+    horizon: int | None,
+    temperature: float | None,
+    fallback: Any,
+    before: Callable[[int], np.ndarray],
+    interval: Callable[[int, int], float],
+    tv_bound: float,
+    theorem: str,
+    sharper: Callable[[int], np.ndarray] | None = None,
+) -> Certificate:
+    """The certificate of a rule with this bound before its alarm, and this fallback after it."""
+    made, name = SwitchesOnce(problem, temperature, fallback, before), type(fallback).__name__
+    statement = f"No action leads by more before the alarm, and {name} loses no more after it, whenever it sounds."
+    if made.after(horizon or 1) is None:
+        statement += f" What {name} may lose after an alarm is not known: it enters as the span."
+    payoff = ability(fallback, "payoff_guarantee")
+    draft = Certificate(
+        regret_bound=problem.span,
+        tv_bound=tv_bound,
+        statement=statement,
+        assumptions=assumptions_of(temperature, fallback),
+        theorem=theorem,
+        problem=problem,
+        horizon=horizon,
+        terms={},
+        guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
+        terms_at=made.terms_at,
+        let_pass=made.let_pass,
+        between=interval,
+        sharper=None if sharper is None else partial(_with_before, made, sharper),
+    )
+    return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)
+
+
+def _with_before(made: SwitchesOnce, before: Callable[[int], np.ndarray], steps: int) -> Terms:
+    """The terms with a sharper bound before the alarm, and the fallback's exact worst case where there is one."""
+    return made._replace(before=before).terms_at(steps)

@@ -1,0 +1,177 @@
+"""What to fall back on when the steps left are known: play that is minimax in regret, Cover's for two actions.
+
+Two actions: let D(s) = U(1, s) - U(0, s), l the lead of action 1 so far, S_n the walk of n independent steps on
+{min D, max D} with mean zero. With n steps left the regret to come is at least g_n(l) = E (l + S_n)^+ (beyond what was
+lost so far to action 0), and the chance [ g_{n-1}(l + max D) - g_{n-1}(l + min D) ] / (max D - min D) of action 1 keeps
+it at that. Three actions and states: with an equaliser nu (under which all actions are worth the same) the same holds
+for g_n(G) = E_nu max_a (G_a + utilities to come), where the mixed action that equalises all states exists.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import Array, count_up, device, float_type, last, namespace, running_sum, to_numpy
+from ..certificates.games_of_chance import Trinomial, hinge, tail
+from ..problems import DecisionProblem, action_utilities
+
+
+class MinimaxMemory(NamedTuple):
+    lead: Array  # [..., A - 1], what each action but the first has earned more than the first
+    seen: Array  # [...], tokens so far
+
+
+class Leads:
+    """The memory that the policy and the law share."""
+
+    problem: DecisionProblem
+    horizon: int
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MinimaxMemory:
+        xp, where, shape = namespace(like), device(like), inputs.batch_shape_of(batch_shape)
+        lead = xp.zeros((*shape, self.problem.n_actions - 1), dtype=float_type(xp, where), device=where)
+        return MinimaxMemory(lead, xp.zeros(shape, dtype=xp.int64, device=where))
+
+    def update(self, memory: MinimaxMemory, token: Array) -> MinimaxMemory:
+        seen = memory.seen
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(seen.shape), like=seen)
+        if 0 not in seen.shape and bool((seen >= self.horizon).any()):
+            raise ValueError(f"the horizon of {self.horizon} steps is over: minimax play was made for no more")
+        earned_A = action_utilities(self.problem, token, memory.lead)
+        return MinimaxMemory(memory.lead + last(earned_A[1:] - earned_A[0]), seen + 1)
+
+    @staticmethod
+    def afresh(memory: MinimaxMemory) -> MinimaxMemory:
+        """The same number of steps left, and all actions even again: for a start at an alarm."""
+        return memory._replace(lead=memory.lead * 0)
+
+    def leads_before(self, tokens: Array) -> tuple[Array, Array]:
+        """The lead before every step, ``[..., T, A - 1]``, and the tokens seen by then."""
+        tokens = inputs.sequences_of(tokens, self.problem.n_states)
+        if tokens.shape[-1] > self.horizon:
+            raise ValueError(f"tokens are longer than the horizon: {tokens.shape[-1]} steps, {self.horizon}")
+        earned_A = action_utilities(self.problem, tokens, tokens)
+        lead_A1 = earned_A[1:] - earned_A[0]
+        # Rounding is kept as in streaming: each sum has one term less, not one taken away.
+        shifted_A1 = namespace(tokens).concat([lead_A1[..., :1] * 0, lead_A1[..., :-1]], axis=-1)
+        return last(running_sum(shifted_A1)), count_up(tokens, 0, tokens.shape[-1])
+
+    def leads_of(self, counts: Array) -> tuple[np.ndarray, np.ndarray]:
+        counts = to_numpy(counts)
+        return counts @ self.problem.advantage.T, counts.sum(axis=-1)
+
+
+def ends(problem: DecisionProblem) -> tuple[float, float]:
+    """The least and the largest lead that one step can give action 1."""
+    return float(problem.advantage[0].min()), float(problem.advantage[0].max())
+
+
+def value(problem: DecisionProblem, lead: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """g_n(l) = E (l + S_n)^+; where one action is never worse, what is left of its lead if it gains the least."""
+    low, high = ends(problem)
+    if low >= 0:
+        return np.maximum(lead, -steps * low)
+    if high <= 0:
+        return np.maximum(lead + steps * high, 0.0)
+    return hinge(high - low, lead + steps * low, steps, -low / (high - low))
+
+
+def chance_of_second(problem: DecisionProblem, lead: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """The chance of action 1 with ``left`` steps to go, this one included."""
+    low, high = ends(problem)
+    if low >= 0 or high <= 0:  # one action is never worse
+        return np.full(lead.shape, 0.5 if low == high == 0 else float(low >= 0))
+    # If this step is at min D and K of the later ones at max D, action 1 ends ahead by width * (K - behind). The slope
+    # of the value is the chance that K >= behind, linear in the lead between whole numbers.
+    width = high - low
+    behind = -(lead + left * low) / width
+    least = np.floor(behind) + 1
+    over, at_least = tail(left - 1, least, -low / width), tail(left - 1, least - 1, -low / width)
+    return over + (least - behind) * (at_least - over)
+
+
+@lru_cache(maxsize=64)
+def equalising(problem: DecisionProblem) -> "tuple[np.ndarray, np.ndarray, np.ndarray] | None":
+    """Utilities that an equaliser nu makes worth 0, nu, and the map from what to earn in each state to a mixed action.
+
+    None unless that mixed action exists at every lead in the last step. Before the last it is the mean of those over
+    the futures under nu, so it then exists too. In the last step it is piecewise linear in the lead and bounded, so its
+    chances are least where the lines of the leads at which two actions tie cross.
+    """
+    if problem.n_actions != 3 or problem.n_states != 3:
+        return None
+    shifted = problem.utility - problem.utility.mean(axis=0)
+    system = np.concatenate([shifted[1:] - shifted[0], np.ones((1, 3))])
+    if abs(np.linalg.det(system)) < 1e-9:
+        return None
+    nu = np.linalg.solve(system, [0.0, 0.0, 1.0])
+    fair_AxS = shifted - shifted[0] @ nu
+    conditions = np.concatenate([fair_AxS.T, np.ones((1, 3))])
+    inverse_Ax4 = np.linalg.pinv(conditions)
+    if nu.min() < 1e-9 or np.linalg.matrix_rank(conditions, tol=1e-9) < 3:
+        return None
+    tie = fair_AxS[0] - fair_AxS[1:]  # leads of actions 1 and 2 over 0 at which they tie with it, by state
+    first_N, second_N, apart_N = tie[0], tie[1], tie[0] - tie[1]
+    corners = [(x, y) for x in first_N for y in second_N]
+    corners += [(x, x - d) for x in first_N for d in apart_N] + [(y + d, y) for y in second_N for d in apart_N]
+    lead_Nx3 = np.array([(0.0, x, y) for x, y in corners])
+    best_NxS = (lead_Nx3[:, :, None] + fair_AxS).max(axis=1)
+    earn_NxS = best_NxS - (best_NxS @ nu)[:, None]
+    wanted_Nx4 = np.append(earn_NxS, np.ones((len(corners), 1)), axis=1)
+    policy_NxA = wanted_Nx4 @ inverse_Ax4.T
+    if policy_NxA.min() < -1e-9 or np.abs(policy_NxA @ conditions.T - wanted_Nx4).max() > 1e-9:
+        return None
+    return fair_AxS, nu, inverse_Ax4
+
+
+def equalised(problem: DecisionProblem, lead_A1: np.ndarray, left: np.ndarray) -> np.ndarray:
+    """The mixed action that earns g_{n-1}(G + U_s) - g_n(G) in every state s, ``[A, ...]``."""
+    found = equalising(problem)
+    assert found is not None
+    fair_AxS, nu, inverse_Ax4 = found
+    walk = Trinomial(fair_AxS, nu, int(left.max(initial=0)))
+    lead_NxA = np.concatenate([np.zeros((1, left.size)), lead_A1.reshape(2, -1)]).T
+    worth_NxS = np.empty((left.size, 3))
+    flat = left.ravel()
+    for n in np.unique(flat):  # one number of steps at a time: all streams of a step together
+        at = flat == n
+        ahead_NxSxA = lead_NxA[at][:, None, :] + fair_AxS.T
+        worth_NxS[at] = walk.expected_max(ahead_NxSxA.reshape(-1, 3), int(n) - 1).reshape(-1, 3)
+    earn_NxS = worth_NxS - (worth_NxS @ nu)[:, None]
+    policy_NxA = np.append(earn_NxS, np.ones((left.size, 1)), axis=1) @ inverse_Ax4.T
+    policy_NxA = np.maximum(policy_NxA, 0.0)
+    return (policy_NxA / policy_NxA.sum(axis=1, keepdims=True)).T.reshape(3, *left.shape)
+
+
+@lru_cache(maxsize=16)
+def fresh_values(problem: DecisionProblem, horizon: int) -> np.ndarray:
+    """F(0) .. F(T) for minimax play that starts with all actions even."""
+    steps_T = np.arange(horizon + 1)
+    if problem.n_actions == 1:
+        value_T = np.zeros(horizon + 1)
+    elif problem.n_actions == 2:
+        value_T = np.asarray(value(problem, np.zeros(horizon + 1), steps_T))
+    else:
+        found = equalising(problem)
+        assert found is not None
+        walk = Trinomial(found[0], found[1], min(horizon, 1024))
+        far = np.geomspace(1024, max(horizon, 1024), 2 + math.ceil(math.log(max(horizon, 1024) / 1024) / 0.005))
+        knots = np.unique(np.append(steps_T[:1025], np.minimum(np.ceil(far), horizon).astype(np.int64)))
+        worth_N = np.array([float(walk.expected_max(np.zeros((1, 3)), int(n))[0]) for n in knots])
+        value_T = np.maximum.accumulate(worth_N)[np.searchsorted(knots, steps_T)]  # F never falls with the steps left
+    value_T.setflags(write=False)
+    return value_T
+
+
+def after_alarm(value_T: np.ndarray, steps: int, span: float) -> np.ndarray | None:
+    """What minimax play loses at most in the last n of ``steps``, ``[steps + 1]``, by its value with n steps left.
+
+    Before the end of its horizon too: the value to come never falls below what is lost by then.
+    """
+    horizon = len(value_T) - 1
+    if steps > horizon:
+        return None
+    return np.minimum(value_T[horizon - steps :], span * np.arange(steps + 1.0))

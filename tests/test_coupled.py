@@ -1,0 +1,401 @@
+"""The numbers of the every-start theorem: kappa against searches, certificates against known ones, bounds in play."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import lowregret as lr
+from lowregret.certificates import coupled, every_start
+from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, supremum
+from lowregret.policies import Minimax
+
+MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
+RNG = np.random.default_rng(0)
+GAMES = [
+    MATCHING,
+    RPS,
+    lr.matching(4),
+    lr.cost_loss(1, 4),
+    lr.newsvendor([0, 1, 2, 3], 5, 3),
+    *(lr.DecisionProblem(RNG.uniform(-1, 1, shape)) for shape in ((2, 5), (3, 2), (4, 3), (5, 5))),
+]
+
+
+def charge(problem: lr.DecisionProblem, law_S: np.ndarray, rate: float, temperature: float) -> float:
+    """max over actions of ln E_p exp(rate (U(a) - U(pi))), pi the quantal response to p: the definition."""
+    pi = problem.quantal_response(law_S, temperature)
+    x_AxS = problem.utility - pi @ problem.utility
+    return float(np.log(np.exp(rate * x_AxS) @ law_S).max())
+
+
+def climbed(problem: lr.DecisionProblem, rate: float, temperature: float, rng: np.random.Generator) -> float:
+    """The largest charge that random search, and then ever smaller steps, find."""
+    laws = rng.dirichlet(np.full(problem.n_states, 0.7), 200)
+    laws = np.concatenate([laws, np.eye(problem.n_states)])
+    values = [charge(problem, law, rate, temperature) for law in laws]
+    law, best = laws[int(np.argmax(values))], max(values)
+    size = 0.5
+    for i in range(400):
+        other = np.abs(law + size * rng.normal(size=len(law)) * rng.choice([law, np.ones(len(law))]))
+        other /= other.sum()
+        value = charge(problem, other, rate, temperature)
+        if value > best:
+            law, best = other, value
+        elif i % 8 == 7:
+            size *= 0.75
+    return best
+
+
+def within(
+    problem: lr.DecisionProblem,
+    start: int,
+    end: int,
+    warmth: float,
+    prior: every_start.Prior,
+    delta: float,
+    **gate: float,
+) -> float:
+    charges_K = (end - start + 1) * coupled.kappa(problem, prior.rates_K, warmth)
+    return every_start.within(problem, start, end, charges_K, prior, delta, **gate)
+
+
+def test_kappa_is_the_maximum_it_is_defined_as() -> None:
+    share = np.concatenate([np.geomspace(1e-9, 0.5, 200_000), 1 - np.geomspace(1e-12, 0.5, 200_000)])
+    for problem in (MATCHING, RPS, lr.matching(7)):
+        A, R = problem.n_actions, problem.contrast
+        for rate, warmth in ((0.01, 0.5), (0.2, 1 / 32), (2.0, 1 / 32), (4.0, 1e-3), (1e-6, 1.0), (1e3, 1e-2)):
+            g = share * (np.log1p(-share) - np.log(share) + math.log(A - 1)) + rate * R**2 / (8 * warmth) * share**2
+            found = rate * warmth * g.max()
+            bound = float(coupled.kappa(problem, rate, warmth))
+            assert found * (1 - 1e-13) <= bound <= found * (1 + 1e-8)
+
+
+def test_no_law_of_any_problem_is_charged_more_than_kappa() -> None:
+    rng = np.random.default_rng(1)
+    closest = 1.0
+    for i in range(27):
+        problem = GAMES[i % len(GAMES)]
+        rate, warmth = math.exp(rng.uniform(-3, 1)) / problem.span, math.exp(rng.uniform(-4, 0))
+        bound = float(coupled.kappa(problem, rate, warmth))
+        found = climbed(problem, rate, warmth, rng)
+        assert found <= bound
+        closest = min(closest, bound - found)
+    assert closest < 1e-4
+
+
+def test_kappa_is_met_for_matching() -> None:
+    for rate, warmth in ((0.1761, 1 / 32), (0.05, 0.2), (0.1, 0.1)):
+        laws = np.linspace(0.2, 0.8, 1201)
+        found = max(charge(MATCHING, np.array([1 - p, p]), rate, warmth) for p in laws)
+        bound = float(coupled.kappa(MATCHING, rate, warmth))
+        assert 0 <= bound - found < 1e-5
+
+
+def test_kappa_of_arrays_and_of_nothing_at_stake() -> None:
+    rates, warmth = np.array([0.1, 0.5]), np.array([[0.1], [0.2], [0.3]])
+    table = coupled.kappa(RPS, rates, warmth)
+    assert table.shape == (3, 2)
+    assert table[2, 1] == coupled.kappa(RPS, 0.5, 0.3)
+    assert coupled.kappa(lr.DecisionProblem([[0.2, 0.7]]), 0.5, 0.3) == 0
+    assert coupled.kappa(lr.DecisionProblem([[0.2, 0.7], [0.2, 0.7]]), 0.5, 0.3) == 0
+    apart = lr.DecisionProblem([[0.2, 0.7], [0.1, 0.6]])  # no randomness in the gain, only the quantal loss
+    assert climbed(apart, 2.0, 0.1, np.random.default_rng(0)) <= coupled.kappa(apart, 2.0, 0.1)
+    assert coupled.free_rate_bound(apart, 10, 0.1, 5.0) == pytest.approx(10 * 0.1 * 0.2784645, rel=1e-6)
+    with pytest.raises(ValueError, match="temperature must be positive"):
+        coupled.kappa(RPS, 0.1, 0.0)
+    with pytest.raises(ValueError, match="rate must be finite"):
+        coupled.kappa(RPS, -0.1, 1.0)
+
+
+@pytest.mark.parametrize("problem", GAMES)
+def test_the_free_rate_is_the_best_one(problem: lr.DecisionProblem) -> None:
+    for steps, warmth, cost in ((24, 0.2, 4.0), (1024, 1 / 32, 7.2), (1024, 1e-3, 7.2), (10, 2.0, 1.0)):
+
+        def bound(x: float, steps: int = steps, warmth: float = warmth, cost: float = cost) -> float:
+            return float((steps * coupled.kappa(problem, math.exp(x), warmth) + cost) / math.exp(x))
+
+        best = minimize_scalar(bound, bounds=(-15, 15), method="bounded", options={"xatol": 1e-10})
+        assert float(coupled.free_rate_bound(problem, steps, warmth, cost)) == pytest.approx(best.fun, rel=1e-9)
+        rate = coupled.main_rate(problem, steps, warmth, cost)
+        assert bound(math.log(rate)) == pytest.approx(best.fun, rel=1e-9)
+    # Where the exponential of Lambert's argument is far beyond any float.
+    cold = float(coupled.free_rate_bound(problem, 1000, 1e-5, 10.0))
+    assert problem.contrast * math.sqrt(5000) * 0.99 < cold < problem.contrast * math.sqrt(5000)
+
+
+@pytest.mark.parametrize("problem", [MATCHING, RPS, lr.matching(4)])
+def test_the_certificate_temperature_is_the_best_one(problem: lr.DecisionProblem) -> None:
+    T, L = 1024, 7.2
+    best = minimize_scalar(
+        lambda x: float(coupled.free_rate_bound(problem, T, math.exp(x), L)), bounds=(-9, 1), method="bounded"
+    )
+    warmth = coupled.certificate_temperature(problem, T, L)
+    at = float(coupled.free_rate_bound(problem, T, warmth, L))
+    assert at == pytest.approx(best.fun, rel=1e-8)
+    assert at == pytest.approx(problem.contrast * (1 - 1 / problem.n_actions) * math.sqrt(T * L / 2), rel=1e-9)
+
+
+def test_charges_of_a_schedule_are_summed_from_above() -> None:
+    steps = np.arange(1, 3001)
+    warmth = MATCHING.anytime_temperature(steps)
+    rates = 2.0 ** -np.arange(12)
+    exact = np.cumsum(coupled.kappa(MATCHING, rates, warmth[:, None]), axis=0)
+    sums = coupled.summed_kappa(MATCHING, rates, warmth)
+    assert (sums[0] == 0).all()
+    assert (sums[1:] >= exact * (1 - 1e-12)).all()
+    assert (sums[1:] <= exact * (1 + 1e-5)).all()
+    # The kappa of the mean temperature is no bound: convexity goes the other way.
+    mean = 1000 * coupled.kappa(MATCHING, rates, warmth[:1000].mean())
+    assert (mean < exact[999]).all()
+    few = coupled.summed_kappa(MATCHING, rates, [0.1, 0.3, 0.1])
+    np.testing.assert_allclose(few[3], 2 * coupled.kappa(MATCHING, rates, 0.1) + coupled.kappa(MATCHING, rates, 0.3))
+
+
+@pytest.mark.parametrize(("problem", "rate", "warmth"), [
+    (MATCHING, 0.2, 1 / 32),
+    (RPS, 0.2531, 128**-0.5),
+    (RPS, 1.0, 0.1),
+    (lr.cost_loss(1, 4), 0.5, 0.1),
+    (lr.DecisionProblem(np.random.default_rng(5).uniform(-1, 1, (2, 6))), 1.0, 0.05),
+    (lr.DecisionProblem(np.random.default_rng(6).uniform(-1, 1, (3, 3))), 0.3, 0.1),
+    (lr.DecisionProblem(np.random.default_rng(7).uniform(-1, 1, (3, 5))), 0.5, 0.2),
+    (lr.DecisionProblem([[1, 0], [0, 1], [0.4, 0.5]]), 0.5, 0.1),  # flat: two states, three actions
+    (lr.DecisionProblem([[0.5, 0.1, 0.3], [0.5, 0.1, 0.3], [0, 1, 0]]), 0.5, 0.1),  # two actions alike
+    (MATCHING, 4.0, 1e-3),  # the comparator's chance may be below what floats can tell from zero
+])  # fmt: skip
+def test_the_exact_supremum_is_above_all_laws(problem: lr.DecisionProblem, rate: float, warmth: float) -> None:
+    bound = float(exact_kappa(problem, rate, warmth, tolerance=0.02, most=20_000))
+    ceiling = float(coupled.kappa(problem, rate, warmth))
+    found = max(climbed(problem, rate, warmth, np.random.default_rng(seed)) for seed in range(3))
+    attained = supremum(problem, rate, warmth, 0.02, 20_000)[0]
+    assert max(found, attained) <= bound <= ceiling
+    flat = np.linalg.matrix_rank(np.vstack([np.ones(problem.n_states), problem.advantage])) < problem.n_actions
+    assert flat or attained >= found * 0.98  # no law is the only one with its response where all is flat
+
+
+def test_the_exact_supremum_is_tight_for_games_that_are_searched_to_the_end() -> None:
+    for problem, rate, warmth in ((MATCHING, 0.2, 1 / 32), (RPS, 0.11, 1 / 32)):
+        attained, bound = supremum(problem, rate, warmth, 0.01, 100_000)
+        assert attained <= bound <= attained * 1.0101
+        # A grid of laws comes as close from below.
+        grid = np.random.default_rng(0).dirichlet(np.ones(problem.n_states), 4000)
+        near = 1 / problem.n_states + 8 * warmth * (grid - 1 / problem.n_states)
+        near = near[(near >= 0).all(axis=1)]
+        assert max(charge(problem, law, rate, warmth) for law in near[:2000]) <= bound
+
+
+def fresh(problem: lr.DecisionProblem, T: int) -> np.ndarray:
+    return Minimax(problem, T).after_T()
+
+
+def certificate(problem: lr.DecisionProblem, T: int, at_best_temperature: bool, exact: bool) -> float:
+    """The every-start test with 3/4 on the main bet, at delta = 2/T, and minimax play afresh: average regret."""
+    delta = 2 / T
+    L = every_start.main_log_cost(delta, problem.n_actions)
+    warmth = coupled.certificate_temperature(problem, T, L) if at_best_temperature else 1 / math.sqrt(T)
+    main = exact_main_rate(problem, T, warmth, L) if exact else None
+    prior = every_start.joint_prior(problem, T, delta, warmth, main=main)
+    kappa_K = coupled.kappa(problem, prior.rates_K, warmth)
+    if exact:
+        kappa_K[0] = exact_kappa(problem, prior.rates_K[0], warmth)
+    charges = every_start.fixed_charges(kappa_K, T)
+    before_T = every_start.before_alarm(charges, prior.rates_K, prior.log_costs_K(delta), problem.span)
+    return every_start.switching_once(before_T, fresh(problem, T), problem.span) / T
+
+
+@pytest.mark.parametrize(
+    ("T", "plain", "best"),
+    [(24, 0.322, 0.314), (128, 0.161, 0.153), (1024, 0.0672, 0.0616), (10_000, 0.0251, 0.0223)],
+)
+def test_certificates_for_matching(T: int, plain: float, best: float) -> None:
+    assert plain * 0.985 <= certificate(MATCHING, T, False, False) <= plain * 1.015
+    assert best * 0.985 <= certificate(MATCHING, T, True, False) <= best * 1.015
+
+
+@pytest.mark.parametrize(
+    ("T", "plain", "best"),
+    [(24, 0.576, 0.563), (128, 0.277, 0.266), (1024, 0.112, 0.106), (10_000, 0.0411, 0.0378)],
+)
+def test_certificates_for_rock_paper_scissors(T: int, plain: float, best: float) -> None:
+    assert plain * 0.97 <= certificate(RPS, T, False, True) <= plain * 1.015
+    if T == 1024:
+        assert best * 0.97 <= certificate(RPS, T, True, True) <= best * 1.015
+
+
+def first_rates(problem: lr.DecisionProblem, T: int, delta: float) -> np.ndarray:
+    """The grid of the exact test against the urn: (4 / J) 2^-k, all alike."""
+    count = max(1, math.ceil(math.log2(4 / math.sqrt(2 * math.log(1 / delta) / T))) + 2)
+    return 4 / problem.span * 2.0 ** -np.arange(count)
+
+
+def first_test(problem: lr.DecisionProblem, T: int) -> float:
+    """The exact test against the urn's response, bounded by kappa: F + (B(T-1) + J) / T."""
+    delta, warmth = 2 / T, 1 / math.sqrt(T)
+    rates = first_rates(problem, T, delta)
+    charges = every_start.fixed_charges(coupled.kappa(problem, rates, warmth), T - 1)
+    costs = np.full(len(rates), math.log(len(rates) / delta))
+    before = every_start.before_alarm(charges, rates, costs, problem.span)[-1]
+    urn = lr.PolyaUrn(problem.n_states).regret_bound(problem, T, warmth)
+    assert urn is not None
+    return every_start.against_the_fallback(urn * T, before, problem.span) / T
+
+
+def test_the_same_kappa_under_the_rules_as_they_were() -> None:
+    assert first_test(MATCHING, 1024) == pytest.approx(0.1259, abs=1e-4)
+    assert first_test(RPS, 1024) == pytest.approx(0.269, abs=5e-4)
+    assert first_test(MATCHING, 64) == pytest.approx(0.388, abs=5e-4)
+    rates, k = 4 * 2.0 ** -np.arange(40), np.arange(40)
+    charges = coupled.summed_kappa(MATCHING, rates, MATCHING.anytime_temperature(np.arange(1, 1000)))
+    before = every_start.before_alarm(charges, rates, np.log((k + 1) * (k + 2) / 0.01), 1.0)[-1]
+    urn = lr.PolyaUrn(2).regret_bound(MATCHING, 1000, None)
+    assert urn is not None
+    assert urn + (before + 1) / 1000 == pytest.approx(0.1089, abs=1e-4)
+
+
+@pytest.mark.parametrize(("extra", "known"), [(128, 0.470), (512, 0.254), (2048, 0.138)])
+def test_the_same_kappa_for_restarts(extra: int, known: float) -> None:
+    T, warmth = 10**5, 1 / math.sqrt(extra)
+    delta = 1 / extra / T
+    rates = first_rates(MATCHING, extra, delta)
+    costs = math.log(len(rates) / delta)
+    kappa_K = coupled.kappa(MATCHING, rates, warmth)
+    passed = float(np.min((kappa_K + costs / extra) / rates))
+    urn = lr.PolyaUrn(2).regret_bound(MATCHING, extra, warmth)
+    assert urn is not None
+    assert (T + extra - 1) / T * (urn + passed + 1 / extra) == pytest.approx(known, abs=5e-4)
+
+
+def test_thresholds_on_the_gap() -> None:
+    T, warmth = 1024, 1 / 32
+    urn = lr.PolyaUrn(2).regret_bound(MATCHING, T, warmth)
+    assert urn is not None
+    union = float(coupled.gap_threshold_union(MATCHING, T, T, warmth, 1.0))
+    rates = first_rates(MATCHING, T, 1 / T)
+    mixture = float(coupled.gap_threshold_mixture(MATCHING, T, T, warmth, 1.0, rates))
+    assert union / T == pytest.approx(0.0977, abs=1e-4)
+    assert mixture / T == pytest.approx(0.0786, abs=1e-4)
+    assert urn + (union + 1) / T == pytest.approx(0.1457, abs=1.1e-4)
+    assert urn + (mixture + 1) / T == pytest.approx(0.1266, abs=1.1e-4)
+    wealth = np.log(np.mean(np.exp(rates * mixture - T * coupled.kappa(MATCHING, rates, warmth))))
+    assert math.log(T) <= wealth < math.log(T) + 1e-6
+    many = coupled.gap_threshold_mixture(MATCHING, T, np.arange(1, T + 1), warmth, 1.0, rates)
+    assert many[-1] == mixture
+    assert (np.diff(many) > 0).all()
+
+
+@pytest.mark.parametrize("horizon", [1, 7, 300, None])
+def test_the_prior_is_one(horizon: int | None) -> None:
+    prior = every_start.joint_prior(RPS, horizon, delta=0.01, comparators=5)
+    until = horizon or 2_000
+    total = 5 * sum(prior.weights_K(j).sum() for j in range(1, until + 1))
+    assert total == pytest.approx(1, abs=1e-12) if horizon else 0.97 < total <= 1
+    assert prior.rates_K.max() <= 2 / RPS.span + 1e-15
+    if horizon:
+        assert prior.weights_K(1)[0] * 5 > 0.75
+
+
+def test_intervals_charge_the_gate_to_their_end() -> None:
+    prior = every_start.joint_prior(MATCHING, 100, delta=0.02)
+    whole = within(MATCHING, 1, 100, 0.1, prior, 0.02)
+    charges = every_start.fixed_charges(coupled.kappa(MATCHING, prior.rates_K, 0.1), 100)
+    before = every_start.before_alarm(charges, prior.rates_K, prior.log_costs_K(0.02), 1.0)
+    assert whole == pytest.approx(before[100], rel=1e-12)
+    late = within(MATCHING, 50, 100, 0.1, prior, 0.02)
+    assert within(MATCHING, 1, 51, 0.1, prior, 0.02) < late  # a late start had less of the prior
+    assert within(MATCHING, 99, 100, 0.1, prior, 0.02) == 2  # no more than two steps can cost
+    assert within(MATCHING, 50, 100, 0.1, prior, 0.02, gate=4.0) == 40
+    with pytest.raises(ValueError, match="end must be a whole number >= 50"):
+        within(MATCHING, 50, 49, 0.1, prior, 0.02)
+
+
+def alarm_times(problem: lr.DecisionProblem, prior: every_start.Prior, delta: float, laws: np.ndarray,
+                tokens: np.ndarray, warmth: float) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The theorem's rule, written out: the first alarm of each sequence, and each action's gains ``[N, T, A]``."""
+    N, T = tokens.shape
+    pi = problem.quantal_response(laws, warmth)
+    x_NTAS = problem.utility - (pi @ problem.utility)[:, :, None, :]
+    gain = np.take_along_axis(x_NTAS, tokens[:, :, None, None], axis=-1)[..., 0]
+    wealth, spent = np.zeros((N, problem.n_actions, len(prior.rates_K))), 0.0
+    first = np.full(N, T + 1)
+    for t in range(T):
+        new = prior.weights_K(t + 1)
+        spent += new.sum() * problem.n_actions
+        grown = np.exp(prior.rates_K[:, None] * x_NTAS[:, t, :, None, :])
+        psi = np.log(np.einsum("naks,ns->nak", grown, laws[:, t]))
+        wealth = (wealth + new) * np.exp(prior.rates_K * gain[:, t, :, None] - np.maximum(psi, 0))
+        alarm = wealth.sum(axis=(1, 2)) + 1 - spent >= 1 / delta
+        first = np.where((first > T) & alarm, t + 1, first)
+    return first, gain
+
+
+@pytest.mark.parametrize(
+    "problem", [MATCHING, RPS, lr.DecisionProblem(np.random.default_rng(4).uniform(-1, 1, (3, 2)))]
+)
+def test_no_sequence_breaks_the_bounds_before_an_alarm(problem: lr.DecisionProblem) -> None:
+    """Statements (ii) and (iv) on all sequences and adversarial ones, and (i) by the chances of those sequences."""
+    T, delta, warmth = 40, 0.2, 0.15
+    rng = np.random.default_rng(2)
+    prior = every_start.joint_prior(problem, T, delta, warmth, top=4.0)
+    bound = [within(problem, 1, t, warmth, prior, delta) for t in range(1, T + 1)]
+    laws = rng.dirichlet(np.full(problem.n_states, 0.5), (600, T))
+    laws[::2] = laws[::2, :1]  # half of the bases say the same all the time
+    pi = problem.quantal_response(laws, warmth)
+    hurt = (pi @ problem.utility).argmin(axis=-1)  # the state that hurts the response most
+    tokens = np.where(rng.random((600, T)) < 0.8, hurt, rng.integers(problem.n_states, size=(600, T)))
+    first, gain = alarm_times(problem, prior, delta, laws, tokens, warmth)
+    assert (first <= T).any()
+    quiet = np.arange(1, T + 1) < first[:, None]
+    total = np.cumsum(gain, axis=1).max(axis=-1)
+    assert np.where(quiet, total - bound, -1).max() < 0
+    assert np.where(quiet, total / bound, 0).max() > 0.5  # the search gets near
+    sums = np.concatenate([np.zeros((600, 1, problem.n_actions)), np.cumsum(gain, axis=1)], axis=1)
+    for start in (2, 10, 30):
+        limit = np.array([within(problem, start, t, warmth, prior, delta) for t in range(start, T + 1)])
+        part = (sums[:, start:] - sums[:, start - 1 : start]).max(axis=-1)
+        assert np.where(quiet[:, start - 1 :], part - limit, -1).max() < 0
+
+
+def test_late_outcomes() -> None:
+    known = {2: 2, 3: 2.75, 5: 3.56, 10: 4.56, 20: 5.48, 50: 6.63}
+    for lag, factor in known.items():
+        assert coupled.late_factor(lag) == pytest.approx(factor, abs=6e-3)
+        b = np.linspace(0, 1 / lag, 20_001)[1:-1]
+        assert coupled.late_factor(lag) <= np.min(np.log((1 - (lag - 1) * b) / b) / (1 - lag * b)) + 1e-9
+    T = 200
+    prior = every_start.joint_prior(MATCHING, T, delta=0.01)
+    kappa_K, fresh_T = coupled.kappa(MATCHING, prior.rates_K, T**-0.5), fresh(MATCHING, T)
+    before = every_start.before_alarm(
+        every_start.fixed_charges(kappa_K, T), prior.rates_K, prior.log_costs_K(0.01), 1.0
+    )
+    one = every_start.late_switching(kappa_K, prior, 0.01, T, 1, 1.0, lambda n: float(fresh_T[n]))
+    assert one == pytest.approx(every_start.switching_once(before, fresh_T, 1.0), rel=1e-12)
+    five = every_start.late_switching(kappa_K, prior, 0.01, T, 5, 1.0, lambda n: float(fresh_T[n]))
+    assert one < five < T
+
+
+def test_what_a_fallback_with_its_history_may_cost() -> None:
+    """Hedge and the urn with the whole history, after a first part against a base that is always wrong: no more."""
+    T, tau, warmth, rate = 60, 21, 60**-0.5, 0.3
+    tokens = np.stack([np.random.default_rng(s).integers(2, size=T) for s in range(200)])
+    tokens[::2, :tau] = 1
+    tokens[::4, tau:] = 0
+    base = MATCHING.quantal_response(np.array([0.9, 0.1]), warmth)
+    urn = lr.PolyaUrn(2)
+    urn_total = urn.regret_bound(MATCHING, T, warmth)
+    assert urn_total is not None
+    for play, after in (
+        (lr.Hedge(MATCHING, T, rate), every_start.hedge_after(MATCHING, T, rate)[T - tau]),
+        (lr.Respond(urn, MATCHING, warmth), every_start.urn_after(MATCHING, T, warmth)[T - tau]),
+    ):
+        played = np.array(play.policy_sequence(tokens))
+        played[:, :tau] = base
+        earned = np.take_along_axis(played, tokens[..., None], axis=-1)[..., 0]
+        counts = np.stack([(tokens == a).cumsum(axis=1) for a in (0, 1)], axis=-1)
+        before = (counts[:, tau - 1] - earned[:, :tau].sum(axis=1, keepdims=True)).max(axis=1)
+        total = (counts[:, -1] - earned.sum(axis=1, keepdims=True)).max(axis=1)
+        assert (total <= np.maximum(before, 0) + after).all()
+    assert every_start.switching_once(np.array([0.0, 1.0, 1.5]), np.array([0.0, 0.5, 0.75]), 1.0) == 2.0
+    with pytest.raises(ValueError, match="one length"):
+        every_start.switching_once(np.zeros(3), np.zeros(4), 1.0)
