@@ -91,7 +91,7 @@ def joint_prior(
         return Prior(highest * 2.0 ** -np.arange(40), count, None, starts)
     warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
     best = main_rate(problem, horizon, warmth, main_log_cost(delta, count))
-    chosen = min(highest, best if main is None else inputs.positive(main, "main"))
+    chosen = min(highest, best if main is None else main)
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
     return Prior(np.append(chosen, highest * 2.0 ** -np.arange(halvings)), count, horizon, starts)
 

@@ -60,6 +60,20 @@ def exact_main_rate(problem: DecisionProblem, steps: int, temperature: float, lo
 
 
 @lru_cache(maxsize=256)
+def quick_main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost: float) -> float:
+    """``exact_main_rate`` roughly, where that is quick: in games of three actions and states; else ``main_rate``.
+
+    Any rate is allowed: a rough search is good enough to choose one.
+    """
+    near = main_rate(problem, steps, temperature, log_cost)
+    if problem.utility.shape != (3, 3) or not math.isfinite(near):
+        return near
+    rates = near * np.linspace(1, 1.6, 13)
+    bounds = [(steps * supremum(problem, float(lam), temperature, 0.1, 100)[0] + log_cost) / lam for lam in rates]
+    return float(rates[int(np.argmin(bounds))])
+
+
+@lru_cache(maxsize=256)
 def supremum(
     problem: DecisionProblem, rate: float, temperature: float, tolerance: float, most: int
 ) -> tuple[float, float]:

@@ -76,7 +76,7 @@ def problem_named(text: str) -> "DecisionProblem":
 
 
 def rule_named(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":
-    from ..rules import ExactTest, RegretGap, RegretRate
+    from ..rules import RegretGap, RegretRate, first_test
 
-    kind = one_of("rule", name, {"exact": ExactTest, "rate": RegretRate, "gap": RegretGap})
-    return kind(problem, horizon, delta=2 / horizon) if kind is ExactTest else kind(problem, horizon)
+    kind = one_of("rule", name, {"exact": first_test, "rate": RegretRate, "gap": RegretGap})
+    return kind(problem, horizon, delta=2 / horizon) if kind is first_test else kind(problem, horizon)

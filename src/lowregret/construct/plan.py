@@ -70,6 +70,11 @@ def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
         )
     if rule.horizon is None or rule.temperature is None:
         raise ValueError(f"rule must have a known horizon, one position a step: this {name} has None")
+    if isinstance(rule, ExactTest) and not rule.first_form:
+        raise ValueError(
+            "rule must be an ExactTest in its first form, the only one built: "
+            'ExactTest(problem, horizon, gate=0.5, against="fallback", starts="first")'
+        )
     if not isinstance(rule.fallback, PolyaUrn):
         raise ValueError(f"rule must fall back on a PolyaUrn, the only one built: got {type(rule.fallback).__name__}")
     if isinstance(rule, ExactTest):

@@ -1,7 +1,8 @@
 """When to stop trusting (Algorithms 1 and 3): one class a theorem, and compiled kernels beside them."""
 
 from .contract import Moment, Rule, RuleMemory, spliced
-from .exact import ExactTest
+from .every_start import Suspicion
+from .exact import ExactTest, first_test
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
@@ -14,6 +15,8 @@ __all__ = [
     "ResponseRule",
     "Rule",
     "RuleMemory",
+    "Suspicion",
     "VRegret",
+    "first_test",
     "spliced",
 ]

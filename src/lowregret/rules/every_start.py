@@ -36,6 +36,7 @@ from ..arrays import (
 )
 from ..certificates.every_start import Prior
 from ..problems import DecisionProblem
+from . import kernels
 from .contract import Moment, zeros
 from .response import gains
 
@@ -130,6 +131,8 @@ class Bets:
         gain_CxS = self._gains(moment)
         share = self.delta * self._waiting(step_T, law_S) + 0 * law_S[0]
         log_fresh_TxK = self._joining(step_T, like=law_S)
+        if kernels.worth(share, each=len(self.rates_K)) and not self.gate and self.prior.starts == "every":
+            return self._recorded_compiled(share, gain_CxS, law_S, log_fresh_TxK, moment.token)
         delta, open_ = math.log(self.delta), None
         for gain_S in gain_CxS:
             gain = pick(gain_S, moment.token)
@@ -141,6 +144,20 @@ class Bets:
                 open_ = rise if open_ is None else open_ | rise
         alarm = share >= 1 if open_ is None else (share >= 1) & open_
         return first_true(alarm | (pick(law_S, moment.token) == 0)) + 1
+
+    def _recorded_compiled(
+        self, share: np.ndarray, gain_CxS: list[Array], law_S: np.ndarray, log_fresh_TxK: np.ndarray, token: np.ndarray
+    ) -> np.ndarray:
+        """The same by a compiled recurrence: without a gate no wealth beyond 1/delta matters, and none is lost below."""
+        order = [k for k, _ in self.steps]
+        heads = [k for k, doubles in self.steps if not doubles]
+        ladder_K = np.array([-1 if doubles else heads.index(k) for k, doubles in self.steps])
+        fresh_TxK = np.ascontiguousarray(np.exp(log_fresh_TxK)[:, order])
+        law_S, total_NxT = np.ascontiguousarray(law_S), share / self.delta
+        for gain_S in gain_CxS:
+            excess = np.stack([np.expm1(gain_S * self.rates_K[k]) for k in heads])
+            kernels.add_wealth(total_NxT, excess, ladder_K, law_S, token, fresh_TxK)
+        return first_true((total_NxT >= 1 / self.delta) | (pick(law_S, token) == 0)) + 1
 
     def _shares(self, factor_NxT: Array, log_fresh_T: Array, rate: float, log_delta: float) -> Array:
         """One bettor's wealth at every step, in units of 1/delta and capped at it."""

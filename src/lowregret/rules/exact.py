@@ -11,7 +11,7 @@ from .. import certificates, inputs
 from ..arrays import Array, namespace
 from ..certificates import Certificate, certify, every_start
 from ..certificates.coupled import certificate_temperature, kappa, summed_kappa, total_kappa
-from ..certificates.exact_charge import exact_kappa
+from ..certificates.exact_charge import exact_kappa, quick_main_rate
 from ..certificates.switching import certify_switch
 from ..problems import DecisionProblem, a_problem
 from .contract import Moment, RuleMemory
@@ -95,8 +95,12 @@ class ExactTest(ResponseRule):
             return FirstBets(self.problem, self.horizon, self.delta, self.gate)
         on_fallback = self.against == "fallback"
         count = 1 if on_fallback else self.problem.n_actions
+        main = None
+        if self.horizon is not None and self.temperature is not None:
+            log_cost = every_start.main_log_cost(self.delta, count)
+            main = quick_main_rate(self.problem, self.horizon, self.temperature, log_cost)
         prior = every_start.joint_prior(
-            self.problem, self.horizon, self.delta, self.temperature, TOP, comparators=count, starts=self.starts
+            self.problem, self.horizon, self.delta, self.temperature, TOP, count, main, self.starts
         )
         return Bets(self.problem, prior, self.delta, self.gate, on_fallback)
 

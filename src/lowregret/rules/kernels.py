@@ -62,6 +62,22 @@ def first_alarm(
     return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
 
 
+def add_wealth(
+    total_NxT: np.ndarray,
+    excess_GxSxNxT: np.ndarray,
+    ladder_K: np.ndarray,
+    law_SxNxT: np.ndarray,
+    tokens_NxT: np.ndarray,
+    fresh_TxK: np.ndarray,
+) -> None:
+    """Add the wealth of all bettors on one comparator of the every-start test, at every step, to a running total.
+
+    ``excess`` is exp(rate * gain) - 1 at the rate that each of G ladders begins with; ``ladder_K`` says with which
+    ladder a rate begins, or -1 where it doubles the one before it.
+    """
+    _compiled(_add_wealth)(total_NxT, excess_GxSxNxT, ladder_K, law_SxNxT, tokens_NxT, fresh_TxK)
+
+
 def first_v_crossing(
     p_NxT: np.ndarray, tokens_NxT: np.ndarray, tips_V: np.ndarray, threshold_T: np.ndarray
 ) -> np.ndarray:
@@ -144,6 +160,29 @@ def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, ri
                     times[n] = t + 1
                     break
     return times
+
+
+def _add_wealth(total_NxT, excess_GxSxNxT, ladder_K, law_SxNxT, tokens_NxT, fresh_TxK):  # type: ignore[no-untyped-def]
+    _, S, N, T = excess_GxSxNxT.shape
+    K = ladder_K.size
+    wealth_K, u_S = np.empty(K), np.empty(S)
+    for n in range(N):
+        wealth_K[:] = 0.0
+        for t in range(T):
+            token = tokens_NxT[n, t]
+            whole = 0.0
+            for k in range(K):
+                ladder = ladder_K[k]
+                expected = 0.0
+                for s in range(S):
+                    u = u_S[s] * (u_S[s] + 2.0) if ladder < 0 else excess_GxSxNxT[ladder, s, n, t]
+                    u_S[s] = u
+                    expected += law_SxNxT[s, n, t] * u
+                wealth = (wealth_K[k] + fresh_TxK[t, k]) * (1.0 + u_S[token]) / (1.0 + max(expected, 0.0))
+                wealth = min(wealth, 1e300)  # long past any alarm
+                wealth_K[k] = wealth
+                whole += wealth
+            total_NxT[n, t] += whole
 
 
 def _first_v_crossing(p_NxT, tokens_NxT, tips_V, threshold_T):  # type: ignore[no-untyped-def]

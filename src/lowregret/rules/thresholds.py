@@ -2,12 +2,15 @@
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import certificates, inputs
-from ..arrays import Array, astype, first, first_true, last, namespace, running_sum
-from ..certificates import Certificate, certify
+from ..arrays import Array, astype, constant, first, first_true, last, namespace, running_sum
+from ..certificates import Certificate, Terms, certify
+from ..certificates.coupled import gap_threshold_mixture
 from . import kernels
 from .contract import Moment, RuleMemory, steps_so_far, zeros
 from .response import UNKNOWN_HORIZON, ResponseRule
@@ -28,6 +31,9 @@ class RegretGap(ResponseRule):
     span_aware
         Use half the problem's squared contrast in place of the constant 8: sharper wherever utilities do not
         fill [-1, 1] in opposite corners.
+    sharp
+        A threshold at the same TV that couples what a quantal response gives up with how far gains can vary, without a
+        union over steps: the root b of mean_k exp(lambda_k b - t kappa(lambda_k)) = T**alpha. Needs a horizon.
     delta
         The TV bound itself; only with ``horizon=None``, where the threshold takes a union over all t.
 
@@ -39,12 +45,30 @@ class RegretGap(ResponseRule):
 
     alpha: float = 1.0
     span_aware: bool = False
+    sharp: bool = field(default=False, kw_only=True)
     delta: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
         object.__setattr__(self, "delta", _delta_iff_unknown(self.horizon, self.delta))
+        if not isinstance(self.sharp, bool):
+            raise ValueError(f"sharp must be True or False, got {self.sharp!r}")
+        if self.sharp and (self.horizon is None or self.span_aware):
+            raise ValueError("sharp needs a horizon, and takes the problem's contrast by itself: without span_aware")
+
+    @cached_property
+    def _sharp_T(self) -> np.ndarray:
+        """The sharp thresholds of 0 .. T steps."""
+        assert self.horizon is not None
+        assert self.temperature is not None
+        T, tv = self.horizon, self.horizon**-self.alpha
+        rates_K = certificates.lambda_grid(self.problem.span or 1.0, certificates.n_rates(T, min(tv, 0.5)))
+        steps = np.arange(1, T + 1)
+        table = gap_threshold_mixture(self.problem, T, steps, self.temperature, self.alpha, rates_K)
+        table = np.append(0.0, table)
+        table.setflags(write=False)
+        return table
 
     @property
     def variance(self) -> float:
@@ -59,6 +83,10 @@ class RegretGap(ResponseRule):
             noise = (self.variance * certificates.anytime_log(step, self.delta) * step) ** 0.5
             return drift * math.log(self.problem.n_actions) + noise
         assert self.temperature is not None
+        if self.sharp:
+            xp = namespace(step)
+            at = xp.asarray(step, dtype=xp.int64) if xp is np else astype(step, xp.int64)
+            return constant(self._sharp_T, at)[at]
         spread = math.sqrt(self.variance * (1 + self.alpha) * math.log(self.horizon))
         return step * (self.temperature * math.log(self.problem.n_actions)) + spread * step**0.5
 
@@ -97,6 +125,16 @@ class RegretGap(ResponseRule):
             )
         horizon = self.horizon
         assert warmth is not None
+        if self.sharp:
+            return certify(
+                problem,
+                horizon,
+                warmth,
+                self.fallback,
+                partial(_sharp_terms, self),
+                min(1.0, horizon**-self.alpha),
+                "Theorem 3.1, with a sharp threshold",
+            )
         name = "Theorem 3.1" + (", with the problem's own contrast" if self.span_aware else "")
         return certify(
             problem,
@@ -107,6 +145,12 @@ class RegretGap(ResponseRule):
             min(1.0, horizon**-self.alpha),
             name,
         )
+
+
+def _sharp_terms(rule: RegretGap, steps: int) -> Terms:
+    """Over its fallback: the threshold before the crossing step, and that step."""
+    passed = float(rule.threshold(np.int64(steps - 1))) if steps > 1 else 0.0
+    return {"threshold": passed / steps, "crossing step": rule.problem.span / steps}
 
 
 class RateStatistics(NamedTuple):
