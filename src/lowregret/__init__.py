@@ -13,7 +13,7 @@ from .frontier import Frontier, price_of_robustness
 from .guard import Guard
 from .guard.ledger import Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Policy, Respond, RestartHedge
+from .policies import AdaHedge, FixedShare, Hedge, Policy, Recovery, Respond, RestartHedge
 from .predictors import FromFunction, Markov, Maximin, PolyaUrn, Predictor, Scheduled, ShrunkUrn, Stream, sample
 from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
@@ -41,6 +41,7 @@ __all__ = [
     "Policy",
     "PolyaUrn",
     "Predictor",
+    "Recovery",
     "RegretGap",
     "RegretRate",
     "Respond",
