@@ -1,14 +1,14 @@
 """The way back: the mixture is what its definition says, and no sequence makes it lose more than its bound."""
 
-import itertools
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.memory import restored, saved
+from lowregret import checks
 from lowregret.policies import Recovering
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
@@ -79,7 +79,7 @@ def example(back: Recovering, T: int, alarms: list[int], seed: int) -> tuple[np.
     for t in range(T):
         right = (rng.random((N, 1)) > probs[:, t].cumsum(-1)[:, :-1]).sum(-1)
         worst = np.argmin(back.policy_beside(memory, probs[:, t]) @ back.problem.utility, axis=-1)
-        broken = np.where(np.arange(N) % 2 == 1, 0 <= t - T // 3 < 4, t < T // 3)
+        broken = np.where(np.arange(N) % 2 == 1, 0 <= t - T // 3 < 3, t < T // 3)
         tokens[:, t] = np.where(broken, np.where(np.arange(N) % 2 == 1, 0, worst), right)
         memory = back.update_beside(memory, probs[:, t], tokens[:, t], np.array(alarms) <= t)
     return probs, tokens
@@ -130,3 +130,53 @@ def test_streaming_is_the_definition(game: str, safe: str, known: bool) -> None:
     assert entered, "an example in which the budget is never spent shows little"
     assert left or game != "matching" or safe != "AdaHedge"
     assert returns or problem.n_states == 2
+
+
+@dataclass(frozen=True)
+class AtStep(lr.ResponseRule):
+    """A rule that trips at a step of its own choosing: what comes after the alarm is what is tested here."""
+
+    at: int = 10
+
+    @property
+    def compares(self) -> bool:
+        return False
+
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> None:
+        return None
+
+    def judge(self, statistics: None, step: Any, moment: Any) -> tuple[None, Any]:
+        return None, step == self.at + moment.token  # the time differs from stream to stream
+
+    def evidence(self, memory: Any) -> tuple[Any, Any]:
+        return memory.step * 0.0, memory.step * 0.0
+
+
+def ruled(game: str, T: int | None, safe: str = "default", **settings: Any) -> AtStep:
+    return AtStep(GAMES[game], T, at=6, fallback=lr.Recovery(safe=SAFE[safe](GAMES[game], T), **settings))
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_rule_with_it_keeps_the_laws(game: str) -> None:
+    """Recorded is streaming, NumPy is torch, forks and reordered streams do not disturb each other."""
+    S = GAMES[game].n_states
+    base = lr.Markov(np.random.default_rng(0).dirichlet(np.full(S, 0.5), S) * 0.9 + 0.1 / S, 1)
+    kept = checks.check_rule(ruled(game, 40, memories=(5, 30), budget=0.2), base, horizon=40, tolerance=1e-12)
+    assert len(kept) == len(checks.RULE_LAWS) + len(checks.PREDICTOR_LAWS)
+    checks.check_rule(ruled(game, None, memories=(5,), budget=0.2), base, horizon=40, tolerance=1e-12)
+
+
+def test_recorded_is_streaming_where_budgets_are_spent_and_won_back() -> None:
+    back = made(MATCHING, 96, "urn", memories=(8, 30), budget=0.25)
+    alarms = [0, 30, 5, 96, 95, 97]
+    probs, tokens = example(back, 96, alarms, seed=7)
+    laws, memory, spent = [], back.start((6,)), 0
+    for t in range(96):
+        late = np.array(alarms) <= t
+        laws.append(np.where(late[:, None], back.law_beside(memory, probs[:, t]), probs[:, t]))
+        memory = back.update_beside(memory, probs[:, t], tokens[:, t], late)
+        spent += memory.is_safe.sum()
+    assert spent
+    recorded = back.laws_beside(probs.reshape(2, 3, 96, 2), tokens.reshape(2, 3, 96), np.reshape(alarms, (2, 3)))
+    np.testing.assert_allclose(recorded.reshape(6, 96, 2), np.stack(laws, axis=1), atol=1e-12)
+    np.testing.assert_array_equal(recorded[1, 0], probs[3])  # no alarm before the end: the base's own law

@@ -51,7 +51,7 @@ class Abilities(Protocol):
         """
 
     def total_bound(self, steps: int) -> float:
-        """What it loses at most in all over ``steps`` steps begun afresh, where that is less than ``regret_bound`` says.
+        """What it loses at most in all over ``steps`` steps begun afresh, if that is less than ``regret_bound`` says.
 
         It must not fall with the steps.
         """

@@ -11,7 +11,7 @@ sqrt(T) (sqrt(t) where the horizon is unknown), and D(t) = max_a [ R_a(t) - min_
   R_a(n) <= R_a(t) + F(n - t), and R_a(t) <= R_a(t) - min R_a < b + J, since min R_a <= R_a(0) = 0. What happened in
   earlier entries does not matter: D has seen all that was played in them.
 
-Hence **R_a(n) <= b + J + F(n - ceil(b/J))**, however often it returns: D needs b/J steps to reach b, and F does not fall.
+Hence **R_a(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
 """
 
 import math
