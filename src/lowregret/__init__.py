@@ -13,7 +13,7 @@ from .frontier import Frontier, price_of_robustness
 from .guard import Guard
 from .guard.ledger import Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Respond, RestartHedge
+from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Recovery, Respond, RestartHedge
 from .predictors import (
     FromFunction,
     Markov,
@@ -54,6 +54,7 @@ __all__ = [
     "Policy",
     "PolyaUrn",
     "Predictor",
+    "Recovery",
     "RegretGap",
     "RegretRate",
     "Respond",

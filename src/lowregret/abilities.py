@@ -12,8 +12,9 @@ from .arrays import Array
 class Abilities(Protocol):
     """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
 
-    >>> print(*sorted(ABILITIES))
-    context key law_of_counts laws looks_back payoff_guarantee policy_of_counts regret_after regret_bound
+    >>> print(*sorted(ABILITIES))  # doctest: +NORMALIZE_WHITESPACE
+    afresh context key law_of_counts laws looks_back made_for payoff_guarantee policy_of_counts regret_after
+    regret_bound total_bound
     """
 
     @property
@@ -56,6 +57,18 @@ class Abilities(Protocol):
         As a fallback it runs from the first step on and is played from the alarm on: over the steps after it, what the
         best action gains more than it did, where no action led before. None where nothing is known.
         """
+
+    def total_bound(self, steps: int) -> float:
+        """What it loses at most in all over ``steps`` steps begun afresh, if that is less than ``regret_bound`` says.
+
+        It must not fall with the steps.
+        """
+
+    def afresh(self, memory: Any) -> Any:
+        """The memory of a start now, with the steps left that ``memory`` has left. Without it: ``start()``."""
+
+    def made_for(self, problem: Any, horizon: int | None, temperature: float | None) -> Any:
+        """The fallback itself, from a recipe that says how to make one: a rule plays by what it gets here."""
 
     def payoff_guarantee(self, temperature: float | None = None) -> float:
         """What quantal responses to a predictor earn at least a step, in utility, whatever comes."""

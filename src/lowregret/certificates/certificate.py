@@ -183,10 +183,12 @@ class _OnFallback(NamedTuple):
 
 def assumptions_of(temperature: float | None, fallback: Any) -> tuple[str, ...]:
     """What every certificate assumes."""
-    then = f" until the alarm, and as {type(fallback).__name__} says from then on"
+    acts = getattr(fallback, "acts", not hasattr(fallback, "predict"))
+    name = getattr(fallback, "name", type(fallback).__name__)
+    then = f" until the alarm, and as {name} says from then on" if acts else ""
     warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
     return (
-        f"every step is acted on by the quantal response at {warmth}{'' if hasattr(fallback, 'predict') else then}",
+        f"every step is acted on by the quantal response at {warmth}{then}",
         "the state is seen after every step, whatever was done, and does not depend on the action drawn",
         "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
         "by the distance between data and model",

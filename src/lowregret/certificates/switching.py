@@ -58,7 +58,8 @@ def certify_switch(
     sharper: Callable[[int], np.ndarray] | None = None,
 ) -> Certificate:
     """The certificate of a rule with this bound before its alarm, and this fallback after it."""
-    made, name = SwitchesOnce(problem, temperature, fallback, before), type(fallback).__name__
+    made = SwitchesOnce(problem, temperature, fallback, before)
+    name = getattr(fallback, "name", type(fallback).__name__)
     statement = f"No action leads by more before the alarm, and {name} loses no more after it, whenever it sounds."
     if made.after(horizon or 1) is None:
         statement += f" What {name} may lose after an alarm is not known: it enters as the span."

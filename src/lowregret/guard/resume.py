@@ -88,8 +88,10 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
     right = right & (episode >= 1) & (past_steps >= 0) & (past_bound >= 0)
     if not right.all() or (rule.horizon is not None and (step > rule.horizon).any()):
         raise ValueError("state_dict does not fit: no run of this guard can have led to its counts of steps")
+    xp, S = namespace(ledger.lead_A), rule.n_states
+    even = xp.full((*step.shape, S), 1 / S, dtype=ledger.lead_A.dtype, device=device(ledger.lead_A))
     try:
-        answer = rule.fallback_answer(ledger.rule)
+        answer = rule.fallback_answer(ledger.rule, even)
     except Exception as error:  # whatever a predictor does with nonsense
         raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
     width = rule.n_comparators if rule.fallback_acts else rule.n_states
@@ -114,6 +116,9 @@ def _settings_of(thing: Any) -> dict[str, Any]:
     """The numbers, words and tables that make up a rule or a predictor, as JSON values."""
     values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
     values = {k: v.tolist() if isinstance(v, (np.ndarray, np.generic)) else v for k, v in values.items()}
+    values = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+    if values.get("safe") is not None:  # what a Recovery plays when its budget is spent
+        values["safe"] = [type(values["safe"]).__name__, _settings_of(values["safe"])]
     return {k: v for k, v in values.items() if isinstance(v, (int, float, str, list, type(None)))}
 
 

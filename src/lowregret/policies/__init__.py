@@ -5,6 +5,21 @@ from .contract import Policy
 from .hedge import Hedge
 from .minimax import Minimax
 from .recall import RestartHedge, oldest
+from .recovering import Recovering, RecoveryMemory
+from .recovery import Recovery
 from .respond import Respond
 
-__all__ = ["AdaHedge", "FixedShare", "Hedge", "Minimax", "Policy", "Respond", "RestartHedge", "oldest", "shared"]
+__all__ = [
+    "AdaHedge",
+    "FixedShare",
+    "Hedge",
+    "Minimax",
+    "Policy",
+    "Recovering",
+    "Recovery",
+    "RecoveryMemory",
+    "Respond",
+    "RestartHedge",
+    "oldest",
+    "shared",
+]

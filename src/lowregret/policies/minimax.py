@@ -93,6 +93,10 @@ class Minimax(Leads, Policy):
             return None
         return min(problem.span, float(self.after_T()[-1]) / horizon)  # a regret is never above what g promises
 
+    def total_bound(self, steps: int) -> float:
+        """What it loses at most in all over ``steps`` steps begun afresh."""
+        return float(self.after_T()[steps])
+
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What it loses at most after an alarm, by the steps that are left; None for other problems or longer runs."""
         return after_alarm(self.after_T(), steps, problem.span) if problem == self.problem else None

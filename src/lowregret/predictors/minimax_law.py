@@ -105,6 +105,10 @@ class MinimaxLaw(Leads, Predictor):
             return None
         return min(problem.span, float(self.after_T()[-1]) / horizon)
 
+    def total_bound(self, steps: int) -> float:
+        """What responses to it lose at most in all over ``steps`` steps begun afresh."""
+        return float(self.after_T()[steps])
+
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What responses to it lose at most after an alarm, by the steps left; None for what it was not made for."""
         if problem != self.problem or temperature != self.temperature:

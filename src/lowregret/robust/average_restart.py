@@ -142,6 +142,8 @@ class AverageRestart(Predictor, Policy):
         """The average of the copies' quantal responses, ``[..., A]``."""
         moment, late = self._look(memory), self.rule.tripped(memory.copies)
         xp, base_A1 = namespace(moment.base_A1), moment.base_A1
+        if moment.fallback_A1 is None:  # no copy has switched
+            return astype(last(with_first(base_A1[..., 0])), memory.probs.dtype)
         # Deviations are averaged, not responses: where no copy has switched, the base's own is played exactly.
         moved_A1 = xp.where(late, moment.fallback_A1 - base_A1, xp.zeros_like(base_A1))
         return astype(last(with_first(base_A1[..., 0] + xp.mean(moved_A1, axis=-1))), memory.probs.dtype)
@@ -155,7 +157,8 @@ class AverageRestart(Predictor, Policy):
             return memory.probs
         xp, S = namespace(late), self.n_states
         probs_S = first(in_float64(memory.probs))[..., None]
-        law_S = xp.where(late, first(in_float64(self.rule.fallback_answer(memory.copies))), probs_S)
+        answers = self.rule.fallback_answer(memory.copies, memory.probs[..., None, :])
+        law_S = xp.where(late, first(in_float64(answers)), probs_S)
         lead = self.temperature * _logit_of_mean(mix(self.problem.advantage, law_S)[0] / self.temperature)
         # With two states the belief is unique; with more it is the one nearest to the average of the copies' laws.
         near_S = probs_S[..., 0] if S == 2 else xp.mean(law_S, axis=-1)
@@ -209,7 +212,9 @@ class AverageRestart(Predictor, Policy):
 
     def _refuse_growing_memory(self) -> None:
         """Copies of different ages share one memory, so a fallback's must not grow with the past."""
-        fallback = self.rule.fallback
+        fallback = self.rule.playing
+        if self.rule.follows:  # its memory is of one size
+            return
         fresh = fallback.start((1,))
         try:
             choose(np.array([True]), fresh, fallback.update(fresh, np.zeros(1, dtype=np.int64)))

@@ -20,12 +20,13 @@ from ..arrays import (
     first_true,
     float_type,
     in_float64,
+    last,
     namespace,
     row_blocks,
     to_numpy,
 )
 from ..certificates import Certificate
-from ..policies import Policy
+from ..policies import Policy, Recovering, Recovery
 from ..predictors import Predictor
 from ..problems import DecisionProblem
 
@@ -41,7 +42,7 @@ class Moment(NamedTuple):
     """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
 
     base_A1: Array  # the answer to the base model: the chances of every action but the first (or state: VRegret)
-    fallback_A1: Array  # the answer to the fallback, likewise
+    fallback_A1: Array  # the answer to the fallback, likewise (None: not asked)
     probs_S: Array  # the base model's law
     token: Array  # what came
 
@@ -64,7 +65,7 @@ class Rule(ABC):
     problem: DecisionProblem | None
     horizon: int | None
     temperature: float | None
-    fallback: Predictor | Policy
+    fallback: Predictor | Policy | Recovery
 
     # What a rule must say of itself.
 
@@ -136,15 +137,28 @@ class Rule(ABC):
     # What follows from it.
 
     @cached_property
+    def playing(self) -> Any:
+        """The fallback that is played: ``fallback`` itself, or what that recipe makes for this problem and horizon."""
+        made_for = ability(self.fallback, "made_for")
+        return self.fallback if made_for is None else made_for(self.problem, self.horizon, self.temperature)
+
+    @cached_property
+    def follows(self) -> bool:
+        """Whether it must be told what the base model says (``Recovery``)."""
+        return isinstance(self.playing, Recovering)
+
+    @cached_property
     def fallback_acts(self) -> bool:
         """Whether the fallback is a policy, which gives mixed actions and no laws."""
-        return not hasattr(self.fallback, "predict") and isinstance(self.fallback, Policy)
+        if self.follows:
+            return self.playing.acts
+        return not hasattr(self.playing, "predict") and isinstance(self.playing, Policy)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RuleMemory:
         """The memory before the first token."""
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
         zeros = xp.zeros(shape, dtype=xp.int64, device=where)
-        return RuleMemory(self.fallback.start(shape, like=like), zeros, zeros, self.blank(shape, xp, where))
+        return RuleMemory(self.playing.start(shape, like=like), zeros, zeros, self.blank(shape, xp, where))
 
     def update(self, memory: RuleMemory, probs: Array, token: Array) -> RuleMemory:
         """The memory after the base model gave ``probs`` ``[..., S]`` and ``token`` ``[...]`` came."""
@@ -155,20 +169,27 @@ class Rule(ABC):
         return self.advance(memory, self.look(memory, probs), token)
 
     def look(self, memory: RuleMemory, probs: Array) -> Moment:
-        """Both answers, before the token is known; unchecked."""
-        return self.moment(probs, self.fallback_answer(memory), None, memory.step + 1)
+        """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out."""
+        idle = self.follows and not bool(self.tripped(memory).any())
+        return self.moment(probs, None if idle else self.fallback_answer(memory, probs), None, memory.step + 1)
 
-    def fallback_answer(self, memory: RuleMemory) -> Array:
-        """What the fallback says now: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
-        fallback: Any = self.fallback
-        return (fallback.policy if self.fallback_acts else fallback.predict)(memory.fallback)
+    def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
+        """What the fallback says beside ``probs``: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
+        fallback, acts = self.playing, self.fallback_acts
+        if self.follows:
+            return (fallback.policy_beside if acts else fallback.law_beside)(memory.fallback, probs)
+        return (fallback.policy if acts else fallback.predict)(memory.fallback)
 
     def law(self, memory: RuleMemory, probs: Array) -> Array:
         """The law in force: the base's, ``probs``, until the trip, the fallback's from then on."""
-        return spliced(self.tripped(memory), self.fallback_answer(memory), probs)
+        if self.follows and not bool(self.tripped(memory).any()):
+            return probs
+        return spliced(self.tripped(memory), self.fallback_answer(memory, probs), probs)
 
     def answer(self, memory: RuleMemory, moment: Moment) -> Array:
         """The answer in force, likewise: the chances of every action but the first (or the forecast: VRegret)."""
+        if moment.fallback_A1 is None:
+            return moment.base_A1
         return namespace(moment.base_A1).where(self.tripped(memory), moment.fallback_A1, moment.base_A1)
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
@@ -181,11 +202,21 @@ class Rule(ABC):
         tripped_at = memory.tripped_at + step * newly
         if token.shape != step.shape:
             token = namespace(token).broadcast_to(token, step.shape)
-        return RuleMemory(self.fallback.update(memory.fallback, token), step, tripped_at, statistics)
+        if self.follows:
+            late, probs = self.tripped(memory), last(moment.probs_S)
+            fallback = self.playing.update_beside(memory.fallback, probs, token, late)
+        else:
+            fallback = self.playing.update(memory.fallback, token)
+        return RuleMemory(fallback, step, tripped_at, statistics)
 
     def tripped(self, memory: RuleMemory) -> Array:
         """Which streams have switched to the fallback, ``[...]``."""
         return memory.tripped_at > 0
+
+    def share(self, memory: RuleMemory) -> Array:
+        """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""
+        late = in_float64(self.tripped(memory))
+        return 1 - late * (1 - self.playing.share_of_base(memory.fallback)) if self.follows else 1 - late
 
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
@@ -215,7 +246,11 @@ class Rule(ABC):
             late_NxT = count_up(tokens, 0, horizon) >= block.times_N[..., None]
             if bool(late_NxT.any()):
                 tripped = True
-                answers = self.fallback_answers(block.tokens_NxT) if block.answers is None else block.answers
+                answers = block.answers
+                if self.follows:
+                    answers = self.playing.laws_beside(law_NxTxS, block.tokens_NxT, block.times_N)
+                elif answers is None:
+                    answers = self.fallback_answers(block.tokens_NxT)
                 law_NxTxS = spliced(late_NxT, answers, law_NxTxS)
             laws.append(law_NxTxS)
             times.append(block.times_N)
@@ -240,7 +275,7 @@ class Rule(ABC):
 
     def fallback_answers(self, tokens: Array) -> Array:
         """What the fallback says at every step of recorded sequences: laws, or mixed actions if it acts; unchecked."""
-        fallback: Any = self.fallback
+        fallback = self.playing
         if self.fallback_acts:
             return fallback.policy_sequence(tokens)
         return ability(fallback, "laws", fallback.predict_sequence)(tokens)

@@ -13,6 +13,8 @@ from ..certificates import Certificate, certify, every_start
 from ..certificates.coupled import certificate_temperature, kappa, summed_kappa, total_kappa
 from ..certificates.exact_charge import exact_kappa, quick_main_rate
 from ..certificates.switching import certify_switch
+from ..policies import Policy, Recovery
+from ..predictors import Predictor
 from ..problems import DecisionProblem, a_problem
 from .contract import Moment, RuleMemory
 from .every_start import Bets, BetStatistics, Suspicion
@@ -69,6 +71,10 @@ class ExactTest(ResponseRule):
         for name, choices in (("against", ("actions", "fallback")), ("starts", ("every", "first"))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be {choices[0]!r} or {choices[1]!r}, got {getattr(self, name)!r}")
+
+    def _usual_fallback(self) -> Predictor | Policy | Recovery:
+        """A mixture from which the model can return; the urn where the bets are on the fallback's own response."""
+        return Recovery() if self.against == "actions" else super()._usual_fallback()
 
     def _certificate_temperature(self, horizon: int | None) -> float:
         """eta*, at which the bound before an alarm is least."""
@@ -144,7 +150,7 @@ class ExactTest(ResponseRule):
                 self.problem,
                 self.horizon,
                 self.temperature,
-                self.fallback,
+                self.playing,
                 before=partial(_before, self),
                 interval=partial(_interval, self),
                 tv_bound=self.delta,

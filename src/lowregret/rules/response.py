@@ -8,7 +8,7 @@ from typing import Any
 from .. import inputs
 from ..arrays import Array, astype, detached, first, in_float64, mix, pick
 from ..certificates import Certificate, certify
-from ..policies import Policy
+from ..policies import Policy, Recovery
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, a_problem, leads
 from .contract import Moment, Rule
@@ -31,7 +31,7 @@ class ResponseRule(Rule):
     problem: DecisionProblem
     horizon: int | None
     temperature: float | None = field(default=None, kw_only=True)
-    fallback: Predictor | Policy = field(default=None, kw_only=True)  # type: ignore[assignment]
+    fallback: Predictor | Policy | Recovery = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -44,8 +44,12 @@ class ResponseRule(Rule):
         elif self.horizon is not None:
             keep("temperature", 1 / math.sqrt(self.horizon))
         if self.fallback is None:
-            keep("fallback", PolyaUrn(self.problem.n_states))
+            keep("fallback", self._usual_fallback())
         self._refuse_misfit(self.horizon)
+
+    def _usual_fallback(self) -> Predictor | Policy | Recovery:
+        """What replaces the base model unless another fallback is given."""
+        return PolyaUrn(self.problem.n_states)
 
     @property
     def n_states(self) -> int:
@@ -85,6 +89,13 @@ class ResponseRule(Rule):
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         """A fallback for another alphabet, for another problem, or for fewer steps."""
+        if self.follows:  # it was made for this problem and horizon
+            if self.compares:
+                raise ValueError(
+                    f"fallback {type(self.fallback).__name__} goes by what the base model says, and "
+                    f"{type(self).__name__} bets on how the fallback differs from it: use a rule that bets on actions"
+                )
+            return
         if not self.fallback_acts:
             same_states(self.fallback, self.problem)
         name = type(self.fallback).__name__

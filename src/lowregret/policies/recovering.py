@@ -1,0 +1,269 @@
+"""The way back, in play: a mixture of laws that contains the base model, and safe play where its budget is spent.
+
+Let R_a(t) be the regret to action a of what was played since the alarm, with R_a(0) = 0, J the span, b = budget J
+sqrt(T) (sqrt(t) where the horizon is unknown), and D(t) = max_a [ R_a(t) - min_{s<=t} R_a(s) ].
+
+* While the mixture is in force, D < b before each of its steps (D <= b/2 right after a return), and a step adds at most
+  J to any R_a - min R_a: so D(t) < b + J while it is in force and at the step that ends it.
+* It is left at the first t with D(t) >= b. Safe play begins there *afresh*: over its first n steps, whatever comes,
+  R_a(t + n) - R_a(t) <= F(n) for every a. The mixture is in force again once D <= b/2.
+* After n steps: if the mixture is in force, R_a <= R_a - min R_a < b + J. If safe play is, let t be its *last* entry:
+  R_a(n) <= R_a(t) + F(n - t), and R_a(t) <= R_a(t) - min R_a < b + J, since min R_a <= R_a(0) = 0. What happened in
+  earlier entries does not matter: D has seen all that was played in them.
+
+Hence **R_a(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..abilities import ability
+from ..arrays import Array, astype, count_up, detached, device, first, in_float64, last, namespace, to_numpy
+from ..memory import where as choose
+from ..predictors import PolyaUrn, Predictor, same_states
+from ..problems import DecisionProblem, a_problem, leads, with_first
+from . import shadow
+from .contract import Policy
+from .shadow import ShadowMemory
+
+_HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and below which it must return anew
+
+
+class RecoveryMemory(NamedTuple):
+    step: Array  # [...], tokens seen
+    shadow: ShadowMemory
+    rise_A: Array  # [..., A], R_a above its lowest point
+    is_safe: Array  # [...], whether the budget is spent: safe play is in force
+    safe: Any  # its memory, fresh wherever it is not in force
+    trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
+    returned_at: Array  # [...], tokens seen when it last returned, 0 for never
+
+
+@dataclass(frozen=True)
+class Recovering:
+    """A ``Recovery`` for one problem: a fallback that is told each step what the base model says. All is unchecked.
+
+    ``temperature=None`` responds by ``problem.anytime_temperature``.
+    """
+
+    problem: DecisionProblem
+    horizon: int | None
+    temperature: float | None
+    memories: tuple[float, ...]
+    share: float
+    budget: float
+    safe: Predictor | Policy
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        name = type(self.safe).__name__
+        if not self.acts:
+            same_states(self.safe, self.problem)
+        made_for, lasts = getattr(self.safe, "problem", self.problem), getattr(self.safe, "horizon", None)
+        if made_for != self.problem:
+            raise ValueError(f"safe {name} was made for another problem: {made_for} against {self.problem}")
+        if lasts is not None and (self.horizon is None or self.horizon > lasts):
+            steps = "an unknown number of" if self.horizon is None else self.horizon
+            raise ValueError(f"safe {name} was made for {lasts} steps, the rule may run for {steps} steps")
+        fresh = self.safe.start((1,))
+        try:
+            choose(np.array([True]), fresh, self.safe.update(fresh, np.zeros(1, dtype=np.int64)))
+        except ValueError as error:
+            raise ValueError(
+                f"safe {name} keeps a memory that grows with the past: take one such as PolyaUrn"
+            ) from error
+
+    name = "Recovery"  # by which a certificate calls it
+
+    @property
+    def n_states(self) -> int:
+        return self.problem.n_states
+
+    @cached_property
+    def acts(self) -> bool:
+        """Whether it gives mixed actions and no laws, since its safe play is a policy."""
+        return not hasattr(self.safe, "predict")
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RecoveryMemory:
+        """The memory before the first token."""
+        shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
+        step, no = xp.zeros(shape, dtype=xp.int64, device=where), xp.zeros(shape, dtype=xp.bool, device=where)
+        laws = shadow.start(self.problem, self.memories, shape, like)
+        rise_A = xp.zeros((self.problem.n_actions, *shape), dtype=laws.weights.dtype, device=where)
+        return RecoveryMemory(step, laws, last(rise_A), no, self.safe.start(shape, like=like), no, step)
+
+    # A step at a time
+
+    def law_beside(self, memory: RecoveryMemory, probs: Array) -> Array:
+        """Its law ``[..., S]`` for a step of which the base model says ``probs``."""
+        return last(
+            self._law(memory, shadow.view(self.problem, self.memories, memory.shadow, self._full(memory, probs)))
+        )
+
+    def policy_beside(self, memory: RecoveryMemory, probs: Array) -> Array:
+        """Its mixed action ``[..., A]``, likewise."""
+        now = shadow.view(self.problem, self.memories, memory.shadow, self._full(memory, probs))
+        return last(with_first(self._chances(memory, now)))
+
+    def update_beside(self, memory: RecoveryMemory, probs: Array, token: Array, late: Array) -> RecoveryMemory:
+        """The memory after ``token``; ``late``: the alarm had sounded before, so what it said was played."""
+        xp = namespace(memory.step)
+        if token.shape != memory.step.shape:
+            token = xp.broadcast_to(token, memory.step.shape)
+        now = shadow.view(self.problem, self.memories, memory.shadow, self._full(memory, probs))
+        laws = shadow.updated(memory.shadow, self.memories, self.share, now, token)
+        after = memory._replace(step=memory.step + 1, shadow=laws)
+        if not _some(late):
+            return (
+                after
+                if self._afresh is None
+                else after._replace(safe=self._begun(self.safe.update(memory.safe, token)))
+            )
+        lead_A = leads(self.problem, token, self._chances(memory, now))
+        rise_A = xp.clip(first(memory.rise_A) + lead_A, 0.0, None) * late  # nothing counts before the alarm
+        worst, limit = xp.max(rise_A, axis=0), self._limit(after.step)
+        is_safe = late & xp.where(memory.is_safe, worst > limit / 2, worst >= limit)
+        after = after._replace(rise_A=last(rise_A), is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
+        share = self.share_of_base(after)
+        trusted = late & ((share > _HOME) | (memory.trusted & (share > _GONE)))
+        returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
+        return after._replace(trusted=trusted, returned_at=returned_at)
+
+    def share_of_base(self, memory: RecoveryMemory) -> Array:
+        """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play."""
+        weight = memory.shadow.weights[..., 0]
+        return namespace(weight).where(memory.is_safe, namespace(weight).zeros_like(weight), weight)
+
+    def returned(self, memory: RecoveryMemory) -> Array:
+        """Which streams ``[...]`` returned with the last token: the base has most of the weight again."""
+        return (memory.returned_at == memory.step) & (memory.step > 0)
+
+    # Recorded sequences
+
+    def laws_beside(self, probs: Array, tokens: Array, times: Array) -> Array:
+        """Laws ``[..., T, S]``: the base's ``probs`` until the alarm at ``times`` ``[...]``, its own from then on."""
+        xp, horizon = namespace(probs), tokens.shape[-1]
+        times_N, tokens_NxT = xp.reshape(times, (-1,)), xp.reshape(tokens, (-1, horizon))
+        probs_NxTxS = xp.reshape(probs, (-1, horizon, self.n_states))
+        rows = np.flatnonzero(to_numpy(times_N) < horizon)  # nobody asks what it says in the others
+        if len(rows) == 0:
+            return probs
+        where = xp.asarray(rows, device=device(probs))
+        played_NxTxS = self._played(
+            xp.take(probs_NxTxS, where, axis=0), xp.take(tokens_NxT, where, axis=0), xp.take(times_N, where, axis=0)
+        )
+        place = np.zeros(tokens_NxT.shape[0], dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        played_NxTxS = xp.take(played_NxTxS, xp.asarray(place, device=device(probs)), axis=0)
+        late_NxT = count_up(tokens, 0, horizon) >= times_N[:, None]
+        return xp.reshape(xp.where(late_NxT[..., None], played_NxTxS, probs_NxTxS), probs.shape)
+
+    def _played(self, probs_NxTxS: Array, tokens_NxT: Array, times_N: Array) -> Array:
+        """Its laws at every step from the first alarm on; the base's before that."""
+        earliest, horizon = int(times_N.min()), tokens_NxT.shape[-1]
+        memory, laws = self.start(tuple(times_N.shape), like=probs_NxTxS), []
+        for t in range(horizon):
+            probs = probs_NxTxS[:, t]
+            laws.append(astype(self.law_beside(memory, probs), probs.dtype) if t >= earliest else probs)
+            memory = self.update_beside(memory, probs, tokens_NxT[:, t], times_N <= t)
+        return namespace(probs_NxTxS).stack(laws, axis=1)
+
+    # What it may cost
+
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> np.ndarray:
+        """What is lost at most after an alarm, by the steps that are left, ``[steps + 1]``.
+
+        Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
+        """
+        knots = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
+        most = np.array([self.total_bound(int(n), until=steps) for n in knots])
+        after = most[np.searchsorted(knots, np.arange(1, steps + 1))]
+        return np.append(0.0, np.minimum(after, problem.span * np.arange(1.0, steps + 1)))
+
+    def total_bound(self, steps: int, until: int | None = None) -> float:
+        """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.
+
+        ``until``: the step at which they end, where the horizon is unknown.
+        """
+        J, T = self.problem.span, self.horizon if self.horizon is not None else until
+        if T is None:
+            raise ValueError("until must say at which step they end: the horizon is unknown")
+        budget = self.budget * math.sqrt(T)
+        safe = self._safe_bound(max(steps - math.ceil(budget), 0), T)
+        return min(steps * J, budget * J + J + safe)
+
+    def _safe_bound(self, steps: int, until: int) -> float:
+        """F: what safe play begun afresh loses at most in all over that many steps."""
+        whole, bound = ability(self.safe, "total_bound"), ability(self.safe, "regret_bound")
+        if steps == 0:
+            return 0.0
+        if whole is not None:
+            return float(whole(steps))
+        warmth = self.temperature
+        if warmth is None and not self.acts:
+            # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through
+            # with the temperature of the last step; of other laws under a schedule nothing is known.
+            if not isinstance(self.safe, PolyaUrn) or self.safe.prior > 2:
+                return math.inf
+            warmth = float(self.problem.anytime_temperature(until))
+        average = None if bound is None else bound(self.problem, steps, warmth)
+        return math.inf if average is None else steps * average
+
+    # Inside
+
+    def _full(self, memory: RecoveryMemory, probs: Array) -> Array:
+        """The base's law in double precision, short axis first, one for each stream."""
+        probs_S, shape = first(in_float64(detached(probs))), memory.step.shape
+        return (
+            probs_S if probs_S.shape[1:] == shape else namespace(probs_S).broadcast_to(probs_S, (self.n_states, *shape))
+        )
+
+    def _law(self, memory: RecoveryMemory, now: shadow.View) -> Array:
+        law_S = shadow.mixture(now)
+        if not self.acts and _some(memory.is_safe):
+            safe_S = first(astype(self.safe.predict(memory.safe), law_S.dtype))  # type: ignore[union-attr]
+            law_S = namespace(law_S).where(memory.is_safe, safe_S, law_S)
+        return law_S
+
+    def _chances(self, memory: RecoveryMemory, now: shadow.View) -> Array:
+        """What it plays: the chances of every action but the first."""
+        step = memory.step + 1
+        warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
+        chances_A1 = self.problem.chances(self._law(memory, now), warmth)
+        if self.acts and _some(memory.is_safe):
+            safe_A = first(astype(self.safe.policy(memory.safe), chances_A1.dtype))  # type: ignore[union-attr]
+            chances_A1 = namespace(chances_A1).where(memory.is_safe, safe_A[1:], chances_A1)
+        return chances_A1
+
+    def _limit(self, step: Array) -> Any:
+        """The budget, in utility."""
+        root = in_float64(step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
+        return self.budget * self.problem.span * root
+
+    @cached_property
+    def _afresh(self) -> Any:
+        return ability(self.safe, "afresh")
+
+    def _begun(self, memory: Any) -> Any:
+        """Safe play begun now, where it goes by the steps left."""
+        assert self._afresh is not None
+        return self._afresh(memory)
+
+    def _safe_after(self, memory: RecoveryMemory, token: Array, is_safe: Array) -> Any:
+        """Safe play goes on where it was in force and stays so; elsewhere it is fresh."""
+        stays = memory.is_safe & is_safe
+        if self._afresh is None:
+            fresh = self.safe.start(tuple(memory.step.shape), like=memory.rise_A)
+            return choose(stays, self.safe.update(memory.safe, token), fresh) if _some(stays) else fresh
+        on = self.safe.update(memory.safe, token)
+        return choose(stays, on, self._begun(on))
+
+
+def _some(flags: Array) -> bool:
+    """Whether any is set; where asking would make a device wait, it may be."""
+    return bool(flags.any()) if isinstance(flags, (np.ndarray, np.generic)) else True

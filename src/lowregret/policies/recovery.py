@@ -1,0 +1,71 @@
+"""The way back: what to fall back on where the model may be right again, and what it falls back on itself.
+
+delta is spent at the alarm, so what is played from then on costs nothing in distribution: to return is a question of
+regret alone. A mixture of laws that contains the base model returns by itself, and bounds nothing; a budget does.
+"""
+
+from dataclasses import dataclass
+
+from .. import inputs
+from ..predictors import MinimaxLaw, PolyaUrn, Predictor, ShrunkUrn, equaliser
+from ..problems import DecisionProblem, a_problem
+from .contract import Policy
+from .recovering import Recovering
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What to fall back on where the model may be right again: a mixture of laws that contains it, on a budget.
+
+    Laws run in the shadow of the base model from the first step: its own, urns that forget, and urns that forget for
+    each action it advises. After the alarm the response to their mixture is played; where that has lost more than the
+    budget, a safe fallback afresh, until half of it is won back.
+
+    Parameters
+    ----------
+    memories
+        Of the urns: how many tokens each has in mind.
+    share
+        Of all weight, what is dealt out evenly each step, so that the mixture can follow changes.
+    budget
+        What the mixture may lose to any one action, in units of span * sqrt(horizon).
+    safe
+        What to play once it is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good bound.
+
+    >>> import numpy as np
+    >>> from lowregret import matching
+    >>> back = Recovery().made_for(matching(), horizon=400, temperature=0.05)
+    >>> base, states = np.tile([0.1, 0.9], (100, 1)), np.array([0] * 30 + [1] * 70)
+    >>> laws = back.laws_beside(base, states, np.array(5))
+    >>> laws[[0, 29, 99], 1].round(2).tolist()  # the base model; mostly the urns; mostly the base model
+    [0.9, 0.04, 0.9]
+    """
+
+    memories: tuple[float, ...] = (20, 200)
+    share: float = 0.003
+    budget: float = 0.5
+    safe: Predictor | Policy | None = None
+
+    def __post_init__(self) -> None:
+        memories = tuple(self.memories) if isinstance(self.memories, (tuple, list)) else ()
+        if not memories or any(inputs.positive(m, "memories") <= 1 for m in memories):
+            raise ValueError(f"memories must be a tuple of numbers above 1, got {self.memories!r}")
+        object.__setattr__(self, "memories", memories)
+        inputs.probability(self.share, "share")
+        inputs.positive(self.budget, "budget")
+        if self.safe is not None and not isinstance(self.safe, (Predictor, Policy)):
+            raise ValueError(f"safe must be a Predictor or a Policy, got {type(self.safe).__name__}")
+
+    def made_for(self, problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Recovering:
+        """The fallback itself; ``temperature=None`` is the schedule for an unknown horizon."""
+        safe = safest_law(a_problem(problem), horizon, temperature) if self.safe is None else self.safe
+        return Recovering(problem, horizon, temperature, self.memories, self.share, self.budget, safe)
+
+
+def safest_law(problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Predictor:
+    """The law to play safe by: minimax play for two actions, Hedge as a law where there is one, else the Polya urn."""
+    if horizon is not None and problem.n_actions == 2 and problem.advantage.min() < 0 < problem.advantage.max():
+        return MinimaxLaw(problem, horizon, temperature)
+    if horizon is not None and equaliser(problem) is not None:
+        return ShrunkUrn(problem, horizon)
+    return PolyaUrn(problem.n_states)
