@@ -183,12 +183,23 @@ def test_recorded_is_streaming_where_budgets_are_spent_and_won_back() -> None:
     np.testing.assert_array_equal(recorded[1, 0], probs[3])  # no alarm before the end: the base's own law
 
 
+def belief_without_advice(problem: lr.DecisionProblem) -> np.ndarray:
+    """A law under which the first two actions are worth the same, up to rounding, where there is one; else uniform."""
+    S, gain_S = problem.n_states, problem.advantage[0]
+    i, j = int(np.argmin(gain_S)), int(np.argmax(gain_S))
+    law = np.zeros(S)
+    law[i], law[j] = gain_S[j] / (gain_S[j] - gain_S[i]), -gain_S[i] / (gain_S[j] - gain_S[i])
+    return law
+
+
 @pytest.mark.parametrize("game", GAMES)
 def test_every_way_to_step_the_laws_is_the_same(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One stream in plain numbers, few in arrays, many in blocks or compiled."""
     problem, rng, N = GAMES[game], np.random.default_rng(5), 24
     laws = shadow.Shadow(problem, (4, 30.5), 0.01)
     probs = rng.dirichlet(np.ones(problem.n_states), (50, N))
+    probs[::5] = 1 / problem.n_states
+    probs[1::5] = belief_without_advice(problem)
     tokens = rng.integers(problem.n_states, size=(50, N))
     ways = {"arrays": (10**9, False), "blocks": (1, False), "compiled": (1, True)}
     seen: dict[str, list[np.ndarray]] = {}
@@ -269,6 +280,23 @@ def test_copies_of_algorithm_2_hold_it() -> None:
                 memory = rule.update(memory, probs[s], tokens[s])
             answers.append(MATCHING.quantal_response(rule.law(memory, probs[t]), rule.temperature))
         np.testing.assert_allclose(played[t], np.mean(answers, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("horizon", "needs", "pays"), [(100, 3, 2), (102, 4, 3), (None, 4, 3)])
+def test_the_budget_is_spent_when_it_is_reached_and_not_before(horizon: int | None, needs: int, pays: int) -> None:
+    """All but pure play that is wrong loses 1 a step: 0.3 sqrt(100) = 3 of them, and 0.3 sqrt(125) = 3.35."""
+    back = lr.Recovery(budget=0.3, safe=lr.PolyaUrn(2)).made_for(MATCHING, horizon, 1e-9)
+    memory, steps = back.start(), 0
+    for _ in range(121):
+        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(1), np.asarray(True))
+    while not memory.is_safe:
+        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(0), np.asarray(True))
+        steps += 1
+    assert steps == needs
+    while memory.is_safe:  # half a step is won back at once, by the first even response, and then a whole one each
+        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(1), np.asarray(True))
+        steps += 1
+    assert steps == needs + pays
 
 
 def worst_of_all(back: Recovering, laws: np.ndarray, steps: int) -> list[float]:

@@ -26,7 +26,7 @@ from ..arrays import (
     total,
 )
 from ..problems import DecisionProblem
-from .shadow_kernel import step_all
+from .shadow_kernel import TIE, step_all
 
 _PRIOR = 1.0  # sightings of every state before the first
 _BLOCK = 1 << 12  # streams at a time: what they need then stays in the second-level cache
@@ -76,7 +76,8 @@ class Shadow(NamedTuple):
         """A step of one stream: in Python's own numbers, since an array of a few takes ten times as long."""
         counts, weights, probs = counts_R.tolist(), weights_K.tolist(), probs_S.tolist()
         M, S = len(self.memories), self.problem.n_states
-        own = (1 + int((self.problem.utility @ probs_S).argmax())) * M
+        worth_A = self.problem.utility @ probs_S
+        own = (1 + int((worth_A >= worth_A.max() - TIE).argmax())) * M
         law = [weights[0] * p for p in probs]
         chances = [weights[0] * probs[token]]
         for u, weight in enumerate(weights[1:]):
@@ -131,9 +132,11 @@ class Shadow(NamedTuple):
         xp = namespace(probs_S)
         counts_CxMxS = xp.reshape(counts_R, (1 + A, M, S, *counts_R.shape[1:]))
         if A == 2:  # a comparison, where a search over two rows would take several times as long
-            advised = xp.astype(mix(self.problem.advantage, probs_S)[0] > 0, xp.int64)
+            advised = xp.astype(mix(self.problem.advantage, probs_S)[0] > TIE, xp.int64)
         else:
-            advised = xp.argmax(mix(self.problem.utility, probs_S), axis=0)
+            worth_A = mix(self.problem.utility, probs_S)
+            best_A = worth_A >= xp.max(worth_A, axis=0) - TIE
+            advised = xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
         counts_UxS = xp.concat([counts_CxMxS[0], pick(counts_CxMxS[1:], advised)])
         seen_U = total(xp.moveaxis(counts_UxS, 1, 0))
         return _View(probs_S, advised, counts_UxS, (counts_UxS + _PRIOR) / (seen_U + _PRIOR * S)[:, None], weights_K)

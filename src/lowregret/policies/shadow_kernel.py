@@ -2,6 +2,8 @@
 
 import numpy as np
 
+TIE = 1e-12  # actions worth the same to this are a tie, and the lowest is advised: however the sums are rounded
+
 
 def step_all(  # type: ignore[no-untyped-def]
     counts_RxN,
@@ -19,15 +21,16 @@ def step_all(  # type: ignore[no-untyped-def]
     """Fill the last three: urns and weights after the token, and the mixture's law before it."""
     A, S = utility_AxS.shape
     M, K = keep_M.size, weights_KxN.shape[0]
-    chance_K = np.empty(K)
+    chance_K, worth_A = np.empty(K), np.empty(A)
     for n in range(token_N.size):
         token, advised, best = token_N[n], 0, -np.inf
         for a in range(A):
-            worth = 0.0
+            worth_A[a] = 0.0
             for s in range(S):
-                worth += utility_AxS[a, s] * probs_SxN[s, n]
-            if worth > best:
-                advised, best = a, worth
+                worth_A[a] += utility_AxS[a, s] * probs_SxN[s, n]
+            best = max(best, worth_A[a])
+        while worth_A[advised] < best - TIE:
+            advised += 1
         for s in range(S):
             law_SxN[s, n] = weights_KxN[0, n] * probs_SxN[s, n]
         chance_K[0] = weights_KxN[0, n] * probs_SxN[token, n]
