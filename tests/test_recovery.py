@@ -1,5 +1,6 @@
 """The way back: the mixture is what its definition says, and no sequence makes it lose more than its bound."""
 
+import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import checks
-from lowregret.policies import Recovering
+from lowregret.policies import Recovering, shadow
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
@@ -156,7 +157,7 @@ def ruled(game: str, T: int | None, safe: str = "default", **settings: Any) -> A
     return AtStep(GAMES[game], T, at=6, fallback=lr.Recovery(safe=SAFE[safe](GAMES[game], T), **settings))
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", ["matching", "newsvendor"])
 def test_a_rule_with_it_keeps_the_laws(game: str) -> None:
     """Recorded is streaming, NumPy is torch, forks and reordered streams do not disturb each other."""
     S = GAMES[game].n_states
@@ -180,3 +181,209 @@ def test_recorded_is_streaming_where_budgets_are_spent_and_won_back() -> None:
     recorded = back.laws_beside(probs.reshape(2, 3, 96, 2), tokens.reshape(2, 3, 96), np.reshape(alarms, (2, 3)))
     np.testing.assert_allclose(recorded.reshape(6, 96, 2), np.stack(laws, axis=1), atol=1e-12)
     np.testing.assert_array_equal(recorded[1, 0], probs[3])  # no alarm before the end: the base's own law
+
+
+def belief_without_advice(problem: lr.DecisionProblem) -> np.ndarray:
+    """A law under which the first two actions are worth the same, up to rounding, where there is one; else uniform."""
+    S, gain_S = problem.n_states, problem.advantage[0]
+    i, j = int(np.argmin(gain_S)), int(np.argmax(gain_S))
+    law = np.zeros(S)
+    law[i], law[j] = gain_S[j] / (gain_S[j] - gain_S[i]), -gain_S[i] / (gain_S[j] - gain_S[i])
+    return law
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_every_way_to_step_the_laws_is_the_same(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One stream in plain numbers, few in arrays, many in blocks or compiled."""
+    problem, rng, N = GAMES[game], np.random.default_rng(5), 24
+    laws = shadow.Shadow(problem, (4, 30.5), 0.01)
+    probs = rng.dirichlet(np.ones(problem.n_states), (50, N))
+    probs[::5] = 1 / problem.n_states
+    probs[1::5] = belief_without_advice(problem)
+    tokens = rng.integers(problem.n_states, size=(50, N))
+    ways = {"arrays": (10**9, False), "blocks": (1, False), "compiled": (1, True)}
+    seen: dict[str, list[np.ndarray]] = {}
+    for way, (worth, has_compiler) in ways.items():
+        monkeypatch.setattr(shadow, "_WORTH", worth)
+        monkeypatch.setattr(shadow, "_BLOCK", 7)
+        monkeypatch.setattr(shadow, "compiler_installed", lambda has=has_compiler: has)
+        memory, seen[way] = laws.start((N,), None), []
+        for p, y in zip(probs, tokens, strict=True):
+            np.testing.assert_allclose(laws.law(memory, p.T).sum(axis=0), 1, atol=1e-12)
+            memory, law_S = laws.advance(memory, p.T, y)
+            seen[way].append(np.concatenate([law_S.T, memory.weights, memory.counts], axis=-1))
+    seen["alone"] = []
+    memories = [laws.start((), None)] * N
+    for p, y in zip(probs, tokens, strict=True):
+        steps = [laws.advance(m, p[n], y[n]) for n, m in enumerate(memories)]
+        memories = [m for m, _ in steps]
+        seen["alone"].append(np.stack([np.concatenate([law, m.weights, m.counts]) for m, law in steps]))
+    for way in seen:
+        np.testing.assert_allclose(seen[way], seen["arrays"], rtol=1e-12, atol=1e-15, err_msg=way)
+
+
+@pytest.mark.parametrize("safe", ["urn", "AdaHedge"])
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
+    torch = pytest.importorskip("torch")
+    make = torch.as_tensor if kind == "torch" else np.asarray
+    rule = ruled("matching", 96, safe, memories=(8, 30), budget=0.25)
+    probs, tokens = example(rule.playing, 96, [6] * 4, seed=3)
+    whole, first_half = (lr.Guard(MATCHING, 96, rule=rule, batch_shape=(4,)) for _ in range(2))
+    spent = 0
+    for t in range(96):
+        if t == 60:
+            state = json.loads(json.dumps(first_half.state_dict(), allow_nan=False))
+            first_half = lr.Guard(MATCHING, 96, rule=rule, batch_shape=(4,))
+            first_half.load_state_dict(state)
+        for guard in (whole, first_half):
+            guard.advise(make(probs[:, t]))
+        assert np.array_equal(whole.policy(), first_half.policy())
+        spent += int(whole._ledger.rule.fallback.is_safe.sum())
+        for guard in (whole, first_half):
+            guard.observe(make(tokens[:, t]))
+    assert spent
+    assert whole.switched.all()
+    share = whole.rule.share(whole._ledger.rule)
+    assert ((share >= 0) & (share <= 1)).all()
+    other = lr.Guard(MATCHING, 96, rule=ruled("matching", 96, safe, memories=(8, 31), budget=0.25), batch_shape=(4,))
+    with pytest.raises(ValueError, match="fallback"):
+        other.load_state_dict(state)
+
+
+def test_the_share_is_all_until_the_alarm() -> None:
+    rule = ruled("matching", 40)
+    memory = rule.start((2,))
+    shares = []
+    for _ in range(10):
+        shares.append(rule.share(memory).tolist())
+        memory = rule.update(memory, np.tile([0.3, 0.7], (2, 1)), np.array([0, 1]))
+    assert shares[:6] == [[1.0, 1.0]] * 6
+    assert shares[6][0] < 1 == shares[6][1]  # the streams trip after 6 and after 7 tokens
+    assert shares[7][1] < 1
+    assert lr.ExactTest(MATCHING, 40).share(lr.ExactTest(MATCHING, 40).start((2,))).tolist() == [1.0, 1.0]
+
+
+def test_copies_of_algorithm_2_hold_it() -> None:
+    """Each copy is a rule of its own from the step at which it began: here one by one."""
+    rule, base, D, T = ruled("matching", 16, memories=(4,), budget=0.2), lr.Markov([[0.2, 0.8], [0.7, 0.3]], 1), 16, 60
+    safe = lr.AverageRestart(base, MATCHING, 1, D, T, rule=rule)
+    tokens = np.random.default_rng(2).integers(2, size=T)
+    probs = base.predict_sequence(tokens)
+    played = safe.policy_sequence(tokens)
+    for t in (3, 20, 45, 59):
+        answers = []
+        for slot in range(D):
+            begun = max((s for s in range(t + 1) if s % D == slot), default=0)  # the first stands in for the missing
+            memory = rule.start()
+            for s in range(begun, t):
+                memory = rule.update(memory, probs[s], tokens[s])
+            answers.append(MATCHING.quantal_response(rule.law(memory, probs[t]), rule.temperature))
+        np.testing.assert_allclose(played[t], np.mean(answers, axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("horizon", "needs", "pays"), [(100, 3, 2), (102, 4, 3), (None, 4, 3)])
+def test_the_budget_is_spent_when_it_is_reached_and_not_before(horizon: int | None, needs: int, pays: int) -> None:
+    """All but pure play that is wrong loses 1 a step: 0.3 sqrt(100) = 3 of them, and 0.3 sqrt(125) = 3.35."""
+    back = lr.Recovery(budget=0.3, safe=lr.PolyaUrn(2)).made_for(MATCHING, horizon, 1e-9)
+    memory, steps = back.start(), 0
+    for _ in range(121):
+        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(1), np.asarray(True))
+    while not memory.is_safe:
+        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(0), np.asarray(True))
+        steps += 1
+    assert steps == needs
+    while memory.is_safe:  # half a step is won back at once, by the first even response, and then a whole one each
+        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(1), np.asarray(True))
+        steps += 1
+    assert steps == needs + pays
+
+
+def worst_of_all(back: Recovering, laws: np.ndarray, steps: int) -> list[float]:
+    """The most regret to any action after each number of steps, over all tokens and all laws from a list."""
+    S, U = back.n_states, back.problem.utility
+    memory, regret_NxA, worst = back.start((1,)), np.zeros((1, len(U))), []
+    for _ in range(steps):
+        N, choices = len(regret_NxA), len(laws) * S
+        memory = lr.take(memory, np.repeat(np.arange(N), choices))
+        probs, token = np.tile(np.repeat(laws, S, axis=0), (N, 1)), np.tile(np.arange(S), N * len(laws))
+        earned_NxA = U[:, token].T
+        own_N = (back.policy_beside(memory, probs) * earned_NxA).sum(axis=1, keepdims=True)
+        regret_NxA = np.repeat(regret_NxA, choices, axis=0) + earned_NxA - own_N
+        memory = back.update_beside(memory, probs, token, np.full(len(token), True))
+        worst.append(float(regret_NxA.max()))
+    return worst
+
+
+@pytest.mark.parametrize("safe", ["default", "urn", "AdaHedge"])
+@pytest.mark.parametrize(("game", "steps"), [("matching", 7), ("lopsided", 6), ("rps", 4)])
+def test_no_sequence_breaks_the_bound(game: str, steps: int, safe: str) -> None:
+    """All tokens beside all sharp laws; the true bound of safe play is checked where it is alone, elsewhere."""
+    problem, S = GAMES[game], GAMES[game].n_states
+    sharp = np.full((S, S), 0.02 / (S - 1)) + (0.98 - 0.02 / (S - 1)) * np.eye(S)
+    for horizon in (steps, None):
+        for budget in (0.05, 0.3, 0.6):
+            back = made(problem, horizon, safe, memories=(2, 6), share=0.05, budget=budget)
+            worst = worst_of_all(back, sharp, steps)
+            bound = [back.total_bound(n, until=n) for n in range(1, steps + 1)]
+            assert (np.array(worst) <= np.array(bound) + 1e-12).all()
+            assert max(np.array(worst) / bound) > 0.5  # a search that finds no regret would show nothing
+
+
+@pytest.mark.parametrize(("game", "safe"), [("matching", "default"), ("matching", "AdaHedge"), ("rps", "default")])
+def test_an_enemy_who_looks_ahead_does_not_break_the_bound(game: str, safe: str) -> None:
+    """A beam over laws and tokens that likes regret to every action at once: without a budget it gets much further."""
+    problem, S, T, width = GAMES[game], GAMES[game].n_states, 400, 8
+    J, U = problem.span, problem.utility
+    laws = np.concatenate(
+        [np.full((S, S), 0.01 / (S - 1)) + (0.99 - 0.01 / (S - 1)) * np.eye(S), np.full((1, S), 1 / S)]
+    )
+    probs, token = np.tile(np.repeat(laws, S, axis=0), (width, 1)), np.tile(np.arange(S), width * len(laws))
+    earned_NxA, late = U[:, token].T, np.full(len(token), True)
+    lost = {}
+    for budget in (0.1, 10.0):
+        back = made(problem, T, safe, budget=budget)
+        memory, regret_NxA = back.start((width,)), np.zeros((width, len(U)))
+        for t in range(T):
+            memory = lr.take(memory, np.repeat(np.arange(width), len(laws) * S))
+            own_N = (back.policy_beside(memory, probs) * earned_NxA).sum(axis=1, keepdims=True)
+            regret_NxA = np.repeat(regret_NxA, len(laws) * S, axis=0) + earned_NxA - own_N
+            memory = back.update_beside(memory, probs, token, late)
+            assert regret_NxA.max() <= back.total_bound(t + 1) + 1e-9
+            spread = 0.6 * J * math.sqrt(T - t)
+            promise = regret_NxA.max(1) + spread * np.log(
+                np.exp((regret_NxA - regret_NxA.max(1, keepdims=True)) / spread).mean(1)
+            )
+            best = np.argsort(-promise)[:width]
+            memory, regret_NxA = lr.take(memory, best), regret_NxA[best]
+        lost[budget] = regret_NxA.max()
+    assert lost[10.0] > 1.2 * lost[0.1], "the budget makes no difference to this enemy"
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="memories must be a tuple of numbers above 1"):
+        lr.Recovery(memories=())
+    with pytest.raises(ValueError, match="memories must be"):
+        lr.Recovery(memories=(20, 1))
+    with pytest.raises(ValueError, match="share must lie strictly between"):
+        lr.Recovery(share=0)
+    with pytest.raises(ValueError, match="budget must be a positive"):
+        lr.Recovery(budget=0)
+    with pytest.raises(ValueError, match="safe must be a Predictor or a Policy, got int"):
+        lr.Recovery(safe=3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="another problem"):
+        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.AdaHedge(RPS)))
+    with pytest.raises(ValueError, match="predicts 3 states"):
+        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.PolyaUrn(3)))
+    with pytest.raises(ValueError, match="made for 5 steps, the rule may run for 10"):
+        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.Hedge(MATCHING, 5)))
+    with pytest.raises(ValueError, match="an unknown number of"):
+        AtStep(MATCHING, None, fallback=lr.Recovery(safe=lr.Hedge(MATCHING, 5)))
+    with pytest.raises(ValueError, match="grows with the past"):
+        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.FromFunction(lambda h: [0.5, 0.5], 2)))
+    with pytest.raises(ValueError, match="bets on how the fallback differs"):
+        lr.RegretGap(MATCHING, 10, fallback=lr.Recovery())
+    with pytest.raises(ValueError, match="gives actions and no laws"):
+        lr.Robust(lr.PolyaUrn(2), ruled("matching", 40, "AdaHedge"))
+    with pytest.raises(ValueError, match="until must say"):
+        made(MATCHING, None, "urn").total_bound(10)

@@ -4,6 +4,7 @@ The numerical core is written against the Python array API standard. Inside it t
 actions) comes *first*, so that every operation runs over long contiguous memory: ``probs_SxNxT``.
 """
 
+import importlib.util
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
@@ -204,6 +205,20 @@ def hold_work_memory() -> None:
     Without it every temporary of a block may be mapped and cleared anew, which doubles the time of a pass.
     """
     np.empty(1 << 21)
+
+
+@cache
+def compiler_installed() -> bool:
+    """Whether recurrences can be compiled (extra: ``fast``)."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@cache
+def compiled(function: Any) -> Any:
+    """The function, compiled when it is first called."""
+    from numba import njit
+
+    return njit(cache=True, error_model="numpy")(function)
 
 
 def read_only(state: dict[str, Any]) -> dict[str, Any]:

@@ -27,9 +27,8 @@ from ..arrays import Array, astype, count_up, detached, device, first, in_float6
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, a_problem, leads, with_first
-from . import shadow
 from .contract import Policy
-from .shadow import ShadowMemory
+from .shadow import Shadow, ShadowMemory
 
 _HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and below which it must return anew
 
@@ -89,11 +88,15 @@ class Recovering:
         """Whether it gives mixed actions and no laws, since its safe play is a policy."""
         return not hasattr(self.safe, "predict")
 
+    @cached_property
+    def _laws(self) -> Shadow:
+        return Shadow(self.problem, self.memories, self.share)
+
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RecoveryMemory:
         """The memory before the first token."""
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
         step, no = xp.zeros(shape, dtype=xp.int64, device=where), xp.zeros(shape, dtype=xp.bool, device=where)
-        laws = shadow.start(self.problem, self.memories, shape, like)
+        laws = self._laws.start(shape, like)
         rise_A = xp.zeros((self.problem.n_actions, *shape), dtype=laws.weights.dtype, device=where)
         return RecoveryMemory(step, laws, last(rise_A), no, self.safe.start(shape, like=like), no, step)
 
@@ -101,22 +104,18 @@ class Recovering:
 
     def law_beside(self, memory: RecoveryMemory, probs: Array) -> Array:
         """Its law ``[..., S]`` for a step of which the base model says ``probs``."""
-        return last(
-            self._law(memory, shadow.view(self.problem, self.memories, memory.shadow, self._full(memory, probs)))
-        )
+        return last(self._law(memory, self._laws.law(memory.shadow, self._full(memory, probs))))
 
     def policy_beside(self, memory: RecoveryMemory, probs: Array) -> Array:
         """Its mixed action ``[..., A]``, likewise."""
-        now = shadow.view(self.problem, self.memories, memory.shadow, self._full(memory, probs))
-        return last(with_first(self._chances(memory, now)))
+        return last(with_first(self._chances(memory, self._laws.law(memory.shadow, self._full(memory, probs)))))
 
     def update_beside(self, memory: RecoveryMemory, probs: Array, token: Array, late: Array) -> RecoveryMemory:
         """The memory after ``token``; ``late``: the alarm had sounded before, so what it said was played."""
         xp = namespace(memory.step)
         if token.shape != memory.step.shape:
             token = xp.broadcast_to(token, memory.step.shape)
-        now = shadow.view(self.problem, self.memories, memory.shadow, self._full(memory, probs))
-        laws = shadow.updated(memory.shadow, self.memories, self.share, now, token)
+        laws, mixture_S = self._laws.advance(memory.shadow, self._full(memory, probs), token)
         after = memory._replace(step=memory.step + 1, shadow=laws)
         if not _some(late):
             return (
@@ -124,7 +123,7 @@ class Recovering:
                 if self._afresh is None
                 else after._replace(safe=self._begun(self.safe.update(memory.safe, token)))
             )
-        lead_A = leads(self.problem, token, self._chances(memory, now))
+        lead_A = leads(self.problem, token, self._chances(memory, mixture_S))
         rise_A = xp.clip(first(memory.rise_A) + lead_A, 0.0, None) * late  # nothing counts before the alarm
         worst, limit = xp.max(rise_A, axis=0), self._limit(after.step)
         is_safe = late & xp.where(memory.is_safe, worst > limit / 2, worst >= limit)
@@ -223,18 +222,18 @@ class Recovering:
             probs_S if probs_S.shape[1:] == shape else namespace(probs_S).broadcast_to(probs_S, (self.n_states, *shape))
         )
 
-    def _law(self, memory: RecoveryMemory, now: shadow.View) -> Array:
-        law_S = shadow.mixture(now)
+    def _law(self, memory: RecoveryMemory, law_S: Array) -> Array:
+        """The mixture's law ``law_S``, or that of safe play where it is in force."""
         if not self.acts and _some(memory.is_safe):
             safe_S = first(astype(self.safe.predict(memory.safe), law_S.dtype))  # type: ignore[union-attr]
             law_S = namespace(law_S).where(memory.is_safe, safe_S, law_S)
         return law_S
 
-    def _chances(self, memory: RecoveryMemory, now: shadow.View) -> Array:
+    def _chances(self, memory: RecoveryMemory, mixture_S: Array) -> Array:
         """What it plays: the chances of every action but the first."""
         step = memory.step + 1
         warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
-        chances_A1 = self.problem.chances(self._law(memory, now), warmth)
+        chances_A1 = self.problem.chances(self._law(memory, mixture_S), warmth)
         if self.acts and _some(memory.is_safe):
             safe_A = first(astype(self.safe.policy(memory.safe), chances_A1.dtype))  # type: ignore[union-attr]
             chances_A1 = namespace(chances_A1).where(memory.is_safe, safe_A[1:], chances_A1)
@@ -258,8 +257,10 @@ class Recovering:
         """Safe play goes on where it was in force and stays so; elsewhere it is fresh."""
         stays = memory.is_safe & is_safe
         if self._afresh is None:
+            if not _some(memory.is_safe):
+                return memory.safe
             fresh = self.safe.start(tuple(memory.step.shape), like=memory.rise_A)
-            return choose(stays, self.safe.update(memory.safe, token), fresh) if _some(stays) else fresh
+            return choose(stays, self.safe.update(memory.safe, token), fresh)
         on = self.safe.update(memory.safe, token)
         return choose(stays, on, self._begun(on))
 
