@@ -75,6 +75,11 @@ def test_a_single_stream_has_no_index() -> None:
     (event,) = guard.events
     assert event.stream == ()
     assert str(event).startswith("switched after 3 steps")
+    rule = lr.ExactTest(COIN, 40)
+    memory = rule.start()
+    for _ in range(3):
+        memory = rule.update(memory, WRONG, 1)
+    assert (event.statistic, event.threshold) == pytest.approx(tuple(map(float, rule.evidence(memory))), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -84,18 +89,20 @@ def test_the_margin_of_an_event_is_the_rules_evidence(name: str) -> None:
     while switched < 3:
         problem = a_game(rng)
         rule = rule_named(name, problem, 24)
-        probs, states, _ = a_run(rng, problem, (), 24)
-        guard = lr.Guard(problem, rule.horizon, rule=rule)
-        memory = rule.start()
+        probs, states, _ = a_run(rng, problem, (24,), 24)
+        guard = lr.Guard(problem, rule.horizon, rule=rule, batch_shape=(24,))
+        memory, told = rule.start((24,)), 0
         for t in range(24):
-            memory = rule.update(memory, probs[t], states[t])
-            guard.advise(probs[t])
-            guard.observe(states[t])
-            for event in guard.events:
-                if event.step == t + 1:
-                    statistic, threshold = map(float, rule.evidence(memory))
-                    assert (event.statistic, event.threshold) == pytest.approx((statistic, threshold), rel=1e-12)
-                    switched += 1
+            memory = rule.update(memory, probs[:, t], states[:, t])
+            guard.advise(probs[:, t])
+            guard.observe(states[:, t])
+            statistic, threshold = rule.evidence(memory)
+            for event in guard.events[told:]:
+                at = event.stream
+                assert event.step == t + 1
+                assert (event.statistic, event.threshold) == pytest.approx((statistic[at], threshold[at]), rel=1e-12)
+                told += 1
+        switched += told
 
 
 # Regret
@@ -130,9 +137,9 @@ def test_realised_regret_of_the_steps_that_reported(seed: int, shape: tuple[int,
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_seed_acts_the_same(shape: tuple[int, ...], kind: str) -> None:
     def run(seed: int, fresh_generator: bool = False) -> np.ndarray:
-        guard = lr.Guard(COIN, 60, temperature=1.0, batch_shape=shape)
+        guard = lr.Guard(COIN, 24, temperature=1.0, batch_shape=shape)
         rng, played = np.random.default_rng(seed), []
-        for _ in range(60):
+        for _ in range(24):
             guard.advise(KINDS[kind](np.full((*shape, 2), 0.5)))
             action = guard.act(rng if fresh_generator else seed)
             assert isinstance(action, int) if shape == () else tuple(action.shape) == shape
@@ -146,7 +153,7 @@ def test_the_same_seed_acts_the_same(shape: tuple[int, ...], kind: str) -> None:
     steps = run(5)
     assert 0 < steps.mean() < 1  # a fresh draw each step, not one coin for all
     assert (steps[1:] != steps[:-1]).any()
-    numpy_guard = lr.Guard(COIN, 60, temperature=1.0, batch_shape=shape)
+    numpy_guard = lr.Guard(COIN, 24, temperature=1.0, batch_shape=shape)
     numpy_guard.advise(np.full((*shape, 2), 0.5))
     assert np.array_equal(steps[0], np.asarray(numpy_guard.act(5)))  # and torch draws what NumPy does
 
