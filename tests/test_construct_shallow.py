@@ -38,8 +38,6 @@ def test_all_binary_strings(gate: float) -> None:
     assert found.differ == 0
     assert found.undecided < 0.01 * found.positions
     assert 0.05 < found.switched < 0.95
-    late = np.abs(model.predict_sequence(STRINGS) - lr.Robust(base, rule).predict_sequence(STRINGS)).max(axis=-1) > 1e-6
-    assert late.sum() <= found.undecided
     assert model.module.about["late"] == pytest.approx(12 * (shortfall() + 2e-12))
 
 
