@@ -1,13 +1,14 @@
 """``lowregret reproduce``: Section 5.2 from nothing to a page, resumable at every stage."""
 
 import contextlib
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from ..transformer import checkpoints
+from .. import files
 from ..transformer.backends import device_named, machine
 from . import report, trained
 from .presets import MODELS, PRESETS, Preset
@@ -35,15 +36,15 @@ def reproduce(
     if device is not None:
         device_named(device)
     for folder in (out, collect or out):
-        checkpoints.sweep(checkpoints.in_folder(folder) / "results.json")
+        files.sweep(files.in_folder(folder) / "results.json")
     results = _begun(preset, out, command)
 
     def kept(path: Path) -> None:
         if collect is not None:
-            checkpoints.replace(collect / path.name, path.read_bytes())
+            files.replace(collect / path.name, path.read_bytes())
 
     def keep(now: Results) -> None:
-        checkpoints.replace(out / "results.json", (json.dumps(now, allow_nan=False) + "\n").encode())
+        files.replace(out / "results.json", (json.dumps(now, allow_nan=False) + "\n").encode())
         kept(out / "results.json")
 
     keep(results)
@@ -67,9 +68,10 @@ def draw(results: Results, out: Path) -> list[Path]:
     """The figure and the page, from the numbers alone."""
     drawn = report.figure(results)
     paths = [out / name for name in ("regret.png", "regret.svg", "index.html")]
-    drawn.savefig(paths[0], dpi=150)
-    paths[1].write_text(report.svg(drawn))
-    paths[2].write_text(report.page(results, drawn))
+    png = io.BytesIO()
+    drawn.savefig(png, format="png", dpi=150)
+    contents = png.getvalue(), report.svg(drawn).encode(), report.page(results, drawn).encode()
+    files.replace_all(dict(zip(paths, contents, strict=True)))
     import matplotlib.pyplot as plt
 
     plt.close(drawn)

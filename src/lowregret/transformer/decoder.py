@@ -51,6 +51,27 @@ def size_of(size: Any) -> Size:
     return checked
 
 
+def weight_shapes(n_states: int, size: Size) -> dict[str, tuple[int, ...]]:
+    """The weights of a decoder by name, with their shapes, before there are any.
+
+    >>> weight_shapes(2, SIZES["quick"])["blocks.1.inner.weight"]
+    (256, 64)
+    """
+    D, F_ = size.width, size.inner
+    block = {
+        "attention_norm": (D,),
+        "query_key_value": (3 * D, D),
+        "attention_out": (D, D),
+        "inner_norm": (D,),
+        "inner": (F_, D),
+        "inner_out": (D, F_),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (n_states + 1, D), "position.weight": (size.context, D)}
+    for i in range(size.layers):
+        shapes |= {f"blocks.{i}.{name}.weight": shape for name, shape in block.items()}
+    return {**shapes, "out_norm.weight": (D,)}
+
+
 def seed_of(seed: Any) -> int:
     """A seed that torch takes."""
     if inputs.whole(seed, "seed", least=0) >= 1 << 64:

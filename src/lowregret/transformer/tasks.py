@@ -198,6 +198,8 @@ class Distil:
             parts.append(data.other_worlds(self.source, n - half - from_pool, horizon, random))
         if from_pool:
             assert self.played_NxT is not None
+            if self.played_NxT.shape[1] != horizon:
+                raise ValueError(f"played must be sequences of {horizon} tokens, got {self.played_NxT.shape[1]}")
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=random.device)
             parts.append(self.played_NxT[which].long())
         tokens_BxT = torch.cat([part[rows] for part in parts])
@@ -207,7 +209,14 @@ class Distil:
         return {} if self.played_NxT is None else {"played": self.played_NxT}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        self.played_NxT = state.get("played")
+        played = state.get("played")
+        if played is not None:
+            kind, shape = played.dtype, list(played.shape)
+            if kind not in (torch.uint8, torch.int64) or len(shape) != 2 or not played.numel():
+                raise ValueError(f"played must be sequences of tokens, got {kind}{shape}")
+            if not 0 <= int(played.min()) <= int(played.max()) < self.n_states:
+                raise ValueError(f"played must hold tokens from 0 to {self.n_states - 1}, got {int(played.max())}")
+        self.played_NxT = played
 
 
 def after_trip(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
