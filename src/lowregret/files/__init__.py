@@ -2,6 +2,7 @@
 
 from .lock import locked
 from .paths import a_path, apart, in_folder, to_write, writable
+from .room import in_memory, on_disk
 from .writing import drafted, replace, replace_all, sweep
 
 __all__ = [
@@ -9,7 +10,9 @@ __all__ = [
     "apart",
     "drafted",
     "in_folder",
+    "in_memory",
     "locked",
+    "on_disk",
     "replace",
     "replace_all",
     "sweep",

@@ -82,7 +82,7 @@ def apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None])
 
     >>> apart({"--out": Path("a.json")}, {"the model": Path("./a.json")})
     Traceback (most recent call last):
-    ValueError: --out must be another file than the model, got a.json for both
+    ValueError: --out must be another path than the model, got a.json for both
     """
     seen = [(name, path) for name, path in inputs.items() if path is not None]
     for name, path in outputs.items():
@@ -90,7 +90,7 @@ def apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None])
             continue
         for other, taken in seen:
             if same(path, taken):
-                raise ValueError(f"{name} must be another file than {other}, got {path} for both")
+                raise ValueError(f"{name} must be another path than {other}, got {path} for both")
         seen.append((name, path))
 
 

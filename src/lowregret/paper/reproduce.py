@@ -32,11 +32,20 @@ def reproduce(
     command
         How it was called, to be written down.
     """
-    console = Console()
     if device is not None:
         device_named(device)
-    for folder in (out, collect or out):
-        files.sweep(files.in_folder(folder) / "results.json")
+    files.apart({"collect": collect}, {"out": out, "the folder of the models": out / "models"})
+    folders = [folder for folder in (out, collect) if folder is not None]
+    files.writable(*(files.in_folder(folder) for folder in folders), folder=True)
+    with contextlib.ExitStack() as alone:
+        for folder in folders:
+            alone.enter_context(files.locked(folder / ".lock", f"{folder} is being written by another run"))
+            files.sweep(folder / "results.json")
+        return _reproduced(preset, out, collect, device, command)
+
+
+def _reproduced(preset: Preset, out: Path, collect: Path | None, device: str | None, command: str) -> Results:
+    console = Console()
     results = _begun(preset, out, command)
 
     def kept(path: Path) -> None:
@@ -59,8 +68,9 @@ def reproduce(
     for path in draw(results, out):
         kept(path)
     for table in report.tables(results):
-        console.print(str(table) + "\n", highlight=False, soft_wrap=True)
-    console.print(f"Written to {out}: index.html, results.json, regret.png, regret.svg, models/", highlight=False)
+        console.print(str(table) + "\n", highlight=False, markup=False, soft_wrap=True)
+    written = f"Written to {out}: index.html, results.json, regret.png, regret.svg, models/"
+    console.print(written, highlight=False, markup=False, soft_wrap=True)
     return results
 
 

@@ -116,7 +116,7 @@ def to_write(path: Any) -> Path:
 
 def written(name: str, path: Path | None) -> dict[str, Path | None]:
     """The files of a checkpoint, by what they are to the user."""
-    beside = None if path is None or path.suffix == ".json" else path.with_suffix(".json")
+    beside = None if path is None or path.suffix == ".json" or not path.name else path.with_suffix(".json")
     return {name: path, f"what is beside {name}": beside}
 
 

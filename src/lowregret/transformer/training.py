@@ -22,8 +22,8 @@ from torch import Tensor
 from .. import files, inputs
 from ..sampling import within_context
 from . import checkpoints, data, state
-from .backends import ORDER, attention, device_named, machine
-from .decoder import Decoder
+from .backends import ORDER, attention, device_named, machine, memory
+from .decoder import Decoder, n_weights
 from .description import described
 from .distributed import Team
 from .loss import Scaled, loss_of
@@ -92,6 +92,15 @@ def train(
         return run.to_the_end(save_every, report_every, on_report)
 
 
+def goes_on(path: Path) -> str:
+    """From where ``train`` would go on to ``path``, in words."""
+    try:
+        step = checkpoints.read(path.parent / "training" / path.stem / "state.safetensors").about["step"]
+    except (KeyError, ValueError):
+        return "from the beginning: nothing was saved yet"
+    return f"from step {step}, the last that was saved"
+
+
 _COUNTED: dict[str, Callable[[Any, str], Any]] = {
     "step": inputs.whole,
     "seconds": inputs.not_negative,
@@ -132,6 +141,7 @@ class Run:
             self.finished = self._finished()  # by whoever held the lock until now
         if self.finished is not None:
             return
+        self._refuse_absurd()
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
             source = checkpoints.Checkpoint(dict(init.decoder.state_dict()), checkpoints.described(init.decoder))
@@ -265,6 +275,16 @@ class Run:
         if self.team.first:  # lines of steps that will be taken again
             kept = [json.dumps(line) + "\n" for line in state.lines(self.folder) if line["step"] <= self.step]
             files.replace(self.folder / "metrics.jsonl", "".join(kept).encode())
+
+    def _refuse_absurd(self) -> None:
+        """What must be held at the least, against all there is: a refusal rather than a kill after minutes."""
+        size, batch = self.settings.size, self.settings.batch
+        weights = n_weights(self.task.n_states, size)
+        there = memory(self.device)
+        files.in_memory(16 * weights, f"training {weights:.3g} weights with their moments", there)  # and gradients
+        stream = 4 * batch * size.context * size.width * size.layers / self.team.size
+        files.in_memory(stream, f"a batch of {batch} sequences of {size.context} tokens, {size.width} wide,", there)
+        files.on_disk(12 * weights, "the state of the run", self.folder)
 
     def _refuse_lost(self, loss: float) -> None:
         """Weights that are not finite are not kept: the last save is what there was before."""
