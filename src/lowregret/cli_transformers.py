@@ -100,9 +100,10 @@ def train(
 
         from . import transformer
         from .predictors import PolyaUrn
+        from .transformer.backends import device_named
         from .transformer.held_out import compared
         from .transformer.progress import shown
-        from .transformer.training import goes_on
+        from .transformer.training import goes_on, refuse_absurd
 
         chosen = {"base": base, "source": source, "problem": problem, "rule": rule, "soft": soft or None}
         of_checkpoint = transformer.checkpoints.written
@@ -117,6 +118,7 @@ def train(
             optimiser=one_of("optimiser", optimiser, {"decaying": transformer.DECAYING, "nanodo": transformer.NANODO}),
         )
         horizon = settings.size.context
+        refuse_absurd(2, settings, device_named(device or "cpu"))  # sources are as long as the context
         init: transformer.Transformer | None = None
         work: transformer.Task
         if task == "bernoulli":

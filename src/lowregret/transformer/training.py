@@ -141,7 +141,8 @@ class Run:
             self.finished = self._finished()  # by whoever held the lock until now
         if self.finished is not None:
             return
-        self._refuse_absurd()
+        refuse_absurd(task.n_states, settings, self.device, self.team.size)
+        files.on_disk(12 * n_weights(task.n_states, settings.size), "the state of the run", self.folder)
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
             source = checkpoints.Checkpoint(dict(init.decoder.state_dict()), checkpoints.described(init.decoder))
@@ -276,16 +277,6 @@ class Run:
             kept = [json.dumps(line) + "\n" for line in state.lines(self.folder) if line["step"] <= self.step]
             files.replace(self.folder / "metrics.jsonl", "".join(kept).encode())
 
-    def _refuse_absurd(self) -> None:
-        """What must be held at the least, against all there is: a refusal rather than a kill after minutes."""
-        size, batch = self.settings.size, self.settings.batch
-        weights = n_weights(self.task.n_states, size)
-        there = memory(self.device)
-        files.in_memory(16 * weights, f"training {weights:.3g} weights with their moments", there)  # and gradients
-        stream = 4 * batch * size.context * size.width * size.layers / self.team.size
-        files.in_memory(stream, f"a batch of {batch} sequences of {size.context} tokens, {size.width} wide,", there)
-        files.on_disk(12 * weights, "the state of the run", self.folder)
-
     def _refuse_lost(self, loss: float) -> None:
         """Weights that are not finite are not kept: the last save is what there was before."""
         weights = torch.stack([p.isfinite().all() for p in self.decoder.parameters()])
@@ -310,6 +301,15 @@ class Run:
         here = base if base.device == self.device else Transformer(copy.deepcopy(base.decoder).to(self.device))
         laws = partial(here.laws, compute=self.types[0], stream=self.types[1])
         return torch.compile(laws, dynamic=False) if self.compiled else laws
+
+
+def refuse_absurd(n_states: int, settings: Settings, device: torch.device, processes: int = 1) -> None:
+    """What must be held at the least, against all the memory there is: a refusal rather than a kill after minutes."""
+    size, batch, there = settings.size, settings.batch, memory(device)
+    weights = n_weights(n_states, size)
+    files.in_memory(16 * weights, f"training {weights:.3g} weights with gradients and moments", there)
+    stream = 4 * batch * size.context * size.width * size.layers / processes
+    files.in_memory(stream, f"a batch of {batch} sequences of {size.context} tokens, {size.width} wide,", there)
 
 
 def _refuse_misfit(task: Task, settings: Settings, init: Transformer | None) -> None:
