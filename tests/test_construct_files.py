@@ -195,7 +195,7 @@ def test_what_the_commands_refuse(folder: Path) -> None:
         ((*on, *to, "--onnx-stream", "base.json/s.onnx"), "base.json is a file: there can be no folder"),
         ((*on, "--out", "."), "path must end in .safetensors, got '.'"),
         ((*on, "--out", "base.json/b.safetensors"), "base.json is a file: there can be no folder"),
-        ((*on, "--out", "./base.safetensors"), "--out must be another file than the checkpoint"),
+        ((*on, "--out", "./base.safetensors"), "--out must be another path than the checkpoint"),
         (("evaluate", "three.safetensors"), "three.safetensors must predict two states"),
         (("evaluate", "three_built.safetensors"), "three_built.safetensors must predict two states"),
         ((*measure, "three.safetensors"), "three.safetensors must predict two states"),

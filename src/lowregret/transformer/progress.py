@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from .training import Progress
+from .report import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0
 
@@ -39,10 +39,13 @@ def _lines(name: str, console: Console) -> Callable[[Progress], None]:
         if now - said < _SECONDS_BETWEEN_LINES and p.step < p.steps:
             return
         said = now
+        left = "" if p.seconds_left is None else f", {p.seconds_left:.0f} s left"
         console.print(
             f"{name}  step {p.step}/{p.steps}  loss {p.loss:.3g}  {p.tokens_per_second:,.0f} tokens/s  "
-            f"{p.seconds:.0f} s, {p.seconds_left:.0f} s left",
+            f"{p.seconds:.0f} s{left}",
             highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
 
     return report
