@@ -1,12 +1,14 @@
 """What a user meets on the terminal: widths, interrupts, sizes beyond all memory, extras that are missing."""
 
 import io
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -315,3 +317,27 @@ def test_time_left_does_not_count_compilation(tmp_path: Path, monkeypatch: pytes
         lr.transformer.Imitate(lr.PolyaUrn(2)), tmp_path / "m.safetensors", settings, report_every=1, on_report=report
     )
     assert heard == [(1, 3600, None), (2, 3601, 3), (3, 3602, 2), (4, 3603, 1), (5, 3604, 0)]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_compiler_keeps_its_remarks_to_itself(terminal: bool) -> None:
+    """Its warnings and its log, while progress is shown; those of others are heard, and afterwards all are."""
+    from lowregret.transformer.progress import shown
+
+    logger, heard = logging.getLogger("torch._inductor.utils"), []
+    handler = logging.Handler()
+    handler.emit = heard.append  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        with shown("m", Console(file=io.StringIO(), force_terminal=terminal)):
+            warnings.warn_explicit("a remark", UserWarning, "f.py", 1, module="torch._inductor.compile_fx")
+            logger.warning("not enough of something")
+            with pytest.raises(UserWarning, match="of a user"):
+                warnings.warn_explicit("of a user", UserWarning, "f.py", 1, module="torch._inductors")
+            assert not heard
+        logger.warning("again")
+        assert len(heard) == 1
+        with pytest.raises(UserWarning, match="a remark"):
+            warnings.warn_explicit("a remark", UserWarning, "f.py", 1, module="torch._inductor.compile_fx")
+    finally:
+        logger.removeHandler(handler)

@@ -46,7 +46,7 @@ def described(rule: ResponseRule, late: float, shallow: bool) -> dict[str, Any]:
 
 
 def problem_of(built: dict[str, Any]) -> DecisionProblem:
-    """The rule's problem; files of before 0.2 have neither names nor units."""
+    """The rule's problem; files of format 1 had neither names nor units."""
     problem = DecisionProblem(built["utility"], built.get("actions"), built.get("states"))
     if "units" in built:
         units = built["units"]

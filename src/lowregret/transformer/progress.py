@@ -1,7 +1,10 @@
 """How training is going, on the terminal: a bar with loss, tokens a second and time left, or a line now and then."""
 
 import contextlib
+import logging
+import re
 import time
+import warnings
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -11,14 +14,22 @@ from rich.progress import Progress as Bar
 from .report import Progress
 
 _SECONDS_BETWEEN_LINES = 10.0
+_COMPILER = ("torch._inductor", "torch._dynamo")
 
 
 @contextlib.contextmanager
 def shown(name: str, console: Console) -> Iterator[Callable[[Progress], None]]:
-    """What to give ``train`` as ``on_report``."""
-    if not console.is_terminal:
-        yield _lines(name, console)
-        return
+    """What to give ``train`` as ``on_report``; meanwhile the compiler keeps its remarks to itself."""
+    with _no_remarks():
+        if not console.is_terminal:
+            yield _lines(name, console)
+        else:
+            with _bar(name, console) as report:
+                yield report
+
+
+@contextlib.contextmanager
+def _bar(name: str, console: Console) -> Iterator[Callable[[Progress], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=None)
@@ -28,6 +39,23 @@ def shown(name: str, console: Console) -> Iterator[Callable[[Progress], None]]:
             bar.update(task, total=p.steps, completed=p.step, description=words)
 
         yield report
+
+
+@contextlib.contextmanager
+def _no_remarks() -> Iterator[None]:
+    """Without what torch's compiler remarks about itself; its errors are raised all the same."""
+    loggers = [logging.getLogger(name) for name in _COMPILER]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        for name in _COMPILER:
+            warnings.filterwarnings("ignore", module=rf"{re.escape(name)}(\.|$)")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 def _lines(name: str, console: Console) -> Callable[[Progress], None]:
