@@ -40,9 +40,8 @@ def caches_of(session: Any, n: int) -> dict[str, np.ndarray]:
     return {i.name: np.zeros([sizes.get(d, d) for d in i.shape], NUMPY[i.type]) for i in session.get_inputs()[1:]}
 
 
-@pytest.mark.parametrize(("rule", "n", "dtype"), [(lr.RegretRate, 2, torch.float64), (lr.ExactTest, 3, torch.float32)])
-def test_onnxruntime_agrees(rule: type, n: int, dtype: torch.dtype, tmp_path: Path) -> None:
-    model = construct.build(Decoder(n, ONE_BLOCK, seed=1), rule(lr.matching(n), 32), dtype=dtype)
+def test_onnxruntime_agrees(tmp_path: Path) -> None:
+    model = construct.build(Decoder(3, ONE_BLOCK, seed=1), lr.ExactTest(lr.matching(3), 32))
     session, tokens = session_of(model, tmp_path / "made/model.onnx"), some_tokens(7, 32)
     whole = model.predict_sequence(tokens)
     assert np.abs(whole - model.base.predict_sequence(tokens))[-1].max() > 0.1  # it switches
@@ -91,7 +90,8 @@ def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: tor
 
 
 def test_a_module_of_ones_own_is_exported_for_whole_sequences(tmp_path: Path) -> None:
-    model = construct.build(Shifted(Recurrent(3), 2), lr.RegretRate(lr.matching(), 24), gives="logits")
+    rule = lr.RegretRate(lr.matching(), 24)
+    model = construct.build(Shifted(Recurrent(3), 2), rule, gives="logits", dtype=torch.float32)
     session, tokens = session_of(model, tmp_path / "model.onnx"), some_tokens(5, 24)
     whole = model.predict_sequence(tokens)
     for rows, t in ((1, 2), (5, 24)):
