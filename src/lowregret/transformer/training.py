@@ -209,6 +209,7 @@ class Run:
         tensors = state.packed(self.decoder, self.optimiser, self.task) | {"report.total": self.total}
         counted = {name: getattr(self, name) for name in _COUNTED}
         about = {**self.about, **checkpoints.described(self.decoder), "made": self.made, **counted}
+        about["holds"] = sorted(tensors)  # so that one that is gone is missed
         checkpoints.write(self._state_file, tensors, about)
 
     def _lock(self, alone: contextlib.ExitStack) -> None:
@@ -250,6 +251,8 @@ class Run:
                 setattr(self, name, number(found.about[name], name))
             if not 0 < self.step < self.settings.steps:
                 raise ValueError(f"{self._state_file} is damaged: it is of step {self.step} of {self.settings.steps}")
+            if found.about.get("holds", sorted(found.tensors)) != sorted(found.tensors):
+                raise ValueError(f"{self._state_file} is damaged: it does not hold what it says")
             self.total = state.number(found.tensors["report.total"], "report.total").to(self.device)
             state.unpack(found, self._state_file, self.decoder, self.optimiser, self.task)
         except ValueError as error:
