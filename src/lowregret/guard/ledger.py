@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, device, float_type, namespace
+from ..arrays import Array, device, float_type, namespace, to_numpy
 from ..rules import Rule, RuleMemory
 
 
@@ -58,3 +58,15 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     nothing = xp.zeros(batch_shape, dtype=flat.dtype, device=where)
     own = flat if rule.problem is not None else flat[..., :0]  # nobody acts
     return Ledger(rule.start(batch_shape, like=like), flat, own, count, count + 1, count, nothing)
+
+
+def switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ...]:
+    """What there is to tell of the streams that have just switched."""
+    statistic, threshold = map(to_numpy, rule.evidence(ledger.rule))
+    step, episode = to_numpy(ledger.rule.step), to_numpy(ledger.episode)
+    fresh = []
+    for at in map(tuple, np.argwhere(newly).tolist()):
+        stream = at[0] if len(at) == 1 else at
+        margin = float(statistic[at]), float(threshold[at])
+        fresh.append(Switch(stream, int(step[at]), type(rule).__name__, *margin, int(episode[at])))
+    return tuple(fresh)

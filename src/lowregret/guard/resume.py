@@ -3,7 +3,7 @@
 import math
 import reprlib
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,7 @@ from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Rule
 from .ledger import Ledger, Switch, blank, kind_of
-
-
-class Standing(NamedTuple):
-    """Where a guard stands: everything that is not a setting of it."""
-
-    ledger: Ledger
-    clock: int  # observations so far, over all episodes
-    events: list[Switch]
-    probs: Array | None  # what advise was given for this step
+from .standing import Standing, standing
 
 
 def written(rule: Rule, at: Standing) -> dict[str, Any]:
@@ -56,7 +48,7 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any) -> Standing:
     clock = inputs.whole(d["clock"], "clock", least=0)
     if not isinstance(d["events"], list):
         raise ValueError(f"state_dict does not fit: events must be a list, got {type(d['events']).__name__}")
-    events = [_event_from(values) for values in d["events"]]
+    events = tuple(_event_from(values) for values in d["events"])
     probs = None
     if d["advised"] is not None:
         if d["dtype"] not in ("float32", "float64"):
@@ -65,7 +57,7 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any) -> Standing:
         probs = inputs.probs_of(d["advised"], rule.n_states, "advised", shape=batch_shape)
         xp = namespace(fresh.lead_A)
         probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(fresh.lead_A))
-    return Standing(ledger, clock, events, probs)
+    return standing(ledger, clock, events, probs)
 
 
 def _made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
