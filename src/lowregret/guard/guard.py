@@ -1,6 +1,5 @@
 """The same protection for probabilities that come from anywhere: advise, act, observe."""
 
-import logging
 import math
 from collections.abc import Callable
 from threading import RLock
@@ -9,20 +8,21 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, device, first, last, namespace, pick, to_numpy
+from ..arrays import Array, astype, device, last, namespace, to_numpy
 from ..certificates import Certificate
 from ..memory import moved
 from ..policies import Policy
 from ..predictors import Predictor, draw
-from ..problems import DecisionProblem, action_utilities, with_first
+from ..problems import DecisionProblem, with_first
 from ..robust import rule_for
 from ..rules import Moment, Rule
+from .draws import Draws
 from .episodes import certificate_over, reopened, streams_of
-from .ledger import Ledger, Switch, blank, kind_of, own_copy, switches
+from .ledger import LOG, Switch, average, blank, entered, kind_of, own_copy, switches, tell
+from .likeness import Behaviour
 from .resume import read, written
 from .standing import Standing, standing
-
-log = logging.getLogger("lowregret")
+from .waiting import waiting_for
 
 
 class Guard:
@@ -75,6 +75,7 @@ class Guard:
             raise ValueError(f"on_switch must be a function of a Switch, got {on_switch!r}")
         self.on_switch = on_switch
         self._lock = RLock()
+        self._draws, self._says = Draws(self.rule, self.batch_shape), Behaviour(self.rule)
         self._at = standing(blank(self.rule, self.batch_shape))
 
     @property
@@ -125,11 +126,16 @@ class Guard:
         return astype(mixed, at.probs.dtype)
 
     def act(self, seed: int | np.random.Generator) -> Array:
-        """An action drawn from ``policy``. The same int gives a fresh draw each step, and the same run each time."""
+        """An action drawn from ``policy``.
+
+        An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it
+        (``default_rng(seed)``, a guard made otherwise). What repeats: at the same step, guards made alike draw the same
+        with the same int, as does one that was copied or resumed. Several alike need a seed each, or one Generator.
+        """
         self._known("act()")
         mixed, at = self._mixed()
         if not isinstance(seed, np.random.Generator):
-            seed = np.random.default_rng((inputs.whole(seed, "seed", least=0), at.clock))
+            seed = self._draws.generator(inputs.whole(seed, "seed", least=0), at.clock)
         uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
         action = draw(mixed, uniforms)
         return int(action) if self.batch_shape == () else action
@@ -143,21 +149,14 @@ class Guard:
         interrupt in between, ``events`` has the switches that it was not called with.
         """
         with self._lock:
-            at, problem = self._at, self.problem
+            at = self._at
             moment, old = self._seen(at), at.ledger
             state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape, like=old.lead_A)
             if action is not None:
                 problem = self._known("observe(state, action)")
                 action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
-            lead_A = last(first(old.lead_A) + self.rule.leads(self._answer(at, moment), state))
-            realised_A, reported = old.realised_A, old.reported
-            if action is not None:
-                assert problem is not None
-                earned_A = action_utilities(problem, state, old.lead_A)
-                realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
-                reported = reported + 1
             rule = self.rule.advance(old.rule, moment, state)
-            ledger = Ledger(rule, lead_A, realised_A, reported, old.episode, old.past_steps, old.past_bound)
+            ledger = entered(old, self.rule, rule, self._answer(at, moment), state, action)
             newly = rule.tripped_at == rule.step
             fresh: tuple[Switch, ...] = ()
             if bool(newly if newly.ndim == 0 else newly.any()):
@@ -165,7 +164,7 @@ class Guard:
             any_tripped = at.any_tripped or bool(fresh)
             self._at = Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None)
         if fresh:
-            self._tell(fresh)
+            tell(fresh, self.on_switch)
 
     # Episodes
 
@@ -175,7 +174,7 @@ class Guard:
         with self._lock:
             at = self._at
             self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events)
-        log.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
+        LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
     @property
     def episodes(self) -> Array:
@@ -191,7 +190,7 @@ class Guard:
         Without a problem: the largest V-regret of the advice, over the rule's tips.
         """
         ledger = self._at.ledger
-        return self._average(ledger.lead_A, ledger.rule.step)
+        return average(ledger.lead_A, ledger.rule.step)
 
     @property
     def realised_regret(self) -> Array:
@@ -202,10 +201,10 @@ class Guard:
         self._known("realised_regret")
         ledger = self._at.ledger
         steps = ledger.reported
-        average = self._average(ledger.realised_A, steps)
+        found = average(ledger.realised_A, steps)
         if self.batch_shape == ():
-            return average if int(steps) else math.nan
-        return namespace(steps).where(steps > 0, average, math.nan)
+            return found if int(steps) else math.nan
+        return namespace(steps).where(steps > 0, found, math.nan)
 
     @property
     def switched(self) -> Array:
@@ -215,8 +214,24 @@ class Guard:
 
     @property
     def evidence(self) -> tuple[Array, Array]:
-        """The rule's statistic and the threshold it must reach, now: how close each stream is to a switch."""
+        """The rule's statistic and the threshold it must reach, now; infinite once an excluded state has come.
+
+        Where the rule has a gate, both must be met at the same step: ``waiting_for`` says which is not.
+        """
         return self.rule.evidence(self._at.ledger.rule)
+
+    @property
+    def conditions(self) -> dict[str, tuple[Array, Array]]:
+        """All that an alarm waits for, by name ("evidence", "gate"): what it is now, and what it must reach."""
+        return self.rule.conditions(self._at.ledger.rule)
+
+    @property
+    def waiting_for(self) -> Any:
+        """Which conditions keep each stream ``[...]`` from a switch: "evidence", "gate", "evidence and gate".
+
+        "switched" where it has switched, "never" where nothing is at stake.
+        """
+        return waiting_for(self.rule, self._at.ledger.rule)
 
     @property
     def events(self) -> list[Switch]:
@@ -232,11 +247,12 @@ class Guard:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
-        return written(self.rule, self._at)
+        at = self._at
+        return written(self.rule, at, self._says(at.ledger.lead_A))
 
     def load_state_dict(self, d: dict[str, Any]) -> None:
         """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
-        at = read(self.rule, self.batch_shape, d)
+        at = read(self.rule, self.batch_shape, d, self._says)
         with self._lock:
             self._at = at
 
@@ -275,23 +291,3 @@ class Guard:
                 "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
             )
         return self.problem
-
-    def _tell(self, fresh: tuple[Switch, ...]) -> None:
-        """Log switches and call ``on_switch`` with each, whatever it does with the others."""
-        errors = []
-        for event in fresh:
-            try:
-                log.info("%s", event)
-                if self.on_switch is not None:
-                    self.on_switch(event)
-            except Exception as error:  # whatever a caller's function does
-                errors.append(error)
-        if len(errors) > 1:
-            raise errors[0] from ExceptionGroup("on_switch raised for other switches too", errors[1:])
-        if errors:
-            raise errors[0]
-
-    def _average(self, lead_A: Array, steps: Array) -> Array:
-        xp = namespace(lead_A)
-        value = xp.max(lead_A, axis=-1) / astype(xp.clip(steps, 1, None), lead_A.dtype)
-        return float(value) if self.batch_shape == () else value
