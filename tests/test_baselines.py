@@ -411,7 +411,7 @@ def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
     assert guard.advise([0.5, 0.5]) is None
     guard.observe(1)
     guard.load_state_dict(guard.state_dict())
-    assert guard.rule.fallback_answer(guard._ledger.rule).shape == (3,)
+    assert guard.rule.fallback_answer(guard._at.ledger.rule).shape == (3,)
     broken = quick.state_dict()
     broken["ledger"][0][0] = [[0.7, 0.7]]
     with pytest.raises(ValueError, match="fallback"):

@@ -197,6 +197,14 @@ class ExactTest(ResponseRule):
         )
         return statistic, xp.zeros_like(statistic) + threshold
 
+    def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
+        """The evidence, and with a gate how far the gap has risen from its lowest point."""
+        found = {"evidence": self.evidence(memory)}
+        if self.gate:
+            rise = memory.statistics.gap - memory.statistics.low
+            found["gate"] = rise, self._rise(astype(memory.step, rise.dtype))
+        return found
+
     @property
     def certificate(self) -> Certificate:
         assert self.delta is not None
