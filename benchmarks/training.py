@@ -89,8 +89,8 @@ def sampling(size: Size, n: int, device: str) -> None:
     cached = timed(lambda: lr.sample(model, T, n, 0))
     tokens = torch.randint(2, (n, T), device=device)
     lengths = sorted({max(1, round(T * i / 8)) for i in range(9)})
-    model.laws(tokens)
-    at = [timed(lambda t=t: model.laws(tokens[:, :t])) for t in lengths]
+    model.laws_on_device(tokens)
+    at = [timed(lambda t=t: model.laws_on_device(tokens[:, :t])) for t in lengths]
     points = pairwise(zip(lengths, at, strict=True))
     again = sum((b - a) * (x + y) / 2 for (a, x), (b, y) in points)
     print(f"  {n} sequences of {T}: with the cache {cached:.2f} s, re-running the prefix {again:.2f} s", end=" ")

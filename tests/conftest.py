@@ -8,6 +8,14 @@ import lowregret as lr
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
 
+# What takes longest comes first: processes that share the tests then end together.
+LONGEST = ("construct", "construct_onnx", "readme", "false_alarms", "examples", "training", "numbers", "restart")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {f"test_{name}": i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))  # stable: all else stays in its order
+
 
 def random_problem(rng: np.random.Generator, most_actions: int = 5, most_states: int = 5) -> lr.DecisionProblem:
     """A game with uniform utilities, or with utilities at the corners."""

@@ -9,6 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from lowregret import files as files_room
 from lowregret.transformer import Decoder, Size, checkpoints, load, save
 
 SMALL = Size(8, 16, 2, 1, 32)
@@ -30,7 +31,7 @@ def test_what_is_saved_is_loaded(path: Path) -> None:
     for (name, ours), (_, theirs) in zip(model.decoder.named_parameters(), original.named_parameters(), strict=True):
         assert torch.equal(ours, theirs), name
     beside = json.loads(path.with_suffix(".json").read_text())
-    assert beside == {"format": 1, "note": "hello", "n_states": 3, "size": SMALL._asdict()}
+    assert beside == {"format": 2, "note": "hello", "n_states": 3, "size": SMALL._asdict()}
     assert set(files(path.parent)) == {"model.safetensors", "model.json"}  # no drafts are left
     assert set(safetensors.torch.load_file(path)) == {name for name, _ in original.named_parameters()}  # anyone's
 
@@ -67,10 +68,10 @@ def test_another_size_is_refused(path: Path) -> None:
 
 def test_a_newer_format_is_refused(path: Path) -> None:
     found = checkpoints.read(path)
-    text = json.dumps({**found.about, "format": 2})
+    text = json.dumps({**found.about, "format": 3})
     path.write_bytes(safetensors.torch.save(found.tensors, metadata={"lowregret": text}))
     before = files(path.parent)
-    with pytest.raises(ValueError, match=r"has format 2, this version reads 1: it is from a newer lowregret"):
+    with pytest.raises(ValueError, match=r"has format 3, this version reads 1 to 2: it is from a newer lowregret"):
         load(path)
     assert files(path.parent) == before
 
@@ -130,7 +131,7 @@ def test_drafts_of_killed_runs_are_swept(path: Path) -> None:
     others = path.with_name(".other.safetensors.7.part")
     for draft in (path.with_name(".model.safetensors.7.part"), path.with_name(".model.json.7.part"), others):
         draft.write_bytes(b"half")
-    checkpoints.sweep(path)
+    files_room.sweep(path, path.with_suffix(".json"))
     assert set(files(path.parent)) == {"model.safetensors", "model.json", others.name}
 
 
@@ -140,7 +141,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(path: Path, monkeypatch: pyt
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoints.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         save(Decoder(3, SMALL, seed=6), path)
     assert files(path.parent) == before

@@ -195,7 +195,7 @@ def test_what_the_commands_refuse(folder: Path) -> None:
         ((*on, *to, "--onnx-stream", "base.json/s.onnx"), "base.json is a file: there can be no folder"),
         ((*on, "--out", "."), "path must end in .safetensors, got '.'"),
         ((*on, "--out", "base.json/b.safetensors"), "base.json is a file: there can be no folder"),
-        ((*on, "--out", "./base.safetensors"), "--out must be another file than the checkpoint"),
+        ((*on, "--out", "./base.safetensors"), "--out must be another path than the checkpoint"),
         (("evaluate", "three.safetensors"), "three.safetensors must predict two states"),
         (("evaluate", "three_built.safetensors"), "three_built.safetensors must predict two states"),
         ((*measure, "three.safetensors"), "three.safetensors must predict two states"),
@@ -209,3 +209,70 @@ def test_what_the_commands_refuse(folder: Path) -> None:
         assert words in " ".join(refused.output.replace("│", " ").split())
         assert "Mean regret" not in refused.output  # before the work
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def own_units() -> lr.DecisionProblem:
+    return lr.DecisionProblem.from_payoffs(
+        [[0.1, -3.7], [1 / 3, 2e-5]], actions=["wait", "protect"], states=["calm", "\u00e9v\u00e9nement"]
+    )
+
+
+class Bolder(lr.RegretGap):
+    """A threshold of its own, for which nothing is proved."""
+
+    def threshold(self, *arguments: Any) -> Any:
+        return super().threshold(*arguments) / 2
+
+
+@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, lr.ExactTest, Bolder])
+def test_names_units_and_promises_survive(rule: type, tmp_path: Path) -> None:
+    problem = own_units()
+    tested = rule(problem, 24)
+    built = construct.build(Decoder(2, size=SIZE, seed=1), tested)
+    construct.save(built, tmp_path / "b.safetensors")
+    tokens = np.array([[0, 1, 1, 0] * 6])
+    for model in (built, construct.load(tmp_path / "b.safetensors")):
+        assert model.problem == model.respond().problem == model.certificate.problem == problem
+        assert model.respond().problem.regret_in_payoffs(1.0) == problem.regret_in_payoffs(1.0) != 1.0
+        assert model.respond().problem.in_payoffs(0.3) == problem.in_payoffs(0.3)
+        assert (model.problem.actions, model.problem.states) == (problem.actions, problem.states)
+        regret = lr.external_regret(problem, model.respond(), tokens)
+        assert regret.shape == tokens.shape
+        promise = model.certificate
+        assert (promise.regret_bound, promise.tv_bound) == (
+            model.module.about["regret_bound"],
+            model.module.about["tv_bound"],
+        )
+        assert promise.horizon == 24
+        assert f"{promise.regret_bound_in_payoffs:.4g} in payoffs" in str(promise)
+        assert json.loads(promise.to_json())["theorem"] == tested.certificate.theorem
+        if rule is Bolder:
+            assert promise.regret_bound == problem.span
+            assert "no proof is known" in promise.statement
+        else:
+            assert promise.regret_bound == pytest.approx(tested.certificate.regret_bound, abs=1e-3)
+            assert promise.regret_bound >= tested.certificate.regret_bound
+            assert promise.statement == tested.certificate.statement
+            assert promise.assumptions == tested.certificate.assumptions
+            assert promise.regret_bound == pytest.approx(min(problem.span, sum(promise.terms.values()) or np.inf))
+    assert construct.load(tmp_path / "b.safetensors").certificate == built.certificate
+
+
+def test_a_later_alarm_is_in_the_promise() -> None:
+    """The shallow form needs more of ln E: the promise is of that, and says so."""
+    rule = lr.ExactTest(lr.matching(), 4000, delta=0.5)
+    model = construct.build(lr.PolyaUrn(2), rule, shallow=True)
+    later = model.certificate.terms["later alarm"]
+    assert later > 0
+    assert model.certificate.regret_bound == pytest.approx(rule.certificate.regret_bound + later)
+
+
+def test_files_from_before_names_were_kept(tmp_path: Path) -> None:
+    """Format 1 had a matrix and two bounds: numbers for names, a scale of one."""
+    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(own_units(), 8)), tmp_path / "b.safetensors")
+    found = checkpoints.read(tmp_path / "b.safetensors")
+    old = {k: v for k, v in found.about["built"].items() if k not in ("actions", "states", "units", "certificate")}
+    checkpoints.write(tmp_path / "b.safetensors", found.tensors, {**found.about, "built": old})
+    model = construct.load(tmp_path / "b.safetensors")
+    assert model.problem == lr.DecisionProblem(own_units().utility)
+    assert model.certificate.regret_bound == old["regret_bound"]

@@ -212,7 +212,7 @@ def test_half_precision_is_close_and_logits_are_single() -> None:
         half = decoder(tokens, torch.bfloat16, stream)
         assert half.dtype == torch.float32
         assert 0 < float((half - full).abs().max()) < 0.1
-        laws = Transformer(decoder).laws(tokens, torch.bfloat16, stream)
+        laws = Transformer(decoder).laws_on_device(tokens, torch.bfloat16, stream)
         torch.testing.assert_close(laws, torch.softmax(half, -1))
 
 

@@ -1,16 +1,31 @@
 """Every predictor, policy and rule keeps the laws; and the suite catches those that do not."""
 
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import checks
+from lowregret import checks, construct, transformer
 
 RNG = np.random.default_rng(0)
 RPS = lr.rock_paper_scissors()
 MATCHING = lr.matching()
+
+
+def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
+    """With copies that live for five steps and switch soon."""
+    rule = lr.ExactTest(problem, 5, delta=0.7, gate=0)
+    return lr.AverageRestart(base, problem, base.context_len, 5, 20, rule=rule)
+
+
+ONE_ACTION = lr.DecisionProblem([[0.3, -0.2]])
+MISTAKEN = lr.Scheduled([[0.9, 0.1]])
+ALTERNATOR = lr.Markov([[0.1, 0.9], [0.9, 0.1]], 1)
+STICKY = lr.Markov(np.eye(3) * 0.97 + 0.01, 1)
+SIZE = transformer.Size(context=12, width=24, heads=3, layers=2, inner=48)
 PREDICTORS = {
     "urn 1": lr.PolyaUrn(1),
     "urn 2": lr.PolyaUrn(2),
@@ -21,22 +36,45 @@ PREDICTORS = {
     "markov longer than the horizon": lr.Markov(RNG.dirichlet(np.ones(2), (2,) * 14), 14),
     "function": lr.FromFunction(lambda h: [0.5, 0.5] if len(h) < 2 else [0.1, 0.9], 2),
     "batched function": lr.FromFunction(lambda h: np.full((h.shape[0], 3), 1 / 3), 3, batched=True),
-    "robust": lr.robustify(lr.Scheduled([[0.9, 0.1]]), MATCHING, 12),
-    "robust robust": lr.robustify(lr.robustify(lr.Markov(np.eye(3) * 0.97 + 0.01, 1), RPS, 12), RPS, 20),
+    "shrunk urn": lr.ShrunkUrn(RPS, 12),
+    "shrunk urn, past the edge": lr.ShrunkUrn(lr.DecisionProblem([[1.0, -0.5], [-0.25, 0.75]]), 12, c=9.0),
+    "maximin": lr.Maximin(RPS, horizon=50),
+    "robust": lr.robustify(MISTAKEN, MATCHING, 12),
+    "robust robust": lr.robustify(lr.robustify(STICKY, RPS, 12), RPS, 20),
+    "robust, unknown problem": lr.robustify(MISTAKEN, None, 12),
+    "average restart": restart(MATCHING, ALTERNATOR),
+    "transformer": transformer.Transformer(transformer.Decoder(3, SIZE, seed=2).double()),
+    "constructed": construct.build(MISTAKEN, lr.RegretRate(MATCHING, 12, 0.7)),
 }
 POLICIES = {
     "respond": lr.Respond(lr.PolyaUrn(3), RPS, 0.1),
-    "respond to robust": lr.robustify(lr.Scheduled([[0.9, 0.1]]), MATCHING, 12).respond(),
+    "respond to robust": lr.robustify(MISTAKEN, MATCHING, 12).respond(),
     "respond, unknown horizon": lr.Respond(lr.PolyaUrn(3), RPS, None),
-    "respond, one action": lr.Respond(lr.PolyaUrn(2), lr.DecisionProblem([[0.3, -0.2]]), 0.1),
+    "respond, one action": lr.Respond(lr.PolyaUrn(2), ONE_ACTION, 0.1),
     "hedge": lr.Hedge(RPS, 50),
     "hedge, five actions": lr.Hedge(lr.DecisionProblem(RNG.uniform(-1, 1, (5, 3))), 50, rate=0.5),
+    "adahedge": lr.AdaHedge(MATCHING),
+    "adahedge, rps": lr.AdaHedge(RPS),
+    "adahedge, one action": lr.AdaHedge(ONE_ACTION),
+    "fixed share": lr.FixedShare(RPS, 50),
+    "fixed share, quick": lr.FixedShare(MATCHING, 50, rate=2.0, share=0.3),
+    "restart hedge": lr.RestartHedge(RPS, 4),
+    "restart hedge, in blocks": lr.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),
+    "switch back": lr.SwitchBack(lr.robustify(MISTAKEN, MATCHING, 12), trust=0.3, rate=3.0, share=0.1),
+    "switch back, rps": lr.SwitchBack(lr.Robust(STICKY, lr.ExactTest(RPS, 20, delta=0.5, gate=0)), rate=1.0),
+    "average restart": restart(MATCHING, ALTERNATOR),
+    "average restart, rps": restart(RPS, STICKY),
+}
+BASES = {
+    "matching": (MATCHING, MISTAKEN),
+    "rps": (RPS, lr.Markov(np.random.default_rng(1).dirichlet([0.2] * 3, 3) * 0.97 + 0.01, 1)),
+    "newsvendor": (lr.newsvendor([0, 1, 2, 3], 5, 3), lr.Scheduled([[0.01, 0.02, 0.02, 0.95]])),
 }
 
 
 def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.Rule]:
     S = problem.n_states
-    return {
+    rules: dict[str, lr.Rule] = {
         "gap": lr.RegretGap(problem, 40, 0.01, True),
         "gap, unknown horizon": lr.RegretGap(problem, None, span_aware=True, delta=0.5),
         "rate": lr.RegretRate(problem, 40, 0.7),
@@ -47,6 +85,40 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.Rule]:
         "exact, other fallback": lr.ExactTest(problem, 40, fallback=lr.Scheduled(np.full((1, S), 1 / S))),
         "exact, warm": lr.ExactTest(problem, 40, temperature=0.7),
     }
+    if S == 2:
+        rules["v-regret"] = lr.VRegret(40)
+        rules["v-regret, threshold"] = lr.VRegret(40, delta=0.4, tips=[0, 0.2, 0.5, 0.8, 1], test="threshold")
+    return rules
+
+
+RULES = {(which, name): rule for which, (problem, _) in BASES.items() for name, rule in rules_for(problem).items()}
+EXAMPLES: dict[type, Mapping[Any, Any]] = {lr.Predictor: PREDICTORS, lr.Policy: POLICIES, lr.Rule: RULES}
+
+
+def without_example(kind: type, examples: Mapping[Any, Any]) -> list[str]:
+    """The public classes of this kind that can be made and of which there is none among the examples."""
+    public = [getattr(room, name) for room in (lr, transformer, construct) for name in room.__all__]
+    classes = [c for c in public if inspect.isclass(c) and kind in c.__mro__[1:] and not inspect.isabstract(c)]
+    shown = {type(example) for example in examples.values()}  # one of a subclass is none of the class
+    return sorted(c.__name__ for c in classes if c not in shown)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_every_public_class_has_an_example(kind: type) -> None:
+    assert without_example(kind, EXAMPLES[kind]) == [], f"add an example of each to the table of {kind.__name__}s"
+
+
+@pytest.mark.parametrize(
+    ("kind", "forgotten"),
+    [
+        (lr.Predictor, ["AverageRestart", "Constructed", "Markov", "Transformer"]),
+        (lr.Policy, ["AverageRestart", "Hedge"]),
+        (lr.Rule, ["ExactTest", "VRegret"]),
+    ],
+)
+def test_a_class_without_example_is_named(kind: type, forgotten: list[str]) -> None:
+    kept = {name: example for name, example in EXAMPLES[kind].items() if type(example).__name__ not in forgotten}
+    assert without_example(kind, kept) == forgotten
 
 
 @pytest.mark.parametrize("law", checks.PREDICTOR_LAWS)
@@ -61,15 +133,28 @@ def test_policies_keep_the_laws(name: str, law: str) -> None:
     checks.POLICY_LAWS[law](checks.policy_subject(POLICIES[name], 12, 4, 0, 1e-12))
 
 
-@pytest.mark.parametrize("name", rules_for(MATCHING))
-@pytest.mark.parametrize("which", ["matching", "rps", "newsvendor"])
-def test_rules_keep_the_laws(name: str, which: str) -> None:
-    problem, base = {
-        "matching": (MATCHING, lr.Scheduled([[0.9, 0.1]])),
-        "rps": (RPS, lr.Markov(np.random.default_rng(1).dirichlet([0.2] * 3, 3) * 0.97 + 0.01, 1)),
-        "newsvendor": (lr.newsvendor([0, 1, 2, 3], 5, 3), lr.Scheduled([[0.01, 0.02, 0.02, 0.95]])),
-    }[which]
-    rule = rules_for(problem)[name]
+def test_the_examples_that_may_switch_do() -> None:
+    """Otherwise the laws above would say little of them."""
+    for name, base in {
+        "robust": MISTAKEN,
+        "robust, unknown problem": MISTAKEN,
+        "average restart": ALTERNATOR,
+        "constructed": MISTAKEN,
+    }.items():
+        tokens = checks.predictor_subject(PREDICTORS[name], 12, 4, 0, 1e-12).tokens
+        apart = np.abs(PREDICTORS[name].predict_sequence(tokens) - base.predict_sequence(tokens)).max(axis=-1)
+        assert 0.1 < (apart > 1e-3).mean() < 1, name
+    for name, base in {"switch back": MISTAKEN, "switch back, rps": STICKY, "average restart, rps": STICKY}.items():
+        tokens = checks.policy_subject(POLICIES[name], 12, 4, 0, 1e-12).tokens
+        player = POLICIES[name]
+        temperature = player.robust.rule.temperature if isinstance(player, lr.SwitchBack) else player.temperature
+        response = lr.Respond(base, player.problem, temperature).policy_sequence(tokens)
+        assert 0.1 < (np.abs(player.policy_sequence(tokens) - response).max(axis=-1) > 1e-3).mean() < 1, name
+
+
+@pytest.mark.parametrize(("which", "name"), RULES)
+def test_rules_keep_the_laws(which: str, name: str) -> None:
+    rule, (_, base) = RULES[which, name], BASES[which]
     kept = checks.check_rule(rule, base, horizon=40, tolerance=1e-12)
     assert len(kept) == len(checks.RULE_LAWS) + len(checks.PREDICTOR_LAWS)
     tokens = checks.rule_trial(rule, base, 40, 64, 0, 1e-12).tokens

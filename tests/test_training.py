@@ -180,11 +180,11 @@ def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     tested = rule(lr.matching(3), T)
     tokens = torch.randint(3, (64, T), generator=torch.Generator().manual_seed(0))
     tokens[:32] = tokens[:32, :1]  # some that trip
-    targets = robust_laws(tested, base.laws(tokens), tokens)
+    targets = robust_laws(tested, base.laws_on_device(tokens), tokens)
     expected = lr.Robust(base, tested).predict_sequence(tokens)
     torch.testing.assert_close(targets, expected, atol=1e-5, rtol=0)
     if rule is not lr.RegretGap:
-        assert not torch.allclose(targets, base.laws(tokens), atol=1e-2)
+        assert not torch.allclose(targets, base.laws_on_device(tokens), atol=1e-2)
 
 
 def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(tokens) == n
         assert tokens.sum(-1).tolist()[n - away - played :] == [0] * away + [T] * played
     other = Transformer(Decoder(2, SMALL, seed=2))
-    for laws, expected in ((None, task.base.laws), (other.laws, other.laws)):
+    for laws, expected in ((None, task.base.laws_on_device), (other.laws_on_device, other.laws_on_device)):
         batch = task.batch(4, slice(None), T, data.generator("cpu", 0), laws)
         wanted = robust_laws(rule, expected(batch.tokens_BxT), batch.tokens_BxT)
         torch.testing.assert_close(batch.targets_BxTxS, wanted)
@@ -240,11 +240,11 @@ def test_the_teacher_is_the_base_in_the_types_of_the_run(tmp_path: Path) -> None
         task = tasks("distil")
         settings = Settings(size=SMALL, steps=2, batch=4, compute="bfloat16", stream=stream)
         run = Run(task, tmp_path / f"{stream}.safetensors", settings)
-        expected = task.base.laws(tokens, torch.bfloat16, getattr(torch, stream))
+        expected = task.base.laws_on_device(tokens, torch.bfloat16, getattr(torch, stream))
         assert torch.equal(run.base_laws(tokens), expected)
         assert run.made["compute"] == "bfloat16"
         assert run.made["stream"] == stream
-    assert not torch.equal(task.base.laws(tokens, torch.bfloat16, torch.float32), expected)
+    assert not torch.equal(task.base.laws_on_device(tokens, torch.bfloat16, torch.float32), expected)
 
 
 def test_a_batch_in_which_nothing_counts_changes_no_weight_to_nan(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_greedy_play_follows_the_source_first_and_makes_mistakes(monkeypatch: py
     home = torch.randint(2, (n, T), generator=torch.Generator().manual_seed(3))
     monkeypatch.setattr(data, "sequences", lambda *_: home)
     played = data.greedy_play(model.decoder, lr.PolyaUrn(2), coin.utility, T**-0.5, n, data.generator("cpu", 0))
-    law = model.laws(played)[..., 1]
+    law = model.laws_on_device(played)[..., 1]
     least = torch.where(law < 0.5, 1, 0)  # of two states the one that the response earns less on
     random = data.generator("cpu", 0)  # how long each follows is drawn first, then whether it does
     follow = torch.randint(T, (n,), generator=random)

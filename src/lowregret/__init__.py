@@ -6,7 +6,7 @@ acting on it is provably never much worse than the best fixed action in hindsigh
 
 from . import adversaries, certificates, checks, distances, impossibility, scoring, sources, tips
 from .adversaries import Worst
-from .certificates import Certificate
+from .certificates import Certificate, limits
 from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
 from .frontier import Frontier, price_of_robustness
@@ -79,6 +79,7 @@ __all__ = [
     "distances",
     "external_regret",
     "impossibility",
+    "limits",
     "matching",
     "newsvendor",
     "next_token_tv",

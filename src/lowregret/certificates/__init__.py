@@ -4,6 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
+from . import coupled, every_start, limits
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -42,12 +43,15 @@ __all__ = [
     "certify",
     "certify_any_problem",
     "clipping_loss",
+    "coupled",
+    "every_start",
     "exact_test",
     "fixed_share",
     "hedge",
     "lambda_grid",
     "lemma_2_1",
     "lemma_2_3",
+    "limits",
     "matching_scale",
     "maximin_payoff",
     "n_rates",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..abilities import ability
 from ..problems import DecisionProblem
-from . import bounds, by_counts
+from . import bounds, by_counts, limits
 from .bounds import Terms
 
 
@@ -64,6 +64,17 @@ class Certificate:
         if self.horizon is not None and end > self.horizon:
             raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
         return self.between(start, end)
+
+    @property
+    def limit(self) -> float | None:
+        """What no rule that switches once at this TV can go below, by dynamic programming (``certificates.limits``).
+
+        For two actions that are each better in some state and up to 4,096 steps (seconds from 1,000 on); else None.
+        """
+        apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
+        if not apart or self.horizon is None or self.horizon > 4096 or not 0 < self.tv_bound < 1 or self.episodes > 1:
+            return None
+        return limits.cached(self.problem, self.horizon, self.tv_bound)
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
@@ -135,6 +146,8 @@ class Certificate:
         if self.payoff_bound is not None:
             units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
             lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
+        if self.horizon is not None and self.horizon <= 256 and self.limit is not None and self.terms:
+            lines.append(f"  limit      {self.limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
         if self.terms:
             made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)

@@ -22,7 +22,9 @@ def main() -> None:
 def _app() -> "typer.Typer":
     import typer
 
-    from .. import __version__
+    from .. import __version__, files
+    from .options import folder_for, refusals
+    from .transformers import add_commands
 
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
 
@@ -39,14 +41,6 @@ def _app() -> "typer.Typer":
     ) -> None:
         pass
 
-    def folder(out: Path) -> Path:
-        """The folder, made before the work rather than after it."""
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise typer.BadParameter(f"{out} cannot be made a folder: {error.strerror}", param_hint="--out") from None
-        return out
-
     @app.command()
     def demo(
         horizon: Annotated[int, typer.Option(min=4, help="Length of each sequence.")] = 1024,
@@ -55,9 +49,11 @@ def _app() -> "typer.Typer":
         out: Annotated[Path, typer.Option(help="Folder for the figure and the numbers.")] = Path("results/demo"),
     ) -> None:
         """Five players on the paper's eight sources and against an adversary: tables, the 2 x 4 figure, JSON."""
-        from ..paper.eight_sources import demo as run
+        with refusals():
+            from ..paper import eight_sources
 
-        run(horizon, samples, seed, folder(out))
+            files.in_memory(16 * samples * horizon, f"--samples {samples} times --horizon {horizon}")
+            eight_sources.demo(horizon, samples, seed, folder_for(out, *eight_sources.FILES))
 
     @app.command()
     def verify(
@@ -70,7 +66,8 @@ def _app() -> "typer.Typer":
         names: Annotated[bool, typer.Option("--list", help="List the statements and exit.")] = False,
     ) -> None:
         """Check every lemma, theorem and algorithm of the paper: a table, a page with pictures, JSON."""
-        from ..paper import verify as paper
+        with refusals():
+            from ..paper import verify as paper
 
         try:
             chosen = paper.selected(only or [])
@@ -79,10 +76,11 @@ def _app() -> "typer.Typer":
         if names:
             for statement in chosen:
                 typer.echo(f"{statement.name:32} {statement.says}")
-        elif not paper.verify(chosen, folder(out), jobs):
+            return
+        with refusals():
+            passed = paper.verify(chosen, folder_for(out, *paper.FILES), jobs)
+        if not passed:
             raise typer.Exit(1)
-
-    from .transformers import add_commands
 
     add_commands(app)
     return app

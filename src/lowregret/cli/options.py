@@ -2,11 +2,13 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+
+from .. import files
 
 if TYPE_CHECKING:
     from ..construct import Constructed
@@ -16,21 +18,72 @@ if TYPE_CHECKING:
     from ..transformer import Size, Transformer
 
 
+_EXTRAS = {
+    "torch": "torch",
+    "safetensors": "torch",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "rich": "cli",
+    "matplotlib": "cli",
+}
+
+
 @contextlib.contextmanager
 def refusals() -> Iterator[None]:
-    """What the library refuses is said in a sentence, without a traceback."""
+    """What the library or the system refuses is said in a sentence, without a traceback."""
     try:
         yield
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     except OSError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
+        parts = (error.filename, error.strerror) if error.strerror else (error,)
+        _fail(": ".join(str(part) for part in parts if part is not None), error)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("torch", "safetensors", "onnx", "onnxscript"):
+        name = (error.name or "").split(".")[0]
+        if name not in _EXTRAS:
             raise
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from error
+        advice = "" if "pip install" in str(error) else f": pip install 'lowregret[{_EXTRAS[name]}]'"
+        _fail(f"{error}{advice}", error)
+    except MemoryError as error:
+        _fail(f"there is not enough memory for this: {error or 'try a smaller size, or fewer sequences'}", error)
+    except RuntimeError as error:  # as torch says it
+        words = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        if "memory" not in words or not ("allocate" in words or "out of memory" in words):
+            raise
+        _fail(f"there is not enough memory for this: {words}", error)
+
+
+def _fail(words: str, error: BaseException) -> NoReturn:
+    typer.echo(words, err=True)
+    raise typer.Exit(1) from error
+
+
+@contextlib.contextmanager
+def resumable(where: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C is no loss, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"\nStopped. The same command goes on {where()}.", err=True)
+        raise typer.Exit(130) from None
+
+
+def folder_for(out: Path, *names: str) -> Path:
+    """A folder in which these files can be written, tried before the work rather than after it."""
+    try:
+        files.in_folder(out)
+    except ValueError as error:
+        raise typer.BadParameter(f"{out} cannot be made a folder: {error}", param_hint="--out") from None
+    for name in names:
+        files.writable(files.to_write(out / name))
+    return out
+
+
+def used_by(task: str, given: dict[str, Any], *used: str) -> None:
+    """Refuse an option that the task would ignore."""
+    for name, value in given.items():
+        if value is not None and name not in used:
+            raise ValueError(f"--{name} means nothing to {task}: leave it out")
 
 
 def one_of(name: str, value: str, choices: dict[str, Any]) -> Any:

@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import model_in, one_of, problem_named, refusals, rule_named, size_named, source_named
+from .. import files
+from .options import (
+    model_in,
+    one_of,
+    problem_named,
+    refusals,
+    resumable,
+    rule_named,
+    size_named,
+    source_named,
+    used_by,
+)
 
 Where = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU if there is one.")]
 
@@ -29,13 +40,16 @@ def reproduce(
     samples: Annotated[int | None, typer.Option(min=2, help="Sequences from each source when measuring.")] = None,
     size: Annotated[str | None, typer.Option(help="Another size of decoder: quick or paper.")] = None,
     response_weight: Annotated[float | None, typer.Option(min=0, help="Weight of responses beside laws.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of weights, batches and measurements.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of weights, batches and measurements; on a GPU a run repeats only nearly."),
+    ] = None,
 ) -> None:
     """Train BERNOULLI (two seeds), POLYAURN and ROBUST; draw the figure, print the tables beside the paper's.
 
     A run that was stopped goes on where it was.
     """
-    with refusals():
+    with refusals(), resumable(lambda: "where it was"):
         from ..paper.reproduce import preset_named
         from ..paper.reproduce import reproduce as run
 
@@ -49,22 +63,34 @@ def reproduce(
         }
         given = [f"--{name.replace('_', '-')} {value}" for name, value in changes.items() if value is not None]
         command = " ".join(["lowregret reproduce --preset", preset, *given])  # where it was written is nobody's matter
-        run(preset_named(preset).changed(**changes), out or Path("results") / preset, collect, device, command)
+        chosen, folder = preset_named(preset).changed(**changes), out or Path("results") / preset
+        if response_weight is not None and not chosen.distilled:
+            raise ValueError(f"--response-weight means nothing to the preset {preset}, which learns no responses")
+        run(chosen, folder, collect, device, command)
 
 
 def train(
     task: Annotated[str, typer.Argument(help="bernoulli, polyaurn, robust (masked) or distilled.")],
     out: Annotated[Path, typer.Option(help="The checkpoint to write.")],
     base: Annotated[Path | None, typer.Option(help="Checkpoint of the base model (robust, distilled).")] = None,
-    source: Annotated[str, typer.Option(help="Of the paper's sources: a b c d sin2 sin5 sin10 sin20.")] = "b",
-    problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
-    rule: Annotated[str, typer.Option(help="exact, rate or gap.")] = "exact",
+    source: Annotated[
+        str | None, typer.Option(help="Of the paper's sources: a b c d sin2 sin5 sin10 sin20; b by default.")
+    ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(help="matching (by default), rock_paper_scissors, or a JSON matrix (polyaurn: its states count)."),
+    ] = None,
+    rule: Annotated[str | None, typer.Option(help="exact (by default), rate or gap (robust, distilled).")] = None,
     size: Annotated[str, typer.Option(help="quick, paper, or context,width,heads,layers,inner.")] = "quick",
     steps: Annotated[int, typer.Option(min=1)] = 500,
     batch: Annotated[int, typer.Option(min=1, help="Sequences in a step, of all processes together.")] = 32,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="On a CPU it decides every bit; on a GPU sums are taken in any order.")
+    ] = 0,
     optimiser: Annotated[str, typer.Option(help="decaying, or nanodo (NanoDO's defaults).")] = "decaying",
-    soft: Annotated[bool, typer.Option(help="Learn the source's laws rather than its tokens.")] = False,
+    soft: Annotated[
+        bool, typer.Option("--soft", help="Learn the source's laws rather than its tokens (bernoulli, polyaurn).")
+    ] = False,
     save_every: Annotated[int, typer.Option(min=1, help="Steps between saves.")] = 100,
     device: Where = None,
 ) -> None:
@@ -74,7 +100,16 @@ def train(
 
         from .. import transformer
         from ..predictors import PolyaUrn
+        from ..transformer.backends import device_named
+        from ..transformer.held_out import compared
         from ..transformer.progress import shown
+        from ..transformer.refusals import refuse_absurd
+        from ..transformer.training import goes_on
+
+        chosen = {"base": base, "source": source, "problem": problem, "rule": rule, "soft": soft or None}
+        of_checkpoint = transformer.checkpoints.written
+        files.apart(of_checkpoint("--out", transformer.checkpoints.to_write(out)), of_checkpoint("--base", base))
+        wanted, tested_on = source or "b", problem or "matching"
 
         settings = transformer.Settings(
             size=size_named(size),
@@ -84,26 +119,35 @@ def train(
             optimiser=one_of("optimiser", optimiser, {"decaying": transformer.DECAYING, "nanodo": transformer.NANODO}),
         )
         horizon = settings.size.context
+        refuse_absurd(2, settings, device_named(device or "cpu"))  # sources are as long as the context
         init: transformer.Transformer | None = None
         work: transformer.Task
         if task == "bernoulli":
-            work = transformer.Imitate(source_named(source, horizon), soft)
+            used_by(task, chosen, "source", "soft")
+            work = transformer.Imitate(source_named(wanted, horizon), soft)
         elif task == "polyaurn":
-            work = transformer.Imitate(PolyaUrn(problem_named(problem).n_states), soft)
+            used_by(task, chosen, "problem", "soft")
+            work = transformer.Imitate(PolyaUrn(problem_named(tested_on).n_states), soft)
         elif task in ("robust", "distilled"):
+            used_by(task, chosen, "base", "source", "problem", "rule")
             if base is None:
                 raise ValueError(f"{task} needs --base, the checkpoint of the model to make robust")
-            model, tested = transformer.load(base), rule_named(rule, problem_named(problem), horizon)
+            model, tested = transformer.load(base), rule_named(rule or "exact", problem_named(tested_on), horizon)
             if task == "robust":
-                work = transformer.Masked(source_named(source, horizon), model, tested)
+                work = transformer.Masked(source_named(wanted, horizon), model, tested)
             else:
-                work, init = transformer.Distil(source_named(source, horizon), model, tested), model
+                work, init = transformer.Distil(source_named(wanted, horizon), model, tested), model
         else:
             raise ValueError(f"task must be bernoulli, polyaurn, robust or distilled, got {task!r}")
+        files.writable(out)
         console = Console()
-        with shown(task, console) as report:
-            transformer.train(work, out, settings, init=init, device=device, save_every=save_every, on_report=report)
-        console.print(f"Written: {out}", highlight=False)
+        with resumable(lambda: goes_on(out)), shown(task, console) as report:
+            found = transformer.train(
+                work, out, settings, init=init, device=device, save_every=save_every, on_report=report
+            )
+        if init is not None and isinstance(work, transformer.Distil):
+            typer.echo(str(compared(work, found, settings)))
+        typer.echo(f"Written: {out}")
 
 
 def evaluate(
@@ -127,10 +171,12 @@ def evaluate(
         from ..problems import matching
         from ..sources import paper_sources
 
+        of_checkpoint = transformer.checkpoints.written
         if out is not None:  # what cannot be written is refused before the work
             if out.is_dir():
                 raise ValueError(f"--out must be a file, and {out} is a folder")
-            transformer.checkpoints.in_folder(out.parent).mkdir(parents=True, exist_ok=True)
+            files.writable(files.to_write(out))
+        files.apart({"--out": out}, {**of_checkpoint("the model", model), **of_checkpoint("--against", against)})
         ours = model_in(model, device)
         theirs = None if against is None else model_in(against, device)
         problem, T = getattr(ours, "problem", matching()), ours.context
@@ -143,6 +189,7 @@ def evaluate(
             raise ValueError(
                 f"--against must reach as far as {model}, {T} tokens, and {against} ends at {theirs.context}"
             )
+        files.in_memory(16 * samples * T, f"--samples {samples} of {T} steps")
         found = compare({model.stem: ours}, paper_sources(T), problem, T, samples, seed)
         numbers: dict[str, Any] = json.loads(found.to_json())
         numbers["greedy"] = float(adversaries.greedy(ours, problem, T).regret)
@@ -157,7 +204,7 @@ def evaluate(
                 typer.echo(f"{name} to {against.stem}: {estimate}")
             numbers |= {name: estimate._asdict() for name, estimate in distances.items()}
         if out is not None:
-            out.write_text(json.dumps(numbers) + "\n")
+            files.replace(out, (json.dumps(numbers) + "\n").encode())
 
 
 def construct(
@@ -175,17 +222,21 @@ def construct(
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
     with refusals():
+        from .. import transformer  # before torch itself: it says what to install
+        from ..construct import build, export_onnx, save
+        from ..construct.onnx import installed
+
+        of_checkpoint = transformer.checkpoints.written
+        graphs = {"--onnx": onnx, "--onnx-stream": onnx_stream}
+        outputs = {**of_checkpoint("--out", transformer.checkpoints.to_write(out)), **graphs}
+        files.apart(outputs, of_checkpoint("the checkpoint", checkpoint))
+        for graph in graphs.values():
+            if graph is not None:
+                files.to_write(graph)
+                installed()
+        files.writable(*outputs.values())
         import torch
 
-        from .. import transformer
-        from ..construct import build, export_onnx, save
-        from ..construct.onnx import to_write
-
-        if transformer.checkpoints.to_write(out).resolve() == checkpoint.resolve():
-            raise ValueError(f"--out must be another file than the checkpoint, got {out} for both")
-        for path in (onnx, onnx_stream):
-            if path is not None:
-                to_write(path)
         base = transformer.load(checkpoint)
         chosen = rule_named(rule, problem_named(problem), base.context if horizon is None else horizon)
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .. import files
 from ..transformer import Decoder
-from ..transformer.checkpoints import a_path, in_folder
 from ..transformer.decoder import Block
 from .base_model import Asked, in_use
 from .model import Appended
@@ -43,10 +43,8 @@ def export_onnx(model: Constructed, path: str | Path, streaming: bool = False) -
         )
     if model.horizon < 2:  # a length that is always one is not free
         raise ValueError(f"model must have a horizon of at least 2 to be exported, got {model.horizon}")
-    path = to_write(path)
-    for needed in ("onnx", "onnxscript"):
-        if importlib.util.find_spec(needed) is None:
-            raise ModuleNotFoundError(f"export_onnx needs {needed}: pip install 'lowregret[onnx]'", name=needed)
+    path = files.to_write(path)
+    installed()
     token_B = torch.zeros(2, dtype=torch.int64, device=model.device)
     if streaming:
         step = Step(model.module)
@@ -57,17 +55,15 @@ def export_onnx(model: Constructed, path: str | Path, streaming: bool = False) -
     else:
         tokens_BxT, free = token_B[:, None].repeat(1, 2), ({0: _BATCH, 1: _LENGTH},)
         program = _exported(model.module, (tokens_BxT,), free, ["tokens"], ["laws"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    program.save(str(path))
+    with files.drafted(path) as draft:
+        program.save(str(draft))
 
 
-def to_write(path: Any) -> Path:
-    """Where a graph can be written."""
-    path = a_path(path)
-    if path.is_dir():
-        raise ValueError(f"path must be a file, and {path} is a folder")
-    in_folder(path.parent)
-    return path
+def installed() -> None:
+    """Say what to install where the exporter is missing."""
+    for needed in ("onnx", "onnxscript"):
+        if importlib.util.find_spec(needed) is None:
+            raise ModuleNotFoundError(f"export_onnx needs {needed}: pip install 'lowregret[onnx]'", name=needed)
 
 
 class Step(nn.Module):

@@ -1,6 +1,5 @@
 """The built module as a predictor like any other, and ``build``, which makes one."""
 
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,17 +8,18 @@ from torch import Tensor
 
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
+from ..certificates import Certificate
 from ..policies import Respond
 from ..predictors import Predictor
 from ..problems import DecisionProblem
 from ..rules import ExactTest, ResponseRule
 from ..transformer import Decoder
+from .about import certificate_of, described, problem_of
 from .base_model import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
-from .exact import later
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS, sharpness_of
-from .plan import FAMILIES, changed, plan
+from .plan import plan
 
 _AT_ONCE = {"cpu": 1 << 15, "cuda": 1 << 18}  # tokens times heads of a layer, in one forward pass
 
@@ -63,8 +63,13 @@ class Constructed(Predictor):
 
     @property
     def problem(self) -> DecisionProblem:
-        """What the rule was built for."""
-        return DecisionProblem(self.module.about["utility"])
+        """What the rule was built for, with its names and units."""
+        return problem_of(self.module.about)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the rule promises, of the layers as they are built."""
+        return certificate_of(self.module.about)
 
     @property
     def sizes(self) -> Sizes:
@@ -185,25 +190,6 @@ def build(
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
     made = Appended(module, gives, built.stream, tables, beside, layers, described(rule, built.late, shallow))
     return Constructed(made.to(device_of(module) or "cpu"))
-
-
-def described(rule: ResponseRule, late: float, shallow: bool) -> dict[str, Any]:
-    """What the rule was, for people who find the weights; what is promised is of an alarm that is ``late``.
-
-    A threshold of one's own has no proof behind it unless it brings a certificate: then nothing is promised.
-    """
-    settings = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("problem", "fallback")}
-    promise, own = rule.certificate, changed(rule, next(kind for kind in FAMILIES if isinstance(rule, kind)))
-    unproved, span = "threshold" in own and "certificate" not in own, rule.problem.span
-    return {
-        "rule": type(rule).__name__,
-        **settings,
-        "utility": rule.problem.utility.tolist(),
-        "shallow": shallow,
-        "late": late,
-        "regret_bound": span if unproved else min(span, promise.regret_bound + later(rule, late)),
-        "tv_bound": 1.0 if unproved else promise.tv_bound,
-    }
 
 
 def _as(values: Tensor, like: Array) -> Array:

@@ -1,26 +1,28 @@
 """The same protection for probabilities that come from anywhere: advise, act, observe."""
 
-import logging
 import math
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, device, first, last, namespace, pick, to_numpy
+from ..arrays import Array, astype, device, last, namespace, to_numpy
 from ..certificates import Certificate
 from ..memory import moved
 from ..policies import Policy
 from ..predictors import Predictor, draw
-from ..problems import DecisionProblem, action_utilities, with_first
+from ..problems import DecisionProblem, with_first
 from ..robust import rule_for
 from ..rules import Moment, Rule
+from .draws import Draws
 from .episodes import certificate_over, reopened, streams_of
-from .ledger import Ledger, Switch, blank, kind_of, own_copy
-from .resume import Standing, read, written
-
-log = logging.getLogger("lowregret")
+from .ledger import LOG, Switch, average, blank, entered, kind_of, own_copy, switches, tell
+from .likeness import Behaviour
+from .resume import read, written
+from .standing import Standing, standing
+from .waiting import waiting_for
 
 
 class Guard:
@@ -39,7 +41,10 @@ class Guard:
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
     on_switch
-        Called with each ``Switch`` as it happens.
+        Called with each ``Switch`` as it happens, once the step has been taken.
+
+    Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
+    ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
 
     >>> from lowregret import matching
     >>> guard = Guard(matching(), horizon=100)
@@ -50,11 +55,7 @@ class Guard:
     (3, [0.05, 0.95])
     """
 
-    _ledger: Ledger
-    _longest: int  # the most steps any stream has seen in its episode
-    _any_tripped: bool
-    _probs: Array | None  # what advise was given for this step
-    _moment: Moment | None  # both responses, once someone asked
+    _at: Standing  # all that it remembers: a step is done once this has been replaced, by one assignment
 
     def __init__(
         self,
@@ -73,21 +74,20 @@ class Guard:
         if on_switch is not None and not callable(on_switch):
             raise ValueError(f"on_switch must be a function of a Switch, got {on_switch!r}")
         self.on_switch = on_switch
-        self._events: list[Switch] = []
-        self._clock = 0  # observations so far, over all episodes
-        self._ledger = blank(self.rule, self.batch_shape)
-        self._settle()
+        self._lock = RLock()
+        self._draws, self._says = Draws(self.rule, self.batch_shape), Behaviour(self.rule)
+        self._at = standing(blank(self.rule, self.batch_shape))
 
     @property
     def horizon(self) -> int | None:
         return self.rule.horizon
 
     def __repr__(self) -> str:
-        episodes = to_numpy(self._ledger.episode)
-        streams = f"{episodes.size} streams" if self.batch_shape else "one stream"
+        at = self._at
+        streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
         return (
             f"Guard({self.problem or 'any problem'}, {type(self.rule).__name__}, horizon {self.horizon}: {streams}, "
-            f"{self._longest} steps, {len(self._events)} switches)"
+            f"{at.longest} steps, {len(at.events)} switches)"
         )
 
     # Each step
@@ -99,20 +99,21 @@ class Guard:
         Act through ``policy()`` or ``act()``.
         """
         probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
-        if self._longest == self.horizon:
-            self.rule.refuse_past_horizon(self._ledger.rule)
-        ledger = self._ledger
-        if type(probs) is not type(ledger.lead_A) or device(probs) != device(ledger.lead_A):
-            if self._clock:
-                was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
-                raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
-            self._ledger = moved(blank(self.rule, self.batch_shape, like=probs), ledger)
-        self._probs, self._moment = own_copy(probs), None
-        if self.rule.fallback_acts:
-            return None
-        if not self._any_tripped:
-            return probs
-        return self.rule.law(self._ledger.rule, probs)
+        with self._lock:
+            at = self._at
+            if at.longest == self.rule.horizon:
+                self.rule.refuse_past_horizon(at.ledger.rule)
+            ledger = at.ledger
+            if type(probs) is not type(ledger.lead_A) or device(probs) != device(ledger.lead_A):
+                if at.clock:
+                    was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
+                    raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
+                ledger = moved(blank(self.rule, self.batch_shape, like=probs), ledger)
+            advice = None
+            if not self.rule.fallback_acts:
+                advice = self.rule.law(ledger.rule, probs) if at.any_tripped else probs
+            self._at = Standing(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None)
+        return advice
 
     def policy(self) -> Array:
         """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice.
@@ -120,58 +121,65 @@ class Guard:
         After a switch to a policy, what that policy plays.
         """
         self._known("policy()")
-        mixed = last(with_first(self._chances()))
-        assert self._probs is not None
-        return astype(mixed, self._probs.dtype)
+        mixed, at = self._mixed()
+        assert at.probs is not None
+        return astype(mixed, at.probs.dtype)
 
     def act(self, seed: int | np.random.Generator) -> Array:
-        """An action drawn from ``policy``. The same int gives a fresh draw each step, and the same run each time."""
+        """An action drawn from ``policy``.
+
+        An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it
+        (``default_rng(seed)``, a guard made otherwise). What repeats: at the same step, guards made alike draw the same
+        with the same int, as does one that was copied or resumed. Several alike need a seed each, or one Generator.
+        """
         self._known("act()")
+        mixed, at = self._mixed()
         if not isinstance(seed, np.random.Generator):
-            seed = np.random.default_rng((inputs.whole(seed, "seed", least=0), self._clock))
-        mixed = last(with_first(self._chances()))
+            seed = self._draws.generator(inputs.whole(seed, "seed", least=0), at.clock)
         uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
         action = draw(mixed, uniforms)
         return int(action) if self.batch_shape == () else action
 
     def observe(self, state: Array, action: Array | None = None) -> None:
-        """The state that came, and if you like the action that was taken."""
-        moment = self._seen()
-        state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape, like=self._ledger.lead_A)
-        old, problem = self._ledger, self.problem
-        if action is not None:
-            problem = self._known("observe(state, action)")
-            action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
-        lead_A = last(first(old.lead_A) + self.rule.leads(self._chances(), state))
-        realised_A, reported = old.realised_A, old.reported
-        if action is not None:
-            assert problem is not None
-            earned_A = action_utilities(problem, state, old.lead_A)
-            realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
-            reported = reported + 1
-        rule = self.rule.advance(old.rule, moment, state)
-        self._ledger = old._replace(rule=rule, lead_A=lead_A, realised_A=realised_A, reported=reported)
-        self._probs = self._moment = None
-        self._longest += 1
-        self._clock += 1
-        newly = rule.tripped_at == rule.step
-        if bool(newly if newly.ndim == 0 else newly.any()):
-            self._any_tripped = True
-            self._report(to_numpy(newly))
+        """The state that came, and if you like the action that was taken.
+
+        The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
+        has changed or everything has, ``events`` among it. ``on_switch`` is called after that, once for every switch
+        even if it raises for one of them: the first error then comes out of here, the others as its cause. After an
+        interrupt in between, ``events`` has the switches that it was not called with.
+        """
+        with self._lock:
+            at = self._at
+            moment, old = self._seen(at), at.ledger
+            state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape, like=old.lead_A)
+            if action is not None:
+                problem = self._known("observe(state, action)")
+                action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
+            rule = self.rule.advance(old.rule, moment, state)
+            ledger = entered(old, self.rule, rule, self._answer(at, moment), state, action)
+            newly = rule.tripped_at == rule.step
+            fresh: tuple[Switch, ...] = ()
+            if bool(newly if newly.ndim == 0 else newly.any()):
+                fresh = switches(self.rule, ledger, to_numpy(newly))
+            any_tripped = at.any_tripped or bool(fresh)
+            self._at = Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None)
+        if fresh:
+            tell(fresh, self.on_switch)
 
     # Episodes
 
     def restart(self, streams: Any = None) -> None:
         """Open a new episode, for all streams or for some (indices or a mask along the first batch axis)."""
         mask = streams_of(streams, self.batch_shape)
-        self._ledger = reopened(self.rule, self._ledger, mask)
-        self._settle()
-        log.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
+        with self._lock:
+            at = self._at
+            self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events)
+        LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
     @property
     def episodes(self) -> Array:
         """How many episodes each stream has opened, ``[...]``."""
-        return self._ledger.episode
+        return own_copy(self._at.ledger.episode)
 
     # How it went
 
@@ -181,7 +189,8 @@ class Guard:
 
         Without a problem: the largest V-regret of the advice, over the rule's tips.
         """
-        return self._average(self._ledger.lead_A, self._ledger.rule.step)
+        ledger = self._at.ledger
+        return average(ledger.lead_A, ledger.rule.step)
 
     @property
     def realised_regret(self) -> Array:
@@ -190,60 +199,89 @@ class Guard:
         NaN where none was reported in this episode.
         """
         self._known("realised_regret")
-        steps = self._ledger.reported
-        average = self._average(self._ledger.realised_A, steps)
+        ledger = self._at.ledger
+        steps = ledger.reported
+        found = average(ledger.realised_A, steps)
         if self.batch_shape == ():
-            return average if int(steps) else math.nan
-        return namespace(steps).where(steps > 0, average, math.nan)
+            return found if int(steps) else math.nan
+        return namespace(steps).where(steps > 0, found, math.nan)
 
     @property
     def switched(self) -> Array:
         """Which streams ``[...]`` have switched to the fallback in this episode."""
-        late = self.rule.tripped(self._ledger.rule)
+        late = self.rule.tripped(self._at.ledger.rule)
         return bool(late) if self.batch_shape == () else late
 
     @property
     def evidence(self) -> tuple[Array, Array]:
-        """The rule's statistic and the threshold it must reach, now: how close each stream is to a switch."""
-        return self.rule.evidence(self._ledger.rule)
+        """The rule's statistic and the threshold it must reach, now; infinite once an excluded state has come.
+
+        Where the rule has a gate, both must be met at the same step: ``waiting_for`` says which is not.
+        """
+        return self.rule.evidence(self._at.ledger.rule)
+
+    @property
+    def conditions(self) -> dict[str, tuple[Array, Array]]:
+        """All that an alarm waits for, by name ("evidence", "gate"): what it is now, and what it must reach."""
+        return self.rule.conditions(self._at.ledger.rule)
+
+    @property
+    def waiting_for(self) -> Any:
+        """Which conditions keep each stream ``[...]`` from a switch: "evidence", "gate", "evidence and gate".
+
+        "switched" where it has switched, "never" where nothing is at stake.
+        """
+        return waiting_for(self.rule, self._at.ledger.rule)
 
     @property
     def events(self) -> list[Switch]:
         """Every switch so far."""
-        return list(self._events)
+        return list(self._at.events)
 
     @property
     def certificate(self) -> Certificate:
         """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-        return certificate_over(self.rule, self._ledger)
+        return certificate_over(self.rule, self._at.ledger)
 
     # Resuming
 
     def state_dict(self) -> dict[str, Any]:
         """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
-        return written(self.rule, Standing(self._ledger, self._clock, self._events, self._probs))
+        at = self._at
+        return written(self.rule, at, self._says(at.ledger.lead_A))
 
     def load_state_dict(self, d: dict[str, Any]) -> None:
         """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
-        self._ledger, self._clock, self._events, probs = read(self.rule, self.batch_shape, d)
-        self._settle()
-        self._probs = probs
+        at = read(self.rule, self.batch_shape, d, self._says)
+        with self._lock:
+            self._at = at
 
     # Inside
 
-    def _settle(self) -> None:
-        """What is derived from the ledger, so that a step need not ask the arrays; advice given before is void."""
-        rule = self._ledger.rule
-        self._longest = int(rule.step.max()) if 0 not in self.batch_shape else 0
-        self._any_tripped = bool((rule.tripped_at > 0).any())
-        self._probs = self._moment = None
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}  # a lock stays where it is
 
-    def _seen(self) -> Moment:
-        if self._probs is None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
+
+    def _seen(self, at: Standing) -> Moment:
+        if at.probs is None:
             raise ValueError("advise(probs) must come before this: there is no advice for the step")
-        if self._moment is None:
-            self._moment = self.rule.look(self._ledger.rule, self._probs)
-        return self._moment
+        return self.rule.look(at.ledger.rule, at.probs) if at.moment is None else at.moment
+
+    def _answer(self, at: Standing, moment: Moment) -> Array:
+        """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""
+        return self.rule.answer(at.ledger.rule, moment) if at.any_tripped else moment.base_A1
+
+    def _mixed(self) -> tuple[Array, Standing]:
+        """The mixed action ``[..., A]``, and the standing it was made for; what was seen is kept for those to come."""
+        with self._lock:
+            at = self._at
+            moment = self._seen(at)
+            if at.moment is None:
+                self._at = at._replace(moment=moment)
+        return last(with_first(self._answer(at, moment))), at
 
     def _known(self, what: str) -> DecisionProblem:
         """The problem, for what cannot be done without one."""
@@ -253,27 +291,3 @@ class Guard:
                 "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
             )
         return self.problem
-
-    def _chances(self) -> Array:
-        """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""
-        moment = self._seen()
-        return self.rule.answer(self._ledger.rule, moment) if self._any_tripped else moment.base_A1
-
-    def _report(self, newly: np.ndarray) -> None:
-        statistic, threshold = map(to_numpy, self.rule.evidence(self._ledger.rule))
-        step, episode = to_numpy(self._ledger.rule.step), to_numpy(self._ledger.episode)
-        fresh = []
-        for at in map(tuple, np.argwhere(newly).tolist()):
-            stream = at[0] if len(at) == 1 else at
-            margin = float(statistic[at]), float(threshold[at])
-            fresh.append(Switch(stream, int(step[at]), type(self.rule).__name__, *margin, int(episode[at])))
-        self._events.extend(fresh)
-        for event in fresh:
-            log.info("%s", event)
-            if self.on_switch is not None:
-                self.on_switch(event)
-
-    def _average(self, lead_A: Array, steps: Array) -> Array:
-        xp = namespace(lead_A)
-        value = xp.max(lead_A, axis=-1) / astype(xp.clip(steps, 1, None), lead_A.dtype)
-        return float(value) if self.batch_shape == () else value

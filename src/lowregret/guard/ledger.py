@@ -1,15 +1,24 @@
 """What a guard remembers of each stream, and what it tells of a switch."""
 
+import logging
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, device, float_type, namespace
+from ..arrays import Array, astype, device, first, float_type, last, namespace, pick, to_numpy
+from ..problems import action_utilities
 from ..rules import Rule, RuleMemory
+
+LOG = logging.getLogger("lowregret")
 
 
 class Switch(NamedTuple):
-    """A stream stopped trusting its model: which, after how many steps, by which rule and by what margin."""
+    """A stream stopped trusting its model: which, after how many steps, by which rule and by what margin.
+
+    The statistic is infinite where a state came that the model had ``excluded``, by giving it probability 0.
+    """
 
     stream: Any  # () for a single stream, an index along one batch axis, a tuple along several
     step: int
@@ -18,12 +27,17 @@ class Switch(NamedTuple):
     threshold: float
     episode: int = 1
 
+    @property
+    def excluded(self) -> bool:
+        """Whether it switched because a state came to which the model had given probability 0."""
+        return math.isinf(self.statistic)
+
     def __str__(self) -> str:
         who = "" if self.stream == () else f"stream {self.stream}: "
-        return (
-            f"{who}switched after {self.step} steps of episode {self.episode}: "
-            f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
-        )
+        why = f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
+        if self.excluded:
+            why = f"a state came to which the model had given probability 0 ({self.rule})"
+        return f"{who}switched after {self.step} steps of episode {self.episode}: {why}"
 
 
 class Ledger(NamedTuple):
@@ -58,3 +72,52 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     nothing = xp.zeros(batch_shape, dtype=flat.dtype, device=where)
     own = flat if rule.problem is not None else flat[..., :0]  # nobody acts
     return Ledger(rule.start(batch_shape, like=like), flat, own, count, count + 1, count, nothing)
+
+
+def entered(
+    old: Ledger, rule: Rule, memory: RuleMemory, answer_A1: Array, state: Array, action: Array | None
+) -> Ledger:
+    """The ledger after one more step, checked before: the answer that was in force, the state, the action if any."""
+    lead_A = last(first(old.lead_A) + rule.leads(answer_A1, state))
+    realised_A, reported = old.realised_A, old.reported
+    if action is not None:
+        assert rule.problem is not None
+        earned_A = action_utilities(rule.problem, state, old.lead_A)
+        realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
+        reported = reported + 1
+    return Ledger(memory, lead_A, realised_A, reported, old.episode, old.past_steps, old.past_bound)
+
+
+def average(lead_A: Array, steps: Array) -> Array:
+    """Regret a step, ``[...]``, from what each fixed action earned more; a float for a single stream."""
+    xp = namespace(lead_A)
+    value = xp.max(lead_A, axis=-1) / astype(xp.clip(steps, 1, None), lead_A.dtype)
+    return float(value) if steps.ndim == 0 else value
+
+
+def switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ...]:
+    """What there is to tell of the streams that have just switched."""
+    statistic, threshold = map(to_numpy, rule.evidence(ledger.rule))
+    step, episode = to_numpy(ledger.rule.step), to_numpy(ledger.episode)
+    fresh = []
+    for at in map(tuple, np.argwhere(newly).tolist()):
+        stream = at[0] if len(at) == 1 else at
+        margin = float(statistic[at]), float(threshold[at])
+        fresh.append(Switch(stream, int(step[at]), type(rule).__name__, *margin, int(episode[at])))
+    return tuple(fresh)
+
+
+def tell(fresh: tuple[Switch, ...], on_switch: Callable[[Switch], Any] | None) -> None:
+    """Log switches and call ``on_switch`` with each, whatever it does with the others."""
+    errors = []
+    for event in fresh:
+        try:
+            LOG.info("%s", event)
+            if on_switch is not None:
+                on_switch(event)
+        except Exception as error:  # whatever a caller's function does
+            errors.append(error)
+    if len(errors) > 1:
+        raise errors[0] from ExceptionGroup("on_switch raised for other switches too", errors[1:])
+    if errors:
+        raise errors[0]

@@ -2,32 +2,23 @@
 
 import math
 import reprlib
-from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Rule
 from .ledger import Ledger, Switch, blank, kind_of
+from .likeness import Behaviour, alike, made_for
+from .standing import Standing, standing
 
 
-class Standing(NamedTuple):
-    """Where a guard stands: everything that is not a setting of it."""
-
-    ledger: Ledger
-    clock: int  # observations so far, over all episodes
-    events: list[Switch]
-    probs: Array | None  # what advise was given for this step
-
-
-def written(rule: Rule, at: Standing) -> dict[str, Any]:
-    """Where a guard with this rule stands, as JSON values."""
+def written(rule: Rule, at: Standing, says: dict[str, Any]) -> dict[str, Any]:
+    """Where a guard with this rule, which behaves as it ``says``, stands: as JSON values."""
     return {
         "format": 1,
-        "made_for": _made_for(rule, tuple(at.ledger.episode.shape)),
+        "made_for": made_for(rule, tuple(at.ledger.episode.shape)),
+        "says": says,
         "arrays": list(kind_of(at.ledger.lead_A)),
         "ledger": saved(at.ledger),
         "clock": at.clock,
@@ -37,26 +28,30 @@ def written(rule: Rule, at: Standing) -> dict[str, Any]:
     }
 
 
-def read(rule: Rule, batch_shape: tuple[int, ...], d: Any) -> Standing:
-    """What ``written`` wrote for a guard like this one."""
+def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> Standing:
+    """What ``written`` wrote for a guard like this one; ``says`` is how it behaves."""
     if not isinstance(d, dict) or d.get("format") != 1:
         raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
-    mine, theirs = _made_for(rule, batch_shape), d.get("made_for")
+    mine, theirs = made_for(rule, batch_shape), d.get("made_for")
     if theirs != mine:
         theirs = theirs if isinstance(theirs, dict) else {}
         differ = [k for k in mine | theirs if k not in mine or k not in theirs or theirs[k] != mine[k]]
         each = (f"{k} ({reprlib.repr(theirs.get(k))} against {reprlib.repr(mine.get(k))})" for k in differ)
         raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}")
-    missing = {"arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
+    missing = {"says", "arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
     if missing:
         raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
     fresh = blank(rule, batch_shape, like=_array_of_kind(d["arrays"]))
+    unlike = alike(d["says"], says(fresh.lead_A))
+    if unlike:
+        parts = ", ".join(f"{part} ({type(getattr(rule, part, rule)).__name__} behaves otherwise)" for part in unlike)
+        raise ValueError(f"state_dict was made by a guard that differs in: {parts}")
     ledger = restored(fresh, d["ledger"], fresh=True)
     _refuse_impossible(rule, ledger)
     clock = inputs.whole(d["clock"], "clock", least=0)
     if not isinstance(d["events"], list):
         raise ValueError(f"state_dict does not fit: events must be a list, got {type(d['events']).__name__}")
-    events = [_event_from(values) for values in d["events"]]
+    events = tuple(_event_from(values) for values in d["events"])
     probs = None
     if d["advised"] is not None:
         if d["dtype"] not in ("float32", "float64"):
@@ -65,18 +60,7 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any) -> Standing:
         probs = inputs.probs_of(d["advised"], rule.n_states, "advised", shape=batch_shape)
         xp = namespace(fresh.lead_A)
         probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(fresh.lead_A))
-    return Standing(ledger, clock, events, probs)
-
-
-def _made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
-    """What two guards must share to exchange their states."""
-    return {
-        **_settings_of(rule),
-        "rule": type(rule).__name__,
-        "utility": None if rule.problem is None else rule.problem.utility.tolist(),
-        "fallback": [type(rule.fallback).__name__, _settings_of(rule.fallback)],
-        "batch_shape": list(batch_shape),
-    }
+    return standing(ledger, clock, events, probs)
 
 
 def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
@@ -110,16 +94,6 @@ def _array_of_kind(kind: Any) -> Array | None:
         return torch.zeros(0, device=kind[1])
     except (RuntimeError, AssertionError, TypeError) as error:
         raise ValueError(f"state_dict does not fit: arrays were on {kind[1]!r}, which is not here") from error
-
-
-def _settings_of(thing: Any) -> dict[str, Any]:
-    """The numbers, words and tables that make up a rule or a predictor, as JSON values."""
-    values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
-    values = {k: v.tolist() if isinstance(v, (np.ndarray, np.generic)) else v for k, v in values.items()}
-    values = {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-    if values.get("safe") is not None:  # what a Recovery plays when its budget is spent
-        values["safe"] = [type(values["safe"]).__name__, _settings_of(values["safe"])]
-    return {k: v for k, v in values.items() if isinstance(v, (int, float, str, list, type(None)))}
 
 
 def _as_json(value: Any) -> Any:

@@ -1,10 +1,11 @@
 """Section 5.2 with exact predictors in place of trained ones: five players on the eight sources, and at their worst."""
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import adversaries
+from .. import adversaries, files
 from ..adversaries import Worst
 from ..comparison import Cell, Comparison, compare
 from ..predictors import PolyaUrn, Predictor
@@ -12,11 +13,13 @@ from ..problems import matching
 from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
 from ..sources import paper_sources
+from .terminal import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
+Rows = tuple[str, list[str], list[list[str]]]  # title, header, rows
+FILES = ("regret.png", "regret.svg", "demo.json")
 TITLES = {
     "a": "a 2/3, 1/3",
     "b": "b 1/3, 2/3",
@@ -67,6 +70,7 @@ def at_worst(name: str, player: Predictor, horizon: int, width: int = 64) -> AtW
 
 def demo(horizon: int, n: int, seed: int, out: Path) -> None:
     """The tables on the terminal; figure, tables and worst sequences as PNG, SVG and JSON in a folder."""
+    import matplotlib  # noqa: F401  (missing, it is missed before the work)
     from rich.console import Console
     from rich.progress import Progress
 
@@ -83,22 +87,22 @@ def demo(horizon: int, n: int, seed: int, out: Path) -> None:
         for i, (name, player) in enumerate(everyone.items()):
             progress.update(task, completed=len(TITLES) + i, description=f"an adversary against {name}")
             worst.append(at_worst(name, player, horizon))
-    console.print(_regret_table(found))
+    print_table(console, *_regret_table(found))
     error = max(cell.error for cell in found.cells)
     console.print(f"Guessing the next bit; {n} sequences a source, seed {seed}; std errors <= {error:.4f}.")
     console.print("Ber model: source b's own law; the last three columns: robust versions of it.")
     console.print("No time in brackets: fewer than half switched. ExactTest: delta = 2/T, no gate.\n")
-    console.print(_worst_table(found, worst))
+    print_table(console, *_worst_table(found, worst))
     _write(console, found, worst, out)
 
 
-def _regret_table(found: Comparison) -> "Table":
+def _regret_table(found: Comparison) -> Rows:
     grid = {(cell.source, cell.predictor): cell for cell in found.cells}
     rows = [[TITLES[w], *(_regret(grid[w, p]) for p in found.predictors)] for w in found.sources]
-    return _table(f"Mean regret after {found.horizon} steps (median switch time)", ["source", *found.predictors], rows)
+    return f"Mean regret after {found.horizon} steps (median switch time)", ["source", *found.predictors], rows
 
 
-def _worst_table(found: Comparison, worst: list[AtWorst]) -> "Table":
+def _worst_table(found: Comparison, worst: list[AtWorst]) -> Rows:
     at_home = {cell.predictor: cell.switched for cell in found.cells if cell.source == "b"}
     rows = []
     for row in worst:
@@ -114,19 +118,7 @@ def _worst_table(found: Comparison, worst: list[AtWorst]) -> "Table":
             ]
         )
     header = ["player", "worst regret", "found by", "guarantee", "TV", "switched on b"]
-    return _table("Against an adversary, beside the certificate", header, rows)
-
-
-def _table(title: str, header: list[str], rows: list[list[str]]) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for i, name in enumerate(header):
-        table.add_column(name, justify="right" if i else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
+    return "Against an adversary, beside the certificate", header, rows
 
 
 def _regret(cell: Cell) -> str:
@@ -143,13 +135,14 @@ def _write(console: "Console", found: Comparison, worst: list[AtWorst], out: Pat
     matplotlib.rcParams["svg.hashsalt"] = "lowregret"  # the same run gives the same file
     from .. import plots
 
-    out.mkdir(parents=True, exist_ok=True)
-    figure = plots.regret_curves(found, titles=TITLES)[0, 0].figure
-    figure.savefig(out / "regret.png", dpi=150)
-    figure.savefig(out / "regret.svg", metadata={"Date": None})
+    figure, png, svg = plots.regret_curves(found, titles=TITLES)[0, 0].figure, io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=150)
+    figure.savefig(svg, format="svg", metadata={"Date": None})
     matplotlib.pyplot.close(figure)
-    (out / "demo.json").write_text(json.dumps(_as_json(found, worst)) + "\n")
-    console.print(f"Written to {out}: regret.png, regret.svg, demo.json", highlight=False)
+    numbers = json.dumps(_as_json(found, worst)) + "\n"
+    contents = png.getvalue(), svg.getvalue(), numbers.encode()
+    files.replace_all({out / name: data for name, data in zip(FILES, contents, strict=True)})
+    console.print(f"Written to {out}: {', '.join(FILES)}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _as_json(found: Comparison, worst: list[AtWorst]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _training(found: Results) -> Table:
         )
         for name, run in found.items()
     )
-    return Table("Training", ("model", "steps", "batch", "last loss", "seconds", "tokens/s"), rows)
+    return Table("Training", ("model", "steps", "batch", "last loss", "seconds", "median tokens/s"), rows)
 
 
 def _estimate(found: Results) -> str:

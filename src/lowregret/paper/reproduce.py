@@ -1,12 +1,13 @@
 """``lowregret reproduce``: Section 5.2 from nothing to a page, resumable at every stage."""
 
 import contextlib
+import io
 import json
 from pathlib import Path
 
 from rich.console import Console
 
-from ..transformer import checkpoints
+from .. import files
 from ..transformer.backends import device_named, machine
 from . import report, trained
 from .presets import MODELS, PRESETS, Preset, Results
@@ -29,19 +30,28 @@ def reproduce(
     command
         How it was called, to be written down.
     """
-    console = Console()
     if device is not None:
         device_named(device)
-    for folder in (out, collect or out):
-        checkpoints.sweep(checkpoints.in_folder(folder) / "results.json")
+    files.apart({"collect": collect}, {"out": out, "the folder of the models": out / "models"})
+    folders = [folder for folder in (out, collect) if folder is not None]
+    files.writable(*(files.in_folder(folder) for folder in folders), folder=True)
+    with contextlib.ExitStack() as alone:
+        for folder in folders:
+            alone.enter_context(files.locked(folder / ".lock", f"{folder} is being written by another run"))
+            files.sweep(folder / "results.json")
+        return _reproduced(preset, out, collect, device, command)
+
+
+def _reproduced(preset: Preset, out: Path, collect: Path | None, device: str | None, command: str) -> Results:
+    console = Console()
     results = _begun(preset, out, command)
 
     def kept(path: Path) -> None:
         if collect is not None:
-            checkpoints.replace(collect / path.name, path.read_bytes())
+            files.replace(collect / path.name, path.read_bytes())
 
     def keep(now: Results) -> None:
-        checkpoints.replace(out / "results.json", (json.dumps(now, allow_nan=False) + "\n").encode())
+        files.replace(out / "results.json", (json.dumps(now, allow_nan=False) + "\n").encode())
         kept(out / "results.json")
 
     keep(results)
@@ -56,8 +66,9 @@ def reproduce(
     for path in draw(results, out):
         kept(path)
     for table in report.tables(results):
-        console.print(str(table) + "\n", highlight=False, soft_wrap=True)
-    console.print(f"Written to {out}: index.html, results.json, regret.png, regret.svg, models/", highlight=False)
+        console.print(str(table) + "\n", highlight=False, markup=False, soft_wrap=True)
+    written = f"Written to {out}: index.html, results.json, regret.png, regret.svg, models/"
+    console.print(written, highlight=False, markup=False, soft_wrap=True)
     return results
 
 
@@ -65,9 +76,10 @@ def draw(results: Results, out: Path) -> list[Path]:
     """The figure and the page, from the numbers alone."""
     drawn = report.figure(results)
     paths = [out / name for name in ("regret.png", "regret.svg", "index.html")]
-    drawn.savefig(paths[0], dpi=150)
-    paths[1].write_text(report.svg(drawn))
-    paths[2].write_text(report.page(results, drawn))
+    png = io.BytesIO()
+    drawn.savefig(png, format="png", dpi=150)
+    contents = png.getvalue(), report.svg(drawn).encode(), report.page(results, drawn).encode()
+    files.replace_all(dict(zip(paths, contents, strict=True)))
     import matplotlib.pyplot as plt
 
     plt.close(drawn)

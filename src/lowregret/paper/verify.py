@@ -4,22 +4,26 @@ import importlib.util
 import json
 import math
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
+from .. import __version__, files
 from .outcome import VERDICTS, Outcome
 from .page import drawn, page
 from .statements import Finding, Statement, all_statements
+from .terminal import fits, new_table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+
+FILES = ("index.html", "verify.json")
 
 
 def examine(statement: Statement) -> Outcome:
@@ -73,13 +77,43 @@ def run(
             progress(outcomes[-1])
         return outcomes
     found: dict[str, Outcome] = {}
-    with _one_thread_each(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(examine, statement): statement for statement in statements}
+    with _one_thread_each(), _pool(min(jobs, len(statements))) as pool:
+        with _deaf():
+            waiting = {pool.submit(examine, statement): statement for statement in statements}
         for future in as_completed(waiting):
             statement, error = waiting[future], future.exception()
             found[statement.name] = Outcome(statement, "failed", note=_named(error)) if error else future.result()
             progress(found[statement.name])
     return [found[statement.name] for statement in statements]
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with what is done here: Ctrl-C waits for none of them."""
+    others = set(active_children())
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(active_children()) - others:
+            process.kill()
+        raise
+    finally:
+        pool.shutdown()
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes started within do not hear Ctrl-C: who started them does, and ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 @contextmanager
@@ -123,15 +157,15 @@ def verify(statements: list[Statement], out: Path, jobs: int = 2) -> bool:
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("", total=len(statements))
         outcomes = run(statements, jobs, lambda done: shown.update(task, advance=1, description=done.statement.name))
-    console.print(_table(outcomes, console))
+    _print(outcomes, console)
     for outcome in outcomes:
         if outcome.note:
             console.print(f"{outcome.statement.name} {outcome.verdict}: {outcome.note}", highlight=False, markup=False)
     console.print(summary(outcomes), highlight=False)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "verify.json").write_text(json.dumps(as_json(outcomes), indent=1) + "\n", encoding="utf-8")
-    (out / "index.html").write_text(page(outcomes, summary(outcomes)), encoding="utf-8")
-    console.print(f"Written to {out}: index.html, verify.json", highlight=False)
+    numbers = json.dumps(as_json(outcomes), indent=1) + "\n"
+    contents = page(outcomes, summary(outcomes)).encode(), numbers.encode()
+    files.replace_all({out / name: data for name, data in zip(FILES, contents, strict=True)})
+    console.print(f"Written to {out}: {', '.join(FILES)}", highlight=False, markup=False, soft_wrap=True)
     return not any(outcome.verdict == "failed" for outcome in outcomes)
 
 
@@ -148,11 +182,11 @@ def summary(outcomes: list[Outcome]) -> str:
     return f"{len(outcomes)} statements: {', '.join(parts)}."
 
 
-def _table(outcomes: list[Outcome], console: "Console") -> "Table":
-    from rich.box import SIMPLE_HEAD
+def _print(outcomes: list[Outcome], console: "Console") -> None:
+    """The table, or on a narrow screen the same line by line: numbers are never cut."""
     from rich.markup import escape
     from rich.padding import Padding
-    from rich.table import Table
+    from rich.text import Text
 
     tick, cross = ("ok", "FAILED") if console.options.ascii_only else ("✓", "✗")
     marks = {
@@ -161,16 +195,26 @@ def _table(outcomes: list[Outcome], console: "Console") -> "Table":
         "failed": f"[bold red]{cross} {{}}: failed[/]",
         "skipped": "[dim]  {}: skipped[/]",
     }
-    table = Table(title="The paper, checked", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("statement, and what was computed")
-    for name in ("found, bound", "used", "s"):
-        table.add_column(name, justify="right", no_wrap=True)
+    rows: list[tuple[Any, str, str, str]] = []
     for outcome in outcomes:
-        table.add_row(marks[outcome.verdict].format(outcome.statement.name), "", "", f"[dim]{outcome.seconds:.1f}[/]")
+        rows.append((marks[outcome.verdict].format(outcome.statement.name), "", "", f"[dim]{outcome.seconds:.1f}[/]"))
         for claim in [outcome.headline] if outcome.headline else []:
             used = "" if claim.tightness is None else f"{claim.tightness:.2f}"
-            table.add_row(Padding(escape(claim.what), (0, 0, 0, 2)), " ".join(claim.numbers), used, "")
+            rows.append((Padding(escape(claim.what), (0, 0, 0, 2)), " ".join(claim.numbers), used, ""))
         for claim in outcome.refuted[:1]:
             what = Padding(f"[dim]as printed: {escape(claim.what)}[/]", (0, 0, 0, 2))
-            table.add_row(what, f"[dim]{' '.join(claim.numbers)}[/]", "", "")
-    return table
+            rows.append((what, f"[dim]{' '.join(claim.numbers)}[/]", "", ""))
+    table = new_table("The paper, checked", ["statement, and what was computed", "found, bound", "used", "s"])
+    table.columns[0].no_wrap = False
+    for row in rows:
+        table.add_row(*row)
+    if fits(console, table, least=24):
+        console.print(table)
+        return
+    console.print("The paper, checked: what was computed; found, bound; how much of it is used\n", style="italic")
+    for what, numbers, used, seconds in rows:
+        console.print(what if seconds == "" else f"{what}  {seconds}[dim] s[/]")
+        if numbers:
+            found = Text.from_markup(numbers)
+            found.append(f"  used {used}" if used else "")
+            console.print(Padding(found, (0, 0, 0, 4)))

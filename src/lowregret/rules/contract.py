@@ -121,6 +121,10 @@ class Rule(ABC):
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """The statistic and the threshold it must reach, now."""
 
+    def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
+        """All that an alarm waits for, by name: what it is now and what it must reach, both at the same step."""
+        return {"evidence": self.evidence(memory)}
+
     # And a fourth where there is a faster way than step by step.
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:

@@ -109,6 +109,11 @@ class Bets:
         share = xp.exp(at_most(log_wealth_CxK + math.log(self.delta), 0.0))
         return xp.sum(share, axis=(-2, -1)) + self.delta * self._waiting(step, share) >= 1
 
+    def rise(self, statistics: BetStatistics, step: Array) -> tuple[Array, Array]:
+        """How far any comparator has risen from its lowest point, and how far the gate asks."""
+        assert statistics.gap_C is not None
+        return namespace(step).max(statistics.gap_C - statistics.low_C, axis=-1), self._rise(step)
+
     def suspicion(self, statistics: BetStatistics) -> Suspicion:
         """What the richest bettor of each stream bets on."""
         xp, K = namespace(statistics.log_wealth_CxK), len(self.rates_K)
@@ -148,7 +153,7 @@ class Bets:
     def _recorded_compiled(
         self, share: np.ndarray, gain_CxS: list[Array], law_S: np.ndarray, log_fresh_TxK: np.ndarray, token: np.ndarray
     ) -> np.ndarray:
-        """The same by a compiled recurrence: without a gate no wealth beyond 1/delta matters, and none is lost below."""
+        """The same by a compiled recurrence: without a gate no wealth beyond 1/delta matters, none is lost below."""
         order = [k for k, _ in self.steps]
         heads = [k for k, doubles in self.steps if not doubles]
         ladder_K = np.array([-1 if doubles else heads.index(k) for k, doubles in self.steps])

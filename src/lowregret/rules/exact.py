@@ -142,6 +142,13 @@ class ExactTest(ResponseRule):
             return None
         return self.bets.suspicion(memory.statistics)
 
+    def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
+        """The evidence, and with a gate how far what is bet on has risen from its lowest point."""
+        found = {"evidence": self.evidence(memory)}
+        if self.gate:
+            found["gate"] = self.bets.rise(memory.statistics, memory.step)
+        return found
+
     @property
     def certificate(self) -> Certificate:
         bets, unknown = self.bets, ", unknown horizon" if self.horizon is None else ""

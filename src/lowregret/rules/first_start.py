@@ -158,6 +158,11 @@ class FirstBets:
     def _open(self, rise: Array, step: Array) -> Array:
         return rise >= self._rise(astype(step, rise.dtype))
 
+    def rise(self, statistics: ExactStatistics, step: Array) -> tuple[Array, Array]:
+        """How far the gap has risen from its lowest point, and how far the gate asks."""
+        rise = statistics.gap - statistics.low
+        return rise, self._rise(astype(step, rise.dtype))
+
     def log_total(self, statistics: ExactStatistics, step: Array) -> Array:
         """ln E_t."""
         wealth_K = statistics.log_wealth_K

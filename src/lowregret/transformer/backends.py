@@ -34,6 +34,11 @@ def machine(device: torch.device) -> dict[str, str]:
     return {"torch": torch.__version__, "device": name}
 
 
+def memory(device: torch.device) -> float | None:
+    """All the memory of a GPU, in bytes; None: that of the machine."""
+    return float(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else None
+
+
 @contextlib.contextmanager
 def attention(order: tuple[SDPBackend, ...] = ORDER) -> Iterator[None]:
     """Inside, the first of these that can do what is asked is used."""

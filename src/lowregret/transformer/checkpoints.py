@@ -1,14 +1,12 @@
 """Checkpoints: weights as safetensors, everything else as JSON, written whole or not at all.
 
 The JSON travels in the header of the safetensors file, so that the two can never be of different moments; a copy beside
-it (``.json``) is for people. A file is written under another name, flushed to the disk and then renamed: a run that is
-killed, or a disk that is full, leaves the last good file in place.
+it (``.json``) is for people. A digest of both is in the header too: a file that was damaged is refused, not loaded.
+Format 1 had no digest, and is still read; what its description says must fit its tensors all the same.
 """
 
-import contextlib
-import glob
+import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,12 +15,16 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from .. import files, inputs
 from .backends import device_named
-from .decoder import Decoder, Size
+from .decoder import Decoder, Size, size_of, weight_shapes
 from .predictor import Transformer
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "lowregret"  # the entry of the safetensors header that holds the JSON
+_DIGEST = "lowregret.sha256"
+_UNREADABLE = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)  # what safetensors says of odd headers
+KINDS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)  # that weights may have
 
 
 class Checkpoint(NamedTuple):
@@ -36,36 +38,49 @@ def write(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -
     """Write a checkpoint, atomically; whatever goes wrong, a file that was there stays as it was."""
     path = to_write(path)
     try:
-        text = json.dumps({"format": FORMAT, **about}, allow_nan=False)
+        text = json.dumps({"format": FORMAT, **about} | {"format": FORMAT}, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"about must be JSON with finite numbers: {error}") from error
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    replace(path, safetensors.torch.save(kept, metadata={_KEY: text}))
-    replace(path.with_suffix(".json"), (json.dumps(json.loads(text), indent=1) + "\n").encode())
+    data = safetensors.torch.save(kept, metadata={_KEY: text, _DIGEST: digest(kept, text)})
+    beside = (json.dumps(json.loads(text), indent=1) + "\n").encode()
+    files.replace_all({path: data, path.with_suffix(".json"): beside})
 
 
 def read(path: str | Path) -> Checkpoint:
-    """Read a checkpoint; one that is cut short, of a newer format or of another kind is refused by name."""
-    path = a_path(path)
+    """Read a checkpoint; one that is damaged, of a newer format or of another kind is refused by name."""
+    path = files.a_path(path)
     if path.is_dir():
         raise ValueError(f"checkpoint {path} is a folder: name a file in it")
     try:
-        with safetensors.safe_open(str(path), framework="pt") as file:
-            text = (file.metadata() or {}).get(_KEY)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        data = path.read_bytes()  # not mapped: whoever writes over the file would change a model in use
+        tensors = safetensors.torch.load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__") or {}
     except FileNotFoundError:
         raise ValueError(f"there is no checkpoint {path}") from None
-    except (safetensors.SafetensorError, OSError) as error:
+    except (safetensors.SafetensorError, OSError, *_UNREADABLE) as error:
         raise ValueError(f"checkpoint {path} is truncated or not a safetensors file: {error}") from error
-    if text is None:
+    if _KEY not in header:
         raise ValueError(f"checkpoint {path} is a safetensors file of another program: its header has no {_KEY!r}")
-    about = json.loads(text)
-    if about.get("format") != FORMAT:
-        found = about.get("format")
-        newer = isinstance(found, int) and found > FORMAT
+    about = _described(header[_KEY], path)
+    found = about.get("format")
+    if type(found) is not int or not 1 <= found <= FORMAT:
+        newer = type(found) is int and found > FORMAT
         advice = "it is from a newer lowregret: upgrade to read it" if newer else "it is not one of ours"
-        raise ValueError(f"checkpoint {path} has format {found!r}, this version reads {FORMAT}: {advice}")
+        raise ValueError(f"checkpoint {path} has format {found!r}, this version reads 1 to {FORMAT}: {advice}")
+    if (found > 1 or _DIGEST in header) and header.get(_DIGEST) != digest(tensors, header[_KEY]):
+        raise ValueError(f"checkpoint {path} is damaged: its digest is not that of what it holds")
     return Checkpoint(tensors, about)
+
+
+def digest(tensors: dict[str, Tensor], text: str) -> str:
+    """Of everything that a checkpoint says: the description, and of each tensor its name, type, shape and bytes."""
+    found = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        found.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def save(model: Transformer | Decoder, path: str | Path, about: dict[str, Any] | None = None) -> None:
@@ -94,10 +109,22 @@ def load(path: str | Path, device: str | torch.device = "cpu") -> Transformer:
     return Transformer(decoder_of(found, path).to(where).eval())
 
 
+def to_write(path: Any) -> Path:
+    """Where a checkpoint can be written: the suffix is fixed, since what else it says is written beside it."""
+    return files.to_write(path, ".safetensors")
+
+
+def written(name: str, path: Path | None) -> dict[str, Path | None]:
+    """The files of a checkpoint, by what they are to the user."""
+    beside = None if path is None or path.suffix == ".json" or not path.name else path.with_suffix(".json")
+    return {name: path, f"what is beside {name}": beside}
+
+
 def decoder_of(found: Checkpoint, path: str | Path) -> Decoder:
     """The decoder that a checkpoint holds, in the precision of its weights."""
-    decoder = Decoder(*shape_of(found, path))
-    kinds = {tensor.dtype for name, tensor in found.tensors.items() if name in decoder.state_dict()}
+    n_states, size = shape_of(found, path)
+    decoder = Decoder(n_states, size)
+    kinds = {found.tensors[name].dtype for name in decoder.state_dict()}
     fill(decoder.to(kinds.pop()) if len(kinds) == 1 else decoder, found, path)
     return decoder
 
@@ -110,11 +137,7 @@ def fill(decoder: Decoder, found: Checkpoint, path: str | Path) -> None:
             f"checkpoint {path} is of another size: {n_states} states and {size}, "
             f"here {decoder.n_states} states and {decoder.size}"
         )
-    own = decoder.state_dict()
-    wrong = [name for name, weight in own.items() if getattr(found.tensors.get(name), "shape", None) != weight.shape]
-    if wrong:
-        raise ValueError(f"checkpoint {path} lacks {', '.join(wrong)} or has them in another shape")
-    decoder.load_state_dict({name: found.tensors[name] for name in own})
+    decoder.load_state_dict({name: found.tensors[name] for name in decoder.state_dict()})
 
 
 def described(decoder: Decoder) -> dict[str, Any]:
@@ -122,58 +145,43 @@ def described(decoder: Decoder) -> dict[str, Any]:
     return {"n_states": decoder.n_states, "size": decoder.size._asdict()}
 
 
-def a_path(path: Any) -> Path:
-    """Where a checkpoint is."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ValueError(f"path must be the name of a file, got {path!r}")
-    return Path(path)
-
-
-def to_write(path: Any) -> Path:
-    """Where a checkpoint can be written: the suffix is fixed, since what else it says is written beside it."""
-    path = a_path(path)
-    if path.suffix != ".safetensors":
-        raise ValueError(f"path must end in .safetensors, got {str(path)!r}")
-    if path.is_dir():
-        raise ValueError(f"path must be a file, and {path} is a folder")
-    in_folder(path.parent)
-    return path
-
-
-def in_folder(folder: Path) -> Path:
-    """A folder that is there or can be made: nothing on the way to it is a file."""
-    there = next((part for part in (folder, *folder.parents) if part.exists()), folder)
-    if there.exists() and not there.is_dir():
-        raise ValueError(f"{there} is a file: there can be no folder {folder}")
-    return folder
-
-
-def sweep(path: Path) -> None:
-    """Remove what a killed run left of its drafts of a file, or of the JSON beside it."""
-    for name in (path.name, path.with_suffix(".json").name):
-        for draft in path.parent.glob(f".{glob.escape(name)}.*.part"):
-            draft.unlink(missing_ok=True)
-
-
-def replace(path: Path, data: bytes) -> None:
-    """The file with this content, or as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(draft, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
-
-
 def shape_of(found: Checkpoint, path: str | Path) -> tuple[int, Size]:
-    """How many states and what size the checkpoint's decoder has."""
+    """How many states and what size the checkpoint's decoder has: what it says, if its tensors bear that out.
+
+    Nothing is built before that is known: a small file cannot claim a large model.
+    """
     try:
-        return int(found.about["n_states"]), Size(**found.about["size"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"checkpoint {path} does not say of what size it is") from error
+        n_states, said = found.about["n_states"], found.about["size"]
+        if not isinstance(said, dict) or set(said) != set(Size._fields):
+            raise ValueError(f"size must have {', '.join(Size._fields)}, got {said!r}")
+        size = size_of([said[name] for name in Size._fields])
+        n_states = inputs.whole(n_states, "n_states")
+    except KeyError as error:
+        raise ValueError(f"checkpoint {path} does not say of what size it is: it has no {error}") from None
+    except ValueError as error:
+        raise ValueError(f"checkpoint {path} does not say of what size it is: {error}") from error
+    layers = sum(name.endswith(".inner.weight") for name in found.tensors)
+    if layers != size.layers:
+        raise ValueError(f"checkpoint {path} says that it has {size.layers} layers, and holds those of {layers}")
+    shapes = weight_shapes(n_states, size)
+    wrong = [name for name, shape in shapes.items() if getattr(found.tensors.get(name), "shape", None) != shape]
+    if wrong:
+        raise ValueError(f"checkpoint {path} lacks {', '.join(wrong)} or has them in another shape")
+    if odd := [name for name in shapes if found.tensors[name].dtype not in KINDS]:
+        raise ValueError(f"checkpoint {path} has {odd[0]} in {found.tensors[odd[0]].dtype}, which no weight is in")
+    return n_states, size
+
+
+def _described(text: str, path: Path) -> dict[str, Any]:
+    """The JSON in a header: an object, with finite numbers."""
+
+    def not_finite(word: str) -> None:
+        raise ValueError(f"{word} is no number")
+
+    try:
+        about = json.loads(text, parse_constant=not_finite)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"checkpoint {path} is damaged: its description is not JSON: {error}") from error
+    if not isinstance(about, dict):
+        raise ValueError(f"checkpoint {path} is damaged: its description must be an object, got {text[:40]}")
+    return about

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import inputs
+from .. import files, inputs
 
 
 class Size(NamedTuple):
@@ -49,6 +49,37 @@ def size_of(size: Any) -> Size:
     if checked.width % checked.heads:
         raise ValueError(f"size.width must be a multiple of size.heads, got {checked.width} and {checked.heads}")
     return checked
+
+
+def weight_shapes(n_states: int, size: Size) -> dict[str, tuple[int, ...]]:
+    """The weights of a decoder by name, with their shapes, before there are any.
+
+    >>> weight_shapes(2, SIZES["quick"])["blocks.1.inner.weight"]
+    (256, 64)
+    """
+    D, F_ = size.width, size.inner
+    block = {
+        "attention_norm": (D,),
+        "query_key_value": (3 * D, D),
+        "attention_out": (D, D),
+        "inner_norm": (D,),
+        "inner": (F_, D),
+        "inner_out": (D, F_),
+    }
+    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (n_states + 1, D), "position.weight": (size.context, D)}
+    for i in range(size.layers):
+        shapes |= {f"blocks.{i}.{name}.weight": shape for name, shape in block.items()}
+    return {**shapes, "out_norm.weight": (D,)}
+
+
+def n_weights(n_states: int, size: Size) -> int:
+    """How many weights a decoder has.
+
+    >>> n_weights(2, SIZES["quick"]) == sum(p.numel() for p in Decoder(2, "quick").parameters())
+    True
+    """
+    block = 2 * size.width + 4 * size.width**2 + 2 * size.width * size.inner
+    return (n_states + 1 + size.context + 1) * size.width + size.layers * block
 
 
 def seed_of(seed: Any) -> int:
@@ -113,6 +144,8 @@ class Decoder(nn.Module):
     def __init__(self, n_states: int, size: Any = "paper", seed: int = 0) -> None:
         super().__init__()
         self.n_states, self.size = inputs.whole(n_states, "n_states"), size_of(size)
+        weights = n_weights(self.n_states, self.size)
+        files.in_memory(4 * weights, f"a decoder of {self.size} and {n_states} states, {weights:.3g} weights,")
         self.embedding = nn.Embedding(self.n_states + 1, self.size.width)  # the last row is BOS
         self.position = nn.Embedding(self.size.context, self.size.width)
         self.blocks = nn.ModuleList(Block(self.size) for _ in range(self.size.layers))

@@ -101,12 +101,14 @@ class Transformer(Predictor):
         there = _as_tensor(tokens, self.device)
         flat_NxT = there.reshape(-1, tokens.shape[-1])
         rows = max(1, _TOKENS_AT_ONCE.get(self.device.type, 1 << 14) // tokens.shape[-1])
-        laws = [self.laws(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
+        laws = [self.laws_on_device(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, *flat_NxT.shape[1:], self.n_states), dtype=self.decoder.precision, device=self.device)
         return _as(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
 
     @torch.no_grad()
-    def laws(self, tokens_NxT: Tensor, compute: torch.dtype | None = None, stream: torch.dtype | None = None) -> Tensor:
+    def laws_on_device(
+        self, tokens_NxT: Tensor, compute: torch.dtype | None = None, stream: torch.dtype | None = None
+    ) -> Tensor:
         """``predict_sequence`` for tensors beside the weights, unchecked, in one pass: ``[N, T, S]``."""
         return _law(self.decoder(tokens_NxT, compute, stream))
 

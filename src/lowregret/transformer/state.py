@@ -36,9 +36,20 @@ def unpack(
         state = {}
         for key in ("step", "exp_avg", "exp_avg_sq"):
             value = kept[f"{name}.{key}"]
+            if key == "step":
+                number(value, f"{name}.step")
+            elif value.shape != parameter.shape or value.dtype != parameter.dtype:
+                raise ValueError(f"{name}.{key} must be as {name} is, got {value.dtype}{list(value.shape)}")
             state[key] = value if key == "step" and device.type == "cpu" else value.to(device)
         optimiser.state[parameter] = state
     task.restore({name: value.to(device) for name, value in part("task").items()})
+
+
+def number(value: Tensor, name: str) -> Tensor:
+    """A tensor that is one finite number."""
+    if value.ndim or value.dtype != torch.float32 or not bool(value.isfinite()):
+        raise ValueError(f"{name} must be a number, got {value.dtype}{list(value.shape)}")
+    return value
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:

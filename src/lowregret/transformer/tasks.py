@@ -20,6 +20,7 @@ from ..robust import Robust
 from ..rules import ResponseRule, spliced
 from . import data
 from .decoder import Decoder
+from .predictor import Transformer
 
 Laws = Callable[[Tensor], Tensor]  # of the next token, [N, T] -> [N, T, S], unchecked
 
@@ -198,6 +199,8 @@ class Distil:
             parts.append(data.other_worlds(self.source, n - half - from_pool, horizon, random))
         if from_pool:
             assert self.played_NxT is not None
+            if self.played_NxT.shape[1] != horizon:
+                raise ValueError(f"played must be sequences of {horizon} tokens, got {self.played_NxT.shape[1]}")
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=random.device)
             parts.append(self.played_NxT[which].long())
         tokens_BxT = torch.cat([part[rows] for part in parts])
@@ -207,7 +210,14 @@ class Distil:
         return {} if self.played_NxT is None else {"played": self.played_NxT}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        self.played_NxT = state.get("played")
+        played = state.get("played")
+        if played is not None:
+            kind, shape = played.dtype, list(played.shape)
+            if kind not in (torch.uint8, torch.int64) or len(shape) != 2 or not played.numel():
+                raise ValueError(f"played must be sequences of tokens, got {kind}{shape}")
+            if not 0 <= int(played.min()) <= int(played.max()) < self.n_states:
+                raise ValueError(f"played must hold tokens from 0 to {self.n_states - 1}, got {int(played.max())}")
+        self.played_NxT = played
 
 
 def after_trip(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
@@ -225,6 +235,8 @@ def robust_laws(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> T
 
 def laws_of(predictor: Predictor) -> Laws:
     """What a predictor says before each token, for tensors on any device, unchecked where it has such a way."""
+    if isinstance(predictor, Transformer):
+        return predictor.laws_on_device
     return ability(predictor, "laws", predictor.predict_sequence)
 
 

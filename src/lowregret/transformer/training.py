@@ -5,6 +5,7 @@ and ends with the weights it would have had (bit for bit on a CPU). Under ``torc
 batch and takes its rows: the losses are those of one process with the same batch.
 """
 
+import contextlib
 import copy
 import json
 import math
@@ -13,37 +14,23 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .. import inputs
-from ..predictors import within_context
+from .. import files, inputs
 from . import checkpoints, data, state
 from .backends import ORDER, attention, device_named, machine
-from .decoder import Decoder
+from .decoder import Decoder, n_weights
 from .description import described
 from .distributed import Team
 from .loss import Scaled, loss_of
 from .predictor import Transformer
+from .refusals import refuse_absurd, refuse_misfit
+from .report import Progress
 from .settings import Settings
 from .tasks import Laws, Task
-
-
-class Progress(NamedTuple):
-    """How a run is going: what its metrics file has a line of, now and then."""
-
-    step: int
-    steps: int
-    loss: float  # the mean since the last report
-    rate: float
-    tokens_per_second: float
-    seconds: float  # of training so far, in all runs
-
-    @property
-    def seconds_left(self) -> float:
-        return self.seconds * (self.steps - self.step) / max(1, self.step)
 
 
 def train(
@@ -83,13 +70,28 @@ def train(
     8
     """
     save_every, report_every = inputs.whole(save_every, "save_every"), inputs.whole(report_every, "report_every")
-    run = Run(task, path, Settings() if settings is None else settings, init, device, state, compiled)
-    if run.finished is not None:
-        return run.finished
-    return run.to_the_end(save_every, report_every, on_report)
+    with contextlib.ExitStack() as alone:
+        run = Run(task, path, Settings() if settings is None else settings, init, device, state, compiled, alone)
+        if run.finished is not None:
+            return run.finished
+        return run.to_the_end(save_every, report_every, on_report)
 
 
-_COUNTED = ("step", "seconds", "since", "reported")
+def goes_on(path: Path) -> str:
+    """From where ``train`` would go on to ``path``, in words."""
+    try:
+        step = checkpoints.read(path.parent / "training" / path.stem / "state.safetensors").about["step"]
+    except (KeyError, ValueError):
+        return "from the beginning: nothing was saved yet"
+    return f"from step {step}, the last that was saved"
+
+
+_COUNTED: dict[str, Callable[[Any, str], Any]] = {
+    "step": inputs.whole,
+    "seconds": inputs.not_negative,
+    "since": partial(inputs.whole, least=0),
+    "reported": inputs.not_negative,
+}
 
 
 class Run:
@@ -104,21 +106,28 @@ class Run:
         device: str | None = None,
         folder: str | Path | None = None,
         compiled: bool | None = None,
+        alone: contextlib.ExitStack | None = None,
     ) -> None:
-        _refuse_misfit(task, settings, init)
+        refuse_misfit(task, settings, init)
         self.task, self.path, self.settings = task, checkpoints.to_write(path), settings
         self.team = Team.here()
         self.device = device_named(device or self.team.device)
-        self.folder = checkpoints.a_path(folder) if folder else self.path.parent / "training" / self.path.stem
-        checkpoints.in_folder(self.folder)
+        self.folder = files.a_path(folder) if folder else self.path.parent / "training" / self.path.stem
+        files.in_folder(self.folder)
         self.about = {"task": described(task), "settings": asdict(settings), "init": described(init)}
         self.about = json.loads(json.dumps(self.about))  # as it will be read back
         self.types = settings.types(self.device)
         compute, stream = (str(kind).removeprefix("torch.") for kind in self.types)
         self.made = {**machine(self.device), "compute": compute, "stream": stream}
         self.finished = self._finished()
+        if self.finished is None and alone is not None:
+            if self.team.first:
+                self._lock(alone)
+            self.finished = self._finished()  # by whoever held the lock until now
         if self.finished is not None:
             return
+        refuse_absurd(task.n_states, settings, self.device, self.team.size)
+        files.on_disk(12 * n_weights(task.n_states, settings.size), "the state of the run", self.folder)
         decoder = Decoder(task.n_states, settings.size, settings.seed)
         if init is not None:
             source = checkpoints.Checkpoint(dict(init.decoder.state_dict()), checkpoints.described(init.decoder))
@@ -128,8 +137,9 @@ class Run:
         self.step, self.seconds = 0, 0.0
         self.total, self.since, self.reported = torch.zeros((), device=self.device), 0, 0.0  # since the last report
         if self.team.first:
-            checkpoints.sweep(self.path)
-            checkpoints.sweep(self._state_file)
+            for file in (self.path, self._state_file):
+                files.sweep(file, file.with_suffix(".json"))
+            files.sweep(self.folder / "metrics.jsonl")
         self._resume()
         self.compiled = self.device.type == "cuda" if compiled is None else compiled
         self.shared, self.stakes = self.team.shared(self.decoder), Scaled.of(task.stakes, self.device)
@@ -141,10 +151,13 @@ class Run:
         self, save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
     ) -> Transformer:
         steps, batch = self.settings.steps, self.settings.batch
-        begun = time.perf_counter() - self.seconds
+        begun, first, warm = time.perf_counter() - self.seconds, self.step + 1, 0.0
         while self.step < steps:
             self.total += self.advance()
             self.since += 1
+            if self.step == first:
+                float(self.total)  # waits for the device: what comes from here on is compiled
+                warm = time.perf_counter()
             reports = self.step % report_every == 0 or self.step == steps
             saves = self.step % save_every == 0 or self.step == steps
             if not reports and not saves:
@@ -156,7 +169,8 @@ class Run:
                 speed = self.since * batch * self.settings.size.context / max(self.seconds - self.reported, 1e-9)
                 rate = self.settings.optimiser.rate(self.step - 1, steps)
                 self.total, self.since, self.reported = torch.zeros_like(self.total), 0, self.seconds
-                self._report(Progress(self.step, steps, loss, rate, speed, self.seconds), on_report)
+                pace = (time.perf_counter() - warm) / (self.step - first) if self.step > first else None
+                self._report(Progress(self.step, steps, loss, rate, speed, self.seconds, pace), on_report)
             if saves and self.step < steps:
                 self.save()
         self.decoder.eval()
@@ -195,7 +209,16 @@ class Run:
         tensors = state.packed(self.decoder, self.optimiser, self.task) | {"report.total": self.total}
         counted = {name: getattr(self, name) for name in _COUNTED}
         about = {**self.about, **checkpoints.described(self.decoder), "made": self.made, **counted}
+        about["holds"] = sorted(tensors)  # so that one that is gone is missed
         checkpoints.write(self._state_file, tensors, about)
+
+    def _lock(self, alone: contextlib.ExitStack) -> None:
+        """Neither the model nor the folder may be another run's at the same time."""
+        for lock, thing in (
+            (self.path.with_name(f".{self.path.name}.lock"), self.path),
+            (self.folder / ".lock", self.folder),
+        ):
+            alone.enter_context(files.locked(lock, f"{thing} is being written by a training"))
 
     @property
     def _state_file(self) -> Path:
@@ -220,21 +243,27 @@ class Run:
             return
         state.refuse_other(found, self.about, self._state_file)
         for name in ("compute", "stream"):
-            then = found.about.get("made", {}).get(name)
+            then = found.about["made"].get(name) if isinstance(found.about.get("made"), dict) else None
             if then != self.made[name]:
                 raise ValueError(f"{self._state_file} was computed in {then} ({name}), here it is {self.made[name]}")
         try:
-            for name in _COUNTED:
-                setattr(self, name, found.about[name])
+            for name, number in _COUNTED.items():
+                setattr(self, name, number(found.about[name], name))
             if not 0 < self.step < self.settings.steps:
                 raise ValueError(f"{self._state_file} is damaged: it is of step {self.step} of {self.settings.steps}")
-            self.total = found.tensors["report.total"].to(self.device)
+            if found.about.get("holds", sorted(found.tensors)) != sorted(found.tensors):
+                raise ValueError(f"{self._state_file} is damaged: it does not hold what it says")
+            self.total = state.number(found.tensors["report.total"], "report.total").to(self.device)
             state.unpack(found, self._state_file, self.decoder, self.optimiser, self.task)
+        except ValueError as error:
+            if str(self._state_file) in str(error):
+                raise
+            raise ValueError(f"{self._state_file} is damaged: {error}; remove it to begin anew") from error
         except (KeyError, TypeError) as error:
             raise ValueError(f"{self._state_file} is damaged: {error!r}; remove it to begin anew") from error
         if self.team.first:  # lines of steps that will be taken again
             kept = [json.dumps(line) + "\n" for line in state.lines(self.folder) if line["step"] <= self.step]
-            checkpoints.replace(self.folder / "metrics.jsonl", "".join(kept).encode())
+            files.replace(self.folder / "metrics.jsonl", "".join(kept).encode())
 
     def _refuse_lost(self, loss: float) -> None:
         """Weights that are not finite are not kept: the last save is what there was before."""
@@ -258,19 +287,5 @@ class Run:
         if not isinstance(base, Transformer):
             return None
         here = base if base.device == self.device else Transformer(copy.deepcopy(base.decoder).to(self.device))
-        laws = partial(here.laws, compute=self.types[0], stream=self.types[1])
+        laws = partial(here.laws_on_device, compute=self.types[0], stream=self.types[1])
         return torch.compile(laws, dynamic=False) if self.compiled else laws
-
-
-def _refuse_misfit(task: Task, settings: Settings, init: Transformer | None) -> None:
-    if not isinstance(task, Task):
-        raise ValueError(f"task must be an Imitate, a Masked or a Distil, got {task!r}")
-    if not isinstance(settings, Settings):
-        raise ValueError(f"settings must be a Settings, got {settings!r}")
-    if init is not None and not isinstance(init, Transformer):
-        raise ValueError(f"init must be a Transformer, got {type(init).__name__}")
-    context, rule = settings.size.context, getattr(task, "rule", None)
-    if rule is not None and rule.horizon < context:
-        raise ValueError(f"rule is for {rule.horizon} steps, the decoder's context is {context}")
-    for name in ("source", "base"):
-        within_context(getattr(task, name, None), context, name)

@@ -1,0 +1,179 @@
+"""Shared by the tests of refusals: places to give a value to, values with one thing wrong, what is said of them."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+
+import lowregret as lr
+
+SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
+few = settings(SEEDED, max_examples=12)
+some = settings(SEEDED, max_examples=40)
+many = settings(SEEDED, max_examples=200)
+
+HORIZON = 6
+GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])  # two actions, three states
+OTHER_GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.5]])
+RULES = {
+    "RegretGap": lr.RegretGap(GAME, HORIZON),
+    "RegretRate": lr.RegretRate(GAME, HORIZON),
+    "ExactTest": lr.ExactTest(GAME, HORIZON),
+    "ExactTest, unknown horizon": lr.ExactTest(GAME, None, delta=0.1),
+}
+EVEN = [1 / 3, 1 / 3, 1 / 3]
+PREDICTORS: dict[str, lr.Predictor] = {
+    "PolyaUrn": lr.PolyaUrn(3),
+    "Scheduled": lr.Scheduled([EVEN]),
+    "Markov": lr.Markov(np.full((3, 3, 3), 1 / 3), context_len=2),
+    "FromFunction": lr.FromFunction(lambda history: EVEN, 3),
+    "FromFunction, batched": lr.FromFunction(lambda history: np.full((len(history), 3), 1 / 3), 3, batched=True),
+    "Robust": lr.robustify(lr.PolyaUrn(3), GAME, HORIZON),
+}
+
+
+class Entry(NamedTuple):
+    """A place where an argument is given: ``call(value)`` has everything else right."""
+
+    call: Callable[[Any], Any]
+    name: str  # what the message must call the argument
+    n: int = 3  # the length of the last axis, or of the alphabet
+    shape: tuple[int, ...] | None = None  # the axes it must have (before the last, for probabilities); None: any
+
+
+class Bad(NamedTuple):
+    value: Any
+    says: tuple[str, ...]  # what the message must say of it
+
+
+def refused(call: Callable[[Any], Any], name: str, bad: Bad) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011, the message is looked at below
+        call(bad.value)
+    message = str(caught.value)
+    for words in (name, *bad.says):
+        assert words in message, f"{words!r} is not said of {bad.value!r} in: {message}"
+
+
+def over(entries: dict[str, Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("entry", list(entries.values()), ids=list(entries))
+
+
+def beside(law: Any, tokens: list) -> Any:
+    return torch.tensor(tokens) if isinstance(law, torch.Tensor) else tokens
+
+
+CARRIERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "numpy": lambda x: x,
+    "numpy, float32": lambda x: x.astype(np.float32),
+    "list": lambda x: x.tolist(),
+    "torch": lambda x: torch.tensor(x),
+    "torch, float32": lambda x: torch.tensor(x, dtype=torch.float32),
+}
+HALF = [np.float16, torch.float16, torch.bfloat16, torch.float8_e5m2]
+NOT_REAL: dict[str, Callable[[np.ndarray], Any]] = {
+    "bool": lambda x: x > 0.5,
+    "complex": lambda x: x.astype(complex),
+    "<U": lambda x: x.astype(str),
+    "object": lambda x: x.astype(object),
+}
+VALUES = ("negative", "sum", "nan", "infinite")
+TYPES = ("half", "kind")
+
+
+def laws(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> np.ndarray:
+    return rng.dirichlet(np.ones(n), size=shape)
+
+
+@st.composite
+def bad_laws(draw: st.DrawFn, n: int, shape: tuple[int, ...] | None, ways: tuple[str, ...] = (), like: str = "") -> Bad:
+    """A table of laws with one thing wrong, and what is to be said of it; ``shape=None``: it may have any."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    lead = draw(st.sampled_from([(), (4,), (2, 3)])) if shape is None else shape
+    way = draw(st.sampled_from(ways or (*VALUES, *TYPES, "width", "scalar", *(() if shape is None else ("shape",)))))
+    good = laws(rng, lead, n)
+    carry = CARRIERS[draw(st.sampled_from([name for name in CARRIERS if like in name]))]
+    rows = good.reshape(-1, n)
+    row, at = rows[draw(st.integers(0, len(rows) - 1))], draw(st.integers(0, n - 1))
+    if way == "negative":
+        row[at - 1] += row[at] + (deficit := draw(st.floats(1e-6, 0.9)))
+        row[at] = -deficit
+        value = carry(good)
+        return Bad(value, ("must not be negative", f"{float(np.asarray(value).min()):.6g}"))
+    if way == "sum":
+        row *= 1 + draw(st.sampled_from([-1, 1])) * draw(st.floats(3e-6, 0.9))
+        return Bad(carry(good), ("must sum to one within 1e-06", "off by"))
+    if way == "nan":
+        row[at] = math.nan
+        return Bad(carry(good), ("sum to one", "NaN"))
+    if way == "infinite":
+        row[at] = draw(st.sampled_from([math.inf, -math.inf, 1e37, -1e37]))
+        return Bad(carry(good), (f"{float(np.float32(row[at])):.1g}"[:2],))
+    if way == "half":
+        dtype = draw(st.sampled_from(HALF))
+        even = np.full_like(good, 1 / n)
+        value = even.astype(dtype) if dtype is np.float16 else torch.tensor(even).to(dtype)
+        return Bad(value, ("half precision", str(value.dtype), "float32 or float64"))
+    if way == "kind":
+        kind = draw(st.sampled_from(list(NOT_REAL)))
+        return Bad(NOT_REAL[kind](good), ("real floating-point numbers", f"got dtype {kind}"))
+    if way == "width":
+        value = carry(laws(rng, lead, draw(st.sampled_from([m for m in (1, 2, 3, 4, 7) if m != n]))))
+        return Bad(value, ("must have", f"{n}", str(tuple(np.shape(value)))))
+    if way == "scalar":
+        return Bad(draw(st.sampled_from([1.0, 1, np.float64(1), np.ones(())])), ("must have", f"{n}", "()"))
+    wrong = draw(st.sampled_from([s for s in ((), (1,), (5,), (*lead, 1), (1, *lead)) if s != lead]))
+    value = carry(laws(rng, wrong, n))
+    return Bad(value, (str((*lead, n)), str((*wrong, n))))
+
+
+def advised(shape: tuple[int, ...]) -> lr.Guard:
+    guard = lr.Guard(GAME, HORIZON, batch_shape=shape)
+    guard.advise(np.full((*shape, 3), 1 / 3))
+    return guard
+
+
+TOKEN_CARRIERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "int64": lambda x: x,
+    "int8": lambda x: x.astype(np.int8),
+    "list": lambda x: x.tolist(),
+    "torch": lambda x: torch.tensor(x),
+    "torch, int16": lambda x: torch.tensor(x, dtype=torch.int16),
+}
+RANGES = ("high", "low", "huge")
+
+
+@st.composite
+def bad_tokens(
+    draw: st.DrawFn, n: int, shape: tuple[int, ...] | None, ways: tuple[str, ...] = (*RANGES, "float", "kind", "shape")
+) -> Bad:
+    """Tokens with one thing wrong; ``shape=None`` asks for sequences, which need a time step."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    fit = draw(st.sampled_from([(1,), (4,), (2, 3)])) if shape is None else shape
+    way = draw(st.sampled_from(ways))
+    good = rng.integers(n, size=fit)
+    at = tuple(draw(st.integers(0, m - 1)) for m in fit)
+    carry = TOKEN_CARRIERS[draw(st.sampled_from(list(TOKEN_CARRIERS)))]
+    if way in ("high", "low"):
+        good[at] = wrong = draw(st.integers(n, 120) if way == "high" else st.integers(-120, -1))
+        return Bad(carry(good), (f"0..{n - 1}", str(wrong)))
+    if way == "huge":
+        wrong = draw(st.sampled_from([2**31, 2**62, 2**63, 2**64 - 1]))
+        values = good.astype(np.uint64)
+        values[at] = wrong
+        return Bad(values, (f"0..{n - 1}", str(wrong)))
+    if way == "float":
+        value = CARRIERS[draw(st.sampled_from(list(CARRIERS)))](good.astype(np.float64))
+        return Bad(value, ("integers", f"0..{n - 1}", "float"))
+    if way == "kind":
+        kind = draw(st.sampled_from(["bool", "<U", "object"]))
+        value = good > 0 if kind == "bool" else good.astype(str if kind == "<U" else object)
+        return Bad(value, ("integers", f"0..{n - 1}", f"got dtype {kind}"))
+    wrong_shapes = [(), (0,), (3, 0)] if shape is None else [s for s in ((), (1,), (5,), (*fit, 1)) if s != fit]
+    zeros = np.zeros(draw(st.sampled_from(wrong_shapes)), dtype=np.int64)
+    value = zeros if zeros.size == 0 else carry(zeros)  # an empty list has no dtype of its own
+    return Bad(value, ("time step" if shape is None else f"shape {fit}", str(zeros.shape)))

@@ -1,0 +1,425 @@
+"""What is written: whole or not at all, through links, never over an input, by one process at a time."""
+
+import errno
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import lowregret as lr
+from lowregret import construct, files
+from lowregret.cli.app import _app
+from lowregret.files import lock
+from lowregret.transformer import Decoder, Imitate, Progress, Settings, Size, load, save, train
+
+SIZE = Size(context=16, width=8, heads=2, layers=1, inner=8)
+
+
+def lowregret(*arguments: str) -> Any:
+    return CliRunner().invoke(_app(), arguments)
+
+
+def said(done: Any) -> str:
+    """What was printed, without the frame that errors stand in."""
+    return " ".join(done.output.replace("│", " ").split())
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+class Graph:
+    """As the exporter leaves it, without the seconds that it takes."""
+
+    def save(self, path: str) -> None:
+        Path(path).write_bytes(bytes(9000))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With two decoders and a built model in it."""
+    save(Decoder(2, SIZE, seed=2), tmp_path / "m.safetensors")
+    save(Decoder(2, SIZE, seed=3), tmp_path / "n.safetensors")
+    monkeypatch.setattr("lowregret.construct.onnx._exported", lambda *_: Graph())
+    construct.save(
+        construct.build(load(tmp_path / "m.safetensors"), lr.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def little_room() -> Iterator[Any]:
+    """A limit on the size of files is a full disk as far as writing goes."""
+    old, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def limit(n_bytes: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, old[1]))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+# One file after another
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    for there in (True, False):
+        target, link = tmp_path / f"far/{there}.txt", tmp_path / f"{there}.txt"
+        if there:
+            target.write_text("old")
+        link.symlink_to(target)
+        files.replace(link, b"new")
+        assert link.is_symlink()
+        assert target.read_bytes() == b"new"
+    assert {p.name for p in (tmp_path / "far").iterdir()} == {"True.txt", "False.txt"}
+
+
+def test_permissions_stay(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("old")
+    secret.chmod(0o600)
+    files.replace(secret, b"new")
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    files.writable(pipe)
+    files.replace(pipe, b"through")
+    reader.join()
+    assert got == [b"through"]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("fails", ["os.fsync", "os.replace"])
+def test_all_files_or_none(fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second of two that cannot be written leaves the first as it was; once renaming began, each is whole."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    for path in (one, two):
+        path.write_text("old")
+    before, calls = everything(tmp_path), []
+
+    def full(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == (2 if fails == "os.fsync" else 1):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(fails, full)
+    with pytest.raises(OSError, match=r"(one|two) could not be written: No space left on device\. A file that was"):
+        files.replace_all({one: b"new", two: b"new"})
+    assert everything(tmp_path) == before
+
+
+def test_what_a_program_writes_itself_is_whole_too(tmp_path: Path) -> None:
+    path = tmp_path / "deep/graph"
+    with files.drafted(path) as draft:
+        draft.write_text("graph")
+        draft.with_name("graph.data").write_text("data")
+    assert everything(tmp_path) == {"deep/graph": b"graph", "deep/graph.data": b"data"}
+    with pytest.raises(KeyError), files.drafted(path) as draft:
+        raise KeyError(draft.write_text("half"))
+    assert everything(tmp_path) == {"deep/graph": b"graph", "deep/graph.data": b"data"}
+    with pytest.raises(OSError, match="graph could not be written: No space left"), files.drafted(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    (tmp_path / "deep/.graph.7-0.part").mkdir()
+    files.sweep(path)
+    assert everything(tmp_path / "deep").keys() == {"graph", "graph.data"}
+
+
+def test_trying_leaves_nothing(tmp_path: Path) -> None:
+    files.writable(tmp_path / "a/b/c.txt", None)
+    files.writable(tmp_path / "x/y", folder=True)
+    assert not list(tmp_path.iterdir())
+    for wrong in (Path("/proc/none/x"), tmp_path / ("n" * 300)):
+        with pytest.raises(OSError, match="cannot be written: "):
+            files.writable(wrong)
+    with pytest.raises(ValueError, match="path must be the name of a file, got 'a"):
+        files.a_path("a\0b")
+
+
+def test_two_names_of_one_file(tmp_path: Path) -> None:
+    one, hard, soft, new = (tmp_path / name for name in ("one", "hard", "soft", "new"))
+    one.write_text("x")
+    hard.hardlink_to(one)
+    soft.symlink_to(new)
+    for outputs, inputs in (
+        ({"a": one}, {"b": hard}),
+        ({"a": soft}, {"b": new}),
+        ({"a": tmp_path / "x/../new", "b": new}, {}),
+        ({"a": new, "b": soft}, {"c": None}),
+    ):
+        with pytest.raises(ValueError, match="must be another path than"):
+            files.apart(outputs, inputs)
+    files.apart({"a": one, "b": new, "c": None}, {"d": tmp_path / "other"})
+
+
+# The commands
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("construct", "m.safetensors", "--out", "m.safetensors"), "--out must be another path than the checkpoint"),
+        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "m.safetensors"), "--onnx must be another"),
+        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "m.json"), "--onnx must be another path"),
+        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx-stream", "o.safetensors"), "--onnx-stream"),
+        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "o.json"), "what is beside --out"),
+        (
+            ("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "g", "--onnx-stream", "./g"),
+            "--onnx, got",
+        ),
+        (("construct", "link.safetensors", "--out", "m.safetensors"), "must be another path than the checkpoint"),
+        (("construct", "m.safetensors", "--out", "hard.safetensors"), "must be another path than the checkpoint"),
+        (("evaluate", "m.safetensors", "--out", "m.safetensors"), "--out must be another path than the model"),
+        (("evaluate", "m.safetensors", "--out", "m.json"), "what is beside the model, got m.json for both"),
+        (("evaluate", "m.safetensors", "--against", "n.safetensors", "--out", "n.safetensors"), "than --against"),
+        (("evaluate", "m.safetensors", "--out", "link.safetensors"), "--out must be another path than the model"),
+        (("train", "robust", "--base", "m.safetensors", "--out", "m.safetensors"), "another path than --base"),
+        (("train", "distilled", "--base", "m.safetensors", "--out", "link.safetensors"), "another path than --base"),
+        (("reproduce", "--out", "r", "--collect", "./r"), "collect must be another path than out"),
+        (("reproduce", "--out", "r", "--collect", "r/models"), "than the folder of the models"),
+    ],
+)
+def test_no_command_writes_over_its_input_or_twice(arguments: tuple[str, ...], words: str, folder: Path) -> None:
+    (folder / "link.safetensors").symlink_to("m.safetensors")
+    (folder / "hard.safetensors").hardlink_to("m.safetensors")
+    before = everything(folder)
+    done = lowregret(*arguments)
+    assert done.exit_code == 2, done.output
+    assert words in said(done)
+    assert everything(folder) == before
+
+
+COMMANDS = {
+    "demo": ("demo", "--horizon", "8", "-n", "2", "--out"),
+    "verify": ("verify", "--only", "Lemma A.1", "--jobs", "1", "--out"),
+    "evaluate": ("evaluate", "m.safetensors", "-n", "2", "--out"),
+    "construct": ("construct", "m.safetensors", "--rule", "gap", "--out"),
+    "onnx": ("construct", "m.safetensors", "--rule", "gap", "--out", "o.safetensors", "--onnx"),
+    "train": ("train", "bernoulli", "--size", "8,8,2,1,8", "--steps", "2", "--batch", "2", "--out"),
+}
+NAMES = {"demo": "d", "verify": "v", "evaluate": "e.json", "construct": "c.safetensors", "onnx": "g.onnx"}
+
+
+def out_of(command: str, prefix: str = "") -> str:
+    return prefix + NAMES.get(command, "t.safetensors")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_where_nothing_can_be_written_is_refused_before_the_work(command: str, folder: Path) -> None:
+    before = everything(folder)
+    for where, code in (("/proc/none/", 1), ("m.safetensors/", 2)):
+        done = lowregret(*COMMANDS[command], out_of(command, where))
+        assert done.exit_code == code, (done.output, done.exception)
+        assert not isinstance(done.exception, OSError)
+        assert "Written" not in done.output
+        assert "regret" not in done.stdout
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        assert len(lines) == 1 or code == 2, lines
+        assert "cannot be" in said(done) or "is a file" in said(done)
+        assert everything(folder) == before
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "train"])
+def test_a_full_disk_keeps_what_was_there(command: str, folder: Path, little_room: Any) -> None:
+    assert lowregret(*COMMANDS[command], out_of(command)).exit_code == 0
+    before = everything(folder)
+    written = {name for name in before if name.startswith(out_of(command).split(".")[0])}
+    assert written
+    if command == "onnx":
+        before = {name: data for name, data in before.items() if not name.startswith("o.")}
+    little_room(8000 if command == "onnx" else 500)
+    done = lowregret(*COMMANDS[command], out_of(command))
+    little_room(resource.RLIM_INFINITY)
+    assert done.exit_code == 1, (done.output, done.exception)
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1
+    assert "could not be written: File too large. A file that was there is as it was" in lines[0]
+    after = everything(folder)
+    assert {name: after[name] for name in before} == before
+    assert not [name for name in after if ".part" in name]
+
+
+def test_training_on_a_full_disk_keeps_the_last_save(folder: Path, little_room: Any) -> None:
+    command = (*COMMANDS["train"][:-1], "--save-every", "1", "--out", "t.safetensors")
+
+    def room_for_no_more(*_: Any) -> None:
+        little_room(500)
+
+    before = everything(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lowregret.transformer.training.Run._refuse_lost", room_for_no_more)
+        done = lowregret(*command)
+    little_room(resource.RLIM_INFINITY)
+    assert done.exit_code == 1, (done.output, done.exception)
+    assert "could not be written: File too large" in done.stderr
+    assert {name: everything(folder)[name] for name in before} == before
+    assert lowregret(*command).exit_code == 0  # the lock is gone, and it goes on
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_links_and_odd_names(command: str, folder: Path) -> None:
+    """A link stays a link; a name that looks like markup is printed as it is."""
+    odd = folder / "far[x]" / "[/bold]"
+    odd.mkdir(parents=True)
+    name = out_of(command)
+    if "." in name:
+        (folder / name).symlink_to(odd / name)
+        assert lowregret(*COMMANDS[command], name).exit_code == 0
+        assert (folder / name).is_symlink()
+        assert (odd / name).stat().st_size > 100
+    done = lowregret(*COMMANDS[command], f"far[x]/[/bold]/2{name}")
+    assert done.exit_code == 0, (done.output, done.exception)
+    if command != "evaluate":
+        assert f"far[x]/[/bold]/2{name}" in done.output
+
+
+# One at a time
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from lowregret import files
+with files.locked(Path(sys.argv[1]), "busy"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / ".lock")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("by", ["the system", "the words in the file"])
+def test_a_lock_names_its_holder_and_ends_with_it(
+    by: str, holder: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by != "the system":
+        monkeypatch.setattr(lock, "fcntl", None)
+    path = tmp_path / ".lock"
+    words = rf"busy by process {holder.pid}, since 20\d\d-.* \(lock .*\.lock\)"
+    for _ in range(2):
+        with pytest.raises(ValueError, match=words), files.locked(path, "busy"):
+            pass
+    holder.kill()
+    holder.wait()
+    assert json.loads(path.read_text())["pid"] == holder.pid  # it is left behind, and means nothing
+    with files.locked(path, "busy"):
+        assert json.loads(path.read_text())["pid"] == os.getpid()
+        with pytest.raises(ValueError, match=f"busy by process {os.getpid()}"), files.locked(path, "busy"):
+            pass
+    assert not path.exists()
+
+
+def test_whether_a_holder_is_alive() -> None:
+    me = {"pid": os.getpid(), "started": lock.started(os.getpid()), "host": lock.platform.node()}
+    assert lock.alive(me)
+    assert not lock.alive({**me, "started": "another time"})  # the number was given out again
+    assert not lock.alive({**me, "pid": 2**22 + 1, "started": None})
+    assert not lock.alive({})  # cut short
+    assert lock.alive({**me, "host": "elsewhere", "pid": 1})  # nobody can tell
+
+
+def test_locks_are_taken_by_one_of_many(tmp_path: Path) -> None:
+    """Eight threads, fifty times each: never two inside."""
+    inside, most, got = 0, 0, 0
+    counted = threading.Lock()
+
+    def work() -> None:
+        nonlocal inside, most, got
+        for _ in range(50):
+            try:
+                with files.locked(tmp_path / ".lock", "busy"):
+                    with counted:
+                        inside, got = inside + 1, got + 1
+                        most = max(most, inside)
+                    time.sleep(0)
+                    with counted:
+                        inside -= 1
+            except ValueError:
+                time.sleep(0.0002)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert got > 8
+
+
+SMALL = Settings(size=(8, 8, 2, 1, 8), steps=4, batch=2)
+
+
+def test_two_trainings_into_one_path(tmp_path: Path) -> None:
+    """The second is refused while the first runs, and changes nothing of it."""
+    path, other, tried = tmp_path / "m.safetensors", tmp_path / "n.safetensors", []
+    task = Imitate(lr.PolyaUrn(2))
+
+    def meanwhile(progress: Progress) -> None:
+        before = everything(tmp_path)
+        for where, state, words in (
+            (path, None, r"m\.safetensors is being written by a training by process \d+, since"),
+            (tmp_path / "x/../m.safetensors", tmp_path / "elsewhere", r"m\.safetensors is being written"),
+            (other, tmp_path / "training/m", r"training/m is being written by a training"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                train(task, where, SMALL, state=state)
+            tried.append(words)
+        assert everything(tmp_path) == before
+
+    train(task, path, SMALL, report_every=1, save_every=1, on_report=meanwhile)
+    assert len(tried) == 12
+    lines = (tmp_path / "training/m/metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4]
+    assert not list(tmp_path.rglob("*lock"))
+    train(task, path, SMALL)  # finished: it is read
+    path.chmod(0o444)
+
+
+def test_ctrl_c_says_that_the_command_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = (*COMMANDS["train"][:-1], "--save-every", "1", "--out", "t.safetensors")
+    from lowregret.transformer.training import Run
+
+    advance = Run.advance
+    for stop, words in ((0, "from the beginning: nothing was saved yet"), (1, "from step 1, the last that was")):
+
+        def interrupted(self: Run, stop: int = stop) -> Any:
+            if self.step == stop:
+                raise KeyboardInterrupt
+            return advance(self)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "advance", interrupted)
+            done = lowregret(*command)
+        assert done.exit_code == 130
+        assert f"Stopped. The same command goes on {words}" in done.stderr
+        assert not list(folder.rglob("*lock"))
+    done = lowregret(*command)
+    assert done.exit_code == 0
+    assert load("t.safetensors").context == 8

@@ -1,0 +1,230 @@
+"""What a guard promises beside its certificate: what it waits for, whose its states are, that its draws are fresh."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+
+COIN = lr.matching()
+WRONG = [0.9, 0.1]
+KINDS: dict[str, Callable[[Any], Any]] = {"numpy": np.asarray, "torch": torch.as_tensor}
+
+
+def play(guard: lr.Guard, probs: Any, states: Any, actions: Any = None) -> None:
+    for t, law in enumerate(probs):
+        guard.advise(law)
+        guard.observe(states[t], None if actions is None else actions[t])
+
+
+def through_json(guard: lr.Guard) -> dict[str, Any]:
+    return json.loads(json.dumps(guard.state_dict(), allow_nan=False))
+
+
+# What a switch waits for
+
+
+def steps_of(guard: lr.Guard, probs: Any, states: Any) -> Any:
+    """Each step of a play, after it."""
+    for law, state in zip(probs, states, strict=True):
+        guard.advise(law)
+        guard.observe(int(state))
+        yield guard
+
+
+def test_the_gate_is_told_beside_the_evidence() -> None:
+    rng = np.random.default_rng(0)
+    rule, seen = lr.ExactTest(COIN, 4000, delta=0.05, gate=3.0), set()
+    for guard in steps_of(lr.Guard(COIN, 4000, rule=rule), np.tile([0.9, 0.1], (300, 1)), rng.random(300) < 0.7):
+        (statistic, threshold), conditions = guard.evidence, guard.conditions
+        assert conditions["evidence"] == (statistic, threshold)
+        rise, needed = conditions["gate"]
+        step = guard.state_dict()["clock"]
+        assert math.isclose(needed, 3.0 * COIN.span * math.sqrt(step))
+        late = bool(guard.switched)
+        missing = [name for name, short in (("evidence", statistic < threshold), ("gate", rise < needed)) if short]
+        assert guard.waiting_for == ("switched" if late else " and ".join(missing))
+        assert late or missing
+        seen.add(guard.waiting_for)
+    assert seen == {"evidence and gate", "gate", "switched"}  # the evidence alone was there long before
+
+
+def test_what_each_stream_waits_for() -> None:
+    guard = lr.Guard(COIN, 100, batch_shape=(2, 2))
+    assert guard.waiting_for.shape == (2, 2)
+    play(guard, np.tile(WRONG, (8, 2, 2, 1)), np.tile([[0, 1], [1, 0]], (8, 1, 1)))
+    assert (guard.waiting_for == "switched").tolist() == guard.switched.tolist() == [[False, True], [True, False]]
+    assert {str(words) for words in guard.waiting_for.ravel()} == {"evidence and gate", "switched"}
+    still = lr.Guard(lr.DecisionProblem([[0.5, 0.5]]), 10)
+    assert still.waiting_for == "never"
+    assert lr.Guard(None, 10).waiting_for == lr.Guard(COIN, 10, rule=lr.RegretRate(COIN, 10)).waiting_for == "evidence"
+    assert set(lr.Guard(COIN, 10, rule=lr.ExactTest(COIN, 10, gate=0)).conditions) == {"evidence"}
+
+
+def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
+    for rule in (lr.ExactTest(COIN, 20), lr.VRegret(20)):
+        guard = lr.Guard(rule.problem, 20, rule=rule)
+        play(guard, [[1.0, 0.0]], [1])
+        (event,) = guard.events
+        assert event.excluded
+        assert str(event) == (
+            f"switched after 1 steps of episode 1: a state came to which the model had given probability 0 "
+            f"({type(rule).__name__})"
+        )
+        assert guard.waiting_for == "switched"
+    guard = lr.Guard(COIN, 20)
+    play(guard, np.tile(WRONG, (12, 1)), np.ones(12, dtype=int))
+    assert not guard.events[0].excluded
+    assert "evidence of ExactTest" in str(guard.events[0])
+
+
+# A state is of one guard
+
+
+class Stubborn(lr.Predictor):
+    """No dataclass: what it is set to shows in nothing but what it says."""
+
+    n_states = 2
+
+    def __init__(self, chance: float) -> None:
+        self.chance = chance
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Any = None) -> Any:
+        return (np.zeros(batch_shape),)
+
+    def predict(self, memory: Any) -> Any:
+        return np.broadcast_to([1 - self.chance, self.chance], (*memory[0].shape, 2))
+
+    def update(self, memory: Any, token: Any) -> Any:
+        return memory
+
+
+class Own(lr.RegretRate):
+    """A rule with a setting that is no field."""
+
+    extra = 1.0
+
+    def evidence(self, memory: Any) -> Any:
+        statistic, threshold = super().evidence(memory)
+        return statistic, threshold * self.extra
+
+
+def with_extra(extra: float) -> lr.Guard:
+    rule = Own(COIN, 12)
+    object.__setattr__(rule, "extra", extra)
+    return lr.Guard(COIN, 12, rule=rule)
+
+
+def last_or(chance: float) -> Callable[[Any], list[float]]:
+    def law(history: Any) -> list[float]:
+        return [1 - chance, chance] if len(history) == 0 or history[-1] else [0.5, 0.5]
+
+    return law
+
+
+UNLIKE: dict[str, tuple[Callable[[Any], lr.Guard], str]] = {
+    "a function": (lambda x: lr.Guard(COIN, 12, fallback=lr.FromFunction(last_or(x), 2)), "fallback"),
+    "no dataclass": (lambda x: lr.Guard(COIN, 12, fallback=Stubborn(x)), "fallback"),
+    "a part of a part": (
+        lambda x: lr.Guard(COIN, 12, fallback=lr.Robust(Stubborn(x), lr.RegretGap(COIN, 50))),
+        "fallback",
+    ),
+    "a policy": (lambda x: lr.Guard(COIN, 12, fallback=lr.Respond(Stubborn(x), COIN, 0.3)), "fallback"),
+    "a rule of one's own": (with_extra, "rule"),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_a_state_is_of_guards_that_behave_alike(name: str) -> None:
+    make, what = UNLIKE[name]
+    guard = make(0.7)
+    play(guard, np.tile(WRONG, (4, 1)), np.ones(4, dtype=np.int64))
+    saved = through_json(guard)
+    same = make(0.7)
+    same.load_state_dict(saved)
+    assert same.state_dict() == guard.state_dict()
+    other = make(0.6)
+    before = other.state_dict()
+    with pytest.raises(ValueError, match=f"made by a guard that differs in: {what} "):
+        other.load_state_dict(saved)
+    assert other.state_dict() == before
+
+
+def test_functions_are_told_apart_by_name_too() -> None:
+    guard = lr.Guard(COIN, 12, fallback=lr.FromFunction(last_or(0.5), 2))
+    with pytest.raises(ValueError, match="differs in: fallback"):
+        lr.Guard(COIN, 12, fallback=lr.FromFunction(lambda history: [0.5, 0.5], 2)).load_state_dict(through_json(guard))
+
+
+def test_a_fallback_that_cannot_be_tried_is_known_by_how_it_fails() -> None:
+    def fails(history: Any) -> list[float]:
+        if len(history) == 3:
+            raise RuntimeError("no")
+        return [0.5, 0.5]
+
+    guard = lr.Guard(COIN, 12, fallback=lr.FromFunction(fails, 2))
+    saved = through_json(guard)
+    assert saved["says"] == {"fails": "RuntimeError"}
+    lr.Guard(COIN, 12, fallback=lr.FromFunction(fails, 2)).load_state_dict(saved)
+
+
+# Draws
+
+
+def test_actions_are_independent_of_a_world_with_the_same_seed() -> None:
+    agree = 0
+    for seed in range(400):
+        guard = lr.Guard(COIN, 10, temperature=1.0)
+        guard.advise([0.5, 0.5])
+        agree += guard.act(seed) == int(np.random.default_rng(seed).random() >= 0.5)
+    assert abs(agree - 200) < 4.5 * 10  # a fair coin's standard deviation is 10: 7e-6
+
+
+def test_no_two_draws_share_their_seed() -> None:
+    """Seeds, steps and guards made otherwise: all uniforms differ."""
+    drawn = set()
+    guards = [lr.Guard(lr.matching(n), T, batch_shape=shape) for n in (2, 3) for T in (5, 6) for shape in ((), (1,))]
+    guards.append(lr.Guard(COIN, 5, rule=lr.RegretGap(COIN, 5)))
+    for guard in guards:
+        for seed in (0, 1, 2, 2**32, 2**32 + 1, 2**64, 2**160):
+            for clock in range(4):
+                drawn.add(float(guard._draws.generator(seed, clock).random()))
+    assert len(drawn) == len(guards) * 7 * 4
+
+
+def test_a_resumed_guard_draws_what_it_would_have() -> None:
+    guard = lr.Guard(COIN, 50, temperature=1.0)
+    play(guard, np.tile([0.5, 0.5], (5, 1)), [0, 1, 0, 1, 0])
+    other = lr.Guard(COIN, 50, temperature=1.0)
+    other.load_state_dict(through_json(guard))
+    for one in (guard, other):
+        one.advise([0.5, 0.5])
+    assert [guard.act(s) for s in range(40)] == [other.act(s) for s in range(40)]
+
+
+def test_what_a_guard_hands_out_is_the_callers_own() -> None:
+    for kind in KINDS:
+        guard = lr.Guard(COIN, 30, batch_shape=(2,))
+        play(guard, [KINDS[kind](np.tile(WRONG, (2, 1)))] * 5, [[1, 0]] * 5, [[0, 0]] * 5)
+        guard.restart([0])
+        guard.advise(KINDS[kind](np.tile(WRONG, (2, 1))))
+        before, bound = json.dumps(guard.state_dict()), guard.certificate.regret_bound
+        policy = np.asarray(guard.policy()).tolist()
+        for handed in (
+            guard.episodes, guard.regret, guard.realised_regret, guard.switched, guard.policy(), guard.act(0),
+            *guard.evidence, *(value for pair in guard.conditions.values() for value in pair),
+        ):  # fmt: skip
+            handed[...] = 99
+        for event in (events := guard.events):
+            assert isinstance(event, tuple)
+        events.clear()
+        says = guard.state_dict()["says"]["fallback"]
+        says[:] = [0.0] * len(says)
+        assert json.dumps(guard.state_dict()) == before
+        assert guard.certificate.regret_bound == bound
+        assert np.asarray(guard.policy()).tolist() == policy
