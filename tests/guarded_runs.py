@@ -29,7 +29,9 @@ KINDS: dict[str, Callable[[np.ndarray], Any]] = {
 def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.Rule:
     fallback = lr.PolyaUrn(problem.n_states, prior=0.5)
     return {
-        "default": lambda: first_test(problem, horizon),
+        "default": lambda: lr.ExactTest(problem, horizon),
+        "the urn for good": lambda: lr.ExactTest(problem, horizon, fallback=fallback),
+        "first": lambda: first_test(problem, horizon),
         "ungated": lambda: first_test(problem, horizon, delta=0.2, gate=0, fallback=fallback, temperature=0.3),
         "unknown horizon": lambda: first_test(problem, None, delta=0.3, gate=0),
         "gap": lambda: lr.RegretGap(problem, horizon, span_aware=True),

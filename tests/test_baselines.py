@@ -201,7 +201,7 @@ def test_switching_back_is_what_it_says(problem: lr.DecisionProblem) -> None:
     base = lr.Markov(np.full((S, S), 0.1 / (S - 1)) + (0.9 - 0.1 / (S - 1)) * np.eye(S), 1)
     tokens = np.random.default_rng(0).integers(S, size=(4, T))
     tokens[:, :30] = -np.arange(30) % S  # the model expects the last state again
-    player = lr.SwitchBack(lr.robustify(base, problem, T))
+    player = lr.SwitchBack(lr.robustify(base, problem, T, fallback=lr.PolyaUrn(problem.n_states)))
     times = player.robust.trip_times(tokens)
     assert (times < 100).all()
     played, robust = player.policy_sequence(tokens), player.robust.respond().policy_sequence(tokens)
@@ -220,7 +220,7 @@ def test_a_world_that_turns_back_is_followed_back() -> None:
     T = 1024
     base = lr.Markov([[0.1, 0.9], [0.9, 0.1]], 1)
     tokens = np.concatenate([np.ones((50, T // 3), int), lr.sample(base, T - T // 3, 50, seed=0)], axis=1)
-    robust = lr.robustify(base, COIN, T)
+    robust = lr.robustify(base, COIN, T, fallback=lr.PolyaUrn(2))
     player = lr.SwitchBack(robust)
     assert (robust.trip_times(tokens) < 20).all()
 
@@ -257,7 +257,7 @@ def test_no_sequence_breaks_the_certificate_of_switching_back(seed: int) -> None
 
 def test_the_printed_cost_of_switching_back() -> None:
     T = 1024
-    given = lr.robustify(lr.PolyaUrn(2), COIN, T)
+    given = lr.robustify(lr.PolyaUrn(2), COIN, T, fallback=lr.PolyaUrn(2))
     player = lr.SwitchBack(given)
     rate = math.sqrt(8 * math.log(2) / T)
     cost = (math.log(1 / 0.99) + T * math.log(1 / (1 - 1 / (2 * T)))) / (rate * T) + rate / 8
@@ -273,7 +273,7 @@ def test_switching_back_under_attack() -> None:
         (COIN, lr.sources.paper_sources(T)["b"]),
         (RPS, lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)),
     ):
-        player = lr.SwitchBack(lr.robustify(base, problem, T))
+        player = lr.SwitchBack(lr.robustify(base, problem, T, fallback=lr.PolyaUrn(problem.n_states)))
         honest = lr.sample(base, T, 8, seed=0)
         tokens = hostile(player, problem, T, np.linspace(0, T, 8).astype(int), honest)
         # Also a world that lures it back and turns on it, again and again.

@@ -1,4 +1,4 @@
-"""Section 5.2 with exact predictors in place of trained ones: five players on the eight sources, and at their worst."""
+"""Section 5.2 with exact predictors in place of trained ones: six players on the eight sources, and at their worst."""
 
 import io
 import json
@@ -33,14 +33,18 @@ TITLES = {
 
 
 def players(horizon: int) -> dict[str, Predictor]:
-    """The model of source b, the urn, and the model robustified by each rule (delta = 2/T, no gate)."""
-    coin, model = matching(), paper_sources(horizon)["b"]
+    """The model of source b, the urn, and the model robustified by each rule (the exact test's delta is 2/T).
+
+    All fall back on the urn for good but the last, which is the default: after an alarm the model can return.
+    """
+    coin, model, urn = matching(), paper_sources(horizon)["b"], PolyaUrn(2)
     return {
         "Ber model": model,
-        "urn": PolyaUrn(2),
+        "urn": urn,
         "RegretRate": Robust(model, RegretRate(coin, horizon)),
         "RegretGap": Robust(model, RegretGap(coin, horizon)),
-        "ExactTest": Robust(model, ExactTest(coin, horizon, delta=2 / horizon, gate=0)),
+        "ExactTest": Robust(model, ExactTest(coin, horizon, delta=2 / horizon, fallback=urn)),
+        "Recovery": Robust(model, ExactTest(coin, horizon, delta=2 / horizon)),
     }
 
 
@@ -90,8 +94,9 @@ def demo(horizon: int, n: int, seed: int, out: Path) -> None:
     print_table(console, *_regret_table(found))
     error = max(cell.error for cell in found.cells)
     console.print(f"Guessing the next bit; {n} sequences a source, seed {seed}; std errors <= {error:.4f}.")
-    console.print("Ber model: source b's own law; the last three columns: robust versions of it.")
-    console.print("No time in brackets: fewer than half switched. ExactTest: delta = 2/T, no gate.\n")
+    console.print("Ber model: source b's own law; the columns after the urn: robust versions of it.")
+    console.print("No time in brackets: fewer than half switched. ExactTest: delta = 2/T, then the urn for good;")
+    console.print("Recovery: the same test, then a mixture from which the model can return.\n")
     print_table(console, *_worst_table(found, worst))
     _write(console, found, worst, out)
 

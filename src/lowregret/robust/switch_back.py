@@ -57,7 +57,7 @@ class SwitchBack(Policy):
             raise ValueError(f"robust must know its problem, and {type(self.robust.rule).__name__} is for unknown ones")
         if self.robust.rule.follows:
             raise ValueError(
-                "robust must fall back on something that stays, and Recovery returns by itself: give it another fallback, "
+                "robust must fall back on something that stays, and Recovery returns by itself: give another fallback, "
                 "robustify(model, problem, horizon, fallback=PolyaUrn(n_states))"
             )
         T, J = self.robust.rule.horizon, self.problem.span
