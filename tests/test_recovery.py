@@ -39,7 +39,7 @@ def slow(back: Recovering, probs_TxS: np.ndarray, tokens: list[int], alarm: int)
         eta = problem.anytime_temperature(t + 1) if back.temperature is None else back.temperature
         if in_safe:
             safe: Any = back.safe
-            memory = safe.start()
+            memory = safe.afresh(np.asarray(begun)) if hasattr(safe, "afresh") else safe.start()
             for s in range(begun, t):
                 memory = safe.update(memory, tokens[s])
             law = None if back.acts else safe.predict(memory)
@@ -86,9 +86,22 @@ def example(back: Recovering, T: int, alarms: list[int], seed: int) -> tuple[np.
     return probs, tokens
 
 
+class Fading(lr.PolyaUrn):
+    """An urn that goes by the steps left, as minimax play does: the fewer, the evener."""
+
+    def predict(self, memory: Any) -> Any:
+        left = (1 - memory.seen / 96)[..., None]
+        counts = memory.counts / memory.counts.sum(-1)[..., None]
+        return left * counts + (1 - left) / self.n_states
+
+    def afresh(self, seen: Any) -> Any:
+        return self.start(tuple(seen.shape))._replace(seen=seen)
+
+
 SAFE = {
     "default": lambda problem, T: None,
     "urn": lambda problem, T: lr.PolyaUrn(problem.n_states, 0.5),
+    "fading": lambda problem, T: Fading(problem.n_states),
     "AdaHedge": lambda problem, T: lr.AdaHedge(problem),
     "Hedge": lambda problem, T: None if T is None else lr.Hedge(problem, T),
 }
@@ -105,6 +118,7 @@ def made(problem: lr.DecisionProblem, T: int | None, safe: str, **settings: Any)
         ("matching", "default", True),
         ("matching", "AdaHedge", True),
         ("matching", "urn", False),
+        ("matching", "fading", True),
         ("rps", "default", True),
         ("rps", "Hedge", True),
         ("lopsided", "AdaHedge", False),
@@ -228,7 +242,7 @@ def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
     torch = pytest.importorskip("torch")
     make = torch.as_tensor if kind == "torch" else np.asarray
     rule = ruled("matching", 96, safe, memories=(8, 30), budget=0.25)
-    probs, tokens = example(rule.playing, 96, [6] * 4, seed=3)
+    probs, tokens = example(rule.in_play.fallback, 96, [6] * 4, seed=3)
     whole, first_half = (lr.Guard(MATCHING, 96, rule=rule, batch_shape=(4,)) for _ in range(2))
     spent = 0
     for t in range(96):

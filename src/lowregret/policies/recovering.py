@@ -38,7 +38,7 @@ class RecoveryMemory(NamedTuple):
     shadow: ShadowMemory
     rise_A: Array  # [..., A], R_a above its lowest point
     is_safe: Array  # [...], whether the budget is spent: safe play is in force
-    safe: Any  # its memory, fresh wherever it is not in force
+    safe: Any  # its memory, without meaning where it is not in force
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
     returned_at: Array  # [...], tokens seen when it last returned, 0 for never
 
@@ -116,11 +116,7 @@ class Recovering:
         laws, mixture_S = self._laws.advance(memory.shadow, self._full(memory, probs), token)
         after = memory._replace(step=memory.step + 1, shadow=laws)
         if not _some(late):
-            return (
-                after
-                if self._afresh is None
-                else after._replace(safe=self._begun(self.safe.update(memory.safe, token)))
-            )
+            return after
         lead_A = leads(self.problem, token, self._chances(memory, mixture_S))
         rise_A = xp.clip(first(memory.rise_A) + lead_A, 0.0, None) * late  # nothing counts before the alarm
         worst, limit = xp.max(rise_A, axis=0), self._limit(after.step)
@@ -232,25 +228,18 @@ class Recovering:
         root = in_float64(step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
         return self.budget * self.problem.span * root
 
-    @cached_property
-    def _afresh(self) -> Any:
-        return ability(self.safe, "afresh")
-
-    def _begun(self, memory: Any) -> Any:
-        """Safe play begun now, where it goes by the steps left."""
-        assert self._afresh is not None
-        return self._afresh(memory)
-
     def _safe_after(self, memory: RecoveryMemory, token: Array, is_safe: Array) -> Any:
-        """Safe play goes on where it was in force and stays so; elsewhere it is fresh."""
-        stays = memory.is_safe & is_safe
-        if self._afresh is None:
-            if not _some(memory.is_safe):
-                return memory.safe
+        """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
+        if not _some(memory.is_safe | is_safe):
+            return memory.safe
+        afresh = ability(self.safe, "afresh")
+        if afresh is None:
             fresh = self.safe.start(tuple(memory.step.shape), like=memory.rise_A)
-            return choose(stays, self.safe.update(memory.safe, token), fresh)
-        on = self.safe.update(memory.safe, token)
-        return choose(stays, on, self._begun(on))
+        else:
+            fresh = afresh(memory.step + 1)
+        if not _some(memory.is_safe):
+            return fresh
+        return choose(memory.is_safe & is_safe, self.safe.update(memory.safe, token), fresh)
 
 
 def _some(flags: Array) -> bool:

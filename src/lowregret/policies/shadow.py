@@ -105,7 +105,7 @@ class Shadow(NamedTuple):
         else:
             for at in range(0, token_N.size, _BLOCK):
                 part = slice(at, at + _BLOCK)
-                done = self._step(*(rows[:, part] for rows in flat), token_N[part])
+                done = self._step(flat[0][:, part], flat[1][:, part], flat[2][:, part], token_N[part])
                 for whole, rows in zip(out, done, strict=True):
                     whole[:, part] = rows
         counts, weights, law = (rows.reshape(len(rows), *token.shape) for rows in out)
