@@ -10,7 +10,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import checks
-from lowregret.policies import Recovering, shadow
+from lowregret.policies import Recovering, recovering, shadow
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
@@ -181,7 +181,11 @@ def test_a_rule_with_it_keeps_the_laws(game: str) -> None:
     checks.check_rule(ruled(game, None, memories=(5,), budget=0.2), base, horizon=40, tolerance=1e-12)
 
 
-def test_recorded_is_streaming_where_budgets_are_spent_and_won_back() -> None:
+@pytest.mark.parametrize("at_once", [1, 10**6])
+def test_recorded_is_streaming_where_budgets_are_spent_and_won_back(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovering, "_CELLS", at_once)
     back = made(MATCHING, 96, "urn", memories=(8, 30), budget=0.25)
     alarms = [0, 30, 5, 96, 95, 97]
     probs, tokens = example(back, 96, alarms, seed=7)
@@ -226,6 +230,12 @@ def test_every_way_to_step_the_laws_is_the_same(game: str, monkeypatch: pytest.M
             np.testing.assert_allclose(laws.law(memory, p.T).sum(axis=0), 1, atol=1e-12)
             memory, law_S = laws.advance(memory, p.T, y)
             seen[way].append(np.concatenate([law_S.T, memory.weights, memory.counts], axis=-1))
+        laws_NxTxS, said = np.swapaxes(probs, 0, 1), [now[:, : problem.n_states] for now in seen[way]]
+        np.testing.assert_allclose(
+            np.moveaxis(laws.recorded(laws_NxTxS, tokens.T), 2, 0).swapaxes(1, 2), said, atol=1e-13
+        )
+        one = laws.recorded(laws_NxTxS[:1], tokens.T[:1])
+        np.testing.assert_allclose(one[:, 0].T, np.array(said)[:, 0], atol=1e-13)
     seen["alone"] = []
     memories = [laws.start((), None)] * N
     for p, y in zip(probs, tokens, strict=True):

@@ -226,6 +226,9 @@ class Rule(ABC):
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
         """The base's laws ``[..., T, S]`` with the fallback's from each trip on, and the trip times; unchecked."""
+        if self.in_play.follows:
+            alarms = self.first_trips(probs, tokens)
+            return self.in_play.fallback.laws_beside(probs, tokens, alarms), alarms
         xp, horizon, laws, tripped = namespace(probs), tokens.shape[-1], [], False
         times = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
         for block in self._blocks(probs, tokens, check=False):
@@ -233,9 +236,7 @@ class Rule(ABC):
             late_NxT = count_up(tokens, 0, horizon) >= block.times_N[..., None]
             if bool(late_NxT.any()):
                 tripped = True
-                answers = block.answers
-                if answers is None:
-                    answers = self.in_play.laws_after(block.times_N, law_NxTxS, block.tokens_NxT)
+                answers = self.fallback_answers(block.tokens_NxT) if block.answers is None else block.answers
                 law_NxTxS = spliced(late_NxT, answers, law_NxTxS)
             laws.append(law_NxTxS)
             times.append(block.times_N)

@@ -33,10 +33,6 @@ class InPlay(NamedTuple):
             return self.fallback.policy_sequence(tokens)
         return ability(self.fallback, "laws", self.fallback.predict_sequence)(tokens)
 
-    def laws_after(self, times: Array, probs: Array, tokens: Array) -> Array:
-        """Its laws from the trips on, at least."""
-        return self.fallback.laws_beside(probs, tokens, times) if self.follows else self.answers(tokens)
-
 
 def in_play(fallback: Any, problem: Any, horizon: int | None, temperature: float | None) -> InPlay:
     """The fallback itself, or what that recipe makes for this problem and horizon."""
