@@ -270,9 +270,15 @@ def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
     assert whole.switched.all()
     share = whole.rule.share(whole._ledger.rule)
     assert ((share >= 0) & (share <= 1)).all()
-    other = lr.Guard(MATCHING, 96, rule=ruled("matching", 96, safe, memories=(8, 31), budget=0.25), batch_shape=(4,))
-    with pytest.raises(ValueError, match="fallback"):
-        other.load_state_dict(state)
+    for other in (
+        ruled("matching", 96, safe, memories=(8, 31), budget=0.25),
+        ruled("matching", 96, "default", memories=(8, 30), budget=0.25),
+        AtStep(
+            MATCHING, 96, at=6, fallback=lr.Recovery((8, 30), budget=0.25, safe=lr.Respond(lr.PolyaUrn(2), MATCHING, 1))
+        ),
+    ):
+        with pytest.raises(ValueError, match="fallback"):
+            lr.Guard(MATCHING, 96, rule=other, batch_shape=(4,)).load_state_dict(state)
 
 
 def test_the_share_is_all_until_the_alarm() -> None:
