@@ -10,7 +10,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import checks
-from lowregret.policies import Recovering, shadow
+from lowregret.policies import Recovering, recovering, shadow
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
@@ -39,7 +39,7 @@ def slow(back: Recovering, probs_TxS: np.ndarray, tokens: list[int], alarm: int)
         eta = problem.anytime_temperature(t + 1) if back.temperature is None else back.temperature
         if in_safe:
             safe: Any = back.safe
-            memory = safe.start()
+            memory = safe.afresh(np.asarray(begun)) if hasattr(safe, "afresh") else safe.start()
             for s in range(begun, t):
                 memory = safe.update(memory, tokens[s])
             law = None if back.acts else safe.predict(memory)
@@ -86,9 +86,22 @@ def example(back: Recovering, T: int, alarms: list[int], seed: int) -> tuple[np.
     return probs, tokens
 
 
+class Fading(lr.PolyaUrn):
+    """An urn that goes by the steps left, as minimax play does: the fewer, the evener."""
+
+    def predict(self, memory: Any) -> Any:
+        left = (1 - memory.seen / 96)[..., None]
+        counts = memory.counts / memory.counts.sum(-1)[..., None]
+        return left * counts + (1 - left) / self.n_states
+
+    def afresh(self, seen: Any) -> Any:
+        return self.start(tuple(seen.shape))._replace(seen=seen)
+
+
 SAFE = {
     "default": lambda problem, T: None,
     "urn": lambda problem, T: lr.PolyaUrn(problem.n_states, 0.5),
+    "fading": lambda problem, T: Fading(problem.n_states),
     "AdaHedge": lambda problem, T: lr.AdaHedge(problem),
     "Hedge": lambda problem, T: None if T is None else lr.Hedge(problem, T),
 }
@@ -105,6 +118,7 @@ def made(problem: lr.DecisionProblem, T: int | None, safe: str, **settings: Any)
         ("matching", "default", True),
         ("matching", "AdaHedge", True),
         ("matching", "urn", False),
+        ("matching", "fading", True),
         ("rps", "default", True),
         ("rps", "Hedge", True),
         ("lopsided", "AdaHedge", False),
@@ -167,7 +181,11 @@ def test_a_rule_with_it_keeps_the_laws(game: str) -> None:
     checks.check_rule(ruled(game, None, memories=(5,), budget=0.2), base, horizon=40, tolerance=1e-12)
 
 
-def test_recorded_is_streaming_where_budgets_are_spent_and_won_back() -> None:
+@pytest.mark.parametrize("at_once", [1, 10**6])
+def test_recorded_is_streaming_where_budgets_are_spent_and_won_back(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovering, "_CELLS", at_once)
     back = made(MATCHING, 96, "urn", memories=(8, 30), budget=0.25)
     alarms = [0, 30, 5, 96, 95, 97]
     probs, tokens = example(back, 96, alarms, seed=7)
@@ -212,6 +230,12 @@ def test_every_way_to_step_the_laws_is_the_same(game: str, monkeypatch: pytest.M
             np.testing.assert_allclose(laws.law(memory, p.T).sum(axis=0), 1, atol=1e-12)
             memory, law_S = laws.advance(memory, p.T, y)
             seen[way].append(np.concatenate([law_S.T, memory.weights, memory.counts], axis=-1))
+        laws_NxTxS, said = np.swapaxes(probs, 0, 1), [now[:, : problem.n_states] for now in seen[way]]
+        np.testing.assert_allclose(
+            np.moveaxis(laws.recorded(laws_NxTxS, tokens.T), 2, 0).swapaxes(1, 2), said, atol=1e-13
+        )
+        one = laws.recorded(laws_NxTxS[:1], tokens.T[:1])
+        np.testing.assert_allclose(one[:, 0].T, np.array(said)[:, 0], atol=1e-13)
     seen["alone"] = []
     memories = [laws.start((), None)] * N
     for p, y in zip(probs, tokens, strict=True):
@@ -228,7 +252,7 @@ def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
     torch = pytest.importorskip("torch")
     make = torch.as_tensor if kind == "torch" else np.asarray
     rule = ruled("matching", 96, safe, memories=(8, 30), budget=0.25)
-    probs, tokens = example(rule.playing, 96, [6] * 4, seed=3)
+    probs, tokens = example(rule.in_play.fallback, 96, [6] * 4, seed=3)
     whole, first_half = (lr.Guard(MATCHING, 96, rule=rule, batch_shape=(4,)) for _ in range(2))
     spent = 0
     for t in range(96):
@@ -246,9 +270,15 @@ def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
     assert whole.switched.all()
     share = whole.rule.share(whole._ledger.rule)
     assert ((share >= 0) & (share <= 1)).all()
-    other = lr.Guard(MATCHING, 96, rule=ruled("matching", 96, safe, memories=(8, 31), budget=0.25), batch_shape=(4,))
-    with pytest.raises(ValueError, match="fallback"):
-        other.load_state_dict(state)
+    for other in (
+        ruled("matching", 96, safe, memories=(8, 31), budget=0.25),
+        ruled("matching", 96, "default", memories=(8, 30), budget=0.25),
+        AtStep(
+            MATCHING, 96, at=6, fallback=lr.Recovery((8, 30), budget=0.25, safe=lr.Respond(lr.PolyaUrn(2), MATCHING, 1))
+        ),
+    ):
+        with pytest.raises(ValueError, match="fallback"):
+            lr.Guard(MATCHING, 96, rule=other, batch_shape=(4,)).load_state_dict(state)
 
 
 def test_the_share_is_all_until_the_alarm() -> None:

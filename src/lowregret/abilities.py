@@ -64,8 +64,8 @@ class Abilities(Protocol):
         It must not fall with the steps.
         """
 
-    def afresh(self, memory: Any) -> Any:
-        """The memory of a start now, with the steps left that ``memory`` has left. Without it: ``start()``."""
+    def afresh(self, seen: Array) -> Any:
+        """The memory of a start after ``seen`` ``[...]`` tokens of its horizon. Without it: that of any start."""
 
     def made_for(self, problem: Any, horizon: int | None, temperature: float | None) -> Any:
         """The fallback itself, from a recipe that says how to make one: a rule plays by what it gets here."""

@@ -30,6 +30,7 @@ from ..problems import DecisionProblem, a_problem, leads, with_first
 from .contract import Policy
 from .shadow import Shadow, ShadowMemory
 
+_CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
 _HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and below which it must return anew
 
 
@@ -38,7 +39,7 @@ class RecoveryMemory(NamedTuple):
     shadow: ShadowMemory
     rise_A: Array  # [..., A], R_a above its lowest point
     is_safe: Array  # [...], whether the budget is spent: safe play is in force
-    safe: Any  # its memory, fresh wherever it is not in force
+    safe: Any  # its memory, without meaning where it is not in force
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
     returned_at: Array  # [...], tokens seen when it last returned, 0 for never
 
@@ -118,15 +119,9 @@ class Recovering:
         laws, mixture_S = self._laws.advance(memory.shadow, self._full(memory, probs), token)
         after = memory._replace(step=memory.step + 1, shadow=laws)
         if not _some(late):
-            return (
-                after
-                if self._afresh is None
-                else after._replace(safe=self._begun(self.safe.update(memory.safe, token)))
-            )
+            return after
         lead_A = leads(self.problem, token, self._chances(memory, mixture_S))
-        rise_A = xp.clip(first(memory.rise_A) + lead_A, 0.0, None) * late  # nothing counts before the alarm
-        worst, limit = xp.max(rise_A, axis=0), self._limit(after.step)
-        is_safe = late & xp.where(memory.is_safe, worst > limit / 2, worst >= limit)
+        rise_A, is_safe = self._spent(first(memory.rise_A), memory.is_safe, lead_A, late, after.step)
         after = after._replace(rise_A=last(rise_A), is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
         share = self.share_of_base(after)
         trusted = late & ((share > _HOME) | (memory.trusted & (share > _GONE)))
@@ -152,10 +147,11 @@ class Recovering:
         rows = np.flatnonzero(to_numpy(times_N) < horizon)  # nobody asks what it says in the others
         if len(rows) == 0:
             return probs
-        where = xp.asarray(rows, device=device(probs))
-        played_NxTxS = self._played(
-            xp.take(probs_NxTxS, where, axis=0), xp.take(tokens_NxT, where, axis=0), xp.take(times_N, where, axis=0)
-        )
+        parts = []
+        for at in range(0, len(rows), step := max(1, _CELLS // horizon)):
+            where = xp.asarray(rows[at : at + step], device=device(probs))
+            parts.append(self._played(*(xp.take(whole, where, axis=0) for whole in (probs_NxTxS, tokens_NxT, times_N))))
+        played_NxTxS = parts[0] if len(parts) == 1 else xp.concat(parts)
         place = np.zeros(tokens_NxT.shape[0], dtype=np.int64)
         place[rows] = np.arange(len(rows))
         played_NxTxS = xp.take(played_NxTxS, xp.asarray(place, device=device(probs)), axis=0)
@@ -163,14 +159,25 @@ class Recovering:
         return xp.reshape(xp.where(late_NxT[..., None], played_NxTxS, probs_NxTxS), probs.shape)
 
     def _played(self, probs_NxTxS: Array, tokens_NxT: Array, times_N: Array) -> Array:
-        """Its laws at every step from the first alarm on; the base's before that."""
-        earliest, horizon = int(times_N.min()), tokens_NxT.shape[-1]
+        """Its laws at every step, those before the alarm included: the mixture's, but for stretches of safe play."""
+        law_SxNxT = self._laws.recorded(probs_NxTxS, tokens_NxT)
+        step_T = count_up(tokens_NxT, 1, tokens_NxT.shape[-1] + 1)
+        lead_AxNxT = leads(self.problem, tokens_NxT, self._respond(law_SxNxT, step_T))
         memory, laws = self.start(tuple(times_N.shape), like=probs_NxTxS), []
-        for t in range(horizon):
-            probs = probs_NxTxS[:, t]
-            laws.append(astype(self.law_beside(memory, probs), probs.dtype) if t >= earliest else probs)
-            memory = self.update_beside(memory, probs, tokens_NxT[:, t], times_N <= t)
-        return namespace(probs_NxTxS).stack(laws, axis=1)
+        rise_A, xp = first(memory.rise_A), namespace(law_SxNxT)
+        for t in range(int(times_N.min()), tokens_NxT.shape[-1]):
+            law_S, lead_A, token = law_SxNxT[..., t], lead_AxNxT[..., t], tokens_NxT[:, t]
+            memory = memory._replace(step=xp.zeros_like(memory.step) + t)
+            if _some(memory.is_safe):
+                law_S = self._law(memory, law_S)
+                safe_A = leads(self.problem, token, self._respond(law_S, memory.step + 1))
+                lead_A = xp.where(memory.is_safe, safe_A, lead_A)
+            laws.append(law_S)
+            rise_A, is_safe = self._spent(rise_A, memory.is_safe, lead_A, times_N <= t, memory.step + 1)
+            memory = memory._replace(is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
+        late_SxNxT = xp.stack(laws, axis=-1)
+        law_SxNxT = xp.concat([law_SxNxT[..., : -len(laws)], late_SxNxT], axis=-1)
+        return astype(xp.moveaxis(law_SxNxT, 0, -1), probs_NxTxS.dtype)
 
     # What it may cost
 
@@ -231,38 +238,36 @@ class Recovering:
 
     def _chances(self, memory: RecoveryMemory, mixture_S: Array) -> Array:
         """What it plays: the chances of every action but the first."""
-        step = memory.step + 1
-        warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
-        chances_A1 = self.problem.chances(self._law(memory, mixture_S), warmth)
+        chances_A1 = self._respond(self._law(memory, mixture_S), memory.step + 1)
         if self.acts and _some(memory.is_safe):
             safe_A = first(astype(self.safe.policy(memory.safe), chances_A1.dtype))  # type: ignore[union-attr]
             chances_A1 = namespace(chances_A1).where(memory.is_safe, safe_A[1:], chances_A1)
         return chances_A1
 
-    def _limit(self, step: Array) -> Any:
-        """The budget, in utility."""
+    def _respond(self, law_S: Array, step: Array) -> Array:
+        warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
+        return self.problem.chances(law_S, warmth)
+
+    def _spent(self, rise_A: Array, is_safe: Array, lead_A: Array, late: Array, step: Array) -> tuple[Array, Array]:
+        """R_a above its lowest point after one more step, and whether safe play is in force from then on."""
+        xp = namespace(rise_A)
+        rise_A = xp.clip(rise_A + lead_A, 0.0, None) * late  # nothing counts before the alarm
         root = in_float64(step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
-        return self.budget * self.problem.span * root
-
-    @cached_property
-    def _afresh(self) -> Any:
-        return ability(self.safe, "afresh")
-
-    def _begun(self, memory: Any) -> Any:
-        """Safe play begun now, where it goes by the steps left."""
-        assert self._afresh is not None
-        return self._afresh(memory)
+        worst, limit = xp.max(rise_A, axis=0), self.budget * self.problem.span * root
+        return rise_A, late & xp.where(is_safe, worst > limit / 2, worst >= limit)
 
     def _safe_after(self, memory: RecoveryMemory, token: Array, is_safe: Array) -> Any:
-        """Safe play goes on where it was in force and stays so; elsewhere it is fresh."""
-        stays = memory.is_safe & is_safe
-        if self._afresh is None:
-            if not _some(memory.is_safe):
-                return memory.safe
+        """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
+        if not _some(memory.is_safe | is_safe):
+            return memory.safe
+        afresh = ability(self.safe, "afresh")
+        if afresh is None:
             fresh = self.safe.start(tuple(memory.step.shape), like=memory.rise_A)
-            return choose(stays, self.safe.update(memory.safe, token), fresh)
-        on = self.safe.update(memory.safe, token)
-        return choose(stays, on, self._begun(on))
+        else:
+            fresh = afresh(memory.step + 1)
+        if not _some(memory.is_safe):
+            return fresh
+        return choose(memory.is_safe & is_safe, self.safe.update(memory.safe, token), fresh)
 
 
 def _some(flags: Array) -> bool:

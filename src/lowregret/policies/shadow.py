@@ -16,9 +16,11 @@ from ..arrays import (
     compiled,
     compiler_installed,
     constant,
+    detached,
     device,
     first,
     float_type,
+    in_float64,
     last,
     mix,
     namespace,
@@ -63,19 +65,37 @@ class Shadow(NamedTuple):
         """Urns and weights after one more token, and the mixture's law before it."""
         counts_R, weights_K = first(memory.counts), first(memory.weights)
         if type(counts_R) is np.ndarray and counts_R.ndim == 1:
-            counts_R, weights_K, law_S = self._alone(counts_R, weights_K, probs_S, int(token))
+            counts_R, weights_K, law_S = self._alone(counts_R, weights_K, probs_S, token)
         elif type(counts_R) is np.ndarray and token.size >= _WORTH:
             counts_R, weights_K, law_S = self._in_parts(counts_R, weights_K, probs_S, token)
         else:
             counts_R, weights_K, law_S = self._step(counts_R, weights_K, probs_S, token)
         return ShadowMemory(last(counts_R), last(weights_K)), law_S
 
+    def recorded(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array:
+        """The mixture's law before each token of recorded sequences, ``[S, N, T]``."""
+        xp, (N, T) = namespace(probs_NxTxS), tokens_NxT.shape
+        memory, laws, step = self.start((N,), probs_NxTxS), [], self._step
+        counts_R, weights_K = first(memory.counts), first(memory.weights)
+        alone = xp is np and N == 1  # then the axis of streams would only be in the way
+        if alone:
+            counts_R, weights_K, step = counts_R[:, 0], weights_K[:, 0], self._alone
+        elif xp is np and N * T >= _WORTH << 4 and compiler_installed():
+            step = self._in_parts
+        for t in range(T):
+            probs_S, token = in_float64(detached(xp.moveaxis(probs_NxTxS[:, t], -1, 0))), tokens_NxT[:, t]
+            if alone:
+                probs_S, token = probs_S[:, 0], token[0]
+            counts_R, weights_K, law_S = step(counts_R, weights_K, probs_S, token)
+            laws.append(law_S[:, None] if alone else law_S)
+        return xp.stack(laws, axis=-1)
+
     def _alone(
-        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: int
+        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: Array
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A step of one stream: in Python's own numbers, since an array of a few takes ten times as long."""
         counts, weights, probs = counts_R.tolist(), weights_K.tolist(), probs_S.tolist()
-        M, S = len(self.memories), self.problem.n_states
+        M, S, token = len(self.memories), self.problem.n_states, int(token)
         worth_A = self.problem.utility @ probs_S
         own = (1 + int((worth_A >= worth_A.max() - TIE).argmax())) * M
         law = [weights[0] * p for p in probs]

@@ -212,8 +212,8 @@ class AverageRestart(Predictor, Policy):
 
     def _refuse_growing_memory(self) -> None:
         """Copies of different ages share one memory, so a fallback's must not grow with the past."""
-        fallback = self.rule.playing
-        if self.rule.follows:  # its memory is of one size
+        fallback = self.rule.in_play.fallback
+        if self.rule.in_play.follows:  # its memory is of one size
             return
         fresh = fallback.start((1,))
         try:

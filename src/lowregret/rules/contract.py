@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..abilities import ability
 from ..arrays import (
     Array,
     astype,
@@ -20,15 +19,15 @@ from ..arrays import (
     first_true,
     float_type,
     in_float64,
-    last,
     namespace,
     row_blocks,
     to_numpy,
 )
 from ..certificates import Certificate
-from ..policies import Policy, Recovering, Recovery
+from ..policies import Policy, Recovery
 from ..predictors import Predictor
 from ..problems import DecisionProblem
+from .in_play import InPlay, in_play
 
 
 class RuleMemory(NamedTuple):
@@ -145,28 +144,24 @@ class Rule(ABC):
     # What follows from it.
 
     @cached_property
-    def playing(self) -> Any:
-        """The fallback that is played: ``fallback`` itself, or what that recipe makes for this problem and horizon."""
-        made_for = ability(self.fallback, "made_for")
-        return self.fallback if made_for is None else made_for(self.problem, self.horizon, self.temperature)
+    def in_play(self) -> InPlay:
+        """The fallback as it is played."""
+        return in_play(self.fallback, self.problem, self.horizon, self.temperature)
 
-    @cached_property
-    def follows(self) -> bool:
-        """Whether it must be told what the base model says (``Recovery``)."""
-        return isinstance(self.playing, Recovering)
-
-    @cached_property
+    @property
     def fallback_acts(self) -> bool:
         """Whether the fallback is a policy, which gives mixed actions and no laws."""
-        if self.follows:
-            return self.playing.acts
-        return not hasattr(self.playing, "predict") and isinstance(self.playing, Policy)
+        return self.in_play.acts
+
+    def _idle(self, late: Array) -> bool:
+        """Whether nobody needs what the fallback says now: it enters no evidence, and no stream has switched."""
+        return self.in_play.follows and not bool(late.any())
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RuleMemory:
         """The memory before the first token."""
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
         zeros = xp.zeros(shape, dtype=xp.int64, device=where)
-        return RuleMemory(self.playing.start(shape, like=like), zeros, zeros, self.blank(shape, xp, where))
+        return RuleMemory(self.in_play.fallback.start(shape, like=like), zeros, zeros, self.blank(shape, xp, where))
 
     def update(self, memory: RuleMemory, probs: Array, token: Array) -> RuleMemory:
         """The memory after the base model gave ``probs`` ``[..., S]`` and ``token`` ``[...]`` came."""
@@ -178,27 +173,22 @@ class Rule(ABC):
 
     def look(self, memory: RuleMemory, probs: Array) -> Moment:
         """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out."""
-        idle = self.follows and not bool(self.tripped(memory).any())
-        return self.moment(probs, None if idle else self.fallback_answer(memory, probs), None, memory.step + 1)
+        answer = None if self._idle(self.tripped(memory)) else self.fallback_answer(memory, probs)
+        return self.moment(probs, answer, None, memory.step + 1)
 
     def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
         """What the fallback says beside ``probs``: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
-        fallback, acts = self.playing, self.fallback_acts
-        if self.follows:
-            return (fallback.policy_beside if acts else fallback.law_beside)(memory.fallback, probs)
-        return (fallback.policy if acts else fallback.predict)(memory.fallback)
+        return self.in_play.answer(memory.fallback, probs)
 
     def law(self, memory: RuleMemory, probs: Array) -> Array:
         """The law in force: the base's, ``probs``, until the trip, the fallback's from then on."""
-        if self.follows and not bool(self.tripped(memory).any()):
-            return probs
-        return spliced(self.tripped(memory), self.fallback_answer(memory, probs), probs)
+        late = self.tripped(memory)
+        return probs if self._idle(late) else spliced(late, self.fallback_answer(memory, probs), probs)
 
     def answer(self, memory: RuleMemory, moment: Moment) -> Array:
         """The answer in force, likewise: the chances of every action but the first (or the forecast: VRegret)."""
-        if moment.fallback_A1 is None:
-            return moment.base_A1
-        return namespace(moment.base_A1).where(self.tripped(memory), moment.fallback_A1, moment.base_A1)
+        base_A1, fallback_A1 = moment.base_A1, moment.fallback_A1
+        return base_A1 if fallback_A1 is None else namespace(base_A1).where(self.tripped(memory), fallback_A1, base_A1)
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
         """``update`` without its checks, from what ``look`` saw; an axis of length 1 stands for streams that agree."""
@@ -210,11 +200,7 @@ class Rule(ABC):
         tripped_at = memory.tripped_at + step * newly
         if token.shape != step.shape:
             token = namespace(token).broadcast_to(token, step.shape)
-        if self.follows:
-            late, probs = self.tripped(memory), last(moment.probs_S)
-            fallback = self.playing.update_beside(memory.fallback, probs, token, late)
-        else:
-            fallback = self.playing.update(memory.fallback, token)
+        fallback = self.in_play.after(memory.fallback, moment.probs_S, token, self.tripped(memory))
         return RuleMemory(fallback, step, tripped_at, statistics)
 
     def tripped(self, memory: RuleMemory) -> Array:
@@ -224,7 +210,8 @@ class Rule(ABC):
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""
         late = in_float64(self.tripped(memory))
-        return 1 - late * (1 - self.playing.share_of_base(memory.fallback)) if self.follows else 1 - late
+        own = self.in_play
+        return 1 - late * (1 - own.fallback.share_of_base(memory.fallback)) if own.follows else 1 - late
 
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
@@ -247,6 +234,9 @@ class Rule(ABC):
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
         """The base's laws ``[..., T, S]`` with the fallback's from each trip on, and the trip times; unchecked."""
+        if self.in_play.follows:
+            alarms = self.first_trips(probs, tokens)
+            return self.in_play.fallback.laws_beside(probs, tokens, alarms), alarms
         xp, horizon, laws, tripped = namespace(probs), tokens.shape[-1], [], False
         times = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
         for block in self._blocks(probs, tokens, check=False):
@@ -254,11 +244,7 @@ class Rule(ABC):
             late_NxT = count_up(tokens, 0, horizon) >= block.times_N[..., None]
             if bool(late_NxT.any()):
                 tripped = True
-                answers = block.answers
-                if self.follows:
-                    answers = self.playing.laws_beside(law_NxTxS, block.tokens_NxT, block.times_N)
-                elif answers is None:
-                    answers = self.fallback_answers(block.tokens_NxT)
+                answers = self.fallback_answers(block.tokens_NxT) if block.answers is None else block.answers
                 law_NxTxS = spliced(late_NxT, answers, law_NxTxS)
             laws.append(law_NxTxS)
             times.append(block.times_N)
@@ -283,10 +269,7 @@ class Rule(ABC):
 
     def fallback_answers(self, tokens: Array) -> Array:
         """What the fallback says at every step of recorded sequences: laws, or mixed actions if it acts; unchecked."""
-        fallback = self.playing
-        if self.fallback_acts:
-            return fallback.policy_sequence(tokens)
-        return ability(fallback, "laws", fallback.predict_sequence)(tokens)
+        return self.in_play.answers(tokens)
 
     def moments(self, probs: Array, tokens: Array) -> Moment:
         """Both answers at every step of recorded sequences; unchecked."""

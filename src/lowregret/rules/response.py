@@ -89,7 +89,7 @@ class ResponseRule(Rule):
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         """A fallback for another alphabet, for another problem, or for fewer steps."""
-        if self.follows:  # it was made for this problem and horizon
+        if self.in_play.follows:  # it was made for this problem and horizon
             if self.compares:
                 raise ValueError(
                     f"fallback {type(self.fallback).__name__} goes by what the base model says, and "
