@@ -118,9 +118,11 @@ def law_entries() -> dict[str, Entry]:
         "Robust.start": Entry(lambda p: robust(p).start(), "the probabilities of Says", shape=()),
         "Robust.start, batch": Entry(lambda p: robust(p).start((4,)), "the probabilities of Says", shape=(4,)),
         "Robust.update": Entry(updated, "the probabilities of Says", shape=()),
-        "Robust.trip_times": Entry(lambda p: robust(p, sequence=p).trip_times(beside(p, [0, 1])), "probs", shape=(2,)),
+        "Robust.trip_times": Entry(
+            lambda p: robust(p, sequence=p).trip_times(beside(p, [0, 1])), "the probabilities of Says", shape=(2,)
+        ),
         "Robust.predict_sequence": Entry(
-            lambda p: robust(p, sequence=p).predict_sequence(beside(p, [0])), "probs", shape=(1,)
+            lambda p: robust(p, sequence=p).predict_sequence(beside(p, [0])), "the probabilities of Says", shape=(1,)
         ),
         "Guard.advise": Entry(lambda p: lr.Guard(GAME, HORIZON).advise(p), "probs", shape=()),
         "Guard.advise, batch": Entry(advise, "probs", shape=(2, 2)),

@@ -58,11 +58,11 @@ class SwitchBack(Policy):
         T, J = self.robust.rule.horizon, self.problem.span
         if T is None:
             raise ValueError("robust must have a horizon: switching back is tuned to it, and horizon=None is unknown")
-        inputs.probability(self.trust, "trust")
+        trust = inputs.probability(self.trust, "trust")
         share = 1 / max(T, 2) if self.share is None else self.share
         rate = math.sqrt(8 * math.log(2) / T) / (J or 1.0) if self.rate is None else self.rate
-        object.__setattr__(self, "share", inputs.probability(share, "share"))
-        object.__setattr__(self, "rate", inputs.positive(rate, "rate"))
+        share, rate = inputs.probability(share, "share"), inputs.positive(rate, "rate")
+        inputs.keep(self, trust=trust, share=share, rate=rate)
 
     @property
     def problem(self) -> DecisionProblem:  # type: ignore[override]

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..abilities import ability
 from ..arrays import (
     Array,
     astype,
@@ -26,7 +25,7 @@ from ..arrays import (
 )
 from ..certificates import Certificate
 from ..policies import Policy
-from ..predictors import Predictor
+from ..predictors import Predictor, asked_sequence, said_by, vouched
 from ..problems import DecisionProblem
 
 
@@ -165,7 +164,8 @@ class Rule(ABC):
     def fallback_answer(self, memory: RuleMemory) -> Array:
         """What the fallback says now: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
         fallback: Any = self.fallback
-        return (fallback.policy if self.fallback_acts else fallback.predict)(memory.fallback)
+        answer = (fallback.policy if self.fallback_acts else fallback.predict)(memory.fallback)
+        return answer if self._vouched else self._checked(answer, tuple(memory.step.shape))
 
     def law(self, memory: RuleMemory, probs: Array) -> Array:
         """The law in force: the base's, ``probs``, until the trip, the fallback's from then on."""
@@ -194,7 +194,11 @@ class Rule(ABC):
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
         probs = inputs.array_of(probs, "probs")
-        tokens = inputs.beside(inputs.array_of(tokens, "tokens"), probs)
+        tokens = inputs.array_of(tokens, "tokens")
+        if namespace(tokens) is not namespace(probs) or device(tokens) != device(probs):
+            tokens = inputs.tokens_of(
+                tokens, self.n_states, like=probs
+            )  # checked before it is turned into another kind
         if tokens.ndim and self.horizon is not None and tokens.shape[-1] > self.horizon:
             raise ValueError(f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.horizon}")
         if tuple(probs.shape) != (*tokens.shape, self.n_states):
@@ -245,9 +249,18 @@ class Rule(ABC):
     def fallback_answers(self, tokens: Array) -> Array:
         """What the fallback says at every step of recorded sequences: laws, or mixed actions if it acts; unchecked."""
         fallback: Any = self.fallback
-        if self.fallback_acts:
-            return fallback.policy_sequence(tokens)
-        return ability(fallback, "laws", fallback.predict_sequence)(tokens)
+        if not self.fallback_acts:
+            return asked_sequence(fallback, tokens)
+        answers = fallback.policy_sequence(tokens)
+        return answers if self._vouched else self._checked(answers, tuple(tokens.shape))
+
+    @cached_property
+    def _vouched(self) -> bool:
+        return vouched(self.fallback)
+
+    def _checked(self, answer: Array, shape: tuple[int, ...]) -> Array:
+        """What someone else's fallback said."""
+        return said_by(self.fallback, answer, self.n_comparators if self.fallback_acts else self.n_states, shape)
 
     def moments(self, probs: Array, tokens: Array) -> Moment:
         """Both answers at every step of recorded sequences; unchecked."""

@@ -17,6 +17,7 @@ from ..arrays import (
     constant,
     device,
     first_true,
+    frozen,
     last,
     namespace,
     pick,
@@ -66,19 +67,19 @@ class ExactTest(ResponseRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.delta is None:
+        delta = self.delta
+        if delta is None:
             if self.horizon is None:
                 raise ValueError(UNKNOWN_HORIZON)
-            object.__setattr__(self, "delta", 1 / max(self.horizon, 2))
-        object.__setattr__(self, "delta", inputs.probability(self.delta, "delta"))
-        object.__setattr__(self, "gate", inputs.not_negative(self.gate, "gate"))
+            delta = 1 / max(self.horizon, 2)
+        inputs.keep(self, delta=inputs.probability(delta, "delta"), gate=inputs.not_negative(self.gate, "gate"))
 
     @cached_property
     def rates_K(self) -> np.ndarray:
         """The betting rates lambda_k."""
         assert self.delta is not None
         count = 40 if self.horizon is None else certificates.n_rates(self.horizon, self.delta)
-        return certificates.lambda_grid(self.problem.span or 1.0, count)
+        return frozen(certificates.lambda_grid(self.problem.span or 1.0, count))
 
     @cached_property
     def log_costs_K(self) -> np.ndarray:
@@ -86,7 +87,7 @@ class ExactTest(ResponseRule):
         assert self.delta is not None
         k = np.arange(len(self.rates_K))
         shares = np.full(len(k), 1 / len(k)) if self.horizon is not None else 1 / ((k + 1) * (k + 2))
-        return -np.log(shares) - math.log(self.delta)
+        return frozen(-np.log(shares) - math.log(self.delta))
 
     @cached_property
     def _ones_K(self) -> np.ndarray:

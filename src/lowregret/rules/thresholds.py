@@ -43,8 +43,12 @@ class RegretGap(ResponseRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
-        object.__setattr__(self, "delta", _delta_iff_unknown(self.horizon, self.delta))
+        inputs.keep(
+            self,
+            alpha=inputs.positive(self.alpha, "alpha"),
+            span_aware=inputs.flag(self.span_aware, "span_aware"),
+            delta=_delta_iff_unknown(self.horizon, self.delta),
+        )
 
     @property
     def variance(self) -> float:
@@ -124,7 +128,7 @@ class RegretRate(ResponseRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
+        inputs.keep(self, alpha=inputs.positive(self.alpha, "alpha"))
 
     @property
     def compares(self) -> bool:
