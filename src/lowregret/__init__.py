@@ -4,7 +4,7 @@
 acting on it is provably never much worse than the best fixed action in hindsight when the world does not.
 """
 
-from . import adversaries, certificates, checks, distances, impossibility, scoring, sources, tips
+from . import adversaries, certificates, checks, distances, impossibility, plots, scoring, sources, tips
 from .adversaries import Worst
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
@@ -83,6 +83,7 @@ __all__ = [
     "matching",
     "newsvendor",
     "next_token_tv",
+    "plots",
     "price_of_robustness",
     "robustify",
     "rock_paper_scissors",

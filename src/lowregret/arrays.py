@@ -221,6 +221,12 @@ def compiled(function: Any) -> Any:
     return njit(cache=True, error_model="numpy")(function)
 
 
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The array, read-only: what a public object is made of is not for its readers to change."""
+    array.setflags(write=False)
+    return array
+
+
 def read_only(state: dict[str, Any]) -> dict[str, Any]:
     """What a copied or unpickled object is made of, its arrays read-only once more: NumPy's copies never are."""
     for value in state.values():

@@ -13,7 +13,7 @@ from .arrays import Array, count_up, row_blocks, to_numpy
 from .distances import Estimate, batches, home
 from .policies import Policy, Respond
 from .predictors import Predictor, asked_sequence, same_states, sample, within_context
-from .problems import DecisionProblem, a_problem
+from .problems import DecisionProblem, a_problem, same_problem
 from .regret import external_regret
 from .robust import Robust
 from .tables import Table
@@ -226,14 +226,13 @@ def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> P
     where = f"predictors[{name!r}]"
     within_context(getattr(player, "predictor", player), horizon, where)
     if hasattr(player, "policy_sequence"):
-        if player.problem != problem:
-            raise ValueError(f"{where} acts in another problem: {player.problem} against {problem}")
+        same_problem(f"{where} acts in another problem", player.problem, problem)
         return player
     _same_states(where, player, problem)
     if not isinstance(player, Robust):
         return Respond(player, problem, 1 / math.sqrt(horizon))
-    if player.rule.problem not in (None, problem):
-        raise ValueError(f"{where} is robust for another problem: {player.rule.problem} against {problem}")
+    if player.rule.problem is not None:
+        same_problem(f"{where} is robust for another problem", player.rule.problem, problem)
     if player.rule.horizon is not None and player.rule.horizon < horizon:
         raise ValueError(f"{where} is robust for {player.rule.horizon} steps, horizon is {horizon}")
     return Respond(player, problem, player.rule.temperature)

@@ -10,45 +10,95 @@ import numpy as np
 from .arrays import Array, as_array, astype, device, first, in_float64, namespace, to_numpy, total
 
 SUM_TOLERANCE = 1e-6
+SMALLEST, LARGEST = 1e-300, 1e300  # of a positive number: its inverse is one too
+MOST = 2**53  # of a count: every smaller one is exact as a float, and an int64
 
 
-def _is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def shown(value: Any) -> str:
+    """A value as it is printed, cut short; some cannot be printed at all (an int of 5,000 digits)."""
+    try:
+        return _SHORT.repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxother = _SHORT.maxlong = _SHORT.maxstring = 80
+
+
+# One way in for every number: what comes back is a float or an int, and that is what is stored.
+
+
+def _number(value: Any) -> float:
+    """Any real number as a float; NaN for what is none, infinity for what is too large to be one."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+
+
+def _limits(number: float) -> str:
+    """What to say of a number that is right but for its size."""
+    beyond = number > LARGEST or 0 < number < SMALLEST
+    return f", from {SMALLEST:g} to {LARGEST:g}" if beyond and math.isfinite(number) else ""
 
 
 def finite(value: Any, name: str) -> float:
     """A finite number."""
-    if not _is_real(value) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+    number = _number(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, got {shown(value)}")
+    return number
 
 
 def positive(value: Any, name: str) -> float:
     """A finite number above zero."""
-    if not _is_real(value) or not (0 < value < math.inf):
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
-    return float(value)
+    number = _number(value)
+    if not SMALLEST <= number <= LARGEST:
+        raise ValueError(f"{name} must be a positive finite number{_limits(number)}, got {shown(value)}")
+    return number
 
 
 def not_negative(value: Any, name: str) -> float:
     """A finite number, zero or more."""
-    if not _is_real(value) or not (0 <= value < math.inf):
-        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
-    return float(value)
+    number = _number(value)
+    if not (number == 0 == value or SMALLEST <= number <= LARGEST):
+        limits = _limits(number)
+        raise ValueError(f"{name} must be a finite number >= 0{limits and f' (0 or{limits[1:]})'}, got {shown(value)}")
+    return number
 
 
 def probability(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
-    if not _is_real(value) or not (0 < value < 1):
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {value!r}")
-    return float(value)
+    number = _number(value)
+    if not SMALLEST <= number < 1:
+        limits = f", at least {SMALLEST:g}" if 0 <= number < SMALLEST and value > 0 else ""
+        raise ValueError(f"{name} must lie strictly between 0 and 1{limits}, got {shown(value)}")
+    return number
 
 
-def whole(value: Any, name: str, least: int = 1) -> int:
-    """An integer, at least ``least``."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+def whole(value: Any, name: str, least: int = 1, most: int | None = MOST) -> int:
+    """An integer, at least ``least``; none that is counted up to exceeds ``most``."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {shown(value)}")
+    if most is not None and int(value) > most:
+        raise ValueError(f"{name} must be a whole number from {least} to {most}, got {shown(value)}")
     return int(value)
+
+
+def flag(value: Any, name: str) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def keep(owner: Any, **settings: Any) -> None:
+    """Store the settings of a frozen dataclass as the checks returned them."""
+    for name, value in settings.items():
+        object.__setattr__(owner, name, value)
 
 
 def horizon_or_none(value: Any) -> int | None:
@@ -60,7 +110,7 @@ def batch_shape_of(value: Any) -> tuple[int, ...]:
     """A tuple of axis lengths (an int stands for one axis)."""
     shape = (value,) if isinstance(value, numbers.Integral) else value
     if not isinstance(shape, (tuple, list)):
-        raise ValueError(f"batch_shape must be a tuple of whole numbers, got {value!r}")
+        raise ValueError(f"batch_shape must be a tuple of whole numbers, got {shown(value)}")
     return tuple(whole(n, "batch_shape", least=0) for n in shape)
 
 
@@ -68,17 +118,42 @@ def generator(seed: Any) -> np.random.Generator:
     """An int or a NumPy Generator, as a Generator."""
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(whole(seed, "seed", least=0))
+    return np.random.default_rng(seed_of(seed))
 
 
-def array_of(values: Any, name: str) -> Array:
+def seed_of(value: Any) -> int:
+    """An int of any size, zero or more."""
+    return whole(value, "seed", least=0, most=None)
+
+
+def array_of(values: Any, name: str, wants: str = "an array or a list with rows of one length") -> Array:
     """Arrays pass through; lists become NumPy arrays, if they can."""
-    try:
-        return as_array(values)
-    except (TypeError, ValueError) as error:
+    if type(values) is np.ndarray:
+        return values
+    if _masked(values):
         raise ValueError(
-            f"{name} must be an array or a list with rows of one length, got {reprlib.repr(values)}"
-        ) from error
+            f"{name} must not be masked, and a mask would be ignored: fill it (values.filled(...)) or leave those "
+            f"entries out, got {type(values).__name__}"
+        )
+    try:
+        return np.asarray(values) if isinstance(values, np.ndarray) else as_array(values)
+    except Exception as error:  # whatever a caller's object does when it is asked for numbers
+        raise ValueError(f"{name} must be {wants}, got {shown(values)}: {error}") from error
+
+
+def numbers_of(values: Any, name: str, wants: str) -> np.ndarray:
+    """Real numbers in NumPy and float64, a copy: what ``wants`` says they must be; of any shape, finite or not."""
+    array = to_numpy(array_of(values, name, wants))
+    if array.dtype.kind not in "fiu" and array.size:
+        raise ValueError(f"{name} must be {wants}, got {shown(values)}")
+    return np.array(array, dtype=np.float64)
+
+
+def _masked(values: Any) -> bool:
+    """Whether there is a masked array here, or anywhere in these lists."""
+    if isinstance(values, (list, tuple)):
+        return any(map(_masked, values))
+    return isinstance(values, np.ma.MaskedArray)
 
 
 def tokens_of(
@@ -130,9 +205,9 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
         raise ValueError(f"{name} must have shape {(*shape, n_states)}, got {tuple(probs.shape)}")
     if 0 in probs.shape:
         return probs
-    if n_states <= 32 and probs.ndim == 1 and isinstance(probs, np.ndarray):  # one stream, one step, once more
-        values = probs.tolist()
-        if min(values) >= 0 and abs(sum(values) - 1) <= SUM_TOLERANCE:  # a NaN is in the sum
+    if isinstance(probs, np.ndarray) and probs.size <= 32:  # one stream or a few, one step, once more
+        rows = [probs.tolist()] if probs.ndim == 1 else probs.reshape(-1, n_states).tolist()
+        if all(min(row) >= 0 and abs(sum(row) - 1) <= SUM_TOLERANCE for row in rows):  # a NaN is in the sum
             return probs
     xp = namespace(probs)
     least = xp.min(probs)
@@ -164,7 +239,7 @@ def _floats(values: Any, name: str) -> Array:
         return values
     values = array_of(values, name)
     if _is(values, "integral"):
-        values = namespace(values).asarray(values, dtype=namespace(values).float64)
+        values = in_float64(values)
     if not _is(values, "real floating"):
         raise ValueError(f"{name} must be real floating-point numbers, got dtype {values.dtype}")
     if values.dtype.itemsize > 8:
@@ -175,7 +250,7 @@ def _floats(values: Any, name: str) -> Array:
 
 
 def beside(tokens: Array, like: Array | None) -> Array:
-    """Tokens as the kind of array that ``like`` is, on its device."""
+    """Tokens, checked before, as the kind of array that ``like`` is, on its device."""
     if (
         like is None
         or type(tokens) is type(like) is np.ndarray

@@ -5,7 +5,8 @@ from typing import Any
 from . import inputs
 from .arrays import Array, count_up, first, in_float64, namespace, pick, running_sum, total
 from .policies import Policy
-from .problems import DecisionProblem, a_problem, action_utilities
+from .predictors import said_by, vouched
+from .problems import DecisionProblem, a_problem, action_utilities, same_problem
 
 
 def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
@@ -24,12 +25,17 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     [1.0, 0.5, 0.333]
     """
     a_problem(problem)
-    made_for = getattr(policy, "problem", problem)
-    if made_for != problem:
-        raise ValueError(f"policy was made for another problem: {made_for} against {problem}")
+    same_problem("policy was made for another problem", getattr(policy, "problem", problem), problem)
     tokens = inputs.sequences_of(tokens, problem.n_states)
     if hasattr(policy, "policy_sequence"):
-        played_A = first(policy.policy_sequence(tokens))
+        played = policy.policy_sequence(tokens)
+        if not vouched(policy):
+            played = said_by(policy, played, problem.n_actions, tuple(tokens.shape))
+        played_A = first(played)
+    elif hasattr(policy, "advise"):
+        raise ValueError(
+            "policy is a Guard, which keeps account of its own play: read guard.regret (or realised_regret)"
+        )
     elif hasattr(policy, "predict_sequence"):
         ways = "its respond()" if hasattr(policy, "respond") else "Respond(predictor, problem, horizon**-0.5)"
         raise ValueError(f"policy must act and {type(policy).__name__} only predicts: take {ways}")

@@ -103,9 +103,10 @@ def log_loss(floor: float) -> ScoringRule:
     >>> float(log_loss(0.01).loss(0.0, 1)) == -math.log(0.01)
     True
     """
-    if not inputs.probability(floor, "floor") < 0.5:
+    floor = inputs.probability(floor, "floor")
+    if floor >= 0.5:
         raise ValueError(f"floor must be below 1/2, got {floor!r}")
-    return ScoringRule(partial(_log_loss, float(floor)), "log_loss")
+    return ScoringRule(partial(_log_loss, floor), "log_loss")
 
 
 def v_shaped(tip: float) -> ScoringRule:

@@ -16,7 +16,8 @@ def paper_sources(horizon: int) -> dict[str, Predictor]:
     >>> list(paper_sources(1024))
     ['a', 'b', 'c', 'd', 'sin2', 'sin5', 'sin10', 'sin20']
     """
-    t = np.arange(1, inputs.whole(horizon, "horizon") + 1)
+    horizon = inputs.whole(horizon, "horizon")
+    t = np.arange(1, horizon + 1)
     third = np.full(horizon, 1 / 3)
     ones = {
         "a": np.where(t <= horizon // 2, 2 / 3, 1 / 3),
@@ -67,10 +68,11 @@ def de_bruijn_pair(context_len: int, epsilon: float = 0.0) -> tuple[Markov, Mark
     ([0.5, 0.5, 0.5, 1.0], [0.5, 0.5, 0.5, 0.0])
     """
     length = _order(context_len, "context_len")
-    if not 0 <= inputs.finite(epsilon, "epsilon") < 0.5:
+    epsilon = inputs.finite(epsilon, "epsilon")
+    if not 0 <= epsilon < 0.5:
         raise ValueError(f"epsilon must lie in [0, 1/2): at 1/2 both models are fair coins, got {epsilon!r}")
     words_N, following_N = cycle_contexts(length)
-    law_NxS = np.full((2**length, 2), float(epsilon))
+    law_NxS = np.full((2**length, 2), epsilon)
     law_NxS[words_N, following_N] = 1 - epsilon
     shape = (2,) * (length + 1)
     return Markov(law_NxS.reshape(shape), length), Markov(law_NxS[:, ::-1].reshape(shape), length)
@@ -82,7 +84,8 @@ def cycle_contexts(context_len: int) -> tuple[np.ndarray, np.ndarray]:
     >>> [values.tolist() for values in cycle_contexts(2)]
     [[0, 1, 3, 2], [1, 1, 0, 0]]
     """
-    cycle = de_bruijn_sequence(_order(context_len, "context_len"))
+    context_len = _order(context_len, "context_len")
+    cycle = de_bruijn_sequence(context_len)
     words_N = np.zeros(len(cycle), dtype=np.int64)
     for lag in range(context_len):
         words_N = 2 * words_N + np.roll(cycle, -lag)
@@ -96,9 +99,10 @@ def _ones_last(cycle: np.ndarray, order: int) -> np.ndarray:
 
 
 def _order(value: int, name: str) -> int:
-    if inputs.whole(value, name) > LONGEST_CONTEXT:
+    value = inputs.whole(value, name)
+    if value > LONGEST_CONTEXT:
         raise ValueError(
             f"{name} must be at most {LONGEST_CONTEXT} (there are 2**{name} contexts, and a model has a law for each), "
             f"got {value}"
         )
-    return int(value)
+    return value

@@ -115,7 +115,8 @@ def blind_spot(tips: Any, horizon: int) -> BlindSpot:
     >>> p.round(6).tolist(), tokens.tolist(), round(tip, 6)
     ([0.54, 0.56, 0.54, 0.56], [1, 0, 1, 0], 0.55)
     """
-    if inputs.whole(horizon, "horizon") % 2:
+    horizon = inputs.whole(horizon, "horizon")
+    if horizon % 2:
         raise ValueError(f"horizon must be even, got {horizon}")
     grid = np.concatenate([[0.0, 1.0], unit_numbers(tips, "tips")])
     low, high = float(grid[grid <= 0.5].max()), float(grid[grid > 0.5].min())
@@ -159,7 +160,8 @@ def smooth_cover_error(beta: float, epsilon: float, temperature: float) -> float
     0.00865
     """
     beta, temperature = inputs.not_negative(beta, "beta"), inputs.not_negative(temperature, "temperature")
-    if not inputs.positive(epsilon, "epsilon") <= 1:
+    epsilon = inputs.positive(epsilon, "epsilon")
+    if epsilon > 1:
         raise ValueError(f"epsilon must be at most 1, got {epsilon!r}")
     s = min(1.0, 2 - math.sqrt(2 - 2 * epsilon))
     kappa = s * (1 + epsilon - s) + s**3 / 6

@@ -41,7 +41,7 @@ def exact_worst_case(
     >>> round(worst.regret * 32, 3), worst.exact, worst.found_by
     (1.231, True, 'counts')
     """
-    actor = acting(player, problem, horizon, temperature, respond)
+    actor, horizon = acting(player, problem, horizon, temperature, respond)
     size = by_counts.table_size(problem.n_states, horizon)
     policy = policy_of_counts(actor)
     if policy is not None and size <= by_counts.LARGEST_TABLE:
@@ -91,7 +91,8 @@ def worst_case_by_counts(
     >>> round(worst_case_by_counts(PolyaUrn(2), matching(), 64, 1 / 8) * 8, 3)
     0.934
     """
-    acting(player, problem, horizon, None if hasattr(player, "policy") else temperature, "quantal")
+    _, horizon = acting(player, problem, horizon, None if hasattr(player, "policy") else temperature, "quantal")
+    temperature = None if temperature is None else inputs.positive(temperature, "temperature")
     return by_counts.worst_case(player, problem, horizon, temperature)
 
 

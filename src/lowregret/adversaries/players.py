@@ -12,8 +12,8 @@ from ..arrays import Array, count_up, device, first, in_float64, mix, namespace,
 from ..certificates import by_counts
 from ..certificates.by_counts import PolicyOfCounts
 from ..policies import Policy, Respond
-from ..predictors import Predictor, same_states, within_context
-from ..problems import DecisionProblem, a_problem
+from ..predictors import Predictor, asked_sequence, said_by, same_states, vouched, within_context
+from ..problems import DecisionProblem, a_problem, same_problem
 from ..robust import Robust
 
 
@@ -44,6 +44,9 @@ class BestRespond(Policy):
     predictor: Predictor
     problem: DecisionProblem
 
+    def __post_init__(self) -> None:
+        same_states(self.predictor, self.problem)
+
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> Any:
         return self.predictor.start(batch_shape, like=like)
 
@@ -54,7 +57,7 @@ class BestRespond(Policy):
         return self.predictor.update(memory, token)
 
     def policy_sequence(self, tokens: Array) -> Array:
-        return self.respond(self.predictor.predict_sequence(tokens))
+        return self.respond(asked_sequence(self.predictor, inputs.sequences_of(tokens, self.problem.n_states)))
 
     def respond(self, probs: Array) -> Array:
         """One on the best action, the lowest on ties."""
@@ -63,10 +66,12 @@ class BestRespond(Policy):
         return xp.astype(xp.argmax(worth_A, axis=0)[..., None] == count_up(probs, 0, len(worth_A)), worth_A.dtype)
 
 
-def acting(player: Any, problem: DecisionProblem, horizon: int, temperature: float | None, respond: str) -> Policy:
-    """The player as a policy: predictors are responded to, quantally or exactly; policies act for themselves."""
+def acting(
+    player: Any, problem: DecisionProblem, horizon: int, temperature: float | None, respond: str
+) -> tuple[Policy, int]:
+    """The player as a policy, and the horizon: predictors are responded to, quantally or exactly."""
     a_problem(problem)
-    inputs.whole(horizon, "horizon")
+    horizon = inputs.whole(horizon, "horizon")
     if respond not in ("quantal", "best"):
         raise ValueError(f'respond must be "quantal" or "best", got {respond!r}')
     if not hasattr(player, "start") or not (hasattr(player, "policy") or hasattr(player, "predict")):
@@ -77,17 +82,15 @@ def acting(player: Any, problem: DecisionProblem, horizon: int, temperature: flo
             raise ValueError(
                 f"temperature and respond say how to act on a predictor, and {type(player).__name__} acts for itself"
             )
-        if player.problem != problem:
-            raise ValueError(f"player was made for another problem: {player.problem} against {problem}")
-        return player
+        same_problem("player was made for another problem", player.problem, problem)
+        return player, horizon
     if respond == "best":
         if temperature is not None:
             raise ValueError('temperature goes with respond="quantal": exact best responses have none')
-        same_states(player, problem)
-        return BestRespond(player, problem)
+        return BestRespond(player, problem), horizon
     if temperature is None:
         temperature = player.rule.temperature if isinstance(player, Robust) else 1 / math.sqrt(horizon)
-    return Respond(player, problem, temperature)
+    return Respond(player, problem, temperature), horizon
 
 
 def policy_of_counts(player: Policy) -> PolicyOfCounts | None:
@@ -126,6 +129,8 @@ def key_of(player: Any, memory: Any) -> np.ndarray | None:
 def played(player: Policy, memory: Any) -> tuple[np.ndarray, Array]:
     """The mixed action of every stream, ``[N, A]``, for the adversary's books, and as the player gave it."""
     given = player.policy(memory)
+    if not vouched(player):
+        given = said_by(player, given, player.problem.n_actions, (*given.shape[:-1],))
     return to_numpy(given).astype(np.float64, copy=False), given
 
 

@@ -41,7 +41,7 @@ def greedy(
     >>> found.tokens.tolist(), found.regret
     ([1, 0, 1, 0, 1, 0, 1, 0], 0.5)
     """
-    actor = acting(player, problem, horizon, temperature, respond)
+    actor, horizon = acting(player, problem, horizon, temperature, respond)
     if prefixes is None:
         given_BxT = np.zeros((1, 0), dtype=np.int64)
     else:
@@ -91,7 +91,7 @@ def beam(
     >>> round(found.regret * 4, 3), found.exact
     (0.739, True)
     """
-    actor = acting(player, problem, horizon, temperature, respond)
+    actor, horizon = acting(player, problem, horizon, temperature, respond)
     found = search(actor, problem, horizon, inputs.whole(width, "width"))
     assert found is not None
     tokens, regret, whole = found

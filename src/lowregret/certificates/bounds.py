@@ -56,7 +56,7 @@ def lemma_2_3(problem: DecisionProblem, horizon: int, temperature: float, prior:
     """
     mass = prior * problem.n_states
     head_start_A = prior * problem.utility.sum(axis=1)
-    scores_A = head_start_A / (temperature * mass)
+    scores_A = problem.utility.mean(axis=1) / temperature  # C(a) / (eta m)
     log_mean = float(scores_A.max() + np.log(np.mean(np.exp(scores_A - scores_A.max()))))
     from scipy.special import digamma
 

@@ -82,7 +82,9 @@ class Certificate:
         if self.horizon is not None and step > self.horizon:
             raise ValueError(f"step must be at most the horizon {self.horizon}, got {step}")
         if self.terms_at is None:
-            raise ValueError("this certificate holds at its horizon only")
+            if step == self.horizon:
+                return self
+            raise ValueError(f"step must be the horizon {self.horizon}: this certificate holds there only, got {step}")
         return self.with_terms(self.terms_at(step), step)
 
     def sharpen(self) -> "Certificate":

@@ -143,7 +143,7 @@ class Guard(Readings):
         self._known("act()")
         mixed, at = self._mixed()
         if not isinstance(seed, np.random.Generator):
-            seed = self._draws.generator(inputs.whole(seed, "seed", least=0), at.clock)
+            seed = self._draws.generator(inputs.seed_of(seed), at.clock)
         uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
         action = draw(mixed, uniforms)
         return int(action) if self.batch_shape == () else action

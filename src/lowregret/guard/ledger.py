@@ -120,8 +120,8 @@ def happened(rule: Rule, ledger: Ledger) -> tuple[Switch | Return, ...]:
     fresh: tuple[Switch | Return, ...] = ()
     if bool(newly if newly.ndim == 0 else newly.any()):
         fresh = _switches(rule, ledger, to_numpy(newly))
-    if rule.follows:
-        back = rule.playing.returned(memory.fallback)
+    if rule.in_play.follows:
+        back = rule.in_play.fallback.returned(memory.fallback)
         if bool(back if back.ndim == 0 else back.any()):
             step, episode, share = map(to_numpy, (memory.step, ledger.episode, rule.share(memory)))
             places = map(tuple, np.argwhere(to_numpy(back)).tolist())

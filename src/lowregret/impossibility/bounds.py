@@ -63,10 +63,11 @@ def regret_bound(context_len: int, tv: float) -> float:
     >>> [round(regret_bound(4, tv), 4) for tv in (0.0, 0.1, 0.5, 1.0)]
     [0.1904, 0.1458, -0.024, -0.1904]
     """
-    if not 0 <= inputs.finite(tv, "tv") <= 1:
+    tv = inputs.finite(tv, "tv")
+    if not 0 <= tv <= 1:
         raise ValueError(f"tv must lie in [0, 1], got {tv!r}")
     full, slack = _constants(inputs.whole(context_len, "context_len"))
-    kept = 1 - float(tv)
+    kept = 1 - tv
     return max(-full, full * (2 * kept - 1) + slack * kept * math.log(kept)) if kept > 0 else -full
 
 

@@ -112,8 +112,7 @@ class FixedShare(Policy):
         share = inputs.probability(1 / max(T, 2) if self.share is None else self.share, "share")
         cost = math.log(A) - (T - 1) * math.log1p(-share * (A - 1) / A)
         rate = (math.sqrt(8 * cost / T) / J if A > 1 and J > 0 else 1.0) if self.rate is None else self.rate
-        object.__setattr__(self, "share", share)
-        object.__setattr__(self, "rate", inputs.positive(rate, "rate"))
+        inputs.keep(self, horizon=T, share=share, rate=inputs.positive(rate, "rate"))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> FixedShareMemory:
         xp, where, A = namespace(like), device(like), self.problem.n_actions

@@ -31,9 +31,9 @@ class Hedge(Policy):
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
-        inputs.whole(self.horizon, "horizon")
-        rate = 1 / math.sqrt(self.horizon) if self.rate is None else self.rate
-        object.__setattr__(self, "rate", inputs.positive(rate, "rate"))
+        horizon = inputs.whole(self.horizon, "horizon")
+        rate = 1 / math.sqrt(horizon) if self.rate is None else self.rate
+        inputs.keep(self, horizon=horizon, rate=inputs.positive(rate, "rate"))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HedgeMemory:
         xp, where, shape = namespace(like), device(like), inputs.batch_shape_of(batch_shape)

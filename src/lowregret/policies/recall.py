@@ -43,10 +43,9 @@ class RestartHedge(Policy):
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
-        inputs.whole(self.context_len, "context_len")
-        if not isinstance(self.averaged, bool):
-            raise ValueError(f"averaged must be True or False, got {self.averaged!r}")
-        object.__setattr__(self, "rate", self._hedge.rate)
+        length, averaged = inputs.whole(self.context_len, "context_len"), inputs.flag(self.averaged, "averaged")
+        inputs.keep(self, context_len=length, averaged=averaged)
+        inputs.keep(self, rate=self._hedge.rate)
 
     @cached_property
     def _hedge(self) -> Hedge:

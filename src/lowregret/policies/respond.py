@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from .. import inputs
 from ..arrays import Array, astype, count_up, device, first, in_float64, last, mix, namespace, softmax
-from ..predictors import Predictor, same_states
+from ..predictors import Predictor, asked, asked_sequence, same_states
 from ..problems import DecisionProblem
 from .contract import Policy
 
@@ -31,7 +31,7 @@ class Respond(Policy):
     def __post_init__(self) -> None:
         same_states(self.predictor, self.problem)
         if self.temperature is not None:
-            inputs.positive(self.temperature, "temperature")
+            inputs.keep(self, temperature=inputs.positive(self.temperature, "temperature"))
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RespondMemory:
         xp = namespace(like)
@@ -39,13 +39,13 @@ class Respond(Policy):
         return RespondMemory(self.predictor.start(batch_shape, like=like), step)
 
     def policy(self, memory: RespondMemory) -> Array:
-        return self.respond_to(self.predictor.predict(memory.predictor), memory.step + 1)
+        return self.respond_to(asked(self.predictor, memory.predictor, tuple(memory.step.shape)), memory.step + 1)
 
     def update(self, memory: RespondMemory, token: Array) -> RespondMemory:
         return RespondMemory(self.predictor.update(memory.predictor, token), memory.step + 1)
 
     def policy_sequence(self, tokens: Array) -> Array:
-        probs = self.predictor.predict_sequence(tokens)
+        probs = asked_sequence(self.predictor, inputs.sequences_of(tokens, self.problem.n_states))
         return self.respond_to(probs, count_up(probs, 1, probs.shape[-2] + 1))
 
     def respond_to(self, probs: Array, step: Array) -> Array:

@@ -1,6 +1,6 @@
 """Who predicts: the contract, urns, tables, functions of the history, what to fall back on, and sequences drawn."""
 
-from .contract import Predictor, asked, asked_sequence, has_states, same_states, unroll
+from .contract import Predictor, asked, asked_sequence, has_states, said_by, same_states, unroll, vouched
 from .function import FromFunction
 from .maximin import Maximin
 from .minimax_law import MinimaxLaw
@@ -24,8 +24,10 @@ __all__ = [
     "draw",
     "equaliser",
     "has_states",
+    "said_by",
     "same_states",
     "sample",
     "unroll",
+    "vouched",
     "within_context",
 ]

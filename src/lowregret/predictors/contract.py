@@ -52,16 +52,30 @@ def unroll(predictor: Predictor, tokens: Array) -> Array:
 
 
 def asked(predictor: Predictor, memory: Any, shape: tuple[int, ...]) -> Array:
-    """What someone else's predictor predicts now, checked."""
-    name = f"the probabilities of {type(predictor).__name__}"
-    return inputs.probs_of(predictor.predict(memory), predictor.n_states, name, shape=shape)
+    """What any predictor predicts now; someone else's is checked."""
+    law = predictor.predict(memory)
+    return law if vouched(predictor) else said_by(predictor, law, predictor.n_states, shape)
 
 
 def asked_sequence(predictor: Predictor, tokens: Array) -> Array:
-    """What it predicts before each of the tokens ``[..., T]``, which were checked; its laws are checked here."""
-    laws = ability(predictor, "laws", predictor.predict_sequence)(tokens)
-    name = f"the probabilities of {type(predictor).__name__}"
-    return inputs.probs_of(laws, predictor.n_states, name, shape=tuple(tokens.shape))
+    """What it predicts before each of the tokens ``[..., T]``, which were checked; someone else's laws are, here."""
+    if vouched(predictor):
+        return ability(predictor, "laws", predictor.predict_sequence)(tokens)
+    return said_by(predictor, predictor.predict_sequence(tokens), predictor.n_states, tuple(tokens.shape))
+
+
+def said_by(player: Any, laws: Any, width: int, shape: tuple[int, ...]) -> Array:
+    """The laws, or mixed actions, of someone else's predictor or policy, checked."""
+    return inputs.probs_of(laws, width, f"the probabilities of {type(player).__name__}", shape=shape)
+
+
+def vouched(player: Any) -> bool:
+    """Whether a predictor or policy is one of this package's that gives laws by construction: nothing to check."""
+    return type(player).__module__.startswith(_OWN)
+
+
+_ROOMS = ("predictors", "policies", "robust")
+_OWN = tuple(f"{__name__.removesuffix('predictors.contract')}{room}." for room in _ROOMS)
 
 
 def same_states(predictor: Any, problem: DecisionProblem) -> None:
@@ -69,16 +83,22 @@ def same_states(predictor: Any, problem: DecisionProblem) -> None:
     has_states(predictor, a_problem(problem).n_states, "problem")
 
 
-def has_states(predictor: Any, n_states: int, other: str) -> None:
-    """Refuse a predictor over another number of states than the ``other`` thing it must fit."""
-    has = getattr(predictor, "n_states", None)
-    if has is None or not hasattr(predictor, "predict"):
+def a_predictor(predictor: Any, n_states: Any = "...") -> Any:
+    """The predictor itself; anything else is refused, and told how to become one."""
+    lacks = [name for name in ("n_states", "start", "predict", "update") if not hasattr(predictor, name)]
+    if lacks or isinstance(predictor, type):
         name, is_module = type(predictor).__name__, hasattr(predictor, "state_dict")
         raise ValueError(
             f"predictor must be a Predictor, got {name}: wrap a function of the history as "
             f"FromFunction(fn, n_states={n_states})"
             + (" (batched=True for a torch module), a Decoder as Transformer(decoder)" if is_module else "")
         )
+    return predictor
+
+
+def has_states(predictor: Any, n_states: int, other: str) -> None:
+    """Refuse a predictor over another number of states than the ``other`` thing it must fit."""
+    has = a_predictor(predictor, n_states).n_states
     if has != n_states:
         raise ValueError(
             f"predictor and {other} must have the same states: {type(predictor).__name__} predicts "

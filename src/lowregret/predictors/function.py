@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, device, float_type, namespace
+from ..arrays import Array, device, float_type, namespace, to_numpy
 from .contract import Predictor
 
 
@@ -20,7 +20,8 @@ class HistoryMemory(NamedTuple):
 class FromFunction(Predictor):
     """Any function of the history: ``fn(history[t]) -> [S]``, or with ``batched`` ``fn(history[B, t]) -> [B, S]``.
 
-    ``history`` is an array of the tokens so far, oldest first, empty at the first step: ask ``len(history)``.
+    ``history`` is an array of the tokens so far, oldest first, empty at the first step: ask ``len(history)``. A torch
+    module is handed tensors on its own device; it must give probabilities (softmax its logits).
 
     >>> echo = FromFunction(lambda history: [0.5, 0.5] if len(history) == 0 else np.eye(2)[history[-1]], n_states=2)
     >>> echo.predict_sequence([1, 0, 0])[:, 1].tolist()
@@ -32,9 +33,10 @@ class FromFunction(Predictor):
     batched: bool = False
 
     def __post_init__(self) -> None:
-        inputs.whole(self.n_states, "n_states")
         if not callable(self.fn):
-            raise ValueError(f"fn must be a function of the history, got {self.fn!r}")
+            raise ValueError(f"fn must be a function of the history, got {inputs.shown(self.fn)}")
+        n_states, batched = inputs.whole(self.n_states, "n_states"), inputs.flag(self.batched, "batched")
+        inputs.keep(self, n_states=n_states, batched=batched)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HistoryMemory:
         xp = namespace(like)
@@ -47,13 +49,11 @@ class FromFunction(Predictor):
         xp, shape = namespace(history), tuple(history.shape[:-1])
         flat = xp.reshape(history, (int(np.prod(shape, dtype=np.int64)), history.shape[-1]))
         if self.batched:
-            laws = self._array(self.fn(flat), history)
-            laws = inputs.probs_of(laws, self.n_states, "what fn returned", shape=(flat.shape[0],))
+            laws = self._asked(flat, shape=(flat.shape[0],))
         elif flat.shape[0] == 0:
             laws = xp.zeros((0, self.n_states), dtype=float_type(xp, device(history)), device=device(history))
         else:
-            each = [self._array(self.fn(flat[i]), history) for i in range(flat.shape[0])]
-            laws = xp.stack([inputs.probs_of(law, self.n_states, "what fn returned", shape=()) for law in each])
+            laws = xp.stack([self._asked(flat[i], shape=()) for i in range(flat.shape[0])])
         return xp.reshape(laws, (*shape, self.n_states))
 
     def update(self, memory: HistoryMemory, token: Array) -> HistoryMemory:
@@ -61,9 +61,27 @@ class FromFunction(Predictor):
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(seen.shape), like=seen)
         return HistoryMemory(xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1), seen + 1)
 
-    @staticmethod
-    def _array(law: Any, like: Array) -> Array:
-        xp = namespace(like)
-        if xp is np or namespace(law) is not np:
+    def _asked(self, history: Array, shape: tuple[int, ...]) -> Array:
+        """What the function says of this history: checked, and an array like the history."""
+        try:
+            law = self.fn(self._handed(history))
+        except IndexError as error:
+            raise ValueError(
+                f"fn failed on a history of {history.shape[-1]} tokens (IndexError: {error}): one that looks back a "
+                "bounded number of tokens must cut the history itself, as in history[..., -64:]"
+            ) from error
+        law = inputs.probs_of(law, self.n_states, "what fn returned", shape=shape)
+        xp = namespace(history)
+        if namespace(law) is xp and device(law) == device(history):
             return law
-        return xp.asarray(np.asarray(law, dtype=np.float64), device=device(like))
+        return xp.asarray(to_numpy(law), device=device(history))
+
+    def _handed(self, history: Array) -> Array:
+        """The history as the function can take it."""
+        parameters = getattr(self.fn, "parameters", None)  # torch is not imported to ask
+        if parameters is None or not hasattr(self.fn, "named_modules"):
+            return history
+        import torch
+
+        own = next(iter(parameters()), None)
+        return torch.as_tensor(history, device=None if own is None else own.device)

@@ -42,10 +42,10 @@ class Maximin(Predictor):
                 f"Maximin needs a temperature or a horizon, one of them, got {self.temperature!r} and {self.horizon!r}"
             )
         if self.temperature is None:
-            warmth = 1 / math.sqrt(inputs.whole(self.horizon, "horizon"))
-            object.__setattr__(self, "temperature", warmth)
-        law = safest_law(self.problem, inputs.positive(self.temperature, "temperature"))
-        object.__setattr__(self, "_constant", Scheduled(law[None]))
+            horizon = inputs.whole(self.horizon, "horizon")
+            inputs.keep(self, horizon=horizon, temperature=1 / math.sqrt(horizon))
+        temperature = inputs.positive(self.temperature, "temperature")
+        inputs.keep(self, temperature=temperature, _constant=Scheduled(safest_law(self.problem, temperature)[None]))
 
     @property
     def n_states(self) -> int:  # type: ignore[override]

@@ -8,7 +8,7 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, device, first, float_type, namespace, running_sum, total
 from ..memory import restored, saved
-from .contract import Predictor
+from .contract import Predictor, a_predictor, asked
 
 
 def draw(probs: Array, uniforms: Array) -> Array:
@@ -37,13 +37,14 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
     >>> sample(Scheduled([[0.0, 1.0], [1.0, 0.0]]), horizon=3, n=2, seed=0).tolist()
     [[1, 0, 0], [1, 0, 0]]
     """
+    a_predictor(predictor)
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=0)
     within_context(predictor, horizon)
     uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
     memory, drawn, step = predictor.start((n,)), [], 0
     xp: Any = np
     while step < horizon:
-        probs = predictor.predict(memory)
+        probs = asked(predictor, memory, (n,))
         if step == 0:
             xp = namespace(probs)
             dtype = float_type(xp, device(probs))
@@ -66,16 +67,18 @@ class Stream:
     """
 
     def __init__(self, predictor: Predictor, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> None:
-        self.predictor = predictor
-        self._fresh = self._memory = predictor.start(batch_shape, like=like)
+        self.predictor = a_predictor(predictor)
+        self._shape = inputs.batch_shape_of(batch_shape)
+        self._fresh = self._memory = predictor.start(self._shape, like=like)
 
     @property
     def memory(self) -> Any:
+        """What it remembers now: a value, never to be changed in place."""
         return self._memory
 
     def predict(self) -> Array:
         """The law of the next token."""
-        return self.predictor.predict(self._memory)
+        return asked(self.predictor, self._memory, self._shape)
 
     def update(self, token: Array) -> None:
         """Take in one token."""

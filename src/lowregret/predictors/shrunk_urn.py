@@ -59,7 +59,7 @@ class ShrunkUrn(Predictor):
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
-        inputs.whole(self.horizon, "horizon")
+        inputs.keep(self, horizon=inputs.whole(self.horizon, "horizon"))
         nu = equaliser(self.problem)
         if nu is None:
             raise ValueError(
@@ -70,13 +70,13 @@ class ShrunkUrn(Predictor):
         clips = A == 2 or certificates.matching_scale(self.problem) is not None
         if self.c is None:
             best = math.sqrt(8 * math.log(A)) / J if A > 1 and J > 0 else 1.0
-            object.__setattr__(self, "c", best if clips else min(best, 1.0))
+            inputs.keep(self, c=best if clips else min(best, 1.0))
         elif inputs.positive(self.c, "c") > 1 and not clips:
             raise ValueError(
                 f"c must be at most 1 for this problem, got {self.c!r}: beyond, the urn must be clipped, and no way to "
                 "clip it is proved for more than two actions other than matching"
             )
-        object.__setattr__(self, "_nu", nu)
+        inputs.keep(self, c=inputs.positive(self.c, "c"), _nu=nu)
 
     @property
     def n_states(self) -> int:  # type: ignore[override]

@@ -31,8 +31,7 @@ class Scheduled(Predictor):
             raise ValueError(f"probs_TxS must have shape [steps, states] with at least one of each, got {table.shape}")
         table = inputs.probs_of(table, table.shape[1], "probs_TxS")
         table.setflags(write=False)
-        object.__setattr__(self, "probs_TxS", table)
-        object.__setattr__(self, "n_states", int(table.shape[1]))
+        inputs.keep(self, probs_TxS=table, n_states=int(table.shape[1]))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(read_only(state))
@@ -103,10 +102,8 @@ class Markov(Predictor):
         # One table for both: row 0 holds the initial law, row 1 + context the transition from that context.
         laws = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
         laws.setflags(write=False)
-        object.__setattr__(self, "n_states", n)
-        object.__setattr__(self, "transition", laws[1:].reshape((n,) * (length + 1)))
-        object.__setattr__(self, "initial", laws[0])
-        object.__setattr__(self, "_laws", laws)
+        inputs.keep(self, n_states=n, context_len=length, initial=laws[0], _laws=laws)
+        inputs.keep(self, transition=laws[1:].reshape((n,) * (length + 1)))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(read_only(state))

@@ -29,8 +29,8 @@ class PolyaUrn(Predictor):
     prior: float = 1.0
 
     def __post_init__(self) -> None:
-        inputs.whole(self.n_states, "n_states")
-        inputs.positive(self.prior, "prior")
+        n_states, prior = inputs.whole(self.n_states, "n_states"), inputs.positive(self.prior, "prior")
+        inputs.keep(self, n_states=n_states, prior=prior)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> UrnMemory:
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)

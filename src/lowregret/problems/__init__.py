@@ -1,6 +1,6 @@
 """What is at stake: decision problems, the usual ones, and what actions earn in them."""
 
-from .decision import DecisionProblem, a_problem, with_first
+from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
 from .inverse import belief_with_lead
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
@@ -15,6 +15,7 @@ __all__ = [
     "matching",
     "newsvendor",
     "rock_paper_scissors",
+    "same_problem",
     "trading",
     "with_first",
 ]

@@ -11,6 +11,8 @@ from .. import inputs
 from ..arrays import Array, astype, first, in_float64, last, mix, namespace, read_only, softmax
 from .inverse import belief_behind
 
+_NOTHING = 1e-100  # a smaller utility is 0: differences of others are far from where floating point ends
+
 
 class DecisionProblem:
     """A utility ``utility[a, s]`` in [-1, 1] for each of A actions and S states.
@@ -33,6 +35,7 @@ class DecisionProblem:
 
     def __init__(self, utility: Any, actions: Sequence[Any] | None = None, states: Sequence[Any] | None = None) -> None:
         matrix = _matrix(utility, "utility")
+        matrix[np.abs(matrix) < _NOTHING] = 0.0
         if np.abs(matrix).max() > 1:
             raise ValueError(
                 f"utility must lie in [-1, 1], got values from {matrix.min():.6g} to {matrix.max():.6g}; "
@@ -81,8 +84,7 @@ class DecisionProblem:
     @cached_property
     def contrast(self) -> float:
         """Over pairs of actions, the range over states of the difference of their utilities; at most twice the span."""
-        differences = self.utility[:, None, :] - self.utility[None, :, :]
-        return float((differences.max(axis=-1) - differences.min(axis=-1)).max())
+        return _contrast(self.utility)
 
     @cached_property
     def advantage(self) -> np.ndarray:
@@ -113,7 +115,7 @@ class DecisionProblem:
         array([0.119, 0.881])
         """
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
-        inputs.positive(temperature, "temperature")
+        temperature = inputs.positive(temperature, "temperature")
         return astype(last(softmax(mix(self.utility, in_float64(first(beliefs))) / temperature)), beliefs.dtype)
 
     def chances(self, beliefs_S: Array, temperature: Any) -> Array:
@@ -178,6 +180,25 @@ class DecisionProblem:
         return f"DecisionProblem({self.n_actions} actions x {self.n_states} states, span {self.span:.4g})"
 
 
+def _contrast(utility: np.ndarray) -> float:
+    """max over a, b of max_s (U_a - U_b) + max_s (U_b - U_a): a row at a time, in memory of the matrix.
+
+    Read the other way round it is the same of the transpose, so the shorter side is gone through. A row can reach no
+    more than it does against the best and the worst of every column: those that could reach most come first, and none
+    that cannot beat what was found is looked at.
+    """
+    rows = utility if utility.shape[0] <= utility.shape[1] else np.ascontiguousarray(utility.T)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    reach = (rows - low).max(axis=1) + (high - rows).max(axis=1)
+    most = 0.0
+    for a in np.argsort(-reach, kind="stable"):
+        if reach[a] <= most:
+            break
+        apart = rows[a] - rows
+        most = max(most, float((apart.max(axis=1) - apart.min(axis=1)).max()))
+    return most
+
+
 def a_problem(value: Any) -> DecisionProblem:
     """The problem itself; anything else is refused by name."""
     if not isinstance(value, DecisionProblem):
@@ -187,6 +208,32 @@ def a_problem(value: Any) -> DecisionProblem:
     return value
 
 
+def same_problem(what: str, made_for: Any, problem: DecisionProblem | None) -> None:
+    """Refuse what was made for another problem, and say in what the two differ."""
+    if made_for != problem:
+        raise ValueError(f"{what}: {_difference(made_for, problem)}")
+
+
+def _difference(one: Any, other: Any) -> str:
+    if not isinstance(one, DecisionProblem) or not isinstance(other, DecisionProblem):
+        return f"{one} against {other}"
+    if one.utility.shape != other.utility.shape:
+        return f"{one} against {other}"
+    found = []
+    apart = np.abs(one.utility - other.utility)
+    if apart.max() > 0:
+        a, s = np.unravel_index(int(apart.argmax()), apart.shape)
+        found.append(f"utility[{a}, {s}] is {one.utility[a, s]:.12g} against {other.utility[a, s]:.12g}")
+    for name in ("actions", "states"):
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if mine != theirs:
+            found.append(f"{name} are named {inputs.shown(mine)} against {inputs.shown(theirs)}")
+    if (one._scale, one._shift) != (other._scale, other._shift):
+        units = (f"{p._scale:.6g} x utility + {p._shift:.6g}" for p in (one, other))
+        found.append(f"payoffs are {' against '.join(units)}")
+    return f"both are {one}, but " + "; ".join(found)
+
+
 def with_first(chances_A1: Array) -> Array:
     """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
     xp = namespace(chances_A1)
@@ -194,10 +241,7 @@ def with_first(chances_A1: Array) -> Array:
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:
-    try:
-        matrix = np.array(values, dtype=np.float64) + 0.0  # no negative zeros
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a matrix of numbers, one row an action, got {values!r}") from error
+    matrix = inputs.numbers_of(values, name, "a matrix of numbers, one row an action") + 0.0  # no negative zeros
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"{name} must have shape [actions, states] with at least one of each, got {matrix.shape}")
     if not np.isfinite(matrix).all():
@@ -206,7 +250,10 @@ def _matrix(values: Any, name: str) -> np.ndarray:
 
 
 def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:
-    chosen = tuple(map(str, range(n) if names is None else names))
+    try:
+        chosen = tuple(map(str, range(n) if names is None else names))
+    except TypeError as error:
+        raise ValueError(f"{name} must be a list of {n} names, got {inputs.shown(names)}") from error
     if len(chosen) != n:
         raise ValueError(f"{name} must name each of the {n} {name}, got {len(chosen)} names")
     return chosen

@@ -10,7 +10,7 @@ def belief_behind(advantage: np.ndarray, policy: Array, temperature: float, near
     """A belief whose quantal response is ``policy``; ``advantage[S]`` is what action 1 earns more than action 0."""
     n_states = len(advantage)
     policy = inputs.probs_of(policy, 2, "policy")
-    inputs.positive(temperature, "temperature")
+    temperature = inputs.positive(temperature, "temperature")
     if near is not None:
         near = inputs.probs_of(near, n_states, "near")
         lead_shape = tuple(policy.shape[:-1])

@@ -31,7 +31,12 @@ def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> 
     [[0.0, 0.0, 0.0], [-30.0, 20.0, 20.0], [-60.0, -10.0, 40.0]]
     """
     levels = _vector(levels, "levels")
-    price, cost, salvage = (inputs.finite(v, n) for v, n in ((price, "price"), (cost, "cost"), (salvage, "salvage")))
+    if levels.min() < 0:
+        raise ValueError(f"levels must not be negative, got {levels.min():.6g}")
+    price, cost = inputs.not_negative(price, "price"), inputs.not_negative(cost, "cost")
+    salvage = inputs.finite(salvage, "salvage")
+    if cost > price:
+        raise ValueError(f"cost must be at most the price {price:g}, got {cost:g}: every sale would lose")
     order, demand = levels[:, None], levels[None, :]
     sold = np.minimum(order, demand)
     payoffs = price * sold + salvage * (order - sold) - cost * order
@@ -45,7 +50,7 @@ def cost_loss(cost: float, loss: float) -> DecisionProblem:
     >>> int(cost_loss(cost=1, loss=4).best_response([0.7, 0.3]))  # protect: the event is likelier than cost / loss
     1
     """
-    cost, loss = inputs.finite(cost, "cost"), inputs.finite(loss, "loss")
+    cost, loss = inputs.not_negative(cost, "cost"), inputs.not_negative(loss, "loss")
     payoffs = [[0.0, -loss], [-cost, -cost]]
     return DecisionProblem.from_payoffs(payoffs, actions=["wait", "protect"], states=["calm", "event"])
 
@@ -57,19 +62,16 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
     2
     """
     moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
-    payoffs = positions[:, None] * moves[None, :] - inputs.finite(fee, "fee") * np.abs(positions)[:, None]
+    payoffs = positions[:, None] * moves[None, :] - inputs.not_negative(fee, "fee") * np.abs(positions)[:, None]
     return DecisionProblem.from_payoffs(payoffs, actions=_printed(positions), states=_printed(moves))
 
 
 def _vector(values: Any, name: str) -> np.ndarray:
-    try:
-        vector = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a list of numbers, got {values!r}") from error
+    vector = inputs.numbers_of(values, name, "a list of numbers")
     if vector.ndim != 1 or vector.size == 0 or not np.isfinite(vector).all():
-        raise ValueError(f"{name} must be a non-empty list of finite numbers, got {values!r}")
+        raise ValueError(f"{name} must be a non-empty list of finite numbers, got {inputs.shown(values)}")
     return vector
 
 
 def _printed(values: np.ndarray) -> list[str]:
-    return [str(int(v)) if v.is_integer() else str(v) for v in values.tolist()]
+    return [str(int(v)) if v.is_integer() else f"{v:.12g}" for v in values.tolist()]  # 0.1 + 0.2 reads 0.3

@@ -20,7 +20,7 @@ from ..certificates import Certificate, Terms
 from ..memory import where as choose
 from ..policies import Policy, oldest
 from ..predictors import Predictor, asked, same_states
-from ..problems import DecisionProblem, a_problem, belief_with_lead, with_first
+from ..problems import DecisionProblem, a_problem, belief_with_lead, same_problem, with_first
 from ..rules import ExactTest, Moment, RegretGap, ResponseRule, RuleMemory, spliced
 
 
@@ -84,7 +84,8 @@ class AverageRestart(Predictor, Policy):
                 f"context_len must be at least what {type(self.predictor).__name__} looks back, {says}, "
                 f"got {context_len}"
             )
-        object.__setattr__(self, "rule", self._rule(horizon, extra, alpha))
+        inputs.keep(self, context_len=context_len, extra_context=extra, horizon=horizon, alpha=alpha)
+        inputs.keep(self, rule=self._rule(horizon, extra, alpha))
         self._refuse_growing_memory()
 
     def _rule(self, horizon: int, extra: int, alpha: float) -> ResponseRule:
@@ -96,8 +97,7 @@ class AverageRestart(Predictor, Policy):
             raise ValueError(f"rule must be a rule such as ExactTest, got {type(rule).__name__}")
         if alpha != 1:
             raise ValueError("alpha only builds the default rule: set the TV bound in the rule itself")
-        if rule.problem != self.problem:
-            raise ValueError(f"rule was made for another problem: {rule.problem} against {self.problem}")
+        same_problem("rule was made for another problem", rule.problem, self.problem)
         if rule.horizon != extra:
             raise ValueError(f"rule must have the copies' horizon, extra_context = {extra}, got {rule.horizon}")
         return rule

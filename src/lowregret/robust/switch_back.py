@@ -55,7 +55,7 @@ class SwitchBack(Policy):
             raise ValueError(f"robust must be a Robust, as robustify returns, got {type(self.robust).__name__}")
         if not isinstance(self.robust.rule, ResponseRule):
             raise ValueError(f"robust must know its problem, and {type(self.robust.rule).__name__} is for unknown ones")
-        if self.robust.rule.follows:
+        if self.robust.rule.in_play.follows:
             raise ValueError(
                 "robust must fall back on something that stays, and Recovery returns by itself: give another fallback, "
                 "robustify(model, problem, horizon, fallback=PolyaUrn(n_states))"
@@ -63,11 +63,11 @@ class SwitchBack(Policy):
         T, J = self.robust.rule.horizon, self.problem.span
         if T is None:
             raise ValueError("robust must have a horizon: switching back is tuned to it, and horizon=None is unknown")
-        inputs.probability(self.trust, "trust")
+        trust = inputs.probability(self.trust, "trust")
         share = 1 / max(T, 2) if self.share is None else self.share
         rate = math.sqrt(8 * math.log(2) / T) / (J or 1.0) if self.rate is None else self.rate
-        object.__setattr__(self, "share", inputs.probability(share, "share"))
-        object.__setattr__(self, "rate", inputs.positive(rate, "rate"))
+        share, rate = inputs.probability(share, "share"), inputs.positive(rate, "rate")
+        inputs.keep(self, trust=trust, share=share, rate=rate)
 
     @property
     def problem(self) -> DecisionProblem:  # type: ignore[override]

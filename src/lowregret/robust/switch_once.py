@@ -8,7 +8,7 @@ from ..arrays import Array
 from ..certificates import Certificate
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, same_problem
 from ..rules import ExactTest, Rule, RuleMemory, VRegret
 
 
@@ -160,7 +160,7 @@ def rule_for(
     if rule.problem != problem:
         if rule.problem is None:
             raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
-        raise ValueError(f"rule was made for another problem: {rule.problem} against {problem}")
+        same_problem("rule was made for another problem", rule.problem, problem)
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
     return rule

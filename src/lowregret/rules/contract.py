@@ -146,7 +146,7 @@ class Rule(ABC):
     @cached_property
     def in_play(self) -> InPlay:
         """The fallback as it is played."""
-        return in_play(self.fallback, self.problem, self.horizon, self.temperature)
+        return in_play(self.fallback, self.problem, self.n_states, self.horizon, self.temperature)
 
     @property
     def fallback_acts(self) -> bool:
@@ -216,7 +216,11 @@ class Rule(ABC):
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
         probs = inputs.array_of(probs, "probs")
-        tokens = inputs.beside(inputs.array_of(tokens, "tokens"), probs)
+        tokens = inputs.array_of(tokens, "tokens")
+        if namespace(tokens) is not namespace(probs) or device(tokens) != device(probs):
+            tokens = inputs.tokens_of(
+                tokens, self.n_states, like=probs
+            )  # checked before it is turned into another kind
         if tokens.ndim and self.horizon is not None and tokens.shape[-1] > self.horizon:
             raise ValueError(f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.horizon}")
         if tuple(probs.shape) != (*tokens.shape, self.n_states):

@@ -56,17 +56,16 @@ class ExactTest(ResponseRule):
     starts: str = "every"
 
     def __post_init__(self) -> None:
-        keep = partial(object.__setattr__, self)
         a_problem(self.problem)
         horizon = inputs.horizon_or_none(self.horizon)
-        if self.delta is None:
+        delta = self.delta
+        if delta is None:
             if horizon is None:
                 raise ValueError(UNKNOWN_HORIZON)
-            keep("delta", 1 / max(horizon, 2))
-        keep("delta", inputs.probability(self.delta, "delta"))
-        keep("gate", inputs.not_negative(self.gate, "gate"))
-        if self.temperature == "certificate":
-            keep("temperature", self._certificate_temperature(horizon))
+            delta = 1 / max(horizon, 2)
+        inputs.keep(self, delta=inputs.probability(delta, "delta"), gate=inputs.not_negative(self.gate, "gate"))
+        if isinstance(self.temperature, str) and self.temperature == "certificate":
+            inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
         for name, choices in (("against", ("actions", "fallback")), ("starts", ("every", "first"))):
             if getattr(self, name) not in choices:
@@ -157,7 +156,7 @@ class ExactTest(ResponseRule):
                 self.problem,
                 self.horizon,
                 self.temperature,
-                self.playing,
+                self.in_play.fallback,
                 before=partial(_before, self),
                 interval=partial(_interval, self),
                 tv_bound=self.delta,

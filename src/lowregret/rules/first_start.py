@@ -16,6 +16,7 @@ from ..arrays import (
     constant,
     device,
     first_true,
+    frozen,
     last,
     namespace,
     pick,
@@ -55,14 +56,14 @@ class FirstBets:
     def rates_K(self) -> np.ndarray:
         """The betting rates lambda_k."""
         count = 40 if self.horizon is None else certificates.n_rates(self.horizon, self.delta)
-        return certificates.lambda_grid(self.problem.span or 1.0, count)
+        return frozen(certificates.lambda_grid(self.problem.span or 1.0, count))
 
     @cached_property
     def log_costs_K(self) -> np.ndarray:
         """ln(1 / (w_k delta)): what the wealth at rate k must reach for the alarm to sound on its own."""
         k = np.arange(len(self.rates_K))
         shares = np.full(len(k), 1 / len(k)) if self.horizon is not None else 1 / ((k + 1) * (k + 2))
-        return -np.log(shares) - math.log(self.delta)
+        return frozen(-np.log(shares) - math.log(self.delta))
 
     @cached_property
     def _ones_K(self) -> np.ndarray:

@@ -5,21 +5,26 @@ from typing import Any, NamedTuple
 from ..abilities import ability
 from ..arrays import Array, last
 from ..policies import Policy, Recovering
+from ..predictors import asked_sequence, said_by, vouched
+from ..problems import DecisionProblem
 
 
 class InPlay(NamedTuple):
-    """A fallback made for the rule's problem and horizon, and how it is to be asked; unchecked."""
+    """A fallback made for the rule's problem and horizon, and how it is asked; someone else's answers are checked."""
 
     fallback: Any
     follows: bool  # it must be told what the base model says, and enters no evidence
     acts: bool  # it gives mixed actions [..., A], and no laws [..., S]
+    width: int  # how many numbers it gives: states, or actions
+    own: bool  # it is one of this package's, which need no check
 
     def answer(self, memory: Any, probs: Array) -> Array:
         """What it says now, of a step of which the base model says ``probs``."""
         fallback = self.fallback
         if self.follows:
             return (fallback.policy_beside if self.acts else fallback.law_beside)(memory, probs)
-        return (fallback.policy if self.acts else fallback.predict)(memory)
+        said = (fallback.policy if self.acts else fallback.predict)(memory)
+        return said if self.own else said_by(fallback, said, self.width, tuple(probs.shape[:-1]))
 
     def after(self, memory: Any, probs_S: Array, token: Array, late: Array) -> Any:
         """Its memory after one more token; ``late``: what it said was played."""
@@ -29,15 +34,19 @@ class InPlay(NamedTuple):
 
     def answers(self, tokens: Array) -> Array:
         """What it says at every step of recorded sequences, where it goes by the tokens alone."""
-        if self.acts:
-            return self.fallback.policy_sequence(tokens)
-        return ability(self.fallback, "laws", self.fallback.predict_sequence)(tokens)
+        if not self.acts:
+            return asked_sequence(self.fallback, tokens)
+        said = self.fallback.policy_sequence(tokens)
+        return said if self.own else said_by(self.fallback, said, self.width, tuple(tokens.shape))
 
 
-def in_play(fallback: Any, problem: Any, horizon: int | None, temperature: float | None) -> InPlay:
+def in_play(
+    fallback: Any, problem: DecisionProblem | None, n_states: int, horizon: int | None, temperature: float | None
+) -> InPlay:
     """The fallback itself, or what that recipe makes for this problem and horizon."""
     made_for = ability(fallback, "made_for")
     made = fallback if made_for is None else made_for(problem, horizon, temperature)
-    if isinstance(made, Recovering):
-        return InPlay(made, True, made.acts)
-    return InPlay(made, False, not hasattr(made, "predict") and isinstance(made, Policy))
+    follows = isinstance(made, Recovering)
+    acts = made.acts if follows else not hasattr(made, "predict") and isinstance(made, Policy)
+    width = problem.n_actions if acts and problem is not None else n_states
+    return InPlay(made, follows, acts, width, vouched(made))

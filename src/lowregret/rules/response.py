@@ -10,7 +10,7 @@ from ..arrays import Array, astype, detached, first, in_float64, mix, pick
 from ..certificates import Certificate, certify
 from ..policies import Policy, Recovery
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, a_problem, leads
+from ..problems import DecisionProblem, a_problem, leads, same_problem
 from .contract import Moment, Rule
 
 UNKNOWN_HORIZON = (
@@ -100,8 +100,7 @@ class ResponseRule(Rule):
             same_states(self.fallback, self.problem)
         name = type(self.fallback).__name__
         made_for, lasts = getattr(self.fallback, "problem", self.problem), getattr(self.fallback, "horizon", None)
-        if made_for != self.problem:
-            raise ValueError(f"fallback {name} was made for another problem: {made_for} against {self.problem}")
+        same_problem(f"fallback {name} was made for another problem", made_for, self.problem)
         if lasts is not None and (horizon is None or horizon > lasts):
             steps = "an unknown number of" if horizon is None else horizon
             raise ValueError(f"fallback {name} was made for {lasts} steps, the rule may run for {steps} steps")

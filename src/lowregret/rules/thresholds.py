@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import certificates, inputs
-from ..arrays import Array, astype, constant, first, first_true, last, namespace, running_sum
+from ..arrays import Array, astype, constant, first, first_true, frozen, last, namespace, running_sum
 from ..certificates import Certificate, Terms, certify
 from ..certificates.coupled import gap_threshold_mixture
 from . import kernels
@@ -50,10 +50,13 @@ class RegretGap(ResponseRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
-        object.__setattr__(self, "delta", _delta_iff_unknown(self.horizon, self.delta))
-        if not isinstance(self.sharp, bool):
-            raise ValueError(f"sharp must be True or False, got {self.sharp!r}")
+        inputs.keep(
+            self,
+            alpha=inputs.positive(self.alpha, "alpha"),
+            span_aware=inputs.flag(self.span_aware, "span_aware"),
+            sharp=inputs.flag(self.sharp, "sharp"),
+            delta=_delta_iff_unknown(self.horizon, self.delta),
+        )
         if self.sharp and (self.horizon is None or self.span_aware):
             raise ValueError("sharp needs a horizon, and takes the problem's contrast by itself: without span_aware")
 
@@ -66,9 +69,7 @@ class RegretGap(ResponseRule):
         rates_K = certificates.lambda_grid(self.problem.span or 1.0, certificates.n_rates(T, min(tv, 0.5)))
         steps = np.arange(1, T + 1)
         table = gap_threshold_mixture(self.problem, T, steps, self.temperature, self.alpha, rates_K)
-        table = np.append(0.0, table)
-        table.setflags(write=False)
-        return table
+        return frozen(np.append(0.0, table))
 
     @property
     def variance(self) -> float:
@@ -168,7 +169,7 @@ class RegretRate(ResponseRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "alpha", inputs.positive(self.alpha, "alpha"))
+        inputs.keep(self, alpha=inputs.positive(self.alpha, "alpha"))
 
     @property
     def compares(self) -> bool:

@@ -21,6 +21,7 @@ from ..arrays import (
     constant,
     detached,
     first,
+    frozen,
     in_float64,
     namespace,
     pick,
@@ -85,15 +86,13 @@ class VRegret(Rule):
         if self.test not in TESTS:
             raise ValueError(f'test must be "exact" or "threshold", got {self.test!r}')
         if self.fallback is None:
-            object.__setattr__(self, "fallback", PolyaUrn(2))
+            inputs.keep(self, fallback=PolyaUrn(2))
         if not isinstance(self.fallback, PolyaUrn) or self.fallback.n_states != 2:
             raise ValueError(
                 f"fallback must be a PolyaUrn over two states for VRegret, got {self.fallback!r}: of no other is it "
                 "proved that it is safe in every problem at once"
             )
-        object.__setattr__(self, "horizon", horizon)
-        object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "tips", _grid(self.tips, horizon))
+        inputs.keep(self, horizon=horizon, delta=delta, tips=_grid(self.tips, horizon))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(read_only(state))
@@ -144,7 +143,7 @@ class VRegret(Rule):
     def rates_K(self) -> np.ndarray:
         """The betting rates of the exact test, 4 2^-k; none without it."""
         exact = self.test == "exact"
-        return certificates.lambda_grid(1.0, certificates.n_rates(self.horizon, self.delta) if exact else 0)
+        return frozen(certificates.lambda_grid(1.0, certificates.n_rates(self.horizon, self.delta) if exact else 0))
 
     @property
     def log_cost(self) -> float:
