@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import kernels
+from lowregret.rules import first_test, kernels
 
 from .loops import exact_test_loop, regret_gap_loop
 
@@ -32,7 +32,7 @@ def batched_against_loop() -> None:
     tokens = lr.sample(base, T, N, seed=0)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     chances, rows = probs[..., 1].tolist(), tokens.tolist()
-    gap, exact = lr.RegretGap(coin, T), lr.ExactTest(coin, T)
+    gap, exact = lr.RegretGap(coin, T), first_test(coin, T)
     rates = exact.rates_K.tolist()
     loops = {
         gap: lambda c, r: regret_gap_loop(c, r, T),
@@ -61,7 +61,7 @@ def many_streams() -> None:
     streams = 100_000
     rng = np.random.default_rng(0)
     problem = lr.matching()
-    rule = lr.ExactTest(problem, T)
+    rule = first_test(problem, T)
     probs, token = rng.dirichlet([1, 1], streams), rng.integers(2, size=streams)
     memory = rule.update(rule.start((streams,)), probs, token)
     step = best_of(lambda: rule.update(memory, probs, token))
@@ -80,7 +80,7 @@ def many_streams() -> None:
 def one_stream() -> None:
     rng = np.random.default_rng(0)
     count = 2000
-    for rule in (lr.ExactTest(lr.matching(), 10**6, delta=1e-3), lr.ExactTest(lr.rock_paper_scissors(), 10**6)):
+    for rule in (first_test(lr.matching(), 10**6, delta=1e-3), first_test(lr.rock_paper_scissors(), 10**6)):
         guard = lr.Guard(rule.problem, 10**6, rule=rule)
         probs, states = rng.dirichlet([1] * rule.n_states, count), rng.integers(rule.n_states, size=count).tolist()
 
@@ -107,7 +107,7 @@ def bounded_memory() -> None:
         for rule in ("Theorem 4.2", "ExactTest"):
             costs = []
             for extra in (256, 512, 1024, 2048, 4096):
-                inner = lr.ExactTest(problem, extra, delta=0.01 / horizon) if rule == "ExactTest" else None
+                inner = first_test(problem, extra, delta=0.01 / horizon) if rule == "ExactTest" else None
                 costs.append(_restart_step(lr.AverageRestart(base, problem, 1, extra, horizon, rule=inner), count))
             spread = " ".join(f"{cost * 1e6:5.0f}" for cost in costs)
             print(f"  {name + ', ' + rule:46s} {spread} {costs[-1] / costs[-2]:8.2f}x")

@@ -9,6 +9,7 @@ import torch
 from hypothesis import Phase, settings
 
 import lowregret as lr
+from lowregret.rules import first_test
 
 SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
 some = settings(SEEDED, max_examples=60)
@@ -28,9 +29,9 @@ KINDS: dict[str, Callable[[np.ndarray], Any]] = {
 def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.Rule:
     fallback = lr.PolyaUrn(problem.n_states, prior=0.5)
     return {
-        "default": lambda: lr.ExactTest(problem, horizon),
-        "ungated": lambda: lr.ExactTest(problem, horizon, delta=0.2, gate=0, fallback=fallback, temperature=0.3),
-        "unknown horizon": lambda: lr.ExactTest(problem, None, delta=0.3, gate=0),
+        "default": lambda: first_test(problem, horizon),
+        "ungated": lambda: first_test(problem, horizon, delta=0.2, gate=0, fallback=fallback, temperature=0.3),
+        "unknown horizon": lambda: first_test(problem, None, delta=0.3, gate=0),
         "gap": lambda: lr.RegretGap(problem, horizon, span_aware=True),
         "gap, unknown horizon": lambda: lr.RegretGap(problem, None, delta=0.5, span_aware=True),
         "rate": lambda: lr.RegretRate(problem, horizon, alpha=0.5),

@@ -10,6 +10,7 @@ import pytest
 import lowregret as lr
 from lowregret import certificates
 from lowregret.adversaries import worst_case_by_counts
+from lowregret.rules import first_test
 
 from .conftest import random_markov, random_problem
 
@@ -21,7 +22,7 @@ def all_of(n_states: int, horizon: int) -> np.ndarray:
 def test_the_printed_numbers() -> None:
     """Matching, T = 1024: the figures of the theory, closed-form and sharpened."""
     coin = lr.matching()
-    exact = lr.ExactTest(coin, 1024, delta=2 / 1024).certificate
+    exact = first_test(coin, 1024, delta=2 / 1024).certificate
     assert exact.regret_bound == pytest.approx(0.1842, abs=5e-5)
     assert exact.sharpen().regret_bound == pytest.approx(0.1756, abs=5e-5)
     assert exact.tv_bound == 2 / 1024
@@ -85,10 +86,10 @@ def rules_for(problem: lr.DecisionProblem, T: int) -> list[lr.Rule]:
         lr.RegretGap(problem, T),
         lr.RegretGap(problem, T, 0.01, span_aware=True),
         lr.RegretGap(problem, None, span_aware=True, delta=0.9),
-        lr.ExactTest(problem, T),
-        lr.ExactTest(problem, T, delta=0.9, gate=0),
-        lr.ExactTest(problem, T, delta=0.6, gate=1.0, temperature=0.05),
-        lr.ExactTest(problem, None, delta=0.9),
+        first_test(problem, T),
+        first_test(problem, T, delta=0.9, gate=0),
+        first_test(problem, T, delta=0.6, gate=1.0, temperature=0.05),
+        first_test(problem, None, delta=0.9),
     ]
 
 
@@ -124,7 +125,7 @@ def test_the_bounds_on_the_gap_are_not_idle() -> None:
     """
     rng = np.random.default_rng(0)
     coin, T, tokens = lr.matching(), 12, all_of(2, 12)
-    rules = lr.RegretGap(coin, T, 0.01, span_aware=True), lr.ExactTest(coin, T, delta=0.9, gate=0)
+    rules = lr.RegretGap(coin, T, 0.01, span_aware=True), first_test(coin, T, delta=0.9, gate=0)
     closest = dict.fromkeys(rules, 0.0)
     for _ in range(10):
         base = random_markov(rng, 2, 1)
@@ -146,7 +147,7 @@ def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
     ):
         honest = lr.sample(base, horizon, 16, seed=0)
         starts = np.linspace(0, horizon, 16).astype(int)
-        for rule in (lr.ExactTest(problem, horizon), lr.RegretGap(problem, horizon, span_aware=True)):
+        for rule in (first_test(problem, horizon), lr.RegretGap(problem, horizon, span_aware=True)):
             player = lr.Robust(base, rule).respond()
             memory, played = player.start((16,)), []
             for t in range(horizon):
@@ -161,7 +162,7 @@ def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
 def test_the_running_form_holds_while_there_is_no_alarm() -> None:
     """G_t < min_k [ sum_s psi_s(lambda_k) + ln(K / delta) ] / lambda_k, on the sequence at hand."""
     rng = np.random.default_rng(0)
-    rule = lr.ExactTest(lr.matching(), 200, gate=0)
+    rule = first_test(lr.matching(), 200, gate=0)
     for _ in range(20):
         memory = rule.start()
         while not rule.tripped(memory) and memory.step < 200:
@@ -172,13 +173,13 @@ def test_the_running_form_holds_while_there_is_no_alarm() -> None:
 
 
 def test_a_fallback_of_unknown_regret_enters_as_the_span() -> None:
-    rule = lr.ExactTest(lr.matching(), 100, fallback=lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1))
+    rule = first_test(lr.matching(), 100, fallback=lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1))
     assert rule.certificate.regret_bound == 1
     assert rule.certificate.terms["fallback"] == 1
     assert "Markov" in rule.certificate.statement
     assert rule.certificate.sharpen().regret_bound == 1
     # A law that depends on the step alone can be searched for its worst case all the same.
-    sharp = lr.ExactTest(lr.matching(), 100, fallback=lr.Scheduled([[0.5, 0.5]])).certificate.sharpen()
+    sharp = first_test(lr.matching(), 100, fallback=lr.Scheduled([[0.5, 0.5]])).certificate.sharpen()
     assert sharp.terms["fallback"] == pytest.approx(0.5)
 
 
@@ -192,7 +193,7 @@ def test_a_rule_without_a_guarantee_says_so() -> None:
 
 
 def test_unknown_horizons_hold_at_every_step() -> None:
-    certificate = lr.ExactTest(lr.matching(), None, delta=0.01).certificate
+    certificate = first_test(lr.matching(), None, delta=0.01).certificate
     assert certificate.regret_bound == 1
     bounds = [certificate.at(10**k).regret_bound for k in range(2, 7)]
     assert all(b > c for b, c in itertools.pairwise(bounds))
@@ -205,24 +206,24 @@ def test_unknown_horizons_hold_at_every_step() -> None:
 
 
 def test_sharpened_certificates_stay_sharp() -> None:
-    sharp = lr.ExactTest(lr.matching(), 100).certificate.sharpen()
+    sharp = first_test(lr.matching(), 100).certificate.sharpen()
     assert sharp.at(100).regret_bound == sharp.regret_bound
-    assert sharp.at(50).terms["fallback"] < lr.ExactTest(lr.matching(), 100).certificate.at(50).terms["fallback"]
+    assert sharp.at(50).terms["fallback"] < first_test(lr.matching(), 100).certificate.at(50).terms["fallback"]
 
 
 def test_settings_in_numpy_numbers_can_be_written_down() -> None:
-    for rule in (lr.ExactTest(lr.matching(), np.int64(100)), lr.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
+    for rule in (first_test(lr.matching(), np.int64(100)), lr.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
         json.loads(rule.certificate.to_json())
 
 
 def test_long_horizons_cost_nothing() -> None:
-    assert 0 < lr.ExactTest(lr.matching(), 10**12).certificate.regret_bound < 1e-4
-    assert lr.ExactTest(lr.matching(), None, delta=0.01).certificate.at(10**12).regret_bound < 1e-4
+    assert 0 < first_test(lr.matching(), 10**12).certificate.regret_bound < 1e-4
+    assert first_test(lr.matching(), None, delta=0.01).certificate.at(10**12).regret_bound < 1e-4
 
 
 def test_certificates_print_and_dump() -> None:
     problem = lr.newsvendor([0, 10, 20], price=5, cost=3)
-    certificate = lr.ExactTest(problem, 5000).certificate
+    certificate = first_test(problem, 5000).certificate
     text = str(certificate)
     assert "in payoffs" in text
     assert "exact test" in text
@@ -237,7 +238,7 @@ def test_certificates_print_and_dump() -> None:
 def test_the_gate_is_free_while_it_is_low() -> None:
     """If R = 2J, kappa <= 1.5 sqrt(ln(K / delta)) adds nothing; above, the certificate pays for the waiting."""
     coin = lr.matching()
-    closed = lr.ExactTest(coin, 1024, gate=0).certificate.regret_bound
-    limit = 1.5 * math.sqrt(math.log(len(lr.ExactTest(coin, 1024).rates_K) * 1024))
-    assert lr.ExactTest(coin, 1024, gate=limit).certificate.regret_bound == closed
-    assert lr.ExactTest(coin, 1024, gate=3 * limit).certificate.regret_bound > closed
+    closed = first_test(coin, 1024, gate=0).certificate.regret_bound
+    limit = 1.5 * math.sqrt(math.log(len(first_test(coin, 1024).rates_K) * 1024))
+    assert first_test(coin, 1024, gate=limit).certificate.regret_bound == closed
+    assert first_test(coin, 1024, gate=3 * limit).certificate.regret_bound > closed

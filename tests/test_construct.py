@@ -10,6 +10,7 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import Agreement, Constructed, agreement, attention_patterns, build, draw, subspaces, traffic
+from lowregret.rules import first_test
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
 
@@ -33,7 +34,7 @@ def some_rules(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
         lr.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
         Early(problem, horizon),
         lr.RegretRate(problem, horizon),
-        lr.ExactTest(problem, horizon, delta=2 / horizon),
+        first_test(problem, horizon, delta=2 / horizon),
     ]
 
 
@@ -348,7 +349,7 @@ def test_pictures_show_the_switch() -> None:
     lines = {line.get_label(): line.get_ydata() for line in picture.axes[-1].lines}
     assert list(lines) == ["gain", "mean", "bar", "flag"]
     assert int(np.argmax(np.asarray(lines["flag"]) > 0.5)) == switch
-    many = draw(build(base, lr.ExactTest(lr.matching(), 16)), tokens)  # of its many heads that are alike one is drawn
+    many = draw(build(base, first_test(lr.matching(), 16)), tokens)  # of its many heads that are alike one is drawn
     assert len(many.axes) == 11 + 3
     assert sum("heads, the first" in ax.get_title() for ax in many.axes) == 1
     with pytest.raises(ValueError, match="one sequence of at most 16 tokens"):

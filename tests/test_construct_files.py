@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import lowregret as lr
 from lowregret import construct
 from lowregret.cli.app import _app
+from lowregret.rules import first_test
 from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
@@ -115,7 +116,7 @@ def lowregret(*arguments: str) -> Any:
 def test_the_command(folder: Path) -> None:
     done = lowregret("construct", "base.safetensors", "--rule", "exact", "--out", "deep/built.safetensors")
     assert done.exit_code == 0, done.output
-    rule = lr.ExactTest(lr.matching(), 48, delta=2 / 48)
+    rule = first_test(lr.matching(), 48, delta=2 / 48)
     promise, model = rule.certificate, construct.load("deep/built.safetensors")
     first, second, third = done.output.splitlines()
     assert first == (
@@ -133,7 +134,7 @@ def test_the_command(folder: Path) -> None:
     done = lowregret("construct", "three.safetensors", "--rule", "exact", *game)
     assert done.exit_code == 0, done.output
     assert "6 layers more" in done.output
-    robust = lr.Robust(load_decoder("three.safetensors"), lr.ExactTest(lr.rock_paper_scissors(), 48, delta=2 / 48))
+    robust = lr.Robust(load_decoder("three.safetensors"), first_test(lr.rock_paper_scissors(), 48, delta=2 / 48))
     tokens, model = np.repeat(np.arange(3)[:, None], 48, axis=1), construct.load("game.safetensors")
     np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
 
@@ -260,7 +261,7 @@ def test_names_units_and_promises_survive(rule: type, tmp_path: Path) -> None:
 
 def test_a_later_alarm_is_in_the_promise() -> None:
     """The shallow form needs more of ln E: the promise is of that, and says so."""
-    rule = lr.ExactTest(lr.matching(), 4000, delta=0.5)
+    rule = first_test(lr.matching(), 4000, delta=0.5)
     model = construct.build(lr.PolyaUrn(2), rule, shallow=True)
     later = model.certificate.terms["later alarm"]
     assert later > 0

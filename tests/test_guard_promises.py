@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import lowregret as lr
+from lowregret.rules import first_test
 
 COIN = lr.matching()
 WRONG = [0.9, 0.1]
@@ -39,7 +40,7 @@ def steps_of(guard: lr.Guard, probs: Any, states: Any) -> Any:
 
 def test_the_gate_is_told_beside_the_evidence() -> None:
     rng = np.random.default_rng(0)
-    rule, seen = lr.ExactTest(COIN, 4000, delta=0.05, gate=3.0), set()
+    rule, seen = first_test(COIN, 4000, delta=0.05, gate=3.0), set()
     for guard in steps_of(lr.Guard(COIN, 4000, rule=rule), np.tile([0.9, 0.1], (300, 1)), rng.random(300) < 0.7):
         (statistic, threshold), conditions = guard.evidence, guard.conditions
         assert conditions["evidence"] == (statistic, threshold)
@@ -63,11 +64,11 @@ def test_what_each_stream_waits_for() -> None:
     still = lr.Guard(lr.DecisionProblem([[0.5, 0.5]]), 10)
     assert still.waiting_for == "never"
     assert lr.Guard(None, 10).waiting_for == lr.Guard(COIN, 10, rule=lr.RegretRate(COIN, 10)).waiting_for == "evidence"
-    assert set(lr.Guard(COIN, 10, rule=lr.ExactTest(COIN, 10, gate=0)).conditions) == {"evidence"}
+    assert set(lr.Guard(COIN, 10, rule=first_test(COIN, 10, gate=0)).conditions) == {"evidence"}
 
 
 def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
-    for rule in (lr.ExactTest(COIN, 20), lr.VRegret(20)):
+    for rule in (first_test(COIN, 20), lr.VRegret(20)):
         guard = lr.Guard(rule.problem, 20, rule=rule)
         play(guard, [[1.0, 0.0]], [1])
         (event,) = guard.events

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import lowregret as lr
+from lowregret.rules import first_test
 
 from .guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, many, play, rule_named, some
 
@@ -20,7 +21,7 @@ from .guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, many
 @pytest.mark.parametrize("gate", [0, 0.5, 50.0])
 @pytest.mark.parametrize("horizon", [20, None])
 def test_an_impossible_state_sounds_the_alarm_at_once(gate: float, horizon: int | None) -> None:
-    rule = lr.ExactTest(COIN, horizon, delta=0.01, gate=gate)
+    rule = first_test(COIN, horizon, delta=0.01, gate=gate)
     guard = lr.Guard(COIN, horizon, rule=rule, batch_shape=(3,))
     guard.advise([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
     guard.observe([0, 1, 1])
@@ -40,8 +41,8 @@ def test_nothing_at_stake_never_switches(seed: int, n_states: int, n_actions: in
     problem = lr.DecisionProblem(np.tile(rng.uniform(-1, 1, n_states), (n_actions, 1)))
     assert problem.span == 0
     for rule in (
-        lr.ExactTest(problem, 12),
-        lr.ExactTest(problem, 12, gate=0),
+        first_test(problem, 12),
+        first_test(problem, 12, gate=0),
         lr.RegretGap(problem, 12),
         lr.RegretRate(problem, 12, alpha=1e-9),
     ):
@@ -75,7 +76,7 @@ def test_a_single_stream_has_no_index() -> None:
     (event,) = guard.events
     assert event.stream == ()
     assert str(event).startswith("switched after 3 steps")
-    rule = lr.ExactTest(COIN, 40)
+    rule = first_test(COIN, 40)
     memory = rule.start()
     for _ in range(3):
         memory = rule.update(memory, WRONG, 1)

@@ -9,6 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import checks, construct, transformer
+from lowregret.rules import first_test
 
 RNG = np.random.default_rng(0)
 RPS = lr.rock_paper_scissors()
@@ -17,7 +18,7 @@ MATCHING = lr.matching()
 
 def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
     """With copies that live for five steps and switch soon."""
-    rule = lr.ExactTest(problem, 5, delta=0.7, gate=0)
+    rule = first_test(problem, 5, delta=0.7, gate=0)
     return lr.AverageRestart(base, problem, base.context_len, 5, 20, rule=rule)
 
 
@@ -61,7 +62,7 @@ POLICIES = {
     "restart hedge": lr.RestartHedge(RPS, 4),
     "restart hedge, in blocks": lr.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),
     "switch back": lr.SwitchBack(lr.robustify(MISTAKEN, MATCHING, 12), trust=0.3, rate=3.0, share=0.1),
-    "switch back, rps": lr.SwitchBack(lr.Robust(STICKY, lr.ExactTest(RPS, 20, delta=0.5, gate=0)), rate=1.0),
+    "switch back, rps": lr.SwitchBack(lr.Robust(STICKY, first_test(RPS, 20, delta=0.5, gate=0)), rate=1.0),
     "average restart": restart(MATCHING, ALTERNATOR),
     "average restart, rps": restart(RPS, STICKY),
 }
@@ -79,11 +80,11 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.Rule]:
         "gap, unknown horizon": lr.RegretGap(problem, None, span_aware=True, delta=0.5),
         "rate": lr.RegretRate(problem, 40, 0.7),
         "rate, unknown horizon": lr.RegretRate(problem, None, 0.7),
-        "exact": lr.ExactTest(problem, 40),
-        "exact, no gate": lr.ExactTest(problem, 64, delta=0.2, gate=0),
-        "exact, unknown horizon": lr.ExactTest(problem, None, delta=0.3),
-        "exact, other fallback": lr.ExactTest(problem, 40, fallback=lr.Scheduled(np.full((1, S), 1 / S))),
-        "exact, warm": lr.ExactTest(problem, 40, temperature=0.7),
+        "exact": first_test(problem, 40),
+        "exact, no gate": first_test(problem, 64, delta=0.2, gate=0),
+        "exact, unknown horizon": first_test(problem, None, delta=0.3),
+        "exact, other fallback": first_test(problem, 40, fallback=lr.Scheduled(np.full((1, S), 1 / S))),
+        "exact, warm": first_test(problem, 40, temperature=0.7),
     }
     if S == 2:
         rules["v-regret"] = lr.VRegret(40)

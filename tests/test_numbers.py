@@ -7,6 +7,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.paper.statements.section_5 import TABLE
+from lowregret.rules import first_test
 
 T, N = 1024, 3000
 
@@ -15,7 +16,7 @@ T, N = 1024, 3000
 def test_the_eight_sources(name: str) -> None:
     coin, sources = lr.matching(), lr.sources.paper_sources(T)
     base = sources["b"]
-    rules = [lr.RegretRate(coin, T), lr.RegretGap(coin, T), lr.ExactTest(coin, T, delta=2 / T, gate=0)]
+    rules = [lr.RegretRate(coin, T), lr.RegretGap(coin, T), first_test(coin, T, delta=2 / T, gate=0)]
     tokens = lr.sample(sources[name], T, N, seed=11)
     regrets, medians = TABLE[name]
     for player, expected in zip([base, lr.PolyaUrn(2), *(lr.Robust(base, r) for r in rules)], regrets, strict=True):

@@ -10,6 +10,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import adversaries, impossibility, scoring, sources
+from lowregret.rules import first_test
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
 SHOP = lr.newsvendor([0, 10, 20], price=5, cost=3)
@@ -22,10 +23,10 @@ def last_token(history: np.ndarray) -> list[float]:
 
 
 RULES = {
-    "ExactTest": lr.ExactTest(COIN, 20),
-    "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
-    "ExactTest onto a policy": lr.ExactTest(COIN, 20, fallback=lr.AdaHedge(COIN)),
-    "ExactTest onto Maximin": lr.ExactTest(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
+    "ExactTest": first_test(COIN, 20),
+    "ExactTest, unknown horizon": first_test(COIN, None, delta=0.1),
+    "ExactTest onto a policy": first_test(COIN, 20, fallback=lr.AdaHedge(COIN)),
+    "ExactTest onto Maximin": first_test(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
     "RegretGap": lr.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.RegretGap(COIN, None, delta=0.1),
     "RegretRate": lr.RegretRate(COIN, 20),

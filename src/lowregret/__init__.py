@@ -10,8 +10,7 @@ from .certificates import Certificate, limits
 from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
 from .frontier import Frontier, price_of_robustness
-from .guard import Guard
-from .guard.ledger import Switch
+from .guard import Guard, Return, Switch
 from .memory import take
 from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Recovery, Respond, RestartHedge
 from .predictors import (
@@ -60,6 +59,7 @@ __all__ = [
     "Respond",
     "ResponseRule",
     "RestartHedge",
+    "Return",
     "Robust",
     "Rule",
     "Scheduled",

@@ -1,6 +1,6 @@
 """The same protection live, for probabilities that come from anywhere: advise, act, observe."""
 
 from .guard import Guard
-from .ledger import Switch
+from .ledger import Return, Switch
 
-__all__ = ["Guard", "Switch"]
+__all__ = ["Guard", "Return", "Switch"]

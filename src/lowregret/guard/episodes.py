@@ -8,8 +8,30 @@ from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..certificates import Certificate
 from ..memory import where as choose
-from ..rules import Rule
+from ..problems import DecisionProblem
+from ..robust import rule_for
+from ..rules import ExactTest, Rule
 from .ledger import Ledger, blank
+
+
+def rule_of_episodes(
+    problem: DecisionProblem | None,
+    horizon: int | None,
+    episode: int,
+    rule: Rule | None,
+    fallback: Any,
+    temperature: Any,
+) -> Rule:
+    """The rule of each of the episodes that make up the horizon; by default they share 1/horizon evenly."""
+    if rule is None and problem is not None:
+        if horizon is None:
+            raise ValueError(
+                "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
+                f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
+            )
+        delta = 1 / max(horizon, 2) / -(-horizon // episode)
+        return ExactTest(problem, episode, delta=delta, fallback=fallback, temperature=temperature)
+    return rule_for(problem, episode, rule, fallback, temperature)
 
 
 def streams_of(streams: Any, batch_shape: tuple[int, ...]) -> np.ndarray:

@@ -1,6 +1,5 @@
 """The same protection for probabilities that come from anywhere: advise, act, observe."""
 
-import math
 from collections.abc import Callable
 from threading import RLock
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, last, namespace, to_numpy
-from ..certificates import Certificate
 from ..memory import moved
 from ..policies import Policy
 from ..predictors import Predictor, draw
@@ -17,15 +15,15 @@ from ..problems import DecisionProblem, with_first
 from ..robust import rule_for
 from ..rules import Moment, Rule
 from .draws import Draws
-from .episodes import certificate_over, reopened, streams_of
-from .ledger import LOG, Switch, average, blank, entered, kind_of, own_copy, switches, tell
+from .episodes import reopened, rule_of_episodes, streams_of
+from .ledger import LOG, blank, entered, happened, kind_of, own_copy, tell
 from .likeness import Behaviour
+from .readings import Readings
 from .resume import read, written
 from .standing import Standing, standing
-from .waiting import waiting_for
 
 
-class Guard:
+class Guard(Readings):
     """Bring your own probabilities: each step ``advise``, act, then ``observe`` the state.
 
     Parameters
@@ -41,7 +39,11 @@ class Guard:
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
     on_switch
-        Called with each ``Switch`` as it happens, once the step has been taken.
+        Called with each ``Switch``, and each ``Return`` after one, as it happens, once the step has been taken.
+    episode
+        Open a new episode by itself after so many steps. The horizon is then for all of them together, and the chance
+        of a false switch is shared evenly among them; a rule of your own must have ``episode`` as its horizon, and its
+        delta counts once an episode.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -66,9 +68,15 @@ class Guard:
         fallback: Predictor | Policy | None = None,
         temperature: float | None = None,
         batch_shape: tuple[int, ...] = (),
-        on_switch: Callable[[Switch], Any] | None = None,
+        on_switch: Callable[[Any], Any] | None = None,
+        episode: int | None = None,
     ) -> None:
-        self.rule = rule_for(problem, horizon, rule, fallback, temperature)
+        self.episode = None if episode is None else inputs.whole(episode, "episode")
+        self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
+        if self.episode is None:
+            self.rule = rule_for(problem, horizon, rule, fallback, temperature)
+        else:
+            self.rule = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature)
         self.problem = self.rule.problem
         self.batch_shape = inputs.batch_shape_of(batch_shape)
         if on_switch is not None and not callable(on_switch):
@@ -102,7 +110,7 @@ class Guard:
         with self._lock:
             at = self._at
             if at.longest == self.rule.horizon:
-                self.rule.refuse_past_horizon(at.ledger.rule)
+                at = self._next_episode(at)
             ledger = at.ledger
             if type(probs) is not type(ledger.lead_A) or device(probs) != device(ledger.lead_A):
                 if at.clock:
@@ -157,10 +165,7 @@ class Guard:
                 action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
             rule = self.rule.advance(old.rule, moment, state)
             ledger = entered(old, self.rule, rule, self._answer(at, moment), state, action)
-            newly = rule.tripped_at == rule.step
-            fresh: tuple[Switch, ...] = ()
-            if bool(newly if newly.ndim == 0 else newly.any()):
-                fresh = switches(self.rule, ledger, to_numpy(newly))
+            fresh = happened(self.rule, ledger)
             any_tripped = at.any_tripped or bool(fresh)
             self._at = Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None)
         if fresh:
@@ -176,72 +181,13 @@ class Guard:
             self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events)
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
-    @property
-    def episodes(self) -> Array:
-        """How many episodes each stream has opened, ``[...]``."""
-        return own_copy(self._at.ledger.episode)
-
-    # How it went
-
-    @property
-    def regret(self) -> Array:
-        """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action.
-
-        Without a problem: the largest V-regret of the advice, over the rule's tips.
-        """
-        ledger = self._at.ledger
-        return average(ledger.lead_A, ledger.rule.step)
-
-    @property
-    def realised_regret(self) -> Array:
-        """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one.
-
-        NaN where none was reported in this episode.
-        """
-        self._known("realised_regret")
-        ledger = self._at.ledger
-        steps = ledger.reported
-        found = average(ledger.realised_A, steps)
-        if self.batch_shape == ():
-            return found if int(steps) else math.nan
-        return namespace(steps).where(steps > 0, found, math.nan)
-
-    @property
-    def switched(self) -> Array:
-        """Which streams ``[...]`` have switched to the fallback in this episode."""
-        late = self.rule.tripped(self._at.ledger.rule)
-        return bool(late) if self.batch_shape == () else late
-
-    @property
-    def evidence(self) -> tuple[Array, Array]:
-        """The rule's statistic and the threshold it must reach, now; infinite once an excluded state has come.
-
-        Where the rule has a gate, both must be met at the same step: ``waiting_for`` says which is not.
-        """
-        return self.rule.evidence(self._at.ledger.rule)
-
-    @property
-    def conditions(self) -> dict[str, tuple[Array, Array]]:
-        """All that an alarm waits for, by name ("evidence", "gate"): what it is now, and what it must reach."""
-        return self.rule.conditions(self._at.ledger.rule)
-
-    @property
-    def waiting_for(self) -> Any:
-        """Which conditions keep each stream ``[...]`` from a switch: "evidence", "gate", "evidence and gate".
-
-        "switched" where it has switched, "never" where nothing is at stake.
-        """
-        return waiting_for(self.rule, self._at.ledger.rule)
-
-    @property
-    def events(self) -> list[Switch]:
-        """Every switch so far."""
-        return list(self._at.events)
-
-    @property
-    def certificate(self) -> Certificate:
-        """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-        return certificate_over(self.rule, self._at.ledger)
+    def _next_episode(self, at: Standing) -> Standing:
+        """Where the guard stands once the streams whose episode is over have a new one, if it may open one."""
+        over = at.ledger.rule.step == self.rule.horizon
+        if self.episode is None or (self._whole is not None and at.clock >= self._whole):
+            self.rule.refuse_past_horizon(at.ledger.rule)
+        LOG.info("new episode for %d streams, by itself", int(over.sum()))
+        return standing(reopened(self.rule, at.ledger, to_numpy(over)), at.clock, at.events)
 
     # Resuming
 
@@ -282,12 +228,3 @@ class Guard:
             if at.moment is None:
                 self._at = at._replace(moment=moment)
         return last(with_first(self._answer(at, moment))), at
-
-    def _known(self, what: str) -> DecisionProblem:
-        """The problem, for what cannot be done without one."""
-        if self.problem is None:
-            raise ValueError(
-                f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "
-                "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
-            )
-        return self.problem

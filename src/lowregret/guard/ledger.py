@@ -26,6 +26,9 @@ class Switch(NamedTuple):
     statistic: float
     threshold: float
     episode: int = 1
+    action: int | None = None  # which one does better than the model, where the rule says so
+    rate: float | None = None  # how boldly that was bet on: a low rate is a small but lasting difference
+    since: int | None = None  # about which step of the episode the model broke
 
     @property
     def excluded(self) -> bool:
@@ -35,9 +38,24 @@ class Switch(NamedTuple):
     def __str__(self) -> str:
         who = "" if self.stream == () else f"stream {self.stream}: "
         why = f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
+        if self.since is not None:
+            why += f", for action {self.action} since about step {self.since}"
         if self.excluded:
             why = f"a state came to which the model had given probability 0 ({self.rule})"
         return f"{who}switched after {self.step} steps of episode {self.episode}: {why}"
+
+
+class Return(NamedTuple):
+    """A stream trusts its model again, after a switch: the model has most of the weight in what is played."""
+
+    stream: Any
+    step: int
+    share: float  # of the model in what is played next
+    episode: int = 1
+
+    def __str__(self) -> str:
+        who = "" if self.stream == () else f"stream {self.stream}: "
+        return f"{who}returned after {self.step} steps of episode {self.episode}: the model has {self.share:.0%} again"
 
 
 class Ledger(NamedTuple):
@@ -95,20 +113,44 @@ def average(lead_A: Array, steps: Array) -> Array:
     return float(value) if steps.ndim == 0 else value
 
 
-def switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ...]:
-    """What there is to tell of the streams that have just switched."""
+def happened(rule: Rule, ledger: Ledger) -> tuple[Switch | Return, ...]:
+    """What there is to tell of the last step: streams that have just switched, or returned."""
+    memory = ledger.rule
+    newly = memory.tripped_at == memory.step
+    fresh: tuple[Switch | Return, ...] = ()
+    if bool(newly if newly.ndim == 0 else newly.any()):
+        fresh = _switches(rule, ledger, to_numpy(newly))
+    if rule.follows:
+        back = rule.playing.returned(memory.fallback)
+        if bool(back if back.ndim == 0 else back.any()):
+            step, episode, share = map(to_numpy, (memory.step, ledger.episode, rule.share(memory)))
+            places = map(tuple, np.argwhere(to_numpy(back)).tolist())
+            fresh += tuple(Return(_name(at), int(step[at]), float(share[at]), int(episode[at])) for at in places)
+    return fresh
+
+
+def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ...]:
     statistic, threshold = map(to_numpy, rule.evidence(ledger.rule))
     step, episode = to_numpy(ledger.rule.step), to_numpy(ledger.episode)
+    suspicion = rule.suspicion(ledger.rule)
+    suspected = None if suspicion is None else [to_numpy(part) for part in suspicion]
     fresh = []
     for at in map(tuple, np.argwhere(newly).tolist()):
-        stream = at[0] if len(at) == 1 else at
         margin = float(statistic[at]), float(threshold[at])
-        fresh.append(Switch(stream, int(step[at]), type(rule).__name__, *margin, int(episode[at])))
+        what: tuple = ()
+        if suspected is not None and math.isfinite(margin[0]):
+            action, rate, since = suspected
+            what = int(action[at]), float(rate[at]), int(since[at])
+        fresh.append(Switch(_name(at), int(step[at]), type(rule).__name__, *margin, int(episode[at]), *what))
     return tuple(fresh)
 
 
-def tell(fresh: tuple[Switch, ...], on_switch: Callable[[Switch], Any] | None) -> None:
-    """Log switches and call ``on_switch`` with each, whatever it does with the others."""
+def _name(at: tuple[int, ...]) -> Any:
+    return at[0] if len(at) == 1 else at
+
+
+def tell(fresh: tuple[Switch | Return, ...], on_switch: Callable[[Any], Any] | None) -> None:
+    """Log what happened and call ``on_switch`` with each, whatever it does with the others."""
     errors = []
     for event in fresh:
         try:

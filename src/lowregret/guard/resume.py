@@ -8,7 +8,7 @@ from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Rule
-from .ledger import Ledger, Switch, blank, kind_of
+from .ledger import Ledger, Return, Switch, blank, kind_of
 from .likeness import Behaviour, alike, made_for
 from .standing import Standing, standing
 
@@ -22,7 +22,7 @@ def written(rule: Rule, at: Standing, says: dict[str, Any]) -> dict[str, Any]:
         "arrays": list(kind_of(at.ledger.lead_A)),
         "ledger": saved(at.ledger),
         "clock": at.clock,
-        "events": [[_as_json(v) for v in event] for event in at.events],
+        "events": [_event_in_json(event) for event in at.events],
         "advised": None if at.probs is None else to_numpy(at.probs).tolist(),
         "dtype": None if at.probs is None else str(at.probs.dtype).removeprefix("torch."),
     }
@@ -102,13 +102,35 @@ def _as_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _event_from(values: Any) -> Switch:
+def _event_in_json(event: Switch | Return) -> list[Any]:
+    values = [_as_json(v) for v in event]
+    return ["return", *values] if isinstance(event, Return) else values
+
+
+def _event_from(values: Any) -> Switch | Return:
+    if isinstance(values, list) and values[:1] == ["return"]:
+        return _return_from(values)
     try:
-        stream, step, rule, statistic, threshold, episode = values
+        stream, step, rule, statistic, threshold, episode, *what = values
+        if what:
+            action, rate, since = what
+            if action is not None:
+                what = [inputs.whole(action, "action", 0), inputs.finite(rate, "rate"), inputs.whole(since, "since", 0)]
         several = isinstance(stream, list)
         index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
         step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")
         statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
     except (TypeError, ValueError) as error:
         raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
-    return Switch(index if several else index[0], step, str(rule), statistic, threshold, episode)
+    return Switch(index if several else index[0], step, str(rule), statistic, threshold, episode, *what)
+
+
+def _return_from(values: list[Any]) -> Return:
+    try:
+        _, stream, step, share, episode = values
+        several = isinstance(stream, list)
+        index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
+        numbers = inputs.whole(step, "step"), inputs.not_negative(share, "share"), inputs.whole(episode, "episode")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
+    return Return(index if several else index[0], *numbers)

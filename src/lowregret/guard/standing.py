@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ..arrays import Array
 from ..rules import Moment
-from .ledger import Ledger, Switch
+from .ledger import Ledger, Return, Switch
 
 
 class Standing(NamedTuple):
@@ -12,7 +12,7 @@ class Standing(NamedTuple):
 
     ledger: Ledger
     clock: int  # observations so far, over all episodes
-    events: tuple[Switch, ...]
+    events: tuple[Switch | Return, ...]
     probs: Array | None  # what advise was given for this step
     # What follows from these, so that a step need not ask the arrays:
     longest: int  # the most steps any stream has seen in its episode
@@ -20,7 +20,9 @@ class Standing(NamedTuple):
     moment: Moment | None  # both responses, once someone asked
 
 
-def standing(ledger: Ledger, clock: int = 0, events: tuple[Switch, ...] = (), probs: Array | None = None) -> Standing:
+def standing(
+    ledger: Ledger, clock: int = 0, events: tuple[Switch | Return, ...] = (), probs: Array | None = None
+) -> Standing:
     """The whole out of what it follows from."""
     step, tripped_at = ledger.rule.step, ledger.rule.tripped_at
     longest = int(step.max()) if 0 not in step.shape else 0

@@ -38,8 +38,8 @@ class SwitchBack(Policy):
     rate
         How fast the weights follow what the two earn; sqrt(8 ln 2 / T) / J by default.
 
-    >>> from lowregret import Scheduled, matching, robustify
-    >>> player = SwitchBack(robustify(Scheduled([[0.1, 0.9]]), matching(), 400))
+    >>> from lowregret import PolyaUrn, Scheduled, matching, robustify
+    >>> player = SwitchBack(robustify(Scheduled([[0.1, 0.9]]), matching(), 400, fallback=PolyaUrn(2)))
     >>> play = player.policy_sequence([0] * 30 + [1] * 70)[:, 1]
     >>> play[[0, 29, 99]].round(2).tolist()  # the base model, then the urn, then the base model again
     [1.0, 0.01, 1.0]
@@ -55,6 +55,11 @@ class SwitchBack(Policy):
             raise ValueError(f"robust must be a Robust, as robustify returns, got {type(self.robust).__name__}")
         if not isinstance(self.robust.rule, ResponseRule):
             raise ValueError(f"robust must know its problem, and {type(self.robust.rule).__name__} is for unknown ones")
+        if self.robust.rule.follows:
+            raise ValueError(
+                "robust must fall back on something that stays, and Recovery returns by itself: give it another fallback, "
+                "robustify(model, problem, horizon, fallback=PolyaUrn(n_states))"
+            )
         T, J = self.robust.rule.horizon, self.problem.span
         if T is None:
             raise ValueError("robust must have a horizon: switching back is tuned to it, and horizon=None is unknown")

@@ -121,6 +121,10 @@ class Rule(ABC):
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """The statistic and the threshold it must reach, now."""
 
+    def suspicion(self, memory: RuleMemory) -> Any:
+        """What speaks most against the base model: the action, the rate, since when. None where a rule cannot say."""
+        return None
+
     def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
         """All that an alarm waits for, by name: what it is now and what it must reach, both at the same step."""
         return {"evidence": self.evidence(memory)}

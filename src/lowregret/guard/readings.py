@@ -1,0 +1,105 @@
+"""What can be read off a guard: how it went, how close it is to a switch, what is guaranteed."""
+
+import math
+from typing import Any
+
+from ..arrays import Array, namespace
+from ..certificates import Certificate
+from ..problems import DecisionProblem
+from ..rules import Rule
+from .episodes import certificate_over
+from .ledger import Return, Switch, average, own_copy
+from .standing import Standing
+from .waiting import waiting_for
+
+
+class Readings:
+    """The properties of a guard: nothing here changes it."""
+
+    rule: Rule
+    problem: DecisionProblem | None
+    batch_shape: tuple[int, ...]
+    _at: Standing
+
+    @property
+    def episodes(self) -> Array:
+        """How many episodes each stream has opened, ``[...]``."""
+        return own_copy(self._at.ledger.episode)
+
+    @property
+    def regret(self) -> Array:
+        """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action.
+
+        Without a problem: the largest V-regret of the advice, over the rule's tips.
+        """
+        ledger = self._at.ledger
+        return average(ledger.lead_A, ledger.rule.step)
+
+    @property
+    def realised_regret(self) -> Array:
+        """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one.
+
+        NaN where none was reported in this episode.
+        """
+        self._known("realised_regret")
+        ledger = self._at.ledger
+        steps = ledger.reported
+        found = average(ledger.realised_A, steps)
+        if self.batch_shape == ():
+            return found if int(steps) else math.nan
+        return namespace(steps).where(steps > 0, found, math.nan)
+
+    @property
+    def switched(self) -> Array:
+        """Which streams ``[...]`` have switched to the fallback in this episode."""
+        late = self.rule.tripped(self._at.ledger.rule)
+        return bool(late) if self.batch_shape == () else late
+
+    @property
+    def evidence(self) -> tuple[Array, Array]:
+        """The rule's statistic and the threshold it must reach, now; infinite once an excluded state has come.
+
+        Where the rule has a gate, both must be met at the same step: ``waiting_for`` says which is not.
+        """
+        return self.rule.evidence(self._at.ledger.rule)
+
+    @property
+    def conditions(self) -> dict[str, tuple[Array, Array]]:
+        """All that an alarm waits for, by name ("evidence", "gate"): what it is now, and what it must reach."""
+        return self.rule.conditions(self._at.ledger.rule)
+
+    @property
+    def waiting_for(self) -> Any:
+        """Which conditions keep each stream ``[...]`` from a switch: "evidence", "gate", "evidence and gate".
+
+        "switched" where it has switched, "never" where nothing is at stake.
+        """
+        return waiting_for(self.rule, self._at.ledger.rule)
+
+    @property
+    def share(self) -> Array:
+        """How much of what is played next is the model's, ``[...]``: all of it until a switch; less after it, or none.
+
+        With ``Recovery`` it can come back; ``events`` has a ``Return`` when the model has most of the weight again.
+        """
+        found = self.rule.share(self._at.ledger.rule)
+        return float(found) if self.batch_shape == () else found
+
+    @property
+    def events(self) -> list[Switch | Return]:
+        """Every switch so far, and every return."""
+        return list(self._at.events)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed over the episodes opened so far, for the stream of which least is."""
+        return certificate_over(self.rule, self._at.ledger)
+
+    def _known(self, what: str) -> DecisionProblem:
+        """The problem, for what cannot be done without one."""
+        if self.problem is None:
+            raise ValueError(
+                f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "
+                "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
+            )
+        return self.problem
