@@ -36,6 +36,7 @@ class Certificate:
     let_pass: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
     between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
     sharper: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
+    temperature: float | None = field(default=None, repr=False, compare=False)  # of every step; None: no single one
 
     @property
     def regret_bound_in_payoffs(self) -> float:
@@ -69,12 +70,14 @@ class Certificate:
     def limit(self) -> float | None:
         """What no rule that switches once at this TV can go below, by dynamic programming (``certificates.limits``).
 
-        For two actions that are each better in some state and up to 4,096 steps (seconds from 1,000 on); else None.
+        Of rules that respond at this temperature until they switch. For two actions that are each better in some state and up to 4,096 steps (seconds from 1,000 on); else None.
         """
         apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
         if not apart or self.horizon is None or self.horizon > 4096 or not 0 < self.tv_bound < 1 or self.episodes > 1:
             return None
-        return limits.cached(self.problem, self.horizon, self.tv_bound)
+        return None if self.temperature is None else limits.cached(
+            self.problem, self.horizon, self.tv_bound, self.temperature
+        )
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
@@ -250,5 +253,6 @@ def certify(
         guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
         exact_fallback=made.exact_fallback,
         terms_at=made.terms_at,
+        temperature=temperature,
     )
     return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

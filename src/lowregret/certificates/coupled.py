@@ -41,7 +41,9 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any) -> Any:
         raise ValueError(f"temperature must be positive finite numbers, got {warmth}")
     if problem.n_actions == 1 or problem.span == 0:
         return np.zeros(np.broadcast_shapes(rate.shape, warmth.shape))
-    return rate * warmth * _coupling(rate * problem.contrast**2 / warmth, problem.n_actions - 1) * _ROUND_UP
+    # In this order nothing underflows, however small the payoffs are.
+    ratio = (rate * problem.contrast) * (problem.contrast / warmth)
+    return rate * warmth * _coupling(ratio, problem.n_actions - 1) * _ROUND_UP
 
 
 def _coupling(ratio: np.ndarray, others: int) -> np.ndarray:
@@ -108,9 +110,9 @@ def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost
     """The rate that attains ``free_rate_bound``: 4 eta m (1+v) / (v R^2), v = W((A-1) e^(m-1))."""
     if problem.n_actions == 1 or problem.contrast == 0:
         return math.inf  # nothing is random about a gain: the larger the rate, the better
-    reach = problem.contrast / temperature * math.sqrt(log_cost / (2 * steps))
-    v = float(lambert_of_exp(math.log(problem.n_actions - 1) + reach - 1))
-    return 4 * temperature * reach * (1 + v) / (v * problem.contrast**2)
+    root = math.sqrt(log_cost / (2 * steps))
+    v = float(lambert_of_exp(math.log(problem.n_actions - 1) + problem.contrast / temperature * root - 1))
+    return 4 * root * (1 + v) / (v * problem.contrast)
 
 
 def certificate_temperature(problem: DecisionProblem, horizon: int, log_cost: float) -> float:

@@ -44,12 +44,13 @@ class Prior:
         return weights_K / self.comparators
 
     def unspent(self, step: Any) -> Any:
-        """The weight of all starts after ``step``."""
+        """The weight of all starts after ``step``: 1 before the first."""
+        begun = step >= 1
         if self.horizon is None:
             rates = len(self.rates_K) / (len(self.rates_K) + 1)
-            return 1 - rates * (step / (step + 1) if self.starts == "every" else step / step)
+            return 1 - rates * (step / (step + 1) if self.starts == "every" else 1.0) * begun
         late = (1 - self.main_weight) / 2 if self.starts == "every" else 0.0
-        return late * (1 - step / self.horizon)
+        return 1 - (1 - late * (1 - step / self.horizon)) * begun
 
     def log_costs_K(self, delta: float, start: int = 1) -> np.ndarray:
         """ln(1 / (m(c, k, start) delta))."""
@@ -86,7 +87,7 @@ def joint_prior(
     [0.176, 2.0, 1.0, 0.5, 0.25]
     """
     count = problem.n_actions if comparators is None else comparators
-    highest = top / (problem.span or 1.0)
+    highest = top / max(problem.span or 1.0, 1e-300)  # a finite rate, however little is at stake
     if horizon is None:
         return Prior(highest * 2.0 ** -np.arange(40), count, None, starts)
     warmth = 1 / math.sqrt(horizon) if temperature is None else temperature

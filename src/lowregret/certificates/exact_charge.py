@@ -146,7 +146,8 @@ class _Search:
             centre_NxB = self._centre(low_NxB, high_NxB)
             best = max(best, self._value(centre_NxB))
             bound_N, weight_NxB, loss_NxB = self._bound(low_NxB, high_NxB, centre_NxB)
-            open_N = bound_N > best * (1 + tolerance) + 1e-15
+            wide_N = np.any(high_NxB - low_NxB > 4e-16 * high_NxB, axis=1)  # others cannot be split
+            open_N = (bound_N > best * (1 + tolerance) + 1e-15) & wide_N
             closed = max(closed, float(np.max(bound_N[~open_N], initial=0.0)))
             if boxes > most:
                 return best, max(closed, float(np.max(bound_N)))

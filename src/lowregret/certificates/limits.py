@@ -200,6 +200,6 @@ def _raise_to(
 
 
 @lru_cache(maxsize=64)
-def cached(problem: DecisionProblem, horizon: int, delta: float) -> float:
+def cached(problem: DecisionProblem, horizon: int, delta: float, temperature: float) -> float:
     """``limit`` for base models with one law throughout, computed once."""
-    return limit(problem, horizon, delta)
+    return limit(problem, horizon, delta, temperature=temperature)

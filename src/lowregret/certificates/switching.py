@@ -77,6 +77,7 @@ def certify_switch(
         terms_at=made.terms_at,
         let_pass=made.let_pass,
         between=interval,
+        temperature=temperature,
         sharper=None if sharper is None else partial(_with_before, made, sharper),
     )
     return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

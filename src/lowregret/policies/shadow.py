@@ -134,7 +134,7 @@ class Shadow(NamedTuple):
     def _step(self, counts_R: Array, weights_K: Array, probs_S: Array, token: Array) -> tuple[Array, Array, Array]:
         xp, M, now = namespace(token), len(self.memories), self._view(counts_R, weights_K, probs_S)
         _, S, *shape = now.counts_UxS.shape
-        counts_CxMxS = xp.reshape(counts_R, (-1, M, S, *shape))
+        counts_CxMxS = xp.reshape(counts_R, (1 + self.problem.n_actions, M, S, *shape))
         keep_U = constant(np.tile(1 - 1 / np.asarray(self.memories), 2), probs_S)
         hit_S = xp.astype(came(token, S), probs_S.dtype)
         grown_UxS = now.counts_UxS * xp.reshape(keep_U, (2 * M, *(1,) * (1 + len(shape)))) + hit_S

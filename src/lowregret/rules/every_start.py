@@ -41,6 +41,7 @@ from .contract import Moment, zeros
 from .response import gains
 
 _NOTHING = -1e30  # the logarithm of no wealth at all, as a finite number
+_LEAST_DELTA = 1e-280  # below, wealth that matters would be beyond what the compiled recurrence keeps
 _RANGE = 300.0  # how far the logarithm of a product may go within a block: products of two such are floats
 
 
@@ -116,8 +117,8 @@ class Bets:
 
     def suspicion(self, statistics: BetStatistics) -> Suspicion:
         """What the richest bettor of each stream bets on."""
-        xp, K = namespace(statistics.log_wealth_CxK), len(self.rates_K)
-        wealth, since = (xp.reshape(a, (*a.shape[:-2], -1)) for a in (statistics.log_wealth_CxK, statistics.since_CxK))
+        xp, (*shape, C, K) = namespace(statistics.log_wealth_CxK), statistics.log_wealth_CxK.shape
+        wealth, since = (xp.reshape(a, (*shape, C * K)) for a in (statistics.log_wealth_CxK, statistics.since_CxK))
         richest = xp.argmax(wealth, axis=-1)
         started = xp.take_along_axis(since, richest[..., None], axis=-1)[..., 0]
         return Suspicion(richest // K, constant(self.rates_K, wealth)[richest % K], started)
@@ -136,7 +137,8 @@ class Bets:
         gain_CxS = self._gains(moment)
         share = self.delta * self._waiting(step_T, law_S) + 0 * law_S[0]
         log_fresh_TxK = self._joining(step_T, like=law_S)
-        if kernels.worth(share, each=len(self.rates_K)) and not self.gate and self.prior.starts == "every":
+        compilable = not self.gate and self.prior.starts == "every" and self.delta > _LEAST_DELTA
+        if compilable and kernels.worth(share, each=len(self.rates_K)):
             return self._recorded_compiled(share, gain_CxS, law_S, log_fresh_TxK, moment.token)
         delta, open_ = math.log(self.delta), None
         for gain_S in gain_CxS:
@@ -168,7 +170,7 @@ class Bets:
         """One bettor's wealth at every step, in units of 1/delta and capped at it."""
         xp, horizon = namespace(factor_NxT), factor_NxT.shape[-1]
         # A step multiplies wealth by e^(rate span) at most, and divides it by e^(2 rate span) at most.
-        length = max(1, int(_RANGE / (2 * rate * self.span)))
+        length = max(1, int(_RANGE / (2 * rate * self.span))) if self.span else horizon
         first_only = self.prior.starts == "first"
         found, log_wealth = [], zeros(tuple(factor_NxT.shape[:-1]), xp, device(factor_NxT)) + _NOTHING
         for begin in range(0, horizon, length):
@@ -189,7 +191,7 @@ class Bets:
         if self.on_fallback:
             return [gains(self.problem, moment)[0]]
         own_S = mix(advantage.T, moment.base_A1)  # over the first action's
-        columns = [_column(row, own_S) for row in np.concatenate([np.zeros_like(advantage[:1]), advantage])]
+        columns = [_column(row, own_S) for row in np.concatenate([np.zeros((1, advantage.shape[1])), advantage])]
         return [column - own_S for column in columns]
 
     def _growth(self, gain_CxS: list[Array], gain_C: Array, law_S: Array) -> Array:
