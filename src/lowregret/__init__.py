@@ -13,12 +13,13 @@ from .frontier import Frontier, price_of_robustness
 from .guard import Guard
 from .guard.ledger import Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Recovery, Respond, RestartHedge
+from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
 from .predictors import (
     FromFunction,
     Markov,
     Maximin,
     MinimaxLaw,
+    Mixture,
     PolyaUrn,
     Predictor,
     Scheduled,
@@ -51,9 +52,11 @@ __all__ = [
     "Maximin",
     "Minimax",
     "MinimaxLaw",
+    "Mixture",
     "Policy",
     "PolyaUrn",
     "Predictor",
+    "Prod",
     "Recovery",
     "RegretGap",
     "RegretRate",
