@@ -115,6 +115,17 @@ def test_the_bounds_are_not_idle() -> None:
     assert totals(kept, tokens)[0][-1] >= 0.7 * kept.loss_to_model
 
 
+def test_no_term_of_the_loss_to_safe_play_is_idle() -> None:
+    """Safe play gains just so much that its weight stays where it was: nearly all it gains is lost."""
+    rate, T = 0.05, 40_000
+    share = math.log1p(-rate) / (math.log1p(-rate) - math.log1p(rate))  # (1 + r)^share (1 - r)^(1 - share) = 1
+    tokens = np.diff(np.floor(share * np.arange(T + 1))).astype(int)
+    zero, one = lr.Scheduled([[1.0, 0.0]]), lr.Scheduled([[0.0, 1.0]])
+    player = lr.Prod(zero, COIN, T, temperature=1e-3, rate=rate, safe=lr.Respond(one, COIN, 1e-3))
+    bound = loss_to_safe(COIN.span, T, rate)
+    assert 0.85 * bound <= totals(player, tokens)[1][-1] <= bound
+
+
 KINDS = {
     "coin": lr.Prod(lr.Scheduled([[0.9, 0.1]]), COIN, 12),
     "rps": lr.Prod(STICKY, RPS, 12, rate=0.5),
