@@ -12,12 +12,13 @@ from .distances import Estimate, next_token_tv, sequence_tv
 from .frontier import Frontier, price_of_robustness
 from .guard import Guard, Return, Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Recovery, Respond, RestartHedge
+from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
 from .predictors import (
     FromFunction,
     Markov,
     Maximin,
     MinimaxLaw,
+    Mixture,
     PolyaUrn,
     Predictor,
     Scheduled,
@@ -50,9 +51,11 @@ __all__ = [
     "Maximin",
     "Minimax",
     "MinimaxLaw",
+    "Mixture",
     "Policy",
     "PolyaUrn",
     "Predictor",
+    "Prod",
     "Recovery",
     "RegretGap",
     "RegretRate",

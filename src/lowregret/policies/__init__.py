@@ -4,6 +4,7 @@ from .baselines import AdaHedge, FixedShare, shared
 from .contract import Policy
 from .hedge import Hedge
 from .minimax import Minimax
+from .prod import Prod
 from .recall import RestartHedge, oldest
 from .recovering import Recovering, RecoveryMemory
 from .recovery import Recovery
@@ -15,6 +16,7 @@ __all__ = [
     "Hedge",
     "Minimax",
     "Policy",
+    "Prod",
     "Recovering",
     "Recovery",
     "RecoveryMemory",

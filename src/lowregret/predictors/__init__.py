@@ -4,6 +4,7 @@ from .contract import Predictor, asked, asked_sequence, has_states, said_by, sam
 from .function import FromFunction
 from .maximin import Maximin
 from .minimax_law import MinimaxLaw
+from .mixture import Mixture
 from .sampling import Stream, draw, sample, within_context
 from .shrunk_urn import ShrunkUrn, equaliser
 from .tables import Markov, Scheduled
@@ -14,6 +15,7 @@ __all__ = [
     "Markov",
     "Maximin",
     "MinimaxLaw",
+    "Mixture",
     "PolyaUrn",
     "Predictor",
     "Scheduled",

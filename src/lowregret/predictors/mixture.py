@@ -1,0 +1,158 @@
+"""The Bayesian mixture of predictors: close to the best of them in log loss, which bounds no regret at all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..abilities import ability
+from ..arrays import Array, astype, constant, in_float64, last, namespace, pick, running_sum, softmax, total
+from .contract import Predictor, asked, asked_sequence, has_states
+
+_EXCLUDED = -1e30  # the log weight of a predictor that excluded what came: finite, so that it can be written down
+
+
+class MixtureMemory(NamedTuple):
+    parts: tuple[Any, ...]  # the memory of each predictor
+    laws: Array  # [..., N, S], what each predicts now: it is asked once a step
+    log_weights: Array  # [..., N]
+
+
+@dataclass(frozen=True)
+class Mixture(Predictor):
+    """The Bayesian mixture: each predictor weighs what it was given, times how likely it made what came.
+
+    Its log loss is never more than ln(1/weight) above that of any of the predictors, ln N for equal weights. If one of
+    them is the law of the world, its weight is also how close the mixture is: TV <= 1 - weight, without any test. Log
+    loss is not what is at stake, however: a predictor that is a little wrong wherever it matters and right wherever it
+    does not keeps all the weight, and the regret of responses to it grows with every step.
+
+    Parameters
+    ----------
+    predictors
+        Over the same states.
+    weights
+        Positive, with sum one; equal by default.
+
+    A token that every predictor with any weight excluded leaves the weights as they were.
+
+    >>> from lowregret import PolyaUrn, Scheduled
+    >>> mixture = Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)], weights=[0.99, 0.01])
+    >>> mixture.predict_sequence([1] * 30)[[0, 1, -1], 1].round(3).tolist()
+    [0.104, 0.127, 0.968]
+    """
+
+    predictors: tuple[Predictor, ...]
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.predictors, Sequence) or len(self.predictors) == 0:
+            raise ValueError(f"predictors must be a list of at least one Predictor, got {self.predictors!r}")
+        parts, N = tuple(self.predictors), len(self.predictors)
+        for i, part in enumerate(parts):
+            if not hasattr(part, "predict") or not hasattr(part, "n_states"):
+                raise ValueError(f"predictors[{i}] must be a Predictor, got {type(part).__name__}")
+            has_states(part, parts[0].n_states, "first of the predictors")
+        weights = np.full(N, 1 / N) if self.weights is None else inputs.table_of(self.weights, "weights")
+        if weights.shape != (N,):
+            raise ValueError(f"weights must be one for each of the {N} predictors, got shape {weights.shape}")
+        if not (inputs.probs_of(weights, N, "weights") > 0).all():
+            raise ValueError(f"weights must be positive, got {weights.tolist()}: leave out what has none")
+        object.__setattr__(self, "predictors", parts)
+        object.__setattr__(self, "weights", tuple(weights.tolist()))
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.predictors[0].n_states
+
+    @property
+    def context(self) -> int:
+        """The least context of the predictors; without it, any number of tokens."""
+        contexts = [n for n in (ability(part, "context") for part in self.predictors) if n is not None]
+        if not contexts:
+            raise AttributeError("none of the predictors has a context")
+        return min(contexts)
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> MixtureMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        parts = self._started(shape, like)
+        if like is None:  # a torch model then answers in tensors: all of the mixture is made of them
+            kin = next((law for law in self._asked(parts, shape) if namespace(law) is not np), None)
+            parts = parts if kin is None else self._started(shape, kin)
+        laws = self._stacked(self._asked(parts, shape))
+        none = in_float64(laws[..., 0]) * 0
+        return MixtureMemory(parts, laws, none + constant(self._log_prior, laws))
+
+    def predict(self, memory: MixtureMemory) -> Array:
+        mixed = namespace(memory.laws).sum(in_float64(memory.laws) * self.posterior(memory)[..., None], axis=-2)
+        return astype(mixed, memory.laws.dtype)
+
+    def update(self, memory: MixtureMemory, token: Array) -> MixtureMemory:
+        shape, xp = tuple(memory.log_weights.shape[:-1]), namespace(memory.log_weights)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.log_weights)
+        parts = tuple(p.update(m, token) for p, m in zip(self.predictors, memory.parts, strict=True))
+        likely_N = pick(xp.moveaxis(in_float64(memory.laws), -1, 0), token[..., None])
+        log_weights = _reweighted(memory.log_weights, likely_N)
+        return MixtureMemory(parts, self._stacked(self._asked(parts, shape)), log_weights)
+
+    def posterior(self, memory: MixtureMemory) -> Array:
+        """How much each of the predictors weighs now, ``[..., N]``."""
+        xp = namespace(memory.log_weights)
+        return last(softmax(xp.moveaxis(memory.log_weights, -1, 0)))
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        return self.laws(inputs.sequences_of(tokens, self.n_states))
+
+    def laws(self, tokens: Array) -> Array:
+        """``predict_sequence`` without its checks; the laws of the predictors are checked."""
+        laws_NxTxS = self._stacked([asked_sequence(part, tokens) for part in self.predictors])
+        xp, mixed = namespace(laws_NxTxS), in_float64(laws_NxTxS)
+        likely_N = xp.moveaxis(pick(xp.moveaxis(mixed, -1, 0), tokens[..., None]), -1, 0)  # [N, ..., T]
+        weights_N = softmax(self._log_weights(likely_N))
+        return astype(total(xp.moveaxis(mixed, -2, 0) * weights_N[..., None]), laws_NxTxS.dtype)
+
+    def _log_weights(self, likely_N: Array) -> Array:
+        """ln weights ``[N, ..., T]`` before each token, from how likely each predictor made each of them."""
+        xp = namespace(likely_N)
+        prior_N = xp.reshape(constant(self._log_prior, likely_N), (-1, *(1,) * (likely_N.ndim - 1)))
+        if bool((likely_N > 0).all()):
+            logs_N = xp.log(likely_N)
+            return running_sum(logs_N) - logs_N + prior_N
+        # Whether an exclusion counts depends on who was excluded before: step by step.
+        weights, found = last(prior_N[..., 0] + 0 * likely_N[..., 0]), []
+        for t in range(likely_N.shape[-1]):
+            found.append(xp.moveaxis(weights, -1, 0))
+            weights = _reweighted(weights, last(likely_N[..., t]))
+        return xp.stack(found, axis=-1)
+
+    @property
+    def _log_prior(self) -> np.ndarray:
+        assert self.weights is not None
+        return np.log(self.weights)
+
+    def _started(self, shape: tuple[int, ...], like: Array | None) -> tuple[Any, ...]:
+        return tuple(part.start(shape, like=like) for part in self.predictors)
+
+    def _asked(self, parts: tuple[Any, ...], shape: tuple[int, ...]) -> list[Array]:
+        return [asked(part, memory, shape) for part, memory in zip(self.predictors, parts, strict=True)]
+
+    @staticmethod
+    def _stacked(laws: list[Array]) -> Array:
+        """The laws side by side, ``[..., N, S]``, in the widest of their precisions."""
+        xp = namespace(*laws)
+        dtype = xp.result_type(*laws)
+        return xp.stack([astype(law, dtype) for law in laws], axis=-2)
+
+
+def _reweighted(log_weights: Array, likely_N: Array) -> Array:
+    """Log weights ``[..., N]`` after a token that each predictor made that likely."""
+    xp = namespace(likely_N)
+    possible = likely_N > 0
+    grown = log_weights + xp.log(xp.where(possible, likely_N, xp.ones_like(likely_N)))
+    grown = xp.where(possible, grown, xp.zeros_like(grown) + _EXCLUDED)
+    best = xp.max(grown, axis=-1, keepdims=True)
+    weighed = xp.log(xp.sum(xp.exp(grown - best), axis=-1, keepdims=True)) + best
+    after = xp.clip(grown - weighed, _EXCLUDED, None)
+    return xp.where(best > _EXCLUDED / 2, after, log_weights)
