@@ -290,7 +290,9 @@ def test_what_switching_back_refuses() -> None:
         lr.SwitchBack(lr.PolyaUrn(2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="robust must have a horizon"):
         lr.SwitchBack(lr.Robust(lr.PolyaUrn(2), first_test(COIN, None, delta=0.1)))
-    robust = lr.robustify(lr.PolyaUrn(2), COIN, 10)
+    with pytest.raises(ValueError, match="Recovery returns by itself"):
+        lr.SwitchBack(lr.robustify(lr.PolyaUrn(2), COIN, 10))
+    robust = lr.robustify(lr.PolyaUrn(2), COIN, 10, fallback=lr.PolyaUrn(2))
     for name, bad in (("trust", 0.0), ("trust", 1.0), ("share", 1.5), ("rate", -1.0)):
         with pytest.raises(ValueError, match=name):
             lr.SwitchBack(robust, **{name: bad})
@@ -412,7 +414,7 @@ def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
     assert guard.advise([0.5, 0.5]) is None
     guard.observe(1)
     guard.load_state_dict(guard.state_dict())
-    assert guard.rule.fallback_answer(guard._at.ledger.rule).shape == (3,)
+    assert guard.rule.fallback_answer(guard._at.ledger.rule, np.array([0.5, 0.5])).shape == (3,)
     broken = quick.state_dict()
     broken["ledger"][0][0] = [[0.7, 0.7]]
     with pytest.raises(ValueError, match="fallback"):

@@ -23,8 +23,8 @@ def test_the_printed_numbers() -> None:
     """Matching, T = 1024: the figures of the theory, closed-form and sharpened."""
     coin = lr.matching()
     exact = first_test(coin, 1024, delta=2 / 1024).certificate
-    assert exact.regret_bound == pytest.approx(0.1842, abs=5e-5)
-    assert exact.sharpen().regret_bound == pytest.approx(0.1756, abs=5e-5)
+    assert exact.regret_bound == pytest.approx(0.1259, abs=5e-5)
+    assert exact.sharpen().regret_bound == pytest.approx(0.1172, abs=5e-5)
     assert exact.tv_bound == 2 / 1024
     gap = lr.RegretGap(coin, 1024).certificate
     assert gap.sharpen().regret_bound == pytest.approx(0.3902, abs=5e-5)
@@ -236,9 +236,11 @@ def test_certificates_print_and_dump() -> None:
 
 
 def test_the_gate_is_free_while_it_is_low() -> None:
-    """If R = 2J, kappa <= 1.5 sqrt(ln(K / delta)) adds nothing; above, the certificate pays for the waiting."""
+    """While gate J sqrt(T - 1) <= B(T - 1) it adds nothing; above, the certificate pays for the waiting."""
     coin = lr.matching()
-    closed = first_test(coin, 1024, gate=0).certificate.regret_bound
-    limit = 1.5 * math.sqrt(math.log(len(first_test(coin, 1024).rates_K) * 1024))
-    assert first_test(coin, 1024, gate=limit).certificate.regret_bound == closed
+    given = first_test(coin, 1024, gate=0).certificate
+    closed, limit = given.regret_bound, given.terms["test"] * 1024 / math.sqrt(1023)
+    assert limit > 1
+    assert first_test(coin, 1024, gate=0.999 * limit).certificate.regret_bound == closed
+    assert first_test(coin, 1024, gate=1.01 * limit).certificate.regret_bound > closed
     assert first_test(coin, 1024, gate=3 * limit).certificate.regret_bound > closed

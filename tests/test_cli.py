@@ -28,7 +28,7 @@ def test_demo_prints_tables_and_writes_files(tmp_path: Path) -> None:
     assert (tmp_path / "here/regret.png").stat().st_size > 20_000
     assert (tmp_path / "here/regret.svg").read_text().rstrip().endswith("</svg>")
     data = json.loads((tmp_path / "here/demo.json").read_text())
-    assert len(data["cells"]) == 40
+    assert len(data["cells"]) == 48
     # The worst sequences are what they are said to be.
     from lowregret.paper.eight_sources import players
 

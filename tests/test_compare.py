@@ -14,7 +14,6 @@ from scipy import stats
 import lowregret as lr
 from lowregret import distances
 from lowregret.adversaries import all_sequences
-from lowregret.rules import first_test
 from lowregret.tables import Table
 
 from .test_distances import TorchBer, ber
@@ -25,8 +24,13 @@ MODEL = lr.sources.paper_sources(T)["b"]
 SOURCES = {"as told": MODEL, "reversed": lr.sources.paper_sources(T)["a"]}
 
 
+def one_way(problem: lr.DecisionProblem, horizon: int | None, delta: float, **settings: Any) -> lr.ExactTest:
+    """The rule that the frontier is made of: the exact test, then the urn for good."""
+    return lr.ExactTest(problem, horizon, delta, **{"fallback": lr.PolyaUrn(problem.n_states), **settings})
+
+
 def warm(temperature: float) -> lr.Robust:
-    return lr.Robust(MODEL, first_test(COIN, T, delta=0.1, temperature=temperature))
+    return lr.Robust(MODEL, one_way(COIN, T, delta=0.1, temperature=temperature))
 
 
 def players() -> dict[str, Any]:
@@ -35,7 +39,7 @@ def players() -> dict[str, Any]:
         "urn": lr.PolyaUrn(2),
         "robust": warm(0.3),
         "rate": lr.Robust(MODEL, lr.RegretRate(COIN, T)),
-        "unknown horizon": lr.Robust(MODEL, first_test(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
+        "unknown horizon": lr.Robust(MODEL, one_way(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
         "hedge": lr.Hedge(COIN, T),
         "cold": lr.Respond(warm(0.1), COIN, 0.01),
     }
@@ -109,7 +113,7 @@ def test_a_base_model_is_asked_once() -> None:
             return super().predict_sequence(tokens)
 
     base = Counted([[0.3, 0.7]])
-    rules = {f"{delta}": lr.Robust(base, first_test(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
+    rules = {f"{delta}": lr.Robust(base, one_way(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
     lr.compare({"base": base, **rules}, {"other": ber(0.2)}, COIN, T, 20, seed=0)
     assert sum(asked) == 20
 
@@ -126,12 +130,12 @@ def test_the_paper_s_sources() -> None:
 
 def test_torch_models_play_beside_the_others() -> None:
     double = TorchBer(0.7, torch.float64)
-    both = {"numpy": ber(0.7), "torch": double, "robust torch": lr.Robust(double, first_test(COIN, T, delta=0.1))}
+    both = {"numpy": ber(0.7), "torch": double, "robust torch": lr.Robust(double, one_way(COIN, T, delta=0.1))}
     sources: dict[str, lr.Predictor] = {"numpy": ber(0.2), "torch": TorchBer(0.2, torch.float64)}
     found = lr.compare(both, sources, COIN, T, 30, seed=0)
     np.testing.assert_allclose(found.regret_PxWxT[0], found.regret_PxWxT[1], atol=1e-12)
     np.testing.assert_allclose(found.regret_PxWxT[:, 0], found.regret_PxWxT[:, 1], atol=1e-12)
-    by_numpy = lr.compare({"": lr.Robust(ber(0.7), first_test(COIN, T, delta=0.1))}, sources, COIN, T, 30, seed=0)
+    by_numpy = lr.compare({"": lr.Robust(ber(0.7), one_way(COIN, T, delta=0.1))}, sources, COIN, T, 30, seed=0)
     np.testing.assert_allclose(found.regret_PxWxT[2], by_numpy.regret_PxWxT[0], atol=1e-12)
     np.testing.assert_array_equal(found.switch_PxW[2], by_numpy.switch_PxW[0])
 
@@ -225,7 +229,7 @@ def exactly_given_up(base: lr.Predictor, safe: lr.Robust, problem: lr.DecisionPr
 
 @pytest.mark.parametrize(("delta", "gate"), [(0.5, 0.0), (0.5, 0.5), (0.2, 0.0)])
 def test_utility_given_up_against_all_sequences(delta: float, gate: float) -> None:
-    safe = lr.robustify(LEANING, GAME, SHORT, rule=first_test(GAME, SHORT, delta=delta, gate=gate))
+    safe = lr.robustify(LEANING, GAME, SHORT, rule=one_way(GAME, SHORT, delta=delta, gate=gate))
     exact = exactly_given_up(LEANING, safe, GAME, SHORT)
     held = 0
     for seed in range(20):
@@ -246,7 +250,7 @@ def test_the_frontier_keeps_the_theorems() -> None:
     for row in found.rows:
         assert stats.binom.cdf(row.switched * 400 - 1, 400, row.delta) < 1 - 1e-6  # not more often than delta
         assert row.given_up.low <= row.delta * COIN.span
-        safe = lr.Robust(MODEL, first_test(COIN, T, delta=row.delta, gate=row.gate))
+        safe = lr.Robust(MODEL, one_way(COIN, T, delta=row.delta, gate=row.gate))
         assert row.certificate == safe.certificate.regret_bound
         assert row.regret <= row.certificate
         assert row.removed == pytest.approx(found.base_regret - row.regret)
@@ -277,7 +281,7 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
         fallback=lr.PolyaUrn(2, 3.0),
         adversary=adversary,
     )
-    rule = first_test(COIN, T, delta=0.1, gate=0, temperature=0.2, fallback=lr.PolyaUrn(2, 3.0))
+    rule = one_way(COIN, T, delta=0.1, gate=0, temperature=0.2, fallback=lr.PolyaUrn(2, 3.0))
     players: list[lr.Predictor] = [MODEL, lr.Robust(MODEL, rule)]
     most = [
         lr.external_regret(COIN, lr.Respond(p, COIN, 0.2), np.stack([zeros, ones, nasty]))[:, -1].max() for p in players

@@ -136,15 +136,15 @@ def test_an_unknown_horizon_cools_down() -> None:
 
 
 def test_advice_before_the_switch_is_the_model_and_after_it_the_fallback() -> None:
-    guard, urn = lr.Guard(COIN, 100), lr.Stream(lr.PolyaUrn(2))
+    guard, urn = lr.Guard(COIN, 100, fallback=lr.PolyaUrn(2)), lr.Stream(lr.PolyaUrn(2))
     for step in range(30):
         advice = guard.advise(WRONG)
         late = bool(guard.events)
-        assert late == (step >= 3)
+        assert late == (step >= 5)
         assert np.array_equal(advice, urn.predict() if late else WRONG)
         guard.observe(1)
         urn.update(1)
-    assert [e.step for e in guard.events] == [3]
+    assert [e.step for e in guard.events] == [5]
 
 
 @given(seed=st.integers(0, 2**32), shape=st.sampled_from(SHAPES))

@@ -56,7 +56,7 @@ def test_the_gate_is_told_beside_the_evidence() -> None:
 
 
 def test_what_each_stream_waits_for() -> None:
-    guard = lr.Guard(COIN, 100, batch_shape=(2, 2))
+    guard = lr.Guard(COIN, 100, rule=first_test(COIN, 100), batch_shape=(2, 2))
     assert guard.waiting_for.shape == (2, 2)
     play(guard, np.tile(WRONG, (8, 2, 2, 1)), np.tile([[0, 1], [1, 0]], (8, 1, 1)))
     assert (guard.waiting_for == "switched").tolist() == guard.switched.tolist() == [[False, True], [True, False]]

@@ -115,18 +115,22 @@ def test_settings_from_numpy_are_saved_too() -> None:
     d = through_json(guard)
     lr.Guard(COIN, 12, temperature=0.5).load_state_dict(d)
     with pytest.raises(ValueError, match=r"differs in: horizon \(12 against 13\)"):
-        lr.Guard(COIN, 13, rule=first_test(COIN, 13, delta=1 / 12, temperature=0.5)).load_state_dict(d)
+        lr.Guard(COIN, 13, rule=lr.ExactTest(COIN, 13, delta=1 / 12, temperature=0.5)).load_state_dict(d)
 
 
 OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
     "horizon": (lambda: lr.Guard(COIN, 13), ("horizon (12 against 13)", "temperature", "delta")),
     "temperature": (lambda: lr.Guard(COIN, 12, temperature=0.5), ("temperature",)),
-    "delta": (lambda: lr.Guard(COIN, 12, rule=first_test(COIN, 12, delta=0.01)), ("delta", "0.01")),
-    "gate": (lambda: lr.Guard(COIN, 12, rule=first_test(COIN, 12, gate=0)), ("gate (0.5 against 0.0)",)),
+    "delta": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, delta=0.01)), ("delta", "0.01")),
+    "gate": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, gate=0.5)), ("gate (0.0 against 0.5)",)),
+    "first": (
+        lambda: lr.Guard(COIN, 12, rule=first_test(COIN, 12)),
+        ("gate", "against ('actions' against 'fallback')"),
+    ),
     "rule": (lambda: lr.Guard(COIN, 12, rule=lr.RegretRate(COIN, 12)), ("rule ('ExactTest' against 'RegretRate')",)),
     "gap": (lambda: lr.Guard(COIN, 12, rule=lr.RegretGap(COIN, 12)), ("rule", "alpha", "span_aware")),
     "utility": (lambda: lr.Guard(lr.DecisionProblem([[1, 0], [0, 0.5]]), 12), ("utility",)),
-    "states": (lambda: lr.Guard(lr.matching(3), 12), ("utility", "fallback")),
+    "states": (lambda: lr.Guard(lr.matching(3), 12), ("utility",)),
     "batch": (lambda: lr.Guard(COIN, 12, batch_shape=(1,)), ("batch_shape ([] against [1])",)),
     "prior": (lambda: lr.Guard(COIN, 12, fallback=lr.PolyaUrn(2, prior=0.5)), ("fallback", "0.5")),
     "fallback": (lambda: lr.Guard(COIN, 12, fallback=lr.Scheduled([[0.5, 0.5]])), ("fallback", "Scheduled")),

@@ -62,10 +62,10 @@ def test_each_switch_is_told_once_and_logged(caplog: pytest.LogCaptureFixture) -
         for _ in range(20):
             guard.advise(np.broadcast_to(WRONG, (2, 3, 2)))
             guard.observe(wrong_in)
-    assert [(e.stream, e.step) for e in guard.events] == [((0, 1), 3), ((1, 2), 3)]
+    assert [(e.stream, e.step) for e in guard.events] == [((0, 1), 4), ((1, 2), 4)]
     assert heard == guard.events
     assert [r.getMessage() for r in caplog.records] == [str(e) for e in heard]
-    assert str(heard[0]).startswith("stream (0, 1): switched after 3 steps of episode 1: evidence of ExactTest ")
+    assert str(heard[0]).startswith("stream (0, 1): switched after 4 steps of episode 1: evidence of ExactTest ")
     guard.events.clear()  # a copy: what happened stays
     assert len(guard.events) == 2
 
@@ -75,7 +75,7 @@ def test_a_single_stream_has_no_index() -> None:
     play(guard, np.tile(WRONG, (10, 1)), np.ones(10, dtype=np.int64))
     (event,) = guard.events
     assert event.stream == ()
-    assert str(event).startswith("switched after 3 steps")
+    assert str(event).startswith("switched after 4 steps")
     rule = first_test(COIN, 40)
     memory = rule.start()
     for _ in range(3):

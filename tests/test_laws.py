@@ -40,6 +40,7 @@ PREDICTORS = {
     "shrunk urn": lr.ShrunkUrn(RPS, 12),
     "shrunk urn, past the edge": lr.ShrunkUrn(lr.DecisionProblem([[1.0, -0.5], [-0.25, 0.75]]), 12, c=9.0),
     "maximin": lr.Maximin(RPS, horizon=50),
+    "mixture": lr.Mixture([MISTAKEN, lr.PolyaUrn(2)]),
     "minimax law": lr.MinimaxLaw(MATCHING, 12),
     "robust, the urn for good": lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)),
     "robust": lr.robustify(MISTAKEN, MATCHING, 12),
@@ -62,6 +63,7 @@ POLICIES = {
     "fixed share": lr.FixedShare(RPS, 50),
     "fixed share, quick": lr.FixedShare(MATCHING, 50, rate=2.0, share=0.3),
     "minimax": lr.Minimax(MATCHING, 12),
+    "prod": lr.Prod(MISTAKEN, MATCHING, 12),
     "restart hedge": lr.RestartHedge(RPS, 4),
     "restart hedge, in blocks": lr.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),
     "switch back": lr.SwitchBack(

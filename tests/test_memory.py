@@ -84,6 +84,8 @@ def same(one: Any, other: Any) -> bool:
     """Equal to the bit, in kind, shape and type."""
     if isinstance(one, tuple):
         return type(one) is type(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    if one is None:
+        return other is None
     kinds = isinstance(one, torch.Tensor) == isinstance(other, torch.Tensor)
     return kinds and one.dtype == other.dtype and one.shape == other.shape and bool((one == other).all())
 
@@ -157,6 +159,8 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def leaves(memory: Any) -> list[Any]:
+    if memory is None:  # what this rule has no use for
+        return []
     return [leaf for part in memory for leaf in leaves(part)] if isinstance(memory, tuple) else [memory]
 
 
@@ -321,7 +325,7 @@ def as_arrays(memory: Any) -> Any:
     if isinstance(memory, tuple):
         parts = [as_arrays(part) for part in memory]
         return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
-    return memory if isinstance(memory, torch.Tensor) else np.asarray(memory)
+    return memory if memory is None or isinstance(memory, torch.Tensor) else np.asarray(memory)
 
 
 @pytest.mark.parametrize("name", PREDICTORS)
@@ -381,7 +385,7 @@ def spoilt(d: Any, path: tuple[int, ...], spoil: Callable[[Any], Any]) -> Any:
 def leaf_paths(memory: Any, path: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
     if isinstance(memory, tuple):
         return [p for i, part in enumerate(memory) for p in leaf_paths(part, (*path, i))]
-    return [path]
+    return [] if memory is None else [path]
 
 
 @pytest.mark.parametrize("how", [*FOR_FRESH, *ANYHOW])

@@ -77,7 +77,7 @@ def test_afresh_forgets_the_lead_and_keeps_the_steps() -> None:
     memory = play.start()
     for token in tokens[:4]:
         memory = play.update(memory, token)
-    memory = play.afresh(memory)
+    memory = play.afresh(memory.seen)
     short = Minimax(MATCHING, 8).policy_sequence(tokens)
     for t, token in enumerate(tokens):
         np.testing.assert_allclose(play.policy(memory), short[t], rtol=0, atol=1e-15)

@@ -263,12 +263,12 @@ def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
         for guard in (whole, first_half):
             guard.advise(make(probs[:, t]))
         assert np.array_equal(whole.policy(), first_half.policy())
-        spent += int(whole._ledger.rule.fallback.is_safe.sum())
+        spent += int(whole._at.ledger.rule.fallback.is_safe.sum())
         for guard in (whole, first_half):
             guard.observe(make(tokens[:, t]))
     assert spent
     assert whole.switched.all()
-    share = whole.rule.share(whole._ledger.rule)
+    share = whole.rule.share(whole._at.ledger.rule)
     assert ((share >= 0) & (share <= 1)).all()
     for other in (
         ruled("matching", 96, safe, memories=(8, 31), budget=0.25),
@@ -379,7 +379,7 @@ def test_an_enemy_who_looks_ahead_does_not_break_the_bound(game: str, safe: str)
             own_N = (back.policy_beside(memory, probs) * earned_NxA).sum(axis=1, keepdims=True)
             regret_NxA = np.repeat(regret_NxA, len(laws) * S, axis=0) + earned_NxA - own_N
             memory = back.update_beside(memory, probs, token, late)
-            assert regret_NxA.max() <= back.total_bound(t + 1) + 1e-9
+            assert regret_NxA.max() <= back.total_bound(t + 1, until=t + 1) + 1e-9
             spread = 0.6 * J * math.sqrt(T - t)
             promise = regret_NxA.max(1) + spread * np.log(
                 np.exp((regret_NxA - regret_NxA.max(1, keepdims=True)) / spread).mean(1)

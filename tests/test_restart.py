@@ -333,7 +333,7 @@ def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
         def certificate(self) -> lr.Certificate:
             return super().certificate.sharpen()
 
-    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, delta=1e-4)).certificate
+    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, 1e-4, 0.5, "fallback", "first")).certificate
     plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=first_test(m, 64, delta=1e-4)).certificate
     assert sharp.tv_bound == plain.tv_bound == pytest.approx(0.0999)
     assert sharp.regret_bound == pytest.approx(plain.sharpen().regret_bound)
@@ -421,12 +421,12 @@ def test_restart_hedge_obeys_its_bound_and_the_laws(averaged: bool) -> None:
 def test_context_needed_is_the_least() -> None:
     rng = np.random.default_rng(2)
     tried = 0
-    for _ in range(12):
+    for _ in range(6):
         problem = random_problem(rng)
-        tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(200, 500))
+        tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(60, 150))
         bounds = []
         for extra in range(1, T + 1):
-            given = first_test(problem, extra, delta=tv / T).certificate
+            given = lr.ExactTest(problem, extra, delta=tv / T).certificate
             bounds.append(min(problem.span, (T + extra - 1) / T * sum(given.terms.values())))
         lowest = min(bounds)
         for regret in (lowest, lowest * (1 + 1e-6), lowest * 1.01, float(rng.uniform(lowest, problem.span))):
@@ -441,7 +441,7 @@ def test_context_needed_is_the_least() -> None:
     with pytest.raises(ValueError, match="cannot be certified"):
         lr.context_needed(lr.matching(), 0.5, 0.01, 300, context_len=290)
     extra = lr.context_needed(lr.matching(), 0.5, 0.01, 10_000)
-    rule = first_test(lr.matching(), extra, delta=0.01 / 10_000)
+    rule = lr.ExactTest(lr.matching(), extra, delta=0.01 / 10_000)
     given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, extra, 10_000, rule=rule).certificate
     assert given.regret_bound <= 0.5
     assert given.tv_bound == pytest.approx(0.01, rel=2e-4)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.rules import first_test, kernels
+from lowregret.rules import first_test
+from lowregret.rules.first_start import FirstBets, kernels
 
 from .conftest import random_markov, random_problem
 
@@ -211,7 +212,7 @@ def test_the_robust_distribution_is_within_the_certificate() -> None:
 
 def test_a_trip_changes_the_next_prediction_first() -> None:
     base = lr.Scheduled([[0.9, 0.1]])
-    safe = lr.robustify(base, lr.matching(), 50)
+    safe = lr.robustify(base, lr.matching(), 50, fallback=lr.PolyaUrn(2))
     tokens = np.ones((1, 50), dtype=int)
     s = int(safe.trip_times(tokens)[0])
     probs = safe.predict_sequence(tokens)[0]
@@ -281,12 +282,18 @@ def test_slow_rates_keep_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (rule.trip_times(probs, tokens) == T + 1).all()
 
 
-class OneBoldRate(lr.ExactTest):
+class OneBold(FirstBets):
     """Only the highest rate: no gentler one can raise the alarm in its place."""
 
     @property
     def rates_K(self) -> np.ndarray:  # type: ignore[override]
         return np.array([4.0])
+
+
+class OneBoldRate(lr.ExactTest):
+    @property
+    def bets(self) -> FirstBets:  # type: ignore[override]
+        return OneBold(self.problem, self.horizon, self.delta, self.gate)
 
 
 def test_wealth_that_sank_below_the_smallest_number_can_rise_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +302,7 @@ def test_wealth_that_sank_below_the_smallest_number_can_rise_again(monkeypatch: 
     likely = np.arange(T) % 2  # the model changes its mind every step, the urn stays undecided
     base = lr.Scheduled(np.where(np.eye(2)[likely] == 1, 0.7, 0.3))
     tokens = np.where(np.arange(T) < 300, likely, 1 - likely)[None]
-    rule = OneBoldRate(lr.matching(), T)
+    rule = OneBoldRate(lr.matching(), T, None, 0.5, "fallback", "first")
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     memory, lowest = rule.start(), 0.0
     while not rule.tripped(memory):

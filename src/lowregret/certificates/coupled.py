@@ -14,6 +14,7 @@ from .. import inputs
 from ..problems import DecisionProblem
 
 _ROUND_UP = 1 + 1e-12  # bisection ends within a few units in the last place of v; logarithms are that exact too
+_EXACT_STEPS = 1 << 16
 _KNOT_RATIO = 1.005  # neighbouring knots of a temperature schedule: its chords exceed kappa by about 1e-6
 
 
@@ -90,7 +91,14 @@ def total_kappa(problem: DecisionProblem, rates_K: Any, steps: int, temperature:
     """The charges of so many steps, ``[K]``: at one temperature, or (None) along the schedule of an unknown horizon."""
     if temperature is not None:
         return steps * kappa(problem, rates_K, temperature)
-    return summed_kappa(problem, rates_K, problem.anytime_temperature(np.arange(1, steps + 1.0)))[-1]
+    near = min(steps, _EXACT_STEPS)
+    charges_K = summed_kappa(problem, rates_K, problem.anytime_temperature(np.arange(1, near + 1.0)))[-1]
+    if steps > near:  # further on block by block: kappa is convex in the temperature, so largest at an end of a block
+        count = 2 + math.ceil(math.log(steps / near) / math.log(1.01))
+        ends_N = np.unique(np.geomspace(near, steps, count).round())
+        kappa_NxK = kappa(problem, rates_K, problem.anytime_temperature(ends_N)[:, None])
+        charges_K = charges_K + np.diff(ends_N) @ np.maximum(kappa_NxK[1:], kappa_NxK[:-1])
+    return charges_K
 
 
 def free_rate_bound(problem: DecisionProblem, steps: Any, temperature: float, log_cost: Any) -> Any:

@@ -15,6 +15,8 @@ from ..problems import DecisionProblem
 from .bounds import Terms
 from .certificate import Certificate, assumptions_of
 
+MOST_STEPS = 1 << 24
+
 
 class SwitchesOnce(NamedTuple):
     """What passes before the alarm and what the fallback loses after it, at every number of steps."""
@@ -30,6 +32,10 @@ class SwitchesOnce(NamedTuple):
         return None if says is None else says(self.problem, steps, self.temperature)
 
     def terms_at(self, steps: int) -> Terms:
+        if steps > MOST_STEPS:
+            raise ValueError(
+                f"a certificate over every step of an alarm is made for at most {MOST_STEPS:,}, got {steps:,}"
+            )
         span, before = self.problem.span, self.before(steps)
         after = self.after(steps)
         if after is None:

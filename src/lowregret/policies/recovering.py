@@ -194,13 +194,14 @@ class Recovering:
     def total_bound(self, steps: int, until: int | None = None) -> float:
         """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.
 
-        ``until``: the step at which they end, where the horizon is unknown.
+        ``until``: the step at which they end, by default the horizon. Play that goes by the steps left may stand worse
+        before its end than at it.
         """
         J, T = self.problem.span, self.horizon if self.horizon is not None else until
         if T is None:
             raise ValueError("until must say at which step they end: the horizon is unknown")
         budget = self.budget * math.sqrt(T)
-        safe = self._safe_bound(max(steps - math.ceil(budget), 0), T)
+        safe = self._safe_bound(max(steps - math.ceil(budget), 0), T if until is None else until)
         return min(steps * J, budget * J + J + safe)
 
     def _safe_bound(self, steps: int, until: int) -> float:
@@ -209,7 +210,8 @@ class Recovering:
         if steps == 0:
             return 0.0
         if whole is not None:
-            return float(whole(steps))
+            to_come = 0 if self.horizon is None or ability(self.safe, "afresh") is None else self.horizon - until
+            return min(self.problem.span * steps, float(whole(steps + to_come)))
         warmth = self.temperature
         if warmth is None and not self.acts:
             # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +82,7 @@ class MinimaxLaw(Leads, Predictor):
         xp = namespace(lead)
         return law if xp is np else astype(xp.asarray(law, device=device(lead)), lead.dtype)
 
-    @cached_property
+    @property
     def _table(self) -> "_Table | None":
         assert self.temperature is not None
         return _clipped_game(self.problem, self.horizon, self.temperature)

@@ -43,10 +43,9 @@ class Leads:
         earned_A = action_utilities(self.problem, token, memory.lead)
         return MinimaxMemory(memory.lead + last(earned_A[1:] - earned_A[0]), seen + 1)
 
-    @staticmethod
-    def afresh(memory: MinimaxMemory) -> MinimaxMemory:
-        """The same number of steps left, and all actions even again: for a start at an alarm."""
-        return memory._replace(lead=memory.lead * 0)
+    def afresh(self, seen: Array) -> MinimaxMemory:
+        """The memory of a start after ``seen`` steps of the horizon, all actions even: for a start at an alarm."""
+        return self.start(tuple(seen.shape), like=seen)._replace(seen=seen)
 
     def leads_before(self, tokens: Array) -> tuple[Array, Array]:
         """The lead before every step, ``[..., T, A - 1]``, and the tokens seen by then."""

@@ -1,8 +1,9 @@
 """When to stop trusting (Algorithms 1 and 3): one class a theorem, and compiled kernels beside them."""
 
-from .contract import Moment, Rule, RuleMemory, spliced
+from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
+from .moment import Moment, RuleMemory, spliced
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret

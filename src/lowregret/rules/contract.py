@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..arrays import (
     Array,
-    astype,
     count_up,
     device,
     first_true,
-    float_type,
     in_float64,
     namespace,
     row_blocks,
@@ -28,22 +26,7 @@ from ..policies import Policy, Recovery
 from ..predictors import Predictor
 from ..problems import DecisionProblem
 from .in_play import InPlay, in_play
-
-
-class RuleMemory(NamedTuple):
-    fallback: Any  # the fallback's memory: it runs from the first step
-    step: Array  # [...], tokens seen
-    tripped_at: Array  # [...], tokens seen when it tripped, 0 for not yet
-    statistics: Any
-
-
-class Moment(NamedTuple):
-    """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
-
-    base_A1: Array  # the answer to the base model: the chances of every action but the first (or state: VRegret)
-    fallback_A1: Array  # the answer to the fallback, likewise (None: not asked)
-    probs_S: Array  # the base model's law
-    token: Array  # what came
+from .moment import Moment, RuleMemory, spliced
 
 
 class _Block(NamedTuple):
@@ -290,18 +273,3 @@ class Rule(ABC):
                 f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart())"
                 + ("" if self.problem is None else ", or use a rule with horizon=None and an explicit delta")
             )
-
-
-def spliced(late: Array, fallback: Array, base: Array) -> Array:
-    """The fallback's law where ``late``, else the base's own, in the base's precision."""
-    return namespace(base).where(late[..., None], astype(fallback, base.dtype), base)
-
-
-def zeros(shape: tuple[int, ...], xp: Any, where: Any) -> Array:
-    return xp.zeros(shape, dtype=float_type(xp, where), device=where)
-
-
-def steps_so_far(memory: RuleMemory) -> Array:
-    """Steps so far as floating-point numbers, at least 1: evidence can be asked for before the first token."""
-    xp = namespace(memory.step)
-    return in_float64(xp.clip(memory.step, 1, None))

@@ -37,7 +37,7 @@ from ..arrays import (
 from ..certificates.every_start import Prior
 from ..problems import DecisionProblem
 from . import kernels
-from .contract import Moment, zeros
+from .moment import Moment, zeros
 from .response import gains
 
 _NOTHING = -1e30  # the logarithm of no wealth at all, as a finite number

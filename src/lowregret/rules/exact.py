@@ -16,9 +16,9 @@ from ..certificates.switching import certify_switch
 from ..policies import Policy, Recovery
 from ..predictors import Predictor
 from ..problems import DecisionProblem, a_problem
-from .contract import Moment, RuleMemory
 from .every_start import Bets, BetStatistics, Suspicion
 from .first_start import ExactStatistics, FirstBets
+from .moment import Moment, RuleMemory
 from .response import UNKNOWN_HORIZON, ResponseRule
 
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful

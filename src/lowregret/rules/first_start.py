@@ -26,7 +26,7 @@ from ..arrays import (
 )
 from ..problems import DecisionProblem
 from . import kernels
-from .contract import Moment, zeros
+from .moment import Moment, zeros
 from .response import gains
 
 _MANY = 64  # streams: from there on one exponential and K squarings beat K exponentials

@@ -11,7 +11,8 @@ from ..certificates import Certificate, certify
 from ..policies import Policy, Recovery
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, a_problem, leads, same_problem
-from .contract import Moment, Rule
+from .contract import Rule
+from .moment import Moment
 
 UNKNOWN_HORIZON = (
     "horizon=None (unknown) needs an explicit delta, the TV bound to keep for ever: "

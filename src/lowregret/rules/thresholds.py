@@ -12,7 +12,7 @@ from ..arrays import Array, astype, constant, first, first_true, frozen, last, n
 from ..certificates import Certificate, Terms, certify
 from ..certificates.coupled import gap_threshold_mixture
 from . import kernels
-from .contract import Moment, RuleMemory, steps_so_far, zeros
+from .moment import Moment, RuleMemory, steps_so_far, zeros
 from .response import UNKNOWN_HORIZON, ResponseRule
 
 
