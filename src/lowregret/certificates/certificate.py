@@ -75,8 +75,10 @@ class Certificate:
         apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
         if not apart or self.horizon is None or self.horizon > 4096 or not 0 < self.tv_bound < 1 or self.episodes > 1:
             return None
-        return None if self.temperature is None else limits.cached(
-            self.problem, self.horizon, self.tv_bound, self.temperature
+        return (
+            None
+            if self.temperature is None
+            else limits.cached(self.problem, self.horizon, self.tv_bound, self.temperature)
         )
 
     def at(self, step: int) -> "Certificate":
@@ -112,6 +114,9 @@ class Certificate:
             episodes=episodes,
             exact_fallback=None,
             terms_at=self.terms_at if self.horizon is None else None,  # of the present episode
+            let_pass=None,
+            between=None,
+            sharper=None,
         )
 
     def with_terms(self, terms: Terms, horizon: int) -> "Certificate":
