@@ -349,7 +349,7 @@ def test_an_enemy_who_looks_ahead_does_not_break_the_bound(game: str, safe: str)
             own_N = (back.policy_beside(memory, probs) * earned_NxA).sum(axis=1, keepdims=True)
             regret_NxA = np.repeat(regret_NxA, len(laws) * S, axis=0) + earned_NxA - own_N
             memory = back.update_beside(memory, probs, token, late)
-            assert regret_NxA.max() <= back.total_bound(t + 1) + 1e-9
+            assert regret_NxA.max() <= back.total_bound(t + 1, until=t + 1) + 1e-9
             spread = 0.6 * J * math.sqrt(T - t)
             promise = regret_NxA.max(1) + spread * np.log(
                 np.exp((regret_NxA - regret_NxA.max(1, keepdims=True)) / spread).mean(1)

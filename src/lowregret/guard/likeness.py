@@ -13,7 +13,9 @@ from .ledger import kind_of
 
 _STEPS = 8  # on how many tokens rule and fallback are tried
 _ROUNDING = 1e-6  # by how much the same model may answer differently on another machine
-_ONCE = {  # settings that states have not always had, nor how rule and fallback behave: what went without saying
+_ONCE: dict[
+    str, dict[str, Any]
+] = {  # settings that states have not always had, nor how rule and fallback behave: what went without saying
     "ExactTest": {"against": "fallback", "starts": "first"},
     "RegretGap": {"sharp": False},
 }

@@ -187,13 +187,13 @@ class Recovering:
     def total_bound(self, steps: int, until: int | None = None) -> float:
         """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.
 
-        ``until``: the step at which they end, where the horizon is unknown.
+        ``until``: the step at which they end; the horizon by default, where it is known.
         """
-        J, T = self.problem.span, self.horizon if self.horizon is not None else until
-        if T is None:
+        J, end = self.problem.span, self.horizon if until is None else until
+        if end is None:
             raise ValueError("until must say at which step they end: the horizon is unknown")
-        budget = self.budget * math.sqrt(T)
-        safe = self._safe_bound(max(steps - math.ceil(budget), 0), T)
+        budget = self.budget * math.sqrt(end if self.horizon is None else self.horizon)
+        safe = self._safe_bound(max(steps - math.ceil(budget), 0), end)
         return min(steps * J, budget * J + J + safe)
 
     def _safe_bound(self, steps: int, until: int) -> float:
@@ -202,7 +202,9 @@ class Recovering:
         if steps == 0:
             return 0.0
         if whole is not None:
-            return float(whole(steps))
+            # Play that goes by the steps left risks what they are worth, however early one looks.
+            left = 0 if self._afresh is None else getattr(self.safe, "horizon", until) - until
+            return min(steps * self.problem.span, float(whole(steps + left)))
         warmth = self.temperature
         if warmth is None and not self.acts:
             # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through
