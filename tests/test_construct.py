@@ -188,7 +188,7 @@ def test_how_little_is_at_stake_does_not_matter(span: float, dtype: torch.dtype)
     tiny = lr.DecisionProblem(0.9 * (1 - span) + span * whole.utility)
     base = lr.Scheduled([[0.6, 0.4]])
     tokens = np.concatenate([lr.sample(m, T, 16, seed=1) for m in (base, lr.PolyaUrn(2))])
-    for kind in (lr.RegretRate, lr.ExactTest):
+    for kind in (lr.RegretRate, first_test):
         alpha = {"alpha": 1.5 * span} if kind is lr.RegretRate else {"delta": 0.05}
         rule = kind(tiny, T, temperature=span * T**-0.5, **alpha)
         found = agreement(build(base, rule, dtype=dtype), rule, tokens)

@@ -20,7 +20,7 @@ from lowregret.transformer import save as save_decoder
 SIZE = Size(context=48, width=16, heads=2, layers=1, inner=32)
 
 
-@pytest.mark.parametrize(("rule", "n"), [(lr.RegretGap, 2), (lr.RegretRate, 2), (lr.ExactTest, 2), (lr.ExactTest, 3)])
+@pytest.mark.parametrize(("rule", "n"), [(lr.RegretGap, 2), (lr.RegretRate, 2), (first_test, 2), (first_test, 3)])
 def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) -> None:
     model = construct.build(Decoder(n, size=SIZE, seed=1), rule(lr.matching(n), 40))
     construct.save(model, tmp_path / "model.safetensors")
@@ -41,7 +41,7 @@ def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) ->
     assert (about["regret_bound"], about["tv_bound"]) == (pytest.approx(promise.regret_bound), promise.tv_bound)
 
 
-@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, lr.ExactTest])
+@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, first_test])
 def test_a_decoder_in_doubles_stays_so(rule: type, tmp_path: Path) -> None:
     decoder, tested = Decoder(2, size=SIZE, seed=1), rule(lr.matching(), 40)
     tokens = np.concatenate([lr.sample(lr.PolyaUrn(2), 40, 8, seed=0), np.ones((1, 40), dtype=int)])
@@ -225,7 +225,7 @@ class Bolder(lr.RegretGap):
         return super().threshold(*arguments) / 2
 
 
-@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, lr.ExactTest, Bolder])
+@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, first_test, Bolder])
 def test_names_units_and_promises_survive(rule: type, tmp_path: Path) -> None:
     problem = own_units()
     tested = rule(problem, 24)

@@ -55,7 +55,7 @@ def test_onnxruntime_agrees(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "dtype", "size"),
-    [(Early, torch.float64, SIZE), (lr.RegretRate, torch.float32, ONE_BLOCK), (lr.ExactTest, torch.float64, ONE_BLOCK)],
+    [(Early, torch.float64, SIZE), (lr.RegretRate, torch.float32, ONE_BLOCK), (first_test, torch.float64, ONE_BLOCK)],
 )
 def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Size, tmp_path: Path) -> None:
     horizon = 24  # shorter than the decoder's context
@@ -78,7 +78,7 @@ def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Si
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rule", [Early, lr.RegretRate, lr.ExactTest])
+@pytest.mark.parametrize("rule", [Early, lr.RegretRate, first_test])
 def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: torch.dtype) -> None:
     model = construct.build(Decoder(2, SIZE, seed=1).to(kind), rule(lr.matching(), 32), dtype=dtype)
     step, tokens = Step(model.module), some_tokens(5, 32)

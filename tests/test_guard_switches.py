@@ -76,9 +76,9 @@ def test_a_single_stream_has_no_index() -> None:
     (event,) = guard.events
     assert event.stream == ()
     assert str(event).startswith("switched after 4 steps")
-    rule = first_test(COIN, 40)
+    rule = lr.ExactTest(COIN, 40)
     memory = rule.start()
-    for _ in range(3):
+    for _ in range(4):
         memory = rule.update(memory, WRONG, 1)
     assert (event.statistic, event.threshold) == pytest.approx(tuple(map(float, rule.evidence(memory))), rel=1e-12)
 

@@ -174,7 +174,7 @@ def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
 
 
-@pytest.mark.parametrize("rule", [lr.ExactTest, lr.RegretGap, lr.RegretRate])
+@pytest.mark.parametrize("rule", [first_test, lr.RegretGap, lr.RegretRate])
 def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     T = 32
     base = Transformer(Decoder(3, SMALL, seed=0))

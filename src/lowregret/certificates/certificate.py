@@ -70,8 +70,8 @@ class Certificate:
     def limit(self) -> float | None:
         """What no rule that switches once at this TV can go below, by dynamic programming (``certificates.limits``).
 
-        Of rules that respond at this temperature until they switch; for two actions that are each better in some state
-        and up to 4,096 steps (seconds from 1,000 on). Else None.
+        Of rules that respond at this temperature until they switch, for two actions that are each better in some state
+        and up to 4,096 steps (seconds from 1,000 on); else None.
         """
         apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
         if not apart or self.horizon is None or self.horizon > 4096 or not 0 < self.tv_bound < 1 or self.episodes > 1:
@@ -117,6 +117,9 @@ class Certificate:
             episodes=episodes,
             exact_fallback=None,
             terms_at=self.terms_at if self.horizon is None else None,  # of the present episode
+            let_pass=None,
+            between=None,
+            sharper=None,
         )
 
     def with_terms(self, terms: Terms, horizon: int) -> "Certificate":

@@ -9,7 +9,7 @@ from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Rule
 from .ledger import Ledger, Return, Switch, blank, kind_of
-from .likeness import Behaviour, alike, made_for
+from .likeness import Behaviour, alike, in_full, loaded_by, made_for
 from .standing import Standing, standing
 
 
@@ -32,17 +32,17 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
     """What ``written`` wrote for a guard like this one; ``says`` is how it behaves."""
     if not isinstance(d, dict) or d.get("format") != 1:
         raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
-    mine, theirs = made_for(rule, batch_shape), d.get("made_for")
+    mine, (theirs, is_early) = made_for(rule, batch_shape), in_full(d)
     if theirs != mine:
-        theirs = theirs if isinstance(theirs, dict) else {}
         differ = [k for k in mine | theirs if k not in mine or k not in theirs or theirs[k] != mine[k]]
         each = (f"{k} ({reprlib.repr(theirs.get(k))} against {reprlib.repr(mine.get(k))})" for k in differ)
-        raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}")
-    missing = {"says", "arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
+        raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}{loaded_by(theirs, mine)}")
+    needed = {"arrays", "ledger", "clock", "events", "advised", "dtype"} | (set() if is_early else {"says"})
+    missing = needed - d.keys()
     if missing:
         raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
     fresh = blank(rule, batch_shape, like=_array_of_kind(d["arrays"]))
-    unlike = alike(d["says"], says(fresh.lead_A))
+    unlike = [] if is_early else alike(d["says"], says(fresh.lead_A))
     if unlike:
         parts = ", ".join(f"{part} ({type(getattr(rule, part, rule)).__name__} behaves otherwise)" for part in unlike)
         raise ValueError(f"state_dict was made by a guard that differs in: {parts}")

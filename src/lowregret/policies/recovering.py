@@ -197,11 +197,11 @@ class Recovering:
         ``until``: the step at which they end, by default the horizon. Play that goes by the steps left may stand worse
         before its end than at it.
         """
-        J, T = self.problem.span, self.horizon if self.horizon is not None else until
-        if T is None:
+        J, end = self.problem.span, self.horizon if until is None else until
+        if end is None:
             raise ValueError("until must say at which step they end: the horizon is unknown")
-        budget = self.budget * math.sqrt(T)
-        safe = self._safe_bound(max(steps - math.ceil(budget), 0), T if until is None else until)
+        budget = self.budget * math.sqrt(end if self.horizon is None else self.horizon)
+        safe = self._safe_bound(max(steps - math.ceil(budget), 0), end)
         return min(steps * J, budget * J + J + safe)
 
     def _safe_bound(self, steps: int, until: int) -> float:
@@ -210,8 +210,9 @@ class Recovering:
         if steps == 0:
             return 0.0
         if whole is not None:
-            to_come = 0 if self.horizon is None or ability(self.safe, "afresh") is None else self.horizon - until
-            return min(self.problem.span * steps, float(whole(steps + to_come)))
+            # Play that goes by the steps left risks what they are worth, however early one looks.
+            left = 0 if ability(self.safe, "afresh") is None else getattr(self.safe, "horizon", until) - until
+            return min(steps * self.problem.span, float(whole(steps + left)))
         warmth = self.temperature
         if warmth is None and not self.acts:
             # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through

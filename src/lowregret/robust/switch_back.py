@@ -124,7 +124,14 @@ class SwitchBack(Policy):
         cost = partial(certificates.switching_back, self.problem, rate=rate, share=share, trust=self.trust)
         terms_at = partial(_with_cost, before, cost)
         statement = given.statement + " After that, what a fixed share over base and fallback costs."
-        draft = replace(given, statement=statement, theorem=f"{given.theorem}, switching back", terms_at=terms_at)
+        draft = replace(
+            given,
+            statement=statement,
+            theorem=f"{given.theorem}, switching back",
+            terms_at=terms_at,
+            let_pass=None if given.let_pass is None else partial(_let_pass, given.let_pass, cost),
+            sharper=None if given.sharper is None else partial(_with_cost, given.sharper, cost),
+        )
         assert given.horizon is not None
         return draft.with_terms(terms_at(given.horizon), given.horizon)
 
@@ -144,6 +151,10 @@ class SwitchBack(Policy):
 
 def _with_cost(before: Callable[[int], Terms], cost: Callable[[int], float], steps: int) -> Terms:
     return {**before(steps), "switching back": cost(steps)}
+
+
+def _let_pass(before: Callable[[int], float], cost: Callable[[int], float], steps: int) -> float:
+    return before(steps) + cost(steps)
 
 
 def _mixed(late: Array, trust: Array, base_A1: Array, fallback_A1: Array) -> Array:

@@ -247,6 +247,8 @@ def _fits(source: Predictor, base: Predictor, rule: ResponseRule) -> None:
     _a_predictor(base, "base")
     same_states(source, rule.problem)
     Robust(base, rule)  # refuses what does not fit
+    if rule.in_play.follows:
+        raise ValueError("rule must fall back on what goes by the tokens alone, such as PolyaUrn: Recovery does not")
     if rule.horizon is None:
         raise ValueError("rule must have a horizon: a decoder has a context of so many tokens")
 
