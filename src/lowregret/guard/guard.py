@@ -54,7 +54,7 @@ class Guard(Readings):
     ...     advice = guard.advise([0.9, 0.1])  # a model that is sure of the wrong state
     ...     guard.observe(state, action=guard.act(seed=0))
     >>> guard.events[0].step, advice.round(2).tolist()
-    (3, [0.05, 0.95])
+    (5, [0.06, 0.94])
     """
 
     _at: Standing  # all that it remembers: a step is done once this has been replaced, by one assignment

@@ -57,7 +57,7 @@ class AverageRestart(Predictor, Policy):
     >>> rule = ExactTest(matching(), horizon=64, delta=0.01 / 1000)
     >>> safe = AverageRestart(alternator, matching(), 1, 64, horizon=1000, rule=rule)
     >>> safe.predict_sequence([1] * 200)[[1, -1], 1].round(2).tolist()
-    [0.2, 0.62]
+    [0.2, 0.61]
     """
 
     predictor: Predictor
@@ -251,7 +251,7 @@ def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: 
 
     >>> from lowregret import matching
     >>> context_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
-    238
+    64
     """
     a_problem(problem)
     regret, tv = inputs.positive(regret, "regret"), inputs.probability(tv, "tv")

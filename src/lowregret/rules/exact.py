@@ -47,7 +47,7 @@ class ExactTest(ResponseRule):
     >>> from lowregret import matching
     >>> rule = ExactTest(matching(), horizon=1024, delta=2 / 1024)
     >>> print(f"{rule.certificate.regret_bound:.4f} {rule.certificate.tv_bound:.6f}")
-    0.1842 0.001953
+    0.0833 0.001953
     """
 
     delta: float = None  # type: ignore[assignment]
