@@ -37,7 +37,7 @@ def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) ->
     assert all(layer.fused for layer in (again.module.beside, *again.module.layers))
     np.testing.assert_allclose(plain.predict_sequence(tokens), model.predict_sequence(tokens), atol=1e-6)
     about, promise = json.loads((tmp_path / "model.json").read_text())["built"], rule(lr.matching(n), 40).certificate
-    assert (about["rule"], about["horizon"]) == (rule.__name__, 40)
+    assert (about["rule"], about["horizon"]) == (type(rule(lr.matching(n), 40)).__name__, 40)
     assert (about["regret_bound"], about["tv_bound"]) == (pytest.approx(promise.regret_bound), promise.tv_bound)
 
 

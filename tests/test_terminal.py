@@ -93,11 +93,14 @@ def test_verify_ends_at_ctrl_c(tmp_path: Path) -> None:
             assert len(group(process.pid)) >= 3
             time.sleep(1.0)
             (os.killpg if everyone else os.kill)(process.pid, signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=40)
         finally:
             for pid in group(process.pid):
                 os.kill(pid, signal.SIGKILL)
             process.wait()
+            for pipe in (process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
         assert process.returncode == 130
         assert "Traceback" not in errors
         assert not (tmp_path / "v/verify.json").exists()

@@ -251,10 +251,10 @@ class Run:
                 setattr(self, name, number(found.about[name], name))
             if not 0 < self.step < self.settings.steps:
                 raise ValueError(f"{self._state_file} is damaged: it is of step {self.step} of {self.settings.steps}")
-            if found.about.get("holds", sorted(found.tensors)) != sorted(found.tensors):
-                raise ValueError(f"{self._state_file} is damaged: it does not hold what it says")
             self.total = state.number(found.tensors["report.total"], "report.total").to(self.device)
             state.unpack(found, self._state_file, self.decoder, self.optimiser, self.task)
+            if found.about.get("holds", sorted(found.tensors)) != sorted(found.tensors):
+                raise ValueError(f"{self._state_file} is damaged: it does not hold what it says")
         except ValueError as error:
             if str(self._state_file) in str(error):
                 raise
