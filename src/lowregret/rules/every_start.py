@@ -175,12 +175,13 @@ class Bets:
         found, log_wealth = [], zeros(tuple(factor_NxT.shape[:-1]), xp, device(factor_NxT)) + _NOTHING
         for begin in range(0, horizon, length):
             part = factor_NxT[..., begin : begin + length]
-            product = running_product(part)
-            fresh_T = xp.exp(log_fresh_T[begin : begin + length])
-            joined = running_sum(fresh_T * part / product)
+            wealth = product = running_product(part)
             # Wealth is e^scale times a float: it may be beyond all floats while a gate is shut, and below before.
-            scale = log_wealth if first_only and begin else xp.clip(log_wealth, 0.0, None)
-            wealth = product * (xp.exp(log_wealth - scale)[..., None] + joined * xp.exp(-scale)[..., None])
+            scale = log_wealth
+            if not (first_only and begin):  # some joins
+                joined = running_sum(xp.exp(log_fresh_T[begin : begin + length]) * part / product)
+                scale = xp.clip(log_wealth, 0.0, None)
+                wealth = product * (xp.exp(log_wealth - scale)[..., None] + joined * xp.exp(-scale)[..., None])
             found.append(at_most(wealth * xp.exp(at_most(scale + log_delta, _RANGE + 10))[..., None], 1.0))
             log_wealth = scale + xp.log(wealth[..., -1])
         return found[0] if len(found) == 1 else xp.concat(found, axis=-1)

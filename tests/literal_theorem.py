@@ -1,0 +1,150 @@
+"""The every-start theorem as it is written, in loops over steps, comparators, rates and starts: slow, and independent.
+
+Also what adversaries are made of: laws for every prefix, and the sums of gains over every interval.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import lowregret as lr
+
+
+class Told(NamedTuple):
+    """One stream, after each of its steps."""
+
+    trip: int  # T + 1 for never
+    log_total_T: np.ndarray  # ln E_t
+    wealth: list[np.ndarray]  # ln W by comparator, rate and start, [C, K, J], if it was to be kept
+    gain_TxC: np.ndarray  # x_{c,t}(theta_t)
+    charge_TxCxK: np.ndarray
+
+
+def weights(rule: lr.ExactTest, start: int) -> np.ndarray:
+    """m(c, k, start) for one comparator, as the notes have it."""
+    rates, C = len(rule.rates_K), rule.problem.n_actions if rule.against == "actions" else 1
+    late = rule.starts == "every"
+    if rule.horizon is None:
+        when = 1 / (start * (start + 1)) if late else float(start == 1)
+        return np.array([when / ((k + 1) * (k + 2)) / C for k in range(rates)])
+    when = 0.5 * (start == 1) + 0.5 / rule.horizon if late else float(start == 1)
+    first = 0.75 if start == 1 else 0.0
+    return np.array([(0.25 / rates * when + first * (k == 0)) / C for k in range(rates)])
+
+
+def told(rule: lr.ExactTest, probs_TxS: np.ndarray, tokens_T: np.ndarray, keep: bool = False) -> Told:
+    """The theorem on one stream, all wealth of every step with ``keep``.
+
+    The fallback is asked for its laws where the bets are on its response.
+    """
+    U, J, T = rule.problem.utility, rule.problem.span, len(tokens_T)
+    rates_K, trip, unspent = rule.rates_K, T + 1, 1.0
+    lead_C = low_C = None
+    log_W = np.zeros((U.shape[0] if rule.against == "actions" else 1, len(rates_K), 0))
+    totals, wealth, gains, charges = [], [], [], []
+    memory = rule.playing.start() if rule.against == "fallback" else None
+    for t in range(1, T + 1):
+        p, token = np.asarray(probs_TxS[t - 1], dtype=np.float64), int(tokens_T[t - 1])
+        p = p / p.sum()
+        eta = rule.problem.anytime_temperature(t) if rule.temperature is None else rule.temperature
+        pi = answer(U, p, eta)
+        mixed_CxA = np.eye(len(U))
+        if rule.against == "fallback":
+            if rule.fallback_acts:
+                mixed_CxA = np.asarray(rule.playing.policy(memory))[None]
+            else:
+                mixed_CxA = answer(U, np.asarray(rule.playing.predict(memory)), eta)[None]
+            memory = rule.playing.update(memory, token)
+        x_CxS = mixed_CxA @ U - pi @ U
+        psi_CxK = np.array([np.log(np.exp(np.outer(rates_K, x_S)) @ p) for x_S in x_CxS])
+        chi_CxK = np.maximum(psi_CxK, 0.0)
+        fresh_K = weights(rule, t)
+        unspent -= fresh_K.sum() * len(x_CxS)
+        if fresh_K.any():
+            joined = np.broadcast_to(np.log(fresh_K), log_W.shape[:2])[..., None]
+            log_W = np.concatenate([log_W, joined], axis=2)
+        log_W = log_W + (x_CxS[:, token, None] * rates_K - chi_CxK)[..., None]
+        peak = max(0.0, log_W.max())
+        log_E = peak + math.log(np.exp(log_W - peak).sum() + max(unspent, 0.0) * math.exp(-peak))
+        gain_C = x_CxS[:, token]
+        lead_C = gain_C if lead_C is None else lead_C + gain_C
+        low_C = np.minimum(lead_C, 0.0 if low_C is None else low_C)
+        is_open = not rule.gate or (lead_C - low_C).max() >= rule.gate * J * math.sqrt(t)
+        if trip > T and ((log_E >= -math.log(rule.delta) and is_open) or p[token] == 0) and J > 0:
+            trip = t
+        totals.append(log_E)
+        if keep:
+            wealth.append(log_W)
+        gains.append(gain_C)
+        charges.append(chi_CxK)
+    return Told(trip, np.array(totals), wealth, np.array(gains), np.array(charges))
+
+
+def answer(U: np.ndarray, law_S: np.ndarray, eta: float) -> np.ndarray:
+    """The quantal response."""
+    worth = U @ law_S / eta
+    weight = np.exp(worth - worth.max())
+    return weight / weight.sum()
+
+
+def some_game(rng: np.random.Generator, most_actions: int = 4, most_states: int = 3) -> lr.DecisionProblem:
+    """Utilities that are uniform, at the corners, lopsided, or with a dominated action among them."""
+    A, S = rng.integers(2, most_actions + 1), rng.integers(2, most_states + 1)
+    kind = rng.integers(4)
+    U = rng.uniform(-1, 1, (A, S)) if kind else rng.choice([-1.0, 0.0, 1.0], (A, S))
+    if kind == 2:
+        U *= rng.uniform(0.02, 1, S)
+    if kind == 3:
+        U[-1] = U[0] - rng.uniform(0, 0.3) - (U[0] - U[0].min()) * 0.1
+    if np.ptp(U, axis=0).max() < 0.05:
+        U[0, 0], U[1, 0] = 1.0, -1.0
+    return lr.DecisionProblem(np.clip(U, -1, 1))
+
+
+def some_laws(rng: np.random.Generator, shape: tuple[int, ...], S: int, zeros: bool = True) -> np.ndarray:
+    """Laws of every kind: sharp, even, near even, and some that exclude a state."""
+    laws = rng.dirichlet(np.full(S, 0.5), shape)
+    sharp = np.eye(S)[rng.integers(S, size=shape)] * 0.96 + 0.04 / S
+    even = np.full(S, 1 / S) + 0.0 * laws
+    kind = rng.random(shape)[..., None]
+    laws = np.where(kind < 0.5, sharp, np.where(kind < 0.6, even, laws))
+    if zeros:
+        laws = np.where((kind > 0.97) & (np.arange(S) == 0), 0.0, laws)
+    laws = laws + 1e-6 * (laws > 0)
+    return laws / laws.sum(-1, keepdims=True)
+
+
+def by_prefix(tables: list[np.ndarray], tokens_NxT: np.ndarray) -> np.ndarray:
+    """Laws ``[N, T, S]`` of a base that has one of its own for every prefix: ``tables[t]`` is ``[S**t, S]``."""
+    place, laws = np.zeros(len(tokens_NxT), dtype=np.int64), []
+    for t, table in enumerate(tables):
+        laws.append(table[place])
+        place = place * table.shape[1] + tokens_NxT[:, t]
+    return np.stack(laws, axis=1)
+
+
+def chance_of(probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> np.ndarray:
+    """How likely the base finds each whole sequence."""
+    return np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], -1)[..., 0].prod(axis=-1)
+
+
+def regrets(rule: lr.ExactTest, probs_NxTxS: np.ndarray, tokens_NxT: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The total regret of what is played, after every step ``[N, T]``, and the trip times; a step at a time."""
+    N, T = tokens_NxT.shape
+    U, memory, lead_NxA = rule.problem.utility, rule.start((N,)), np.zeros((N, rule.problem.n_actions))
+    found = []
+    for t in range(T):
+        moment = rule.look(memory, probs_NxTxS[:, t])
+        lead_NxA = lead_NxA + played_leads(rule, memory, moment, tokens_NxT[:, t], U)
+        memory = rule.advance(memory, moment, tokens_NxT[:, t])
+        found.append(lead_NxA.max(axis=1))
+    return np.stack(found, axis=1), np.where(memory.tripped_at == 0, T + 1, memory.tripped_at)
+
+
+def played_leads(rule: lr.ExactTest, memory: Any, moment: Any, tokens_N: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """What each action earned more than what was played in one step, ``[N, A]``."""
+    chance_A1xN = rule.answer(memory, moment)
+    mixed_NxA = np.concatenate([1 - chance_A1xN.sum(axis=0, keepdims=True), chance_A1xN]).T
+    earned_NxA = U[:, tokens_N].T
+    return earned_NxA - (mixed_NxA * earned_NxA).sum(axis=1, keepdims=True)
