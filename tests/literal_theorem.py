@@ -43,7 +43,7 @@ def told(rule: lr.ExactTest, probs_TxS: np.ndarray, tokens_T: np.ndarray, keep: 
     lead_C = low_C = None
     log_W = np.zeros((U.shape[0] if rule.against == "actions" else 1, len(rates_K), 0))
     totals, wealth, gains, charges = [], [], [], []
-    memory = rule.playing.start() if rule.against == "fallback" else None
+    memory = rule.in_play.fallback.start() if rule.against == "fallback" else None
     for t in range(1, T + 1):
         p, token = np.asarray(probs_TxS[t - 1], dtype=np.float64), int(tokens_T[t - 1])
         p = p / p.sum()
@@ -52,10 +52,10 @@ def told(rule: lr.ExactTest, probs_TxS: np.ndarray, tokens_T: np.ndarray, keep: 
         mixed_CxA = np.eye(len(U))
         if rule.against == "fallback":
             if rule.fallback_acts:
-                mixed_CxA = np.asarray(rule.playing.policy(memory))[None]
+                mixed_CxA = np.asarray(rule.in_play.fallback.policy(memory))[None]
             else:
-                mixed_CxA = answer(U, np.asarray(rule.playing.predict(memory)), eta)[None]
-            memory = rule.playing.update(memory, token)
+                mixed_CxA = answer(U, np.asarray(rule.in_play.fallback.predict(memory)), eta)[None]
+            memory = rule.in_play.fallback.update(memory, token)
         x_CxS = mixed_CxA @ U - pi @ U
         psi_CxK = np.array([np.log(np.exp(np.outer(rates_K, x_S)) @ p) for x_S in x_CxS])
         chi_CxK = np.maximum(psi_CxK, 0.0)
