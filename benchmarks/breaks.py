@@ -1,6 +1,6 @@
 """``python -m benchmarks.breaks``: how long a break takes to be found by the day it comes, and what an alarm costs.
 
-Three tables, all seeds fixed. The first: a model that is right until a day and wrong from then on, T = 5000, delta = 1/T,
+Three tables, all seeds fixed. The first: a model that is right until a day and wrong from then on, T = 5000, delta 1/T,
 the median number of steps from the break to the alarm. The second: models that are miscalibrated all along and useful
 all the same, how often each test calls an alarm, and what that costs (a right guess earns 1; at rock-paper-scissors a
 win 1, a loss -1). The third: the same alarms of the new test at other top rates.
