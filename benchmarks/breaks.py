@@ -1,9 +1,9 @@
 """``python -m benchmarks.breaks``: how long a break takes to be found by the day it comes, and what an alarm costs.
 
-Two tables, all seeds fixed. The first: a model that is right until a day and wrong from then on, T = 5000, delta = 1/T,
+Three tables, all seeds fixed. The first: a model that is right until a day and wrong from then on, T = 5000, delta 1/T,
 the median number of steps from the break to the alarm. The second: models that are miscalibrated all along and useful
 all the same, how often each test calls an alarm, and what that costs (a right guess earns 1; at rock-paper-scissors a
-win 1, a loss -1).
+win 1, a loss -1). The third: the same alarms of the new test at other top rates.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import exact, first_test
 from lowregret.tables import Table
 
 T = 5000
@@ -129,10 +129,24 @@ def useful_table(n: int) -> Table:
     return Table(title, header, tuple(rows))
 
 
+def top_rate_table(n: int) -> Table:
+    """How often the new test alarms on these models if it bets at rates up to 1/J, 2/J and 4/J."""
+    rows, usual = [], exact.TOP
+    for name, case in USEFUL.items():
+        tokens = lr.sample(case.truth, T, n, seed=11)
+        probs, shares = case.model.predict_sequence(tokens), []
+        for exact.TOP in (1.0, 2.0, 4.0):
+            shares.append(float((lr.ExactTest(case.problem, T, 1 / T).trip_times(probs, tokens) <= T).mean()))
+        exact.TOP = usual
+        rows.append((name, *(f"{share:.2f}" for share in shares)))
+    return Table(f"P(alarm) by top rate, {n} sequences", ("model", "1/J", "2/J", "4/J"), tuple(rows))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sequences", type=int, default=200)
     parser.add_argument("--useful", type=int, default=100, help="sequences of the second table")
     asked = parser.parse_args()
     print(delay_table(asked.sequences), end="\n\n")
-    print(useful_table(asked.useful))
+    print(useful_table(asked.useful), end="\n\n")
+    print(top_rate_table(asked.sequences))
