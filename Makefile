@@ -26,7 +26,8 @@ verify: $(VENV)/.cli
 reproduce: $(VENV)/.torch
 	$(BIN)/lowregret reproduce --preset quick
 
-test: lint types docs
+test: $(VENV)/.dev
+	$(MAKE) -j2 lint types docs
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.dev

@@ -84,7 +84,12 @@ def test_verify_ends_at_ctrl_c(tmp_path: Path) -> None:
     for everyone in (False, True):
         command = [sys.executable, "-m", "lowregret", "verify", "--jobs", "2", "--out", str(tmp_path / "v")]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=listens,
         )
         try:
             waited = time.monotonic() + 60
@@ -104,6 +109,11 @@ def test_verify_ends_at_ctrl_c(tmp_path: Path) -> None:
         assert process.returncode == 130
         assert "Traceback" not in errors
         assert not (tmp_path / "v/verify.json").exists()
+
+
+def listens() -> None:
+    """A test run in the background of a shell ignores interrupts, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def group(leader: int) -> list[int]:
