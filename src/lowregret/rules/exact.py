@@ -125,6 +125,25 @@ class ExactTest(ResponseRule):
     def judge(self, statistics: Any, step: Array, moment: Moment) -> tuple[Any, Array]:
         return self.bets.judge(statistics, step, moment)
 
+    def _alone(self, memory: RuleMemory, probs: np.ndarray, token: int) -> tuple[RuleMemory, np.ndarray] | None:
+        bets = self.bets
+        if isinstance(bets, FirstBets) or bets.quick is None:
+            return None
+        if probs.dtype != np.float64:
+            probs = probs.astype(np.float64)
+        old, at = memory.statistics, int(memory.step) + 1
+        warmth = self.problem.anytime_temperature(at) if self.temperature is None else self.temperature
+        done = bets.quick.alone(probs, token, at, *old[:3], None, warmth)
+        step = np.int64(at)
+        statistics, alarm = bets.after(old, step, done, probs[token] == 0)
+        own = self.in_play
+        if own.follows:
+            fallback = own.fallback.updated_alone(memory.fallback, probs, token)
+        else:
+            fallback = own.fallback.update(memory.fallback, np.asarray(token))
+        tripped_at = step if alarm and not self.pointless else memory.tripped_at
+        return RuleMemory(fallback, step, tripped_at, statistics), done.gain_C
+
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         return self.bets.recorded(step_T, moment)
 
