@@ -112,7 +112,8 @@ class Guard(Readings):
             if at.longest == self.rule.horizon:
                 at = self._next_episode(at)
             ledger = at.ledger
-            if type(probs) is not type(ledger.lead_A) or device(probs) != device(ledger.lead_A):
+            alike = type(probs) is type(ledger.lead_A)
+            if not alike or (type(probs) is not np.ndarray and device(probs) != device(ledger.lead_A)):
                 if at.clock:
                     was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
                     raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")

@@ -116,6 +116,8 @@ def average(lead_A: Array, steps: Array) -> Array:
 def happened(rule: Rule, ledger: Ledger) -> tuple[Switch | Return, ...]:
     """What there is to tell of the last step: streams that have just switched, or returned."""
     memory = ledger.rule
+    if memory.step.ndim == 0 and not memory.tripped_at:
+        return ()  # one stream, and the usual case
     newly = memory.tripped_at == memory.step
     fresh: tuple[Switch | Return, ...] = ()
     if bool(newly if newly.ndim == 0 else newly.any()):

@@ -128,10 +128,11 @@ class Recovering:
         returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
         return after._replace(trusted=trusted, returned_at=returned_at)
 
-    def updated_alone(self, memory: RecoveryMemory, probs_S: np.ndarray, token: int) -> RecoveryMemory:
-        """``update_beside`` for one stream in NumPy, before the alarm."""
-        laws, _ = self._laws.advance(memory.shadow, probs_S, token, memory.step)
-        return RecoveryMemory(memory.step + 1, laws, *memory[2:])
+    def updated_alone(self, memory: RecoveryMemory, probs_S: np.ndarray, token: int, at: int, step: Array) -> RecoveryMemory:
+        """``update_beside`` for one stream in NumPy, before the alarm; the token is that of step ``at``, also as ``step``."""
+        _, (counts, weights), *rest = memory
+        counts, weights, _ = self._laws.step_alone(counts, weights, probs_S, token, at - 1)
+        return RecoveryMemory(step, ShadowMemory(counts, weights), *rest)
 
     def share_of_base(self, memory: RecoveryMemory) -> Array:
         """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play."""

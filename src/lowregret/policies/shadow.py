@@ -69,8 +69,7 @@ class Shadow(NamedTuple):
     ) -> tuple[ShadowMemory, Array]:
         """Urns and weights after one more token than were ``seen``, and the mixture's law before it."""
         if type(memory.counts) is np.ndarray and memory.counts.ndim == 1:
-            alone = self._alone_compiled if seen >= _STEPS and compiler_installed() else self._alone
-            counts_R, weights_K, law_S = alone(memory.counts, memory.weights, probs_S, token)
+            counts_R, weights_K, law_S = self.step_alone(memory.counts, memory.weights, probs_S, int(token), int(seen))
             return ShadowMemory(counts_R, weights_K), law_S
         counts_R, weights_K = first(memory.counts), first(memory.weights)
         if type(counts_R) is np.ndarray and token.size >= _WORTH:
@@ -120,18 +119,16 @@ class Shadow(NamedTuple):
         scale, even = (1 - self.share) / sum(chances), self.share / len(chances)
         return np.array(counts), np.array([c * scale + even for c in chances]), np.array(law)
 
-    def _alone_compiled(
-        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: Array
+    def step_alone(
+        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: int, seen: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same, compiled."""
+        """A step of one stream that has ``seen`` so many tokens: compiled, where that pays."""
+        if seen < _STEPS or not compiler_installed():
+            return self._alone(counts_R, weights_K, probs_S, token)
         out = np.empty(len(counts_R)), np.empty(len(weights_K)), np.empty(len(probs_S))
         inputs = counts_R, weights_K, probs_S, np.array([token])
-        compiled(step_all)(*inputs, self.problem.utility, self._keep_M(), self.share, _PRIOR, *out)
+        compiled(step_all)(*inputs, self.problem.utility, _kept(self.memories), self.share, _PRIOR, *out)
         return out
-
-    def _keep_M(self) -> np.ndarray:
-        """What an urn of each memory keeps of a sighting with each token."""
-        return _kept(self.memories)
 
     def _in_parts(
         self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: np.ndarray
@@ -140,7 +137,7 @@ class Shadow(NamedTuple):
         flat = [np.ascontiguousarray(rows.reshape(len(rows), -1)) for rows in (counts_R, weights_K, probs_S)]
         token_N, out = token.reshape(-1), [np.empty(rows.shape) for rows in flat]
         if compiler_installed():
-            compiled(step_all)(*flat, token_N, self.problem.utility, self._keep_M(), self.share, _PRIOR, *out)
+            compiled(step_all)(*flat, token_N, self.problem.utility, _kept(self.memories), self.share, _PRIOR, *out)
         else:
             for at in range(0, token_N.size, _BLOCK):
                 part = slice(at, at + _BLOCK)
@@ -183,6 +180,7 @@ class Shadow(NamedTuple):
 
 @cache
 def _kept(memories: tuple[float, ...]) -> np.ndarray:
+    """What an urn of each memory keeps of a sighting with each token."""
     return frozen(1 - 1 / np.asarray(memories))
 
 

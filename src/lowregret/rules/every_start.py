@@ -114,17 +114,20 @@ class Bets:
     ) -> tuple[BetStatistics, Array]:
         """What a quick step makes of the statistics, and whether the rule trips."""
         alarm, gap, low = impossible, statistics.gap_C, statistics.low_C
-        near = done.share.any()
-        if near:
+        if done.share is not None:
             reached = done.share + self.delta * self._waiting(step, done.share) >= 1
         if self.gate:
             gap = gap + done.gain_C
             low = np.minimum(low, gap)
-            if near:
+            if done.share is not None:
                 reached = reached & (np.max(gap - low, axis=-1) >= self._rise(step))
-        if near:
+        if done.share is not None:
             alarm = impossible | reached
-        return BetStatistics(*done[:3], gap, low, statistics.impossible | impossible), alarm
+        if impossible.ndim or impossible:
+            impossible = statistics.impossible | impossible
+        else:  # one stream, and the usual case
+            impossible = statistics.impossible
+        return BetStatistics(done[0], done[1], done[2], gap, low, impossible), alarm
 
     def _quickly(self, statistics: BetStatistics, step: Array, moment: Moment) -> Stepped | None:
         """The step of one stream or of a fleet in NumPy; None where arrays are as quick, or there is no other way."""

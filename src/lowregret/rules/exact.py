@@ -131,14 +131,18 @@ class ExactTest(ResponseRule):
             return None
         if probs.dtype != np.float64:
             probs = probs.astype(np.float64)
-        old, at = memory.statistics, int(memory.step) + 1
+        old, at = memory.statistics, memory.step.item() + 1
         warmth = self.problem.anytime_temperature(at) if self.temperature is None else self.temperature
-        done = bets.quick.alone(probs, token, at, *old[:3], None, warmth)
+        done = bets.quick.alone(probs, token, at, old[0], old[1], old[2], None, warmth)
         step = np.int64(at)
-        statistics, alarm = bets.after(old, step, done, probs[token] == 0)
-        own = self.in_play
+        impossible, own = probs.item(token) == 0, self.in_play
+        if done.share is None and not impossible and not bets.gate:  # the usual case
+            alarm: Any = False
+            statistics = BetStatistics(done[0], done[1], done[2], None, None, old.impossible)
+        else:
+            statistics, alarm = bets.after(old, step, done, np.bool_(impossible))
         if own.follows:
-            fallback = own.fallback.updated_alone(memory.fallback, probs, token)
+            fallback = own.fallback.updated_alone(memory.fallback, probs, token, at, step)
         else:
             fallback = own.fallback.update(memory.fallback, np.asarray(token))
         tripped_at = step if alarm and not self.pointless else memory.tripped_at

@@ -22,7 +22,7 @@ class Stepped(NamedTuple):
     log_most_CxK: np.ndarray
     since_CxK: np.ndarray
     gain_C: np.ndarray  # [..., C], what each action earned more than the response
-    share: np.ndarray  # [...], all wealth in units of 1/delta; 0 where it is far from that
+    share: np.ndarray | None  # [...], all wealth in units of 1/delta, 0 where it is far from that; None: everywhere
 
 
 class QuickBets:
@@ -83,7 +83,7 @@ class QuickBets:
         after = np.logaddexp(wealth, fresh_K) + growth_CxK
         since = np.where(fresh_K > most, step, since)
         most = np.maximum(most, fresh_K) + growth_CxK
-        share = np.float64(0.0)
+        share = None
         if after.max() + self.log_delta >= self.near:
             share = np.exp(np.minimum(after + self.log_delta, 0.0)).sum()
         return Stepped(after, most, since, gain_C, share)
@@ -120,10 +120,9 @@ class QuickBets:
                 self._numbers[warmth] = numbers
         shape, N = wealth.shape, when.shape[1]
         out = np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape[:-1]), np.empty(N)
-        compiled(bet_all)(
-            probs_S, base_A1, when, wealth, most, since, self.table_CxS, self.by_rate_5xK, numbers, *out
-        )
-        return Stepped(*out[:4], out[4].reshape(shape[:-2]))
+        fixed = self.table_CxS, self.by_rate_5xK, numbers
+        largest = compiled(bet_all)(probs_S, base_A1, when, wealth, most, since, *fixed, *out)
+        return Stepped(*out[:4], None if largest == 0 else out[4].reshape(shape[:-2]))
 
     def _response(self, probs_S: np.ndarray, warmth: float) -> np.ndarray:
         """The quantal response's chance of every action but the first."""

@@ -21,7 +21,7 @@ def bet_all(  # type: ignore[no-untyped-def]
     gain_NxC,
     share_N,
 ):
-    """Fill the last five: the bettors after a token, what each comparator gained, and all wealth in units of 1/delta.
+    """Fill the last five, and say the largest of the last: the bettors after a token, what each comparator gained, and all wealth in units of 1/delta.
 
     ``when_2xN`` are the tokens and the steps; ``table_CxS`` what each action earns more than the first. ``by_rate_5xK``
     goes from rate to rate so that many double the one before: which rate, whether it doubles, the rate itself, and the
@@ -39,6 +39,7 @@ def bet_all(  # type: ignore[no-untyped-def]
     gains = gain_NxC.reshape((N, C))
     law_S, own_S, gain_S, excess_S = np.empty(S), np.empty(S), np.empty(S), np.empty(S)
     lead_C, fresh_K = np.zeros(C), np.empty(K)
+    largest = 0.0
     for n in range(N):
         token, step = when_2xN[0, n], when_2xN[1, n]
         mass = 0.0
@@ -102,3 +103,5 @@ def bet_all(  # type: ignore[no-untyped-def]
             for c in range(C):
                 for k in range(K):
                     share_N[n] += math.exp(min(new_wealth[n, c, k] + log_delta, 0.0))
+        largest = max(largest, share_N[n])
+    return largest
