@@ -206,7 +206,11 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
     if 0 in probs.shape:
         return probs
     if isinstance(probs, np.ndarray) and probs.size <= 32:  # one stream or a few, one step, once more
-        rows = [probs.tolist()] if probs.ndim == 1 else probs.reshape(-1, n_states).tolist()
+        if probs.ndim == 1:
+            row = probs.tolist()
+            rows = [] if min(row) >= 0 and abs(sum(row) - 1) <= SUM_TOLERANCE else [row]
+        else:
+            rows = probs.reshape(-1, n_states).tolist()
         if all(min(row) >= 0 and abs(sum(row) - 1) <= SUM_TOLERANCE for row in rows):  # a NaN is in the sum
             return probs
     xp = namespace(probs)

@@ -13,7 +13,7 @@ from ..policies import Policy
 from ..predictors import Predictor, draw
 from ..problems import DecisionProblem, with_first
 from ..robust import rule_for
-from ..rules import Moment, Rule
+from ..rules import Moment, Rule, RuleMemory
 from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
 from .ledger import LOG, blank, entered, happened, kind_of, own_copy, tell
@@ -112,7 +112,8 @@ class Guard(Readings):
             if at.longest == self.rule.horizon:
                 at = self._next_episode(at)
             ledger = at.ledger
-            if type(probs) is not type(ledger.lead_A) or device(probs) != device(ledger.lead_A):
+            alike = type(probs) is type(ledger.lead_A)
+            if not alike or (type(probs) is not np.ndarray and device(probs) != device(ledger.lead_A)):
                 if at.clock:
                     was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
                     raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
@@ -158,13 +159,15 @@ class Guard(Readings):
         """
         with self._lock:
             at = self._at
-            moment, old = self._seen(at), at.ledger
+            old = at.ledger
+            if at.probs is None:
+                self._seen(at)  # says so
             state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape, like=old.lead_A)
             if action is not None:
                 problem = self._known("observe(state, action)")
                 action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
-            rule = self.rule.advance(old.rule, moment, state)
-            ledger = entered(old, self.rule, rule, self._answer(at, moment), state, action)
+            rule, earned_A = self._judged(at, state)
+            ledger = entered(old, self.rule, rule, earned_A, state, action)
             fresh = happened(self.rule, ledger)
             any_tripped = at.any_tripped or bool(fresh)
             self._at = Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None)
@@ -215,6 +218,16 @@ class Guard(Readings):
         if at.probs is None:
             raise ValueError("advise(probs) must come before this: there is no advice for the step")
         return self.rule.look(at.ledger.rule, at.probs) if at.moment is None else at.moment
+
+    def _judged(self, at: Standing, state: Array) -> tuple[RuleMemory, Array]:
+        """What the rule remembers after the state, and what each fixed action earned more than what was played."""
+        memory = at.ledger.rule
+        if self.batch_shape == () and not at.any_tripped and type(at.probs) is np.ndarray:
+            quick = self.rule._alone(memory, at.probs, int(state))
+            if quick is not None:
+                return quick
+        moment = self._seen(at)
+        return self.rule.advance(memory, moment, state), last(self.rule.leads(self._answer(at, moment), state))
 
     def _answer(self, at: Standing, moment: Moment) -> Array:
         """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""

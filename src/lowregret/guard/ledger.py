@@ -93,15 +93,15 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
 
 
 def entered(
-    old: Ledger, rule: Rule, memory: RuleMemory, answer_A1: Array, state: Array, action: Array | None
+    old: Ledger, rule: Rule, memory: RuleMemory, earned_A: Array, state: Array, action: Array | None
 ) -> Ledger:
-    """The ledger after one more step, checked before: the answer that was in force, the state, the action if any."""
-    lead_A = last(first(old.lead_A) + rule.leads(answer_A1, state))
+    """The ledger after one more step, checked before: what each action earned more, the state, the action if any."""
+    lead_A = old.lead_A + earned_A
     realised_A, reported = old.realised_A, old.reported
     if action is not None:
         assert rule.problem is not None
-        earned_A = action_utilities(rule.problem, state, old.lead_A)
-        realised_A = last(first(realised_A) + (earned_A - pick(earned_A, action)))
+        paid_A = action_utilities(rule.problem, state, old.lead_A)
+        realised_A = last(first(realised_A) + (paid_A - pick(paid_A, action)))
         reported = reported + 1
     return Ledger(memory, lead_A, realised_A, reported, old.episode, old.past_steps, old.past_bound)
 
@@ -116,6 +116,8 @@ def average(lead_A: Array, steps: Array) -> Array:
 def happened(rule: Rule, ledger: Ledger) -> tuple[Switch | Return, ...]:
     """What there is to tell of the last step: streams that have just switched, or returned."""
     memory = ledger.rule
+    if memory.step.ndim == 0 and not memory.tripped_at:
+        return ()  # one stream, and the usual case
     newly = memory.tripped_at == memory.step
     fresh: tuple[Switch | Return, ...] = ()
     if bool(newly if newly.ndim == 0 else newly.any()):

@@ -116,7 +116,7 @@ class Recovering:
         xp = namespace(memory.step)
         if token.shape != memory.step.shape:
             token = xp.broadcast_to(token, memory.step.shape)
-        laws, mixture_S = self._laws.advance(memory.shadow, self._full(memory, probs), token)
+        laws, mixture_S = self._laws.advance(memory.shadow, self._full(memory, probs), token, memory.step)
         after = memory._replace(step=memory.step + 1, shadow=laws)
         if not _some(late):
             return after
@@ -127,6 +127,12 @@ class Recovering:
         trusted = late & ((share > _HOME) | (memory.trusted & (share > _GONE)))
         returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
         return after._replace(trusted=trusted, returned_at=returned_at)
+
+    def updated_alone(self, memory: RecoveryMemory, probs_S: np.ndarray, token: int, at: int, step: Array) -> RecoveryMemory:
+        """``update_beside`` for one stream in NumPy, before the alarm; the token is that of step ``at``, also as ``step``."""
+        _, (counts, weights), *rest = memory
+        counts, weights, _ = self._laws.step_alone(counts, weights, probs_S, token, at - 1)
+        return RecoveryMemory(step, ShadowMemory(counts, weights), *rest)
 
     def share_of_base(self, memory: RecoveryMemory) -> Array:
         """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play."""

@@ -6,7 +6,8 @@ the model is right, wrong, or right about one thing only. The mixture follows th
 out a fixed share of all weight evenly each step: no law is ever lost for good, the base's least of all.
 """
 
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..arrays import (
     device,
     first,
     float_type,
+    frozen,
     in_float64,
     last,
     mix,
@@ -32,6 +34,7 @@ from .shadow_kernel import TIE, step_all
 
 _PRIOR = 1.0  # sightings of every state before the first
 _BLOCK = 1 << 12  # streams at a time: what they need then stays in the second-level cache
+_STEPS = 64  # of one stream, and
 _WORTH = 1 << 11  # streams: below, importing and compiling costs more than it saves
 
 
@@ -58,15 +61,18 @@ class Shadow(NamedTuple):
     def law(self, memory: ShadowMemory, probs_S: Array) -> Array:
         """The mixture's law ``[S, ...]``; ``probs_S`` in float64 and of the streams' full shape."""
         if type(probs_S) is np.ndarray and probs_S.ndim == 1:
-            return self.advance(memory, probs_S, np.asarray(0))[1]
+            return self._alone(memory.counts, memory.weights, probs_S, 0)[2]
         return _mixture(self._view(first(memory.counts), first(memory.weights), probs_S))
 
-    def advance(self, memory: ShadowMemory, probs_S: Array, token: Array) -> tuple[ShadowMemory, Array]:
-        """Urns and weights after one more token, and the mixture's law before it."""
+    def advance(
+        self, memory: ShadowMemory, probs_S: Array, token: Array, seen: Any = 0
+    ) -> tuple[ShadowMemory, Array]:
+        """Urns and weights after one more token than were ``seen``, and the mixture's law before it."""
+        if type(memory.counts) is np.ndarray and memory.counts.ndim == 1:
+            counts_R, weights_K, law_S = self.step_alone(memory.counts, memory.weights, probs_S, int(token), int(seen))
+            return ShadowMemory(counts_R, weights_K), law_S
         counts_R, weights_K = first(memory.counts), first(memory.weights)
-        if type(counts_R) is np.ndarray and counts_R.ndim == 1:
-            counts_R, weights_K, law_S = self._alone(counts_R, weights_K, probs_S, token)
-        elif type(counts_R) is np.ndarray and token.size >= _WORTH:
+        if type(counts_R) is np.ndarray and token.size >= _WORTH:
             counts_R, weights_K, law_S = self._in_parts(counts_R, weights_K, probs_S, token)
         else:
             counts_R, weights_K, law_S = self._step(counts_R, weights_K, probs_S, token)
@@ -113,15 +119,25 @@ class Shadow(NamedTuple):
         scale, even = (1 - self.share) / sum(chances), self.share / len(chances)
         return np.array(counts), np.array([c * scale + even for c in chances]), np.array(law)
 
+    def step_alone(
+        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: int, seen: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A step of one stream that has ``seen`` so many tokens: compiled, where that pays."""
+        if seen < _STEPS or not compiler_installed():
+            return self._alone(counts_R, weights_K, probs_S, token)
+        out = np.empty(len(counts_R)), np.empty(len(weights_K)), np.empty(len(probs_S))
+        inputs = counts_R, weights_K, probs_S, np.array([token])
+        compiled(step_all)(*inputs, self.problem.utility, _kept(self.memories), self.share, _PRIOR, *out)
+        return out
+
     def _in_parts(
         self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A step of many streams: compiled, or a block at a time."""
-        flat = [rows.reshape(len(rows), -1) for rows in (counts_R, weights_K, probs_S)]
+        flat = [np.ascontiguousarray(rows.reshape(len(rows), -1)) for rows in (counts_R, weights_K, probs_S)]
         token_N, out = token.reshape(-1), [np.empty(rows.shape) for rows in flat]
         if compiler_installed():
-            keep_M = 1 - 1 / np.asarray(self.memories)
-            compiled(step_all)(*flat, token_N, self.problem.utility, keep_M, self.share, _PRIOR, *out)
+            compiled(step_all)(*flat, token_N, self.problem.utility, _kept(self.memories), self.share, _PRIOR, *out)
         else:
             for at in range(0, token_N.size, _BLOCK):
                 part = slice(at, at + _BLOCK)
@@ -160,6 +176,12 @@ class Shadow(NamedTuple):
         counts_UxS = xp.concat([counts_CxMxS[0], pick(counts_CxMxS[1:], advised)])
         seen_U = total(xp.moveaxis(counts_UxS, 1, 0))
         return _View(probs_S, advised, counts_UxS, (counts_UxS + _PRIOR) / (seen_U + _PRIOR * S)[:, None], weights_K)
+
+
+@cache
+def _kept(memories: tuple[float, ...]) -> np.ndarray:
+    """What an urn of each memory keeps of a sighting with each token."""
+    return frozen(1 - 1 / np.asarray(memories))
 
 
 class _View(NamedTuple):

@@ -6,23 +6,29 @@ TIE = 1e-12  # actions worth the same to this are a tie, and the lowest is advis
 
 
 def step_all(  # type: ignore[no-untyped-def]
-    counts_RxN,
-    weights_KxN,
-    probs_SxN,
+    counts,
+    weights,
+    probs,
     token_N,
     utility_AxS,
     keep_M,
     share,
     prior,
-    new_counts_RxN,
-    new_weights_KxN,
-    law_SxN,
+    new_counts,
+    new_weights,
+    law,
 ):
-    """Fill the last three: urns and weights after the token, and the mixture's law before it."""
+    """Fill the last three: urns and weights after the token, and the mixture's law before it.
+
+    The first and the last three have an axis of streams behind their own, or none where there is one stream.
+    """
     A, S = utility_AxS.shape
-    M, K = keep_M.size, weights_KxN.shape[0]
+    M, K, N = keep_M.size, weights.shape[0], token_N.size
+    counts_RxN, weights_KxN, probs_SxN = counts.reshape((-1, N)), weights.reshape((K, N)), probs.reshape((S, N))
+    new_counts_RxN, new_weights_KxN = new_counts.reshape((-1, N)), new_weights.reshape((K, N))
+    law_SxN = law.reshape((S, N))
     chance_K, worth_A = np.empty(K), np.empty(A)
-    for n in range(token_N.size):
+    for n in range(N):
         token, advised, best = token_N[n], 0, -np.inf
         for a in range(A):
             worth_A[a] = 0.0

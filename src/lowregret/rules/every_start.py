@@ -38,6 +38,7 @@ from ..certificates.every_start import Prior
 from ..problems import DecisionProblem
 from . import kernels
 from .moment import Moment, zeros
+from .quick_bets import QuickBets, Stepped
 from .response import gains
 
 _NOTHING = -1e30  # the logarithm of no wealth at all, as a finite number
@@ -75,6 +76,7 @@ class Bets:
         for at, k in enumerate(order):
             doubles = at > 0 and self.rates_K[k] == 2 * self.rates_K[order[at - 1]]
             self.steps.append((int(k), bool(doubles)))
+        self.quick = None if on_fallback else QuickBets(problem, prior, delta, self.steps)
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> BetStatistics:
         C, K = self.prior.comparators, len(self.rates_K)
@@ -84,6 +86,9 @@ class Bets:
         return BetStatistics(none, none, since, gap, gap, xp.zeros(shape, dtype=xp.bool, device=where))
 
     def judge(self, statistics: BetStatistics, step: Array, moment: Moment) -> tuple[BetStatistics, Array]:
+        done = self._quickly(statistics, step, moment)
+        if done is not None:
+            return self.after(statistics, step, done, pick(moment.probs_S, moment.token) == 0)
         xp, token = namespace(moment.base_A1), moment.token
         gain_CxS, law_S = self._gains(moment), moment.probs_S / total(moment.probs_S)
         gain_C = _came(gain_CxS, token)
@@ -103,6 +108,39 @@ class Bets:
             alarm = alarm & (xp.max(gap - low, axis=-1) >= self._rise(step))
         after = BetStatistics(wealth_CxK, most, since, gap, low, statistics.impossible | impossible)
         return after, alarm | impossible
+
+    def after(
+        self, statistics: BetStatistics, step: Array, done: Stepped, impossible: Array
+    ) -> tuple[BetStatistics, Array]:
+        """What a quick step makes of the statistics, and whether the rule trips."""
+        alarm, gap, low = impossible, statistics.gap_C, statistics.low_C
+        if done.share is not None:
+            reached = done.share + self.delta * self._waiting(step, done.share) >= 1
+        if self.gate:
+            gap = gap + done.gain_C
+            low = np.minimum(low, gap)
+            if done.share is not None:
+                reached = reached & (np.max(gap - low, axis=-1) >= self._rise(step))
+        if done.share is not None:
+            alarm = impossible | reached
+        if impossible.ndim or impossible:
+            impossible = statistics.impossible | impossible
+        else:  # one stream, and the usual case
+            impossible = statistics.impossible
+        return BetStatistics(done[0], done[1], done[2], gap, low, impossible), alarm
+
+    def _quickly(self, statistics: BetStatistics, step: Array, moment: Moment) -> Stepped | None:
+        """The step of one stream or of a fleet in NumPy; None where arrays are as quick, or there is no other way."""
+        quick, wealth, probs_S = self.quick, statistics.log_wealth_CxK, moment.probs_S
+        if quick is None or type(wealth) is not np.ndarray or probs_S.dtype != np.float64:
+            return None
+        before = wealth, statistics.log_most_CxK, statistics.since_CxK
+        if wealth.ndim == 2 and probs_S.ndim == 1:
+            return quick.alone(probs_S, int(moment.token), int(step), *before, moment.base_A1, 0.0)
+        shape = wealth.shape[:-2]
+        if shape != moment.token.shape or shape != probs_S.shape[1:] or not quick.fleet_pays(wealth):
+            return None
+        return quick.fleet(probs_S, moment.base_A1, moment.token, step, *before)
 
     def reached(self, log_wealth_CxK: Array, step: Array) -> Array:
         """Whether all wealth together is 1/delta."""

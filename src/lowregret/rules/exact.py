@@ -125,6 +125,29 @@ class ExactTest(ResponseRule):
     def judge(self, statistics: Any, step: Array, moment: Moment) -> tuple[Any, Array]:
         return self.bets.judge(statistics, step, moment)
 
+    def _alone(self, memory: RuleMemory, probs: np.ndarray, token: int) -> tuple[RuleMemory, np.ndarray] | None:
+        bets = self.bets
+        if isinstance(bets, FirstBets) or bets.quick is None:
+            return None
+        if probs.dtype != np.float64:
+            probs = probs.astype(np.float64)
+        old, at = memory.statistics, memory.step.item() + 1
+        warmth = self.problem.anytime_temperature(at) if self.temperature is None else self.temperature
+        done = bets.quick.alone(probs, token, at, old[0], old[1], old[2], None, warmth)
+        step = np.int64(at)
+        impossible, own = probs.item(token) == 0, self.in_play
+        if done.share is None and not impossible and not bets.gate:  # the usual case
+            alarm: Any = False
+            statistics = BetStatistics(done[0], done[1], done[2], None, None, old.impossible)
+        else:
+            statistics, alarm = bets.after(old, step, done, np.bool_(impossible))
+        if own.follows:
+            fallback = own.fallback.updated_alone(memory.fallback, probs, token, at, step)
+        else:
+            fallback = own.fallback.update(memory.fallback, np.asarray(token))
+        tripped_at = step if alarm and not self.pointless else memory.tripped_at
+        return RuleMemory(fallback, step, tripped_at, statistics), done.gain_C
+
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         return self.bets.recorded(step_T, moment)
 
