@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from .. import certificates, inputs
-from ..arrays import Array, device, first, float_type, last, namespace, softmax, total
+from ..arrays import Array, copied, device, first, float_type, last, namespace, softmax, total
 from ..problems import DecisionProblem, a_problem, action_utilities
 from .contract import Policy
 
@@ -112,7 +112,7 @@ class FixedShare(Policy):
         return FixedShareMemory(xp.full(shape, 1 / A, dtype=float_type(xp, where), device=where))
 
     def policy(self, memory: FixedShareMemory) -> Array:
-        return memory.weights_A
+        return copied(memory.weights_A)
 
     def update(self, memory: FixedShareMemory, token: Array) -> FixedShareMemory:
         shape = tuple(memory.weights_A.shape[:-1])
