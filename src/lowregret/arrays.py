@@ -15,6 +15,7 @@ import numpy as np
 
 Array = Any  # a NumPy array or any array that follows the standard
 
+_NUMPY = (np.ndarray, np.generic, int, float, list, tuple, type(None))  # what NumPy's functions work on
 _ROWS_ON_CPU = 1 << 16  # elements of one work array: a few of them fit the second-level cache
 _ROWS_ON_DEVICE = 1 << 24
 
@@ -24,8 +25,14 @@ def namespace(*arrays: Array) -> Any:
     for array in arrays:
         if type(array) is np.ndarray or type(array) is np.float64:
             continue
-        if not isinstance(array, (np.ndarray, np.generic, int, float, list, tuple, type(None))):
-            return array_api_compat.array_namespace(array)
+        if not isinstance(array, _NUMPY):
+            try:
+                return array_api_compat.array_namespace(array)
+            except TypeError as error:  # all else was made an array before: only the model of one can be anything
+                raise ValueError(
+                    f"like must be an array (NumPy, torch, or one that follows the array API standard), "
+                    f"got {type(array).__name__}"
+                ) from error
     return np
 
 
@@ -40,7 +47,7 @@ def as_array(values: Any) -> Array:
 
 def device(array: Array) -> Any:
     """Where the array lives; None for NumPy and for None."""
-    return None if isinstance(array, (np.ndarray, np.generic, type(None))) else array_api_compat.device(array)
+    return None if isinstance(array, _NUMPY) else array_api_compat.device(array)
 
 
 def float_type(xp: Any, where: Any = None) -> Any:
@@ -51,6 +58,20 @@ def float_type(xp: Any, where: Any = None) -> Any:
 def in_float64(array: Array) -> Array:
     """The array in what statistics accumulate in: double precision, where there is such a thing."""
     return astype(array, float_type(namespace(array), device(array)))
+
+
+def is_integral(array: Array) -> bool:
+    """Whether these are whole numbers, by their type."""
+    return array.dtype.kind in "iu" if isinstance(array, (np.ndarray, np.generic)) else _of_kind(array, "integral")
+
+
+def is_floating(array: Array) -> bool:
+    """Whether these are real floating-point numbers, by their type."""
+    return array.dtype.kind == "f" if isinstance(array, (np.ndarray, np.generic)) else _of_kind(array, "real floating")
+
+
+def _of_kind(array: Array, kind: str) -> bool:
+    return bool(namespace(array).isdtype(array.dtype, kind))
 
 
 def astype(array: Array, dtype: Any) -> Array:
@@ -219,6 +240,11 @@ def compiled(function: Any) -> Any:
     from numba import njit
 
     return njit(cache=True, error_model="numpy")(function)
+
+
+def copied(array: Array) -> Array:
+    """An array of its own: what is handed out of a memory may be written to, and the memory may not."""
+    return array.copy() if isinstance(array, np.ndarray) else namespace(array).asarray(array, copy=True)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import inputs, plots
-from .arrays import Array, count_up, row_blocks, to_numpy
+from .arrays import Array, count_up, frozen, row_blocks, to_numpy
 from .distances import Estimate, batches, home
 from .policies import Policy, Respond
 from .predictors import Predictor, asked_sequence, same_states, sample, within_context
@@ -45,6 +45,11 @@ class Comparison:
     high_PxW: np.ndarray
     switch_PxW: np.ndarray  # median switch time, T + 1 for never; NaN where the player cannot switch
     switched_PxW: np.ndarray  # share of sequences switched before the horizon; NaN likewise
+
+    def __post_init__(self) -> None:
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
+                frozen(array)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -153,6 +158,8 @@ def compare(
     not      +0.5977 ±0.0058  +0.0404 ±0.0005 (12)  +0.0050 ±0.0003
     """
     a_problem(problem)
+    if progress is not None:
+        inputs.function(progress, "progress", "a share and two names")
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=2)
     players = {name: _player(name, player, problem, horizon) for name, player in _named(predictors, "predictors")}
     homes = {name: home(player) for name, player in players.items()}
@@ -249,7 +256,9 @@ def _same_states(where: str, predictor: Any, problem: DecisionProblem) -> None:
 
 def _named(things: Any, name: str) -> Sequence[tuple[str, Any]]:
     if not isinstance(things, Mapping) or not things:
-        raise ValueError(f"{name} must be a dict from names to what they name, with at least one, got {things!r}")
+        raise ValueError(
+            f"{name} must be a dict from names to what they name, with at least one, got {inputs.shown(things)}"
+        )
     return list(things.items())
 
 

@@ -58,15 +58,14 @@ def sequence_tv(
     """
     same_alphabet(p, q)
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n")
+    inputs.choice(estimator, "estimator", ("symmetric", "one-sided"))
     rng = inputs.generator(seed)
     if estimator == "one-sided":
         lead_N = _log_leads(p, q, horizon, n, rng, "p")
         return bounded_mean(-np.expm1(np.minimum(-lead_N, 0.0)), 0.0, 1.0)
-    if estimator == "symmetric":
-        half = (n + 1) // 2
-        lead_N = np.concatenate([_log_leads(p, q, horizon, half, rng, "p"), _log_leads(q, p, horizon, half, rng, "q")])
-        return bounded_mean(np.abs(np.tanh(lead_N / 2)), 0.0, 1.0)
-    raise ValueError(f"estimator must be 'symmetric' or 'one-sided', got {estimator!r}")
+    half = (n + 1) // 2
+    lead_N = np.concatenate([_log_leads(p, q, horizon, half, rng, "p"), _log_leads(q, p, horizon, half, rng, "q")])
+    return bounded_mean(np.abs(np.tanh(lead_N / 2)), 0.0, 1.0)
 
 
 def exact_sequence_tv(p: Predictor, q: Predictor, horizon: int) -> float:
@@ -138,9 +137,16 @@ def bounded_mean(values_N: Any, least: float, most: float) -> Estimate:
     >>> print(bounded_mean([0.0] * 100, 0, 1))
     0.000 (95%: 0.000 to 0.036)
     """
-    values_N = np.asarray(values_N, dtype=np.float64)
+    least, most = inputs.finite(least, "least"), inputs.finite(most, "most")
+    values_N = inputs.numbers_of(values_N, "values_N", "a list of numbers")
+    if most - least > inputs.LARGEST:
+        raise ValueError(f"least and most must be closer than {inputs.LARGEST:g}, got {least:g} and {most:g}")
+    if values_N.ndim != 1 or not values_N.size or not ((values_N >= least) & (values_N <= most)).all():
+        raise ValueError(
+            f"values_N must be numbers from least {least:g} to most {most:g}, got {inputs.shown(values_N)}"
+        )
     value = float(values_N.mean())
-    low, high = -_upper_end(-values_N, -float(least)), _upper_end(values_N, float(most))
+    low, high = -_upper_end(-values_N, -least), _upper_end(values_N, most)
     return Estimate(value, min(low, value), max(high, value))
 
 
@@ -178,7 +184,7 @@ def _upper_end(values_N: np.ndarray, most: float) -> float:
 def same_alphabet(p: Predictor, q: Predictor) -> int:
     """The number of states that both predict; another number each is refused."""
     for name, predictor in (("p", p), ("q", q)):
-        if not hasattr(predictor, "predict_sequence") or not hasattr(predictor, "n_states"):
+        if not hasattr(predictor, "predict_sequence") or isinstance(predictor, type):
             raise ValueError(f"{name} must be a Predictor, got {type(predictor).__name__}")
     if p.n_states != q.n_states:
         raise ValueError(

@@ -13,7 +13,7 @@ from .adversaries import greedy
 from .arrays import Array, astype, count_up, first, in_float64, mix, namespace, to_numpy, total
 from .distances import Estimate, batches, bounded_mean, home
 from .policies import Respond
-from .predictors import PolyaUrn, Predictor, same_states, sample
+from .predictors import PolyaUrn, Predictor, asked_sequence, same_states, sample
 from .problems import DecisionProblem
 from .regret import external_regret
 from .robust import Robust
@@ -114,11 +114,8 @@ def price_of_robustness(
     """
     same_states(predictor, problem)
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n")
-    settings = [
-        (inputs.probability(delta, "deltas"), inputs.not_negative(gate, "gates")) for delta in deltas for gate in gates
-    ]
-    if not settings:
-        raise ValueError("deltas and gates must each have at least one value")
+    each_gate = inputs.listed(gates, "gates", inputs.not_negative)
+    settings = [(delta, gate) for delta in inputs.listed(deltas, "deltas", inputs.probability) for gate in each_gate]
     replaces = PolyaUrn(problem.n_states) if fallback is None else fallback
     rules = [
         ExactTest(problem, horizon, delta=delta, gate=gate, fallback=replaces, temperature=temperature)
@@ -127,7 +124,7 @@ def price_of_robustness(
     robusts = [Robust(predictor, rule) for rule in rules]
     given_RxN, switched_R = _given_up(predictor, rules, horizon, n, inputs.generator(seed))
     warmth = rules[0].temperature or math.nan  # the horizon is known: so is the temperature
-    attack = greedy if adversary is None else adversary
+    attack = greedy if adversary is None else inputs.function(adversary, "adversary", "a player, a problem, a horizon")
 
     def hostile_1xT(player: Predictor) -> np.ndarray:
         return to_numpy(attack(player, problem, horizon, temperature=warmth).tokens).reshape(1, horizon)
@@ -162,7 +159,7 @@ def _given_up(
     done = 0
     for rows in batches(n, horizon, predictor.n_states):
         tokens_NxT = sample(predictor, horizon, rows, rng)
-        probs = predictor.predict_sequence(tokens_NxT)
+        probs = asked_sequence(predictor, tokens_NxT)
         for i, rule in enumerate(rules):
             times_N = rule.trip_times(probs, tokens_NxT)
             hit_N = times_N < horizon

@@ -1,13 +1,29 @@
-"""What is refused, and how it is said: one check per kind of argument, each naming what it got and what it wants."""
+"""What is refused, and how it is said: one check per kind of argument, each naming what it got and what it wants.
+
+They are the one way in: what a check returns is what is stored, a plain int or float in place of any other number.
+"""
 
 import math
 import numbers
 import reprlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array, as_array, astype, device, first, in_float64, namespace, to_numpy, total
+from .arrays import (
+    Array,
+    as_array,
+    astype,
+    device,
+    first,
+    in_float64,
+    is_floating,
+    is_integral,
+    namespace,
+    to_numpy,
+    total,
+)
 
 SUM_TOLERANCE = 1e-6
 SMALLEST, LARGEST = 1e-300, 1e300  # of a positive number: its inverse is one too
@@ -26,9 +42,6 @@ _SHORT = reprlib.Repr()
 _SHORT.maxother = _SHORT.maxlong = _SHORT.maxstring = 80
 
 
-# One way in for every number: what comes back is a float or an int, and that is what is stored.
-
-
 def _number(value: Any) -> float:
     """Any real number as a float; NaN for what is none, infinity for what is too large to be one."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
@@ -41,8 +54,7 @@ def _number(value: Any) -> float:
 
 def _limits(number: float) -> str:
     """What to say of a number that is right but for its size."""
-    beyond = number > LARGEST or 0 < number < SMALLEST
-    return f", from {SMALLEST:g} to {LARGEST:g}" if beyond and math.isfinite(number) else ""
+    return f", from {SMALLEST:g} to {LARGEST:g}" if 0 < number < SMALLEST or LARGEST < number < math.inf else ""
 
 
 def finite(value: Any, name: str) -> float:
@@ -95,6 +107,42 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def choice(value: Any, name: str, options: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in options:
+        quoted = " or ".join(f'"{option}"' for option in options)
+        raise ValueError(f"{name} must be {quoted}, got {shown(value)}")
+    return value
+
+
+def function(value: Any, name: str, of: str) -> Any:
+    """Something that can be called."""
+    if not callable(value):
+        raise ValueError(f"{name} must be a function of {of}, got {shown(value)}")
+    return value
+
+
+def listed(values: Any, name: str, each: Callable[[Any, str], float]) -> list[float]:
+    """Numbers in a list (or another sequence), at least one, each checked."""
+    try:
+        items = [] if isinstance(values, (str, bytes, dict, set)) or _masked(values) else list(values)
+    except TypeError:
+        items = []
+    if not items:
+        raise ValueError(f"{name} must be a list of numbers with at least one value, got {shown(values)}")
+    return [each(item, name) for item in items]
+
+
+def amount(value: Any, name: str) -> Any:
+    """A number, or an array of numbers, NaN among them."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(_number(value)) != math.inf:
+        return float(value)
+    array = array_of(value, name)
+    if not is_integral(array) and not is_floating(array):
+        raise ValueError(f"{name} must be a number or an array of numbers, got {shown(value)}")
+    return array
+
+
 def keep(owner: Any, **settings: Any) -> None:
     """Store the settings of a frozen dataclass as the checks returned them."""
     for name, value in settings.items():
@@ -118,12 +166,7 @@ def generator(seed: Any) -> np.random.Generator:
     """An int or a NumPy Generator, as a Generator."""
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(seed_of(seed))
-
-
-def seed_of(value: Any) -> int:
-    """An int of any size, zero or more."""
-    return whole(value, "seed", least=0, most=None)
+    return np.random.default_rng(whole(seed, "seed", least=0, most=None))
 
 
 def array_of(values: Any, name: str, wants: str = "an array or a list with rows of one length") -> Array:
@@ -131,10 +174,9 @@ def array_of(values: Any, name: str, wants: str = "an array or a list with rows 
     if type(values) is np.ndarray:
         return values
     if _masked(values):
-        raise ValueError(
-            f"{name} must not be masked, and a mask would be ignored: fill it (values.filled(...)) or leave those "
-            f"entries out, got {type(values).__name__}"
-        )
+        raise ValueError(f"{name} must not be masked (fill it, or leave those entries out), got {shown(values)}")
+    if isinstance(values, numbers.Rational) and not isinstance(values, numbers.Integral):
+        values = _number(values)
     try:
         return np.asarray(values) if isinstance(values, np.ndarray) else as_array(values)
     except Exception as error:  # whatever a caller's object does when it is asked for numbers
@@ -162,14 +204,14 @@ def tokens_of(
     """Integers in ``0 .. n_states - 1``, of the given shape if one is asked for, beside ``like`` if it is given."""
     if type(tokens) is int and shape == ():  # one stream, one step: the path that must cost nothing
         if not 0 <= tokens < n_states:
-            raise ValueError(f"{name} must lie in 0..{n_states - 1}, got {tokens}")
+            raise ValueError(f"{name} must lie in 0..{n_states - 1}, got {shown(tokens)}")
         return beside(np.asarray(tokens), like)
     alone = shape == () and type(tokens) is np.ndarray and tokens.ndim == 0 and tokens.dtype == np.int64
     if alone and 0 <= tokens.item() < n_states:
         return beside(tokens, like)  # the same, already an array
     tokens = array_of(tokens, name)
     xp = namespace(tokens)
-    if not _is(tokens, "integral"):
+    if not is_integral(tokens):
         raise ValueError(f"{name} must be integers in 0..{n_states - 1} (names only print), got dtype {tokens.dtype}")
     if shape is not None and tuple(tokens.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(tokens.shape)}")
@@ -242,9 +284,9 @@ def _floats(values: Any, name: str) -> Array:
     if type(values) is np.ndarray and values.dtype == np.float64:
         return values
     values = array_of(values, name)
-    if _is(values, "integral"):
+    if is_integral(values):
         values = in_float64(values)
-    if not _is(values, "real floating"):
+    if not is_floating(values):
         raise ValueError(f"{name} must be real floating-point numbers, got dtype {values.dtype}")
     if values.dtype.itemsize > 8:
         raise ValueError(f"{name} must be float32 or float64, got dtype {values.dtype}")
@@ -262,9 +304,3 @@ def beside(tokens: Array, like: Array | None) -> Array:
     ):
         return tokens
     return namespace(like).asarray(to_numpy(tokens).astype(np.int64), device=device(like))
-
-
-def _is(array: Array, kind: str) -> bool:
-    if isinstance(array, (np.ndarray, np.generic)):
-        return array.dtype.kind in ("iu" if kind == "integral" else "f")
-    return bool(namespace(array).isdtype(array.dtype, kind))

@@ -38,7 +38,7 @@ def take(memory: Any, index: Any) -> Any:
             raise ValueError(f"index is a mask of shape {chosen.shape}, the memory has {n} streams")
         chosen = np.flatnonzero(chosen)
     if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
-        raise ValueError(f"index must be a slice, a list of stream indices or a mask, got {index!r}")
+        raise ValueError(f"index must be a slice, a list of stream indices or a mask, got {inputs.shown(index)}")
     if chosen.size and (chosen.min() < -n or chosen.max() >= n):
         raise ValueError(f"index must lie in 0..{n - 1} ({n} streams), got {chosen.min()} to {chosen.max()}")
     chosen = chosen.astype(np.int64) % max(n, 1)

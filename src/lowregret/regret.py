@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import inputs
-from .arrays import Array, count_up, first, in_float64, namespace, pick, running_sum, total
+from .arrays import Array, count_up, first, in_float64, is_integral, namespace, pick, running_sum, total
 from .policies import Policy
 from .predictors import said_by, vouched
 from .problems import DecisionProblem, a_problem, action_utilities, same_problem
@@ -57,6 +57,12 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
 def _played(problem: DecisionProblem, policy: Any, tokens: Array) -> Array:
     """Mixed actions ``[A, ..., T]`` or pure ones ``[..., T]``, checked."""
     policy = inputs.array_of(policy, "policy")
-    if namespace(policy).isdtype(policy.dtype, "integral") and policy.ndim == tokens.ndim:
-        return inputs.tokens_of(policy, problem.n_actions, "policy", shape=tuple(tokens.shape))
-    return first(inputs.probs_of(policy, problem.n_actions, "policy", shape=tuple(tokens.shape)))
+    shape = tuple(tokens.shape)
+    if tuple(policy.shape) not in (shape, (*shape, problem.n_actions)):
+        raise ValueError(
+            f"policy must have shape {shape} (actions) or {(*shape, problem.n_actions)} (mixed ones) for tokens of "
+            f"shape {shape}, got {tuple(policy.shape)}"
+        )
+    if policy.ndim == tokens.ndim and (problem.n_actions != 1 or is_integral(policy)):
+        return inputs.tokens_of(policy, problem.n_actions, "policy", shape=shape)
+    return first(inputs.probs_of(policy, problem.n_actions, "policy", shape=shape))

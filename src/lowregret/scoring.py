@@ -15,7 +15,7 @@ import numpy as np
 from . import inputs
 from .arrays import Array, as_array, astype, constant, count_up, namespace, running_sum
 from .problems import DecisionProblem
-from .tips import envelope, sequences_of, two_states, unit_numbers
+from .tips import envelope, in_unit, sequences_of, two_states, unit_numbers
 
 _LOOKED_AT = np.linspace(0.0, 1.0, 257)  # the forecasts at which a claimed rule is tried
 _EXACT = 1e-12  # a Bayes risk met as closely as this is met
@@ -45,9 +45,18 @@ class ScoringRule:
     name: str = "loss"
 
     def __post_init__(self) -> None:
+        inputs.function(self.loss, "loss", "forecasts and outcomes")
+        if not isinstance(self.name, str):
+            raise ValueError(f"name must be a str, got {inputs.shown(self.name)}")
         q = _LOOKED_AT
-        with np.errstate(all="ignore"):
-            costs_2xP = np.stack([np.broadcast_to(np.asarray(self.loss(q, y), np.float64), q.shape) for y in (0, 1)])
+        try:
+            with np.errstate(all="ignore"):
+                each = [inputs.numbers_of(self.loss(q, y), "loss", "numbers") for y in (0, 1)]
+            costs_2xP = np.stack([np.broadcast_to(cost, q.shape) for cost in each])
+        except Exception as error:  # whatever a function does that is no loss
+            raise ValueError(
+                f"loss must take arrays of forecasts and an outcome, and {self.name} failed: {error}"
+            ) from error
         if not np.isfinite(costs_2xP).all():
             y, at = np.argwhere(~np.isfinite(costs_2xP))[0]
             raise ValueError(f"loss must be finite, and {self.name}({q[at]:g}, {y}) is {costs_2xP[y, at]}")
@@ -63,7 +72,9 @@ class ScoringRule:
 
     def bayes_risk(self, p: Array) -> Array:
         """The expected loss of forecasting p when p is the truth; concave in p."""
-        p = as_array(p)
+        return self._risk(in_unit(p, "p"))
+
+    def _risk(self, p: Array) -> Array:
         return (1 - p) * self.loss(p, 0) + p * self.loss(p, 1)
 
     def regret(self, p: Array, tokens: Array) -> Array:
@@ -76,7 +87,7 @@ class ScoringRule:
         """
         p, tokens = sequences_of(p, tokens)
         steps = astype(count_up(p, 1, p.shape[-1] + 1), p.dtype)
-        return running_sum(self.loss(p, tokens)) / steps - self.bayes_risk(running_sum(tokens) / steps)
+        return running_sum(self.loss(p, tokens)) / steps - self._risk(running_sum(tokens) / steps)
 
 
 def brier() -> ScoringRule:
@@ -162,13 +173,16 @@ def problem_of(rule: ScoringRule, n_actions: int | None = None, forecasts: Any =
     if not isinstance(rule, ScoringRule):
         raise ValueError(f"rule must be a ScoringRule, got {type(rule).__name__}")
     if (n_actions is None) == (forecasts is None):
-        raise ValueError(f"problem_of needs n_actions or forecasts, one of them, got {n_actions!r} and {forecasts!r}")
+        raise ValueError(
+            f"problem_of needs n_actions or forecasts, one of them, got {inputs.shown(n_actions)} and "
+            f"{inputs.shown(forecasts)}"
+        )
     if forecasts is None:
         forecasts_A = _best_forecasts(rule, inputs.whole(n_actions, "n_actions"))
     else:
         forecasts_A = np.unique(unit_numbers(forecasts, "forecasts"))
         if not forecasts_A.size:
-            raise ValueError(f"forecasts must have at least one, got {forecasts!r}")
+            raise ValueError(f"forecasts must have at least one, got {inputs.shown(forecasts)}")
     payoffs = -np.stack([np.broadcast_to(rule.loss(forecasts_A, y), forecasts_A.shape) for y in (0, 1)], axis=1)
     # The error is convex where one action is best, so it is largest on a tip or at an end.
     ends = np.concatenate([[0.0], envelope(payoffs).tips, [1.0]])

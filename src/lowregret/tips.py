@@ -5,14 +5,13 @@ only on which side of v the forecast is; what a best response loses is a mixture
 """
 
 import math
-import reprlib
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, count_up, in_float64, namespace, running_sum, to_numpy
+from .arrays import Array, astype, count_up, in_float64, is_floating, is_integral, namespace, running_sum, to_numpy
 from .problems import DecisionProblem, a_problem
 
 _ROUNDING = 1e-15  # an action better than its neighbours by no more than this is not on the envelope
@@ -210,17 +209,23 @@ def sequences_of(p: Any, tokens: Any) -> tuple[Array, Array]:
     """Forecasts of state 1 and outcomes, ``[..., T]``, checked, both as floats."""
     tokens = inputs.sequences_of(tokens, 2)
     p, shape = inputs.array_of(p, "p"), tuple(tokens.shape)
-    xp = namespace(p)
     if p.ndim == tokens.ndim + 1:
         p = inputs.probs_of(p, 2, "p", shape=shape)[..., 1]
     if tuple(p.shape) != shape:
         raise ValueError(f"p must have the shape of tokens, {shape}, or {(*shape, 2)}, got {tuple(p.shape)}")
-    if not xp.isdtype(p.dtype, ("real floating", "integral")) or not 4 <= p.dtype.itemsize <= 8:
-        raise ValueError(f"p must be float32 or float64, got dtype {p.dtype}")
-    p = in_float64(p)
-    if not bool(xp.all((p >= 0) & (p <= 1))):  # a NaN is not
-        raise ValueError(f"p must lie in [0, 1], got values from {float(xp.min(p)):.6g} to {float(xp.max(p)):.6g}")
+    p = in_unit(p, "p")
     return p, astype(inputs.beside(tokens, p), p.dtype)
+
+
+def in_unit(values: Any, name: str) -> Array:
+    """Numbers in [0, 1], of any shape and kind of array, in double precision."""
+    p = inputs.array_of(values, name)
+    if not (is_integral(p) or is_floating(p)) or not 4 <= p.dtype.itemsize <= 8:
+        raise ValueError(f"{name} must be float32 or float64, got dtype {p.dtype}")
+    p, xp = in_float64(p), namespace(p)
+    if not bool(xp.all((p >= 0) & (p <= 1))):  # a NaN is not
+        raise ValueError(f"{name} must lie in [0, 1], got values from {float(xp.min(p)):.6g} to {float(xp.max(p)):.6g}")
+    return p
 
 
 def unit_numbers(values: Any, name: str, ndim: int = 1) -> np.ndarray:
@@ -230,5 +235,5 @@ def unit_numbers(values: Any, name: str, ndim: int = 1) -> np.ndarray:
     if not numbers.size and numbers.ndim == ndim:
         return numbers.astype(np.float64)
     if numbers.dtype.kind not in "fiu" or numbers.ndim != ndim or not ((numbers >= 0) & (numbers <= 1)).all():
-        raise ValueError(f"{name} must be {what}, got {reprlib.repr(values)}")
+        raise ValueError(f"{name} must be {what}, got {inputs.shown(values)}")
     return numbers.astype(np.float64)

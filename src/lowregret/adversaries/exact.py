@@ -15,6 +15,7 @@ from .players import Worst, acting, key_of, policy_of_counts
 from .search import beam, search
 
 _MOST_SEQUENCES = 2**20
+_MOST_BITS = 24  # 2**24 sequences of 24 bits each are 3 GiB
 _MOST_STREAMS = 2**16  # kept alive at once when equal keys merge
 _BLOCK = 2**20  # tokens of sequences that are played together
 _AGREE = 1e-9
@@ -121,6 +122,10 @@ def all_sequences(n_states: int, horizon: int) -> np.ndarray:
     [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
     n_states, horizon = inputs.whole(n_states, "n_states"), inputs.whole(horizon, "horizon")
+    if horizon * math.log2(n_states) > _MOST_BITS:
+        raise ValueError(
+            f"horizon and n_states must leave at most 2**{_MOST_BITS} sequences, got {n_states}**{horizon} of them"
+        )
     return _sequences(n_states, horizon, 0, n_states**horizon)
 
 

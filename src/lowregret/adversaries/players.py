@@ -51,7 +51,10 @@ class BestRespond(Policy):
         return self.predictor.start(batch_shape, like=like)
 
     def policy(self, memory: Any) -> Array:
-        return self.respond(self.predictor.predict(memory))
+        law = self.predictor.predict(memory)
+        if not vouched(self.predictor):
+            law = said_by(self.predictor, law, self.problem.n_states, np.shape(law)[:-1])
+        return self.respond(law)
 
     def update(self, memory: Any, token: Array) -> Any:
         return self.predictor.update(memory, token)
@@ -72,8 +75,7 @@ def acting(
     """The player as a policy, and the horizon: predictors are responded to, quantally or exactly."""
     a_problem(problem)
     horizon = inputs.whole(horizon, "horizon")
-    if respond not in ("quantal", "best"):
-        raise ValueError(f'respond must be "quantal" or "best", got {respond!r}')
+    inputs.choice(respond, "respond", ("quantal", "best"))
     if not hasattr(player, "start") or not (hasattr(player, "policy") or hasattr(player, "predict")):
         raise ValueError(f"player must be a predictor or a policy, got {type(player).__name__}")
     within_context(getattr(player, "predictor", player), horizon, "player")

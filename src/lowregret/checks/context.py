@@ -8,6 +8,7 @@ import numpy as np
 from .. import inputs
 from ..abilities import ability, looks_back
 from ..arrays import to_numpy
+from ..predictors import said_by, vouched
 from .laws import LawBroken
 
 LEAST, MOST = 64, 1024  # how far back it looks where the predictor says nothing, and at most unless asked for more
@@ -39,14 +40,15 @@ def check_context(
     length, rng = inputs.whole(context_len, "context_len", least=0), inputs.generator(seed)
     tolerance = inputs.not_negative(tolerance, "tolerance")
     read = getattr(predictor, "policy", None) or getattr(predictor, "predict", None)  # an actor may have no law
-    if read is None:
+    if read is None or not hasattr(predictor, "start") or isinstance(predictor, type):
         raise ValueError(f"predictor must be a predictor or a policy, got {type(predictor).__name__}")
     n_states = predictor.n_states if hasattr(predictor, "n_states") else predictor.problem.n_states
     most = _reach(predictor, length) if reach is None else inputs.whole(reach, "reach")
     lasts = _lasts(predictor)
     most = most if lasts is None else max(0, min(most, lasts - length))
     lengths = sorted({0, most, *(n for n in (1, 2, 3, 5, 8, 13, 21, 34) if n < most)})
-    tokens = rng.integers(n_states, size=(inputs.whole(streams, "streams"), length))
+    streams = inputs.whole(streams, "streams")
+    tokens = rng.integers(n_states, size=(streams, length))
     tokens[::2] = tokens[::2, :1]  # half of them monotonous: there a test of the past is least likely to be silent
     answers = []
     for extra in lengths:
@@ -54,7 +56,10 @@ def check_context(
         memory = predictor.start((streams,))
         for token in np.concatenate([past, tokens], axis=1).T:
             memory = predictor.update(memory, token)
-        answers.append(to_numpy(read(memory)))
+        said = read(memory)
+        if not vouched(predictor):
+            said = said_by(predictor, said, said.shape[-1] if hasattr(said, "shape") else 0, (streams,))
+        answers.append(to_numpy(said))
         off = np.abs(answers[-1] - answers[0]).max(axis=-1)
         if not off.max() <= tolerance:
             at = int(off.argmax())

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import astype, first, mix, namespace, to_numpy
-from ..predictors import Predictor
+from ..predictors import Predictor, asked, has_states
 from ..rules import ResponseRule, Rule
 from .laws import LawBroken, tokens_for
 
@@ -27,13 +27,16 @@ class Trial(NamedTuple):
 
 def rule_trial(rule: Rule, base: Predictor, horizon: int, streams: int, seed: int, tolerance: float) -> Trial:
     """A rule, ready for ``RULE_LAWS``: half the tokens are uniform, half mostly what hurts the base model most."""
-    rng = inputs.generator(seed)
+    if not isinstance(rule, Rule):
+        raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
+    has_states(base, rule.n_states, "rule")
+    rng, horizon = inputs.generator(seed), inputs.whole(horizon, "horizon")
     tokens = tokens_for(rule.n_states, min(horizon, rule.horizon or horizon), streams, rng)
     hostile = np.arange(streams) % 2 == 1
     noise = rng.random(tokens.shape) < 0.1
     memory = base.start((streams,))
     for t in range(tokens.shape[1]):
-        probs_S = first(astype(to_numpy(base.predict(memory)), np.float64))
+        probs_S = first(astype(to_numpy(asked(base, memory, (streams,))), np.float64))
         if isinstance(rule, ResponseRule):
             response_A = rule.problem.respond(probs_S, rule.temperature_at(t + 1))
             worst = np.argmin(mix(rule.problem.utility.T, response_A), axis=0)

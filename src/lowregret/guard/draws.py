@@ -26,5 +26,5 @@ class Draws:
 
     def generator(self, seed: int, clock: int) -> np.random.Generator:
         """For the step after ``clock`` observations."""
-        words = f"lowregret.Guard.act {self._salt} {seed} {clock}"
+        words = f"lowregret.Guard.act {self._salt} {seed:x} {clock:x}"
         return np.random.default_rng(int.from_bytes(blake2b(words.encode(), digest_size=16).digest()))

@@ -79,9 +79,7 @@ class Guard(Readings):
             self.rule = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature)
         self.problem = self.rule.problem
         self.batch_shape = inputs.batch_shape_of(batch_shape)
-        if on_switch is not None and not callable(on_switch):
-            raise ValueError(f"on_switch must be a function of a Switch, got {on_switch!r}")
-        self.on_switch = on_switch
+        self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
         self._lock = RLock()
         self._draws, self._says = Draws(self.rule, self.batch_shape), Behaviour(self.rule)
         self._at = standing(blank(self.rule, self.batch_shape))
@@ -144,7 +142,7 @@ class Guard(Readings):
         self._known("act()")
         mixed, at = self._mixed()
         if not isinstance(seed, np.random.Generator):
-            seed = self._draws.generator(inputs.seed_of(seed), at.clock)
+            seed = self._draws.generator(inputs.whole(seed, "seed", least=0, most=None), at.clock)
         uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
         action = draw(mixed, uniforms)
         return int(action) if self.batch_shape == () else action

@@ -53,7 +53,7 @@ def response(follow: Any, context_len: int) -> Any:
     """
     chance = inputs.table_of(follow, "follow")
     if not ((chance >= 0) & (chance <= 1)).all():
-        raise ValueError(f"follow must lie in [0, 1], got {follow!r}")
+        raise ValueError(f"follow must lie in [0, 1], got {inputs.shown(follow)}")
     return 0.5 + 2 * expected_regret(chance, inputs.whole(context_len, "context_len"))
 
 

@@ -137,7 +137,7 @@ def bounded_model(follow_N: Any, initial_N: Any = None) -> Predictor:
     if initial_N is None:
         return Markov(law_NxS.reshape((2,) * (length + 1)), length)
     start_N = np.empty(2**length)
-    start_N[words_N] = inputs.probs_of(initial_N, 2**length, "initial_N", shape=())
+    start_N[words_N] = to_numpy(inputs.probs_of(initial_N, 2**length, "initial_N", shape=()))
     return FromFunction(partial(_law, law_NxS, start_N, length), 2, batched=True)
 
 

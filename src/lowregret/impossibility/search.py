@@ -125,9 +125,9 @@ def trade_off(
     TV 1.00: regret -0.152, no less than -0.152
     """
     length, rng = _searchable(context_len), inputs.generator(seed)
-    limits = [inputs.finite(budget, "budgets") for budget in budgets]
-    if not limits or not all(0 <= limit <= 1 for limit in limits):
-        raise ValueError(f"budgets must be at least one number in [0, 1], got {budgets!r}")
+    limits = inputs.listed(budgets, "budgets", inputs.finite)
+    if not all(0 <= limit <= 1 for limit in limits):
+        raise ValueError(f"budgets must be at least one number in [0, 1], got {inputs.shown(budgets)}")
     count = inputs.whole(starts, "starts", least=0)
     found = [_judged(np.ones(2**length)), _judged(np.zeros(2**length))]
     for limit in limits:

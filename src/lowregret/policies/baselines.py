@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import certificates, inputs
-from ..arrays import Array, device, first, float_type, last, namespace, softmax, total
+from ..arrays import Array, copied, device, first, float_type, last, namespace, softmax, total
 from ..certificates import every_start
 from ..problems import DecisionProblem, a_problem, action_utilities
 from .contract import Policy
@@ -120,7 +120,7 @@ class FixedShare(Policy):
         return FixedShareMemory(xp.full(shape, 1 / A, dtype=float_type(xp, where), device=where))
 
     def policy(self, memory: FixedShareMemory) -> Array:
-        return memory.weights_A
+        return copied(memory.weights_A)
 
     def update(self, memory: FixedShareMemory, token: Array) -> FixedShareMemory:
         shape = tuple(memory.weights_A.shape[:-1])

@@ -5,6 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from .. import inputs
 from ..arrays import Array, namespace
+from ..predictors import said_by, vouched
 from ..problems import DecisionProblem
 
 
@@ -32,9 +33,11 @@ class Policy(Protocol):
     def policy_sequence(self, tokens: Array) -> Array:
         """``policy[..., T, A]`` for ``tokens[..., T]``; step t has seen only ``tokens[..., :t]``."""
         tokens = inputs.sequences_of(tokens, self.problem.n_states)
-        memory, played = self.start(tuple(tokens.shape[:-1]), like=tokens), []
+        shape = tuple(tokens.shape[:-1])
+        memory, played = self.start(shape, like=tokens), []
         for t in range(tokens.shape[-1]):
-            played.append(self.policy(memory))
+            mixed = self.policy(memory)
+            played.append(mixed if vouched(self) else said_by(self, mixed, self.problem.n_actions, shape))
             if t + 1 < tokens.shape[-1]:
                 memory = self.update(memory, tokens[..., t])
         return namespace(tokens).stack(played, axis=-2)

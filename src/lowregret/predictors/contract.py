@@ -41,11 +41,11 @@ class Predictor(Protocol):
 def unroll(predictor: Predictor, tokens: Array) -> Array:
     """The teacher-forced form of any predictor, step by step."""
     tokens = inputs.sequences_of(tokens, predictor.n_states)
-    xp = namespace(tokens)
-    memory = predictor.start(tuple(tokens.shape[:-1]), like=tokens)
+    xp, shape = namespace(tokens), tuple(tokens.shape[:-1])
+    memory = predictor.start(shape, like=tokens)
     laws = []
     for t in range(tokens.shape[-1]):
-        laws.append(predictor.predict(memory))
+        laws.append(asked(predictor, memory, shape))
         if t + 1 < tokens.shape[-1]:
             memory = predictor.update(memory, tokens[..., t])
     return xp.stack(laws, axis=-2)
@@ -74,7 +74,7 @@ def vouched(player: Any) -> bool:
     return type(player).__module__.startswith(_OWN)
 
 
-_ROOMS = ("predictors", "policies", "robust")
+_ROOMS = ("predictors", "policies", "robust", "adversaries")
 _OWN = tuple(f"{__name__.removesuffix('predictors.contract')}{room}." for room in _ROOMS)
 
 

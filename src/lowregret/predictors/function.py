@@ -33,8 +33,7 @@ class FromFunction(Predictor):
     batched: bool = False
 
     def __post_init__(self) -> None:
-        if not callable(self.fn):
-            raise ValueError(f"fn must be a function of the history, got {inputs.shown(self.fn)}")
+        inputs.function(self.fn, "fn", "the history")
         n_states, batched = inputs.whole(self.n_states, "n_states"), inputs.flag(self.batched, "batched")
         inputs.keep(self, n_states=n_states, batched=batched)
 

@@ -39,7 +39,8 @@ class Maximin(Predictor):
         a_problem(self.problem)
         if (self.temperature is None) == (self.horizon is None):
             raise ValueError(
-                f"Maximin needs a temperature or a horizon, one of them, got {self.temperature!r} and {self.horizon!r}"
+                f"Maximin needs a temperature or a horizon, one of them, got {inputs.shown(self.temperature)} and "
+                f"{inputs.shown(self.horizon)}"
             )
         if self.temperature is None:
             horizon = inputs.whole(self.horizon, "horizon")

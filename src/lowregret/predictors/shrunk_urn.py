@@ -73,8 +73,8 @@ class ShrunkUrn(Predictor):
             inputs.keep(self, c=best if clips else min(best, 1.0))
         elif inputs.positive(self.c, "c") > 1 and not clips:
             raise ValueError(
-                f"c must be at most 1 for this problem, got {self.c!r}: beyond, the urn must be clipped, and no way to "
-                "clip it is proved for more than two actions other than matching"
+                f"c must be at most 1 for this problem, got {inputs.shown(self.c)}: beyond, the urn must be clipped, "
+                "and no way to clip it is proved for more than two actions other than matching"
             )
         inputs.keep(self, c=inputs.positive(self.c, "c"), _nu=nu)
 

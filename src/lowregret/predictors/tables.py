@@ -93,7 +93,7 @@ class Markov(Predictor):
         length = inputs.whole(self.context_len, "context_len", least=0)
         table = inputs.table_of(self.transition, "transition")
         n = int(table.shape[-1]) if table.ndim else 0
-        if n == 0 or table.shape != (n,) * (length + 1):
+        if n == 0 or table.ndim != length + 1 or len(set(table.shape)) > 1:
             raise ValueError(
                 f"transition must have shape (S,) * context_len + (S,), here {length + 1} equal axes, got {table.shape}"
             )

@@ -95,11 +95,11 @@ class DecisionProblem:
 
     def in_payoffs(self, utility: Array) -> Array:
         """A utility in the units the problem was made from."""
-        return utility * self._scale + self._shift
+        return inputs.amount(utility, "utility") * self._scale + self._shift
 
     def regret_in_payoffs(self, regret: Array) -> Array:
         """A regret, or any difference of utilities, in the units the problem was made from."""
-        return regret * self._scale
+        return inputs.amount(regret, "regret") * self._scale
 
     def best_response(self, beliefs: Array) -> Array:
         """The best action against each belief ``[..., S]``; the lowest index on ties."""
@@ -157,7 +157,7 @@ class DecisionProblem:
         return belief_behind(self.advantage[0], policy, temperature, near)
 
     def anytime_temperature(self, step: Any) -> Any:
-        """The temperature at ``step`` (from 1) when the horizon is unknown: c / sqrt(step + S - 1)."""
+        """The temperature at ``step`` (from 1) when the horizon is unknown: c / sqrt(step + S - 1); unchecked."""
         c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
         if not isinstance(step, (int, float)):
             step = in_float64(step)

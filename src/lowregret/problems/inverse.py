@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, constant, device, first, in_float64, last, namespace, softmax
+from ..arrays import Array, astype, constant, device, first, in_float64, last, namespace, softmax, to_numpy
 
 
 def belief_behind(advantage: np.ndarray, policy: Array, temperature: float, near: Array | None) -> Array:
@@ -13,6 +13,8 @@ def belief_behind(advantage: np.ndarray, policy: Array, temperature: float, near
     temperature = inputs.positive(temperature, "temperature")
     if near is not None:
         near = inputs.probs_of(near, n_states, "near")
+        if namespace(near) is not namespace(policy) or device(near) != device(policy):
+            near = namespace(policy).asarray(to_numpy(near), device=device(policy))
         lead_shape = tuple(policy.shape[:-1])
         if near.ndim > policy.ndim or tuple(near.shape[:-1]) not in ((), lead_shape[policy.ndim - near.ndim :]):
             raise ValueError(f"near must have shape {(*lead_shape, n_states)}, got {tuple(near.shape)}")

@@ -39,7 +39,8 @@ def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> 
         raise ValueError(f"cost must be at most the price {price:g}, got {cost:g}: every sale would lose")
     order, demand = levels[:, None], levels[None, :]
     sold = np.minimum(order, demand)
-    payoffs = price * sold + salvage * (order - sold) - cost * order
+    with np.errstate(over="ignore", invalid="ignore"):  # payoffs must be finite, and are looked at next
+        payoffs = price * sold + salvage * (order - sold) - cost * order
     names = _printed(levels)
     return DecisionProblem.from_payoffs(payoffs, actions=names, states=names)
 
@@ -62,7 +63,9 @@ def trading(moves: Any, positions: Any = (-1, 0, 1), fee: float = 0.0) -> Decisi
     2
     """
     moves, positions = _vector(moves, "moves"), _vector(positions, "positions")
-    payoffs = positions[:, None] * moves[None, :] - inputs.not_negative(fee, "fee") * np.abs(positions)[:, None]
+    fee = inputs.not_negative(fee, "fee")
+    with np.errstate(over="ignore", invalid="ignore"):
+        payoffs = positions[:, None] * moves[None, :] - fee * np.abs(positions)[:, None]
     return DecisionProblem.from_payoffs(payoffs, actions=_printed(positions), states=_printed(moves))
 
 

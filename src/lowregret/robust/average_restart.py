@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import certificates, inputs
 from ..abilities import looks_back
-from ..arrays import Array, astype, device, first, hold_work_memory, in_float64, last, mix, namespace
+from ..arrays import Array, astype, copied, device, first, hold_work_memory, in_float64, last, mix, namespace
 from ..certificates import Certificate, Terms
 from ..memory import where as choose
 from ..policies import Policy, oldest
@@ -154,7 +154,7 @@ class AverageRestart(Predictor, Policy):
         late = self.rule.tripped(memory.copies)
         any_late = self.switched(memory)
         if self.problem.contrast == 0 or not bool(any_late.any()):  # every law has the same response, or all agree
-            return memory.probs
+            return copied(memory.probs)
         xp, S = namespace(late), self.n_states
         probs_S = first(in_float64(memory.probs))[..., None]
         answers = self.rule.fallback_answer(memory.copies, memory.probs[..., None, :])

@@ -150,6 +150,8 @@ class Rule(ABC):
         """The memory after the base model gave ``probs`` ``[..., S]`` and ``token`` ``[...]`` came."""
         shape = tuple(memory.step.shape)
         probs = inputs.probs_of(probs, self.n_states, shape=shape)
+        if namespace(probs) is not namespace(memory.step) or device(probs) != device(memory.step):
+            raise ValueError(f"probs must be the kind of array the memory was started with, got {type(probs).__name__}")
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.step)
         self.refuse_past_horizon(memory)
         return self.advance(memory, self.look(memory, probs), token)
@@ -208,13 +210,14 @@ class Rule(ABC):
         probs = inputs.array_of(probs, "probs")
         tokens = inputs.array_of(tokens, "tokens")
         if namespace(tokens) is not namespace(probs) or device(tokens) != device(probs):
-            tokens = inputs.tokens_of(
-                tokens, self.n_states, like=probs
-            )  # checked before it is turned into another kind
+            tokens = inputs.tokens_of(tokens, self.n_states, like=probs)  # checked before it is moved
+        elif not tokens.ndim or 0 in tokens.shape:
+            inputs.sequences_of(tokens, self.n_states)
         if tokens.ndim and self.horizon is not None and tokens.shape[-1] > self.horizon:
             raise ValueError(f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.horizon}")
         if tuple(probs.shape) != (*tokens.shape, self.n_states):
-            raise ValueError(f"probs must have shape {(*tokens.shape, self.n_states)}, got {tuple(probs.shape)}")
+            fits = f"{(*tokens.shape, self.n_states)}, for tokens of shape {tuple(tokens.shape)}"
+            raise ValueError(f"probs must have shape {fits}, got {tuple(probs.shape)}")
         return self.first_trips(probs, tokens, check=True)
 
     def first_trips(self, probs: Array, tokens: Array, check: bool = False) -> Array:

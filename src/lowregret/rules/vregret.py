@@ -84,16 +84,15 @@ class VRegret(Rule):
             )
         horizon = inputs.whole(self.horizon, "horizon")
         delta = inputs.probability(1 / max(horizon, 2) if self.delta is None else self.delta, "delta")
-        if self.test not in TESTS:
-            raise ValueError(f'test must be "exact" or "threshold", got {self.test!r}')
+        test = inputs.choice(self.test, "test", TESTS)
         if self.fallback is None:
             inputs.keep(self, fallback=PolyaUrn(2))
         if not isinstance(self.fallback, PolyaUrn) or self.fallback.n_states != 2:
             raise ValueError(
-                f"fallback must be a PolyaUrn over two states for VRegret, got {self.fallback!r}: of no other is it "
-                "proved that it is safe in every problem at once"
+                f"fallback must be a PolyaUrn over two states for VRegret, got {inputs.shown(self.fallback)}: of no "
+                "other is it proved that it is safe in every problem at once"
             )
-        inputs.keep(self, horizon=horizon, delta=delta, tips=_grid(self.tips, horizon))
+        inputs.keep(self, horizon=horizon, delta=delta, test=test, tips=_grid(self.tips, horizon))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(read_only(state))
@@ -278,6 +277,6 @@ def _grid(tips: Any, horizon: int) -> np.ndarray:
     else:
         grid = np.unique(unit_numbers(tips, "tips"))
         if not grid.size:
-            raise ValueError(f"tips must be a list of numbers in [0, 1] with at least one, got {tips!r}")
+            raise ValueError(f"tips must be a list of numbers in [0, 1] with at least one, got {inputs.shown(tips)}")
     grid.setflags(write=False)
     return grid

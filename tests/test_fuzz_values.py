@@ -1,0 +1,479 @@
+"""Bad values into every parameter of every public callable: each is refused by name, or there is an answer.
+
+The callables are found by walking ``lr.__all__``; good arguments are known by the parameter's name, or for one of them.
+Whoever adds a callable with a parameter that has no good argument here is told which. Longer runs:
+``LOWREGRET_FUZZ=200000`` is how many calls to make, half of them with two bad values at once.
+"""
+
+import copy
+import dataclasses
+import inspect
+import json
+import math
+import os
+import types
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+from lowregret.checks import LawBroken
+from lowregret.inputs import shown
+
+CASES = int(os.environ.get("LOWREGRET_FUZZ", "0"))
+EACH = 40  # calls of each callable in a short run
+COIN, URN = lr.matching(), lr.PolyaUrn(2)
+STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+TOKENS = [[0, 1, 1, 0], [1, 1, 1, 0]]
+LAWS = [[[0.5, 0.5], [0.2, 0.8], [0.9, 0.1], [0.4, 0.6]]] * 2
+
+# What is left out, and why.
+RESULTS = {  # made by the package for its callers to read
+    "Certificate", "Comparison", "Estimate", "Frontier", "Switch", "Worst", "certificates.AnyProblemCertificate",
+    "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
+}  # fmt: skip
+FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
+ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule"}
+INSIDE = {  # hooks of rules, and what searches share: called by the package with what it has checked
+    "advance", "answer", "blank", "conditions", "evidence", "fallback_answer", "fallback_answers", "first_trips",
+    "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon", "replaced",
+    "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
+    "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",
+    "envelope", "unit_numbers", "in_unit", "chances", "respond",
+}  # fmt: skip
+MEMORIES = {"memory"}  # values that start and update make, and nobody writes by hand
+
+GOOD: dict[str, Any] = {
+    "problem": COIN, "horizon": 12, "context_len": 1, "extra_context": 5, "alpha": 1.0, "rule": None, "fallback": None,
+    "temperature": 0.25, "batch_shape": (), "like": None, "predictor": URN, "base": URN, "delta": 0.1, "gate": 0.5,
+    "rate": 0.5, "share": 0.1, "fn": lambda history: [0.5, 0.5], "n_states": 2, "batched": False, "seed": 0,
+    "prior": 1.0, "probs_TxS": [[0.5, 0.5], [0.2, 0.8]], "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": [0.5, 0.5],
+    "c": 1.0, "tokens": TOKENS, "token": 1, "probs": LAWS, "state": 1, "action": 0, "streams": None, "d": None,
+    "on_switch": None, "span_aware": False, "averaged": True, "trust": 0.01, "robust": lr.robustify(URN, COIN, 12),
+    "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
+    "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
+    "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,
+    "reach": 3, "streams_n": 2, "tolerance": 1e-9, "tv": 0.1, "cost": 1.0, "loss": 4.0, "p": URN, "q": STICKY,
+    "estimator": "symmetric", "values_N": [0.1, 0.5], "least": 0.0, "most": 1.0, "follow_N": [0.5, 1.0],
+    "initial_N": [0.5, 0.5], "weight": 1.0, "starts": 0, "model": STICKY, "follow": 0.6, "budgets": (0.1,),
+    "levels": [0, 1, 2], "price": 5.0, "salvage": 0.0, "deltas": (0.1,), "gates": (0.0,), "adversary": None,
+    "name": "mine", "floor": 0.1, "tip": 0.3, "n_actions": 3, "forecasts": None, "order": 3, "epsilon": 0.1,
+    "index": [0], "beta": 1.0, "moves": [-1.0, 1.0], "positions": (-1, 0, 1), "fee": 0.1, "progress": None,
+    "predictors": {"urn": URN}, "sources": {"sticky": STICKY},
+}  # fmt: skip
+
+
+def brier(p: Any, y: Any) -> Any:
+    return (y - p) ** 2
+
+
+FOR: dict[str, dict[str, Any]] = {  # where a name means something else
+    "AverageRestart": {"predictor": STICKY},
+    "Guard.advise": {"probs": [0.2, 0.8]},
+    "VRegret": {"fallback": URN},
+    "Robust": {"rule": lr.ExactTest(COIN, 12)},
+    "Guard.load_state_dict": {"d": lr.Guard(COIN, 12).state_dict()},
+    "Stream.load_state_dict": {"d": lr.Stream(URN).state_dict()},
+    "Maximin": {"horizon": None},
+    "RegretGap": {"delta": None},
+    "scoring.ScoringRule": {"loss": brier},
+    "scoring.ScoringRule.bayes_risk": {"p": [0.3, 0.6]},
+    "scoring.ScoringRule.regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
+    "scoring.problem_of": {"rule": lr.scoring.brier()},
+    "tips.v_regret": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
+    "tips.worst_tip": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
+    "tips.sequences_of": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
+    "external_regret": {"policy": [[0, 1, 1, 0], [1, 1, 1, 0]]},
+    "checks.check_context": {"predictor": STICKY, "streams": 2},
+    "checks.check_policy": {"policy": lr.Hedge(COIN, 12), "streams": 2},
+    "checks.check_predictor": {"streams": 2},
+    "checks.check_rule": {"rule": lr.ExactTest(COIN, 12), "streams": 4},
+    "context_needed": {"regret": 0.9, "tv": 0.1, "horizon": 2000},
+    "cost_loss": {},
+    "adversaries.all_sequences": {"horizon": 3},
+    "adversaries.exact_worst_case": {"horizon": 5},
+    "impossibility.measure": {"model": lr.impossibility.bounded_model([0.5, 1.0], [0.5, 0.5])},
+    "impossibility.measure_by_enumeration": {"model": lr.impossibility.bounded_model([0.5, 1.0], [0.5, 0.5])},
+    "Robust.respond": {"problem": None, "temperature": None},
+    "price_of_robustness": {"horizon": 6},
+    "distances.exact_sequence_tv": {"horizon": 4},
+    "VRegret.update": {"probs": [0.2, 0.8]},
+    "Certificate.at": {},
+    "DecisionProblem.in_payoffs": {"utility": 0.5},
+}
+for rule_name in ("ExactTest", "RegretGap", "RegretRate"):
+    FOR[f"{rule_name}.update"] = {"probs": [0.2, 0.8]}
+
+
+def advised() -> lr.Guard:
+    guard = lr.Guard(COIN, 12)
+    guard.advise([0.4, 0.6])
+    return guard
+
+
+SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called
+    "AdaHedge": lambda: lr.AdaHedge(COIN),
+    "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
+    "Certificate": lambda: lr.ExactTest(COIN, 12).certificate,
+    "DecisionProblem": lambda: COIN,
+    "ExactTest": lambda: lr.ExactTest(COIN, 12),
+    "FixedShare": lambda: lr.FixedShare(COIN, 12),
+    "FromFunction": lambda: lr.FromFunction(lambda history: [0.5, 0.5], 2),
+    "Guard": advised,
+    "Hedge": lambda: lr.Hedge(COIN, 12),
+    "Markov": lambda: STICKY,
+    "Maximin": lambda: lr.Maximin(COIN, horizon=12),
+    "PolyaUrn": lambda: URN,
+    "RegretGap": lambda: lr.RegretGap(COIN, 12),
+    "RegretRate": lambda: lr.RegretRate(COIN, 12),
+    "Respond": lambda: lr.Respond(URN, COIN, 0.3),
+    "RestartHedge": lambda: lr.RestartHedge(COIN, 5),
+    "Robust": lambda: lr.robustify(URN, COIN, 12),
+    "Scheduled": lambda: lr.Scheduled([[0.5, 0.5]]),
+    "ShrunkUrn": lambda: lr.ShrunkUrn(COIN, 12),
+    "Stream": lambda: lr.Stream(URN),
+    "SwitchBack": lambda: lr.SwitchBack(lr.robustify(URN, COIN, 12)),
+    "VRegret": lambda: lr.VRegret(12),
+    "certificates.AnyProblemCertificate": lambda: lr.VRegret(12).certificate,
+    "impossibility.TradeOff": lambda: lr.impossibility.trade_off(1, budgets=(0.1,), starts=0, seed=0),
+    "scoring.ScoringRule": lr.scoring.brier,
+}
+CALLED = {  # what a message may call a parameter in place of its name
+    "d": ("state_dict",), "rule": ("problem",), "context_len": ("transition",), "utility": ("states must name",),
+    "payoffs": ("states must name",),
+    **dict.fromkeys(("price", "cost", "salvage", "levels", "moves", "positions", "fee", "loss"), ("payoffs",)),
+    **dict.fromkeys(
+        ("base", "predictor", "player", "fallback", "predictors", "sources", "p", "q", "model", "policy"),
+        ("predictor", "policy", "what fn returned", "the probabilities of"),
+    ),
+}  # fmt: skip
+FUNCTIONS = {"adversary", "fn", "loss", "on_switch", "progress"}  # what these raise is their own affair
+UNREAD = {"like", "actions", "states", "name"}  # of these nothing is computed: a mask is as good as none
+PASSED_ON = {"DecisionProblem.in_payoffs", "DecisionProblem.regret_in_payoffs"}  # NaN for NaN
+
+
+# Finding them
+
+
+class Entry(NamedTuple):
+    name: str
+    call: Callable[[], Callable[..., Any]]  # a fresh one each time: guards and streams remember
+    parameters: tuple[str, ...]
+
+
+def public_names(module: types.ModuleType) -> list[str]:
+    own = [
+        n for n, v in vars(module).items() if not n.startswith("_") and getattr(v, "__module__", "") == module.__name__
+    ]
+    return getattr(module, "__all__", own)
+
+
+def found() -> Iterator[tuple[str, Any]]:
+    """Every public function and class, under the shortest name."""
+    seen = set()
+    for name in lr.__all__:
+        thing = getattr(lr, name)
+        inner = [(f"{name}.{n}", getattr(thing, n)) for n in public_names(thing)] if inspect.ismodule(thing) else []
+        for full, each in inner or [(name, thing)]:
+            if callable(each) and id(each) not in seen and not inspect.ismodule(each):
+                seen.add(id(each))
+                yield full, each
+
+
+def left_out(name: str, thing: Any) -> bool:
+    doc = (inspect.getdoc(thing) or "").lower()
+    return (
+        name.startswith(FORMULAS)
+        or name.split(".")[-1] in INSIDE
+        or "unchecked" in doc
+        or "without its checks" in doc
+        or (isinstance(thing, type) and (issubclass(thing, (tuple, BaseException)) or name in RESULTS | ABSTRACT))
+    )
+
+
+def parameters_of(thing: Any) -> tuple[str, ...]:
+    return tuple(p for p in inspect.signature(thing).parameters if p not in MEMORIES | {"self"})
+
+
+def entries() -> Iterator[Entry]:
+    for name, thing in found():
+        if not left_out(name, thing):
+            yield Entry(name, lambda thing=thing: taken if thing is lr.take else thing, parameters_of(thing))
+        if not isinstance(thing, type) or name in ABSTRACT:
+            continue
+        for method, function in inspect.getmembers(thing):
+            full = f"{name}.{method}"
+            own = getattr(function, "__module__", None) or ""
+            if method.startswith("_") or not inspect.isroutine(function) or not own.startswith("lowregret"):
+                continue
+            if (name.startswith(FORMULAS) and name not in SUBJECTS) or left_out(full, function):
+                continue
+            if not parameters_of(function):
+                continue
+            if inspect.ismethod(function):  # of the class itself
+                yield Entry(full, lambda thing=thing, m=method: getattr(thing, m), parameters_of(function))
+            else:
+                yield Entry(full, lambda n=name, m=method: bound(n, m), parameters_of(function))
+
+
+def bound(name: str, method: str) -> Callable[..., Any]:
+    assert name in SUBJECTS, f"SUBJECTS needs an example of {name}, to call {method} on"
+    subject = SUBJECTS[name]()
+    call = getattr(subject, method)
+    if "memory" in inspect.signature(call).parameters:
+        memory = subject.start()
+
+        def with_memory(**arguments: Any) -> Any:
+            return call(memory, **arguments)
+
+        return with_memory
+    return call
+
+
+def taken(index: Any) -> Any:
+    return lr.take(URN.start((2,)), index)
+
+
+ENTRIES = {entry.name: entry for entry in entries()}
+
+
+def good_arguments(entry: Entry) -> dict[str, Any]:
+    own = FOR.get(entry.name, {})
+    missing = [p for p in entry.parameters if p not in own and p not in GOOD]
+    assert not missing, f"GOOD (or FOR[{entry.name!r}]) needs a good argument for: {', '.join(missing)}"
+    return {p: copy.copy(own.get(p, GOOD.get(p))) for p in entry.parameters}
+
+
+# Bad values
+
+
+def bad_values() -> list[Any]:
+    """Values that no parameter, or hardly any, is meant to be."""
+    return [
+        None, math.nan, math.inf, -math.inf, -1, 0, -0.5, 10**400, -(10**400), 10**5000, 2**70, True, False, "x", "",
+        "nan", b"x", [], {}, (), set(), object(), lambda: 0, type, int, slice(None), ..., range(2), 1 + 2j,
+        Decimal("0.5"), Fraction(1, 3), Fraction(1, 10**400), 1e-320, 5e-324, 1e308, -1e308, np.float32(0.3),
+        np.uint8(7), np.int8(-3), np.float16(0.5), np.longdouble(0.5), np.bool_(True), np.complex128(1j),
+        np.array([]), np.array(3), np.array(0.5), np.zeros((0, 2)), np.zeros((2, 0)),
+        np.ma.masked, np.ma.masked_array([1, 0], mask=[True, False]), [np.ma.masked, 1],
+        np.array([None, 1], dtype=object), np.array(["a", "b"]), np.array(["2020-01-01"], dtype="datetime64[D]"),
+        np.array([1 + 1j, 2]), [[1], [1, 2]], [None], ["0", "1"], [0.5, math.nan], {"a": 1}, {"a": URN},
+        torch.tensor(0.5, requires_grad=True), torch.tensor([0.5, 0.5], requires_grad=True), torch.tensor([0, 1]),
+        torch.zeros(2, dtype=torch.float16), torch.nn.Identity(), torch.nn.Linear(2, 2), np.random.default_rng(0),
+        lr.PolyaUrn, URN, lr.PolyaUrn(3), COIN, lr.matching(3), lr.Hedge(COIN, 5), lr.ExactTest(COIN, 5), advised(),
+        lr.FromFunction(lambda history: [math.nan, math.nan], 2), lr.FromFunction(lambda history: [2.0, -1.0], 2),
+        lr.FromFunction(lambda history: None, 2), Liar([math.nan, math.nan]), Liar([2.0, -1.0]), Liar(None),
+        Liar([0.5]), json, NotImplemented, np.rec.array([(1, 2)]),
+    ]  # fmt: skip
+
+
+class Liar(lr.Predictor):
+    """Someone else's predictor, whose laws are none."""
+
+    n_states = 2
+
+    def __init__(self, says: Any) -> None:
+        self.says = says
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Any = None) -> Any:
+        return (np.zeros(batch_shape, dtype=np.int64),)
+
+    def predict(self, memory: Any) -> Any:
+        if self.says is None:
+            return None
+        return np.broadcast_to(np.asarray(self.says), (*memory[0].shape, len(self.says)))
+
+    def update(self, memory: Any, token: Any) -> Any:
+        return (memory[0] + 1,)
+
+
+def spoilt(good: Any) -> list[Any]:
+    """A good array made bad: masked, of another type, of another shape, with an entry that is none."""
+    try:
+        array = np.asarray(good)
+    except ValueError:
+        return []
+    if isinstance(good, str) or array.dtype.kind not in "fiu" or not array.size:
+        return []
+    first = np.zeros(array.shape, dtype=bool)
+    first.flat[0] = True
+    nan = array.astype(float)
+    nan.flat[0] = math.nan
+    low = array - 1
+    bad = [
+        array.astype(str), array.astype(object), array.astype(complex), array.astype(np.float16), array[None], nan, low,
+        array.astype(np.longdouble), torch.tensor(array.astype(float), requires_grad=True), array.astype(float) + 0.5,
+        array.astype(np.uint8), np.asfortranarray(array), array.tolist(), torch.tensor(array),
+    ]  # fmt: skip
+    if array.ndim:
+        bad += [
+            np.ma.masked_array(array, mask=first),
+            [np.ma.masked_array(array, mask=first)],
+            array[:0],
+            array[..., :0],
+        ]
+        bad += [
+            array * 0 + 10**9,
+            array[..., :1],
+            [Fraction(str(x)) for x in array.ravel().tolist()],
+            np.stack([array, array]),
+        ]
+    return bad
+
+
+# What must hold
+
+
+def no_nan(result: Any) -> None:
+    """No NaN among the numbers of an answer."""
+    if isinstance(result, tuple):
+        for part in result:
+            no_nan(part)
+    elif isinstance(result, float):
+        assert not math.isnan(result), "the answer is NaN"
+    elif isinstance(result, torch.Tensor):
+        no_nan(result.detach().numpy() if result.is_floating_point() else None)
+    elif isinstance(result, np.ndarray) and result.dtype.kind == "f":
+        assert not np.isnan(result).any(), "the answer has NaN in it"
+
+
+def settled(thing: Any) -> None:
+    """Every number of a made object is a plain int, float or bool; every array is one of numbers, read-only."""
+    if not dataclasses.is_dataclass(thing):
+        return
+    for field in dataclasses.fields(thing):
+        value = getattr(thing, field.name)
+        plain = type(value) in (int, float, bool, str, type(None))
+        assert plain or not isinstance(value, (int, float, np.generic, Fraction)), f"{field.name} is kept as {value!r}"
+        if isinstance(value, np.ndarray):
+            assert value.dtype.kind in "fiub", f"{field.name} is kept as an array of {value.dtype}"
+            assert not value.flags.writeable, f"{field.name} can be written to"
+
+
+def memory_of(call: Any) -> Any:
+    """What a guard or a stream remembers, as text."""
+    subject = getattr(call, "__self__", None)
+    return json.dumps(subject.state_dict()) if isinstance(subject, (lr.Guard, lr.Stream)) else None
+
+
+def is_masked(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(is_masked, value))
+    return isinstance(value, np.ma.MaskedArray)
+
+
+def check(entry: Entry, arguments: dict[str, Any], spoilt_by: tuple[str, ...]) -> None:
+    call = entry.call()
+    before = memory_of(call)
+    given = {p: arguments[p] for p in spoilt_by}
+    try:
+        with np.errstate(all="warn", under="ignore"):
+            result = call(**arguments)
+            if entry.name not in PASSED_ON:
+                no_nan(result)
+            settled(result)
+    except (ValueError, TypeError, LawBroken) as error:
+        refusal: Exception | None = error
+    except Exception as error:
+        if not any(p in FUNCTIONS and callable(value) for p, value in given.items()):
+            raise AssertionError(f"{entry.name}({shown(given)}) raised {type(error).__name__}: {error}") from error
+        return
+    else:
+        refusal = None
+    if any(p in FUNCTIONS and callable(value) for p, value in given.items()):
+        return
+    if refusal is not None:
+        words = [w for p in spoilt_by for w in (p, *CALLED.get(p, ()))]
+        named = isinstance(refusal, LawBroken) or any(w in str(refusal) for w in words)
+        assert named, f"{entry.name}({shown(given)}) is refused without a name: {type(refusal).__name__}: {refusal}"
+        assert memory_of(call) == before, f"{entry.name}({shown(given)}) was refused, and changed what it remembers"
+    else:
+        masked = [p for p in spoilt_by if is_masked(arguments[p]) and p not in UNREAD]
+        assert not masked, f"{entry.name} took a masked array for {masked}"
+
+
+def pool(entry: Entry, parameter: str) -> list[Any]:
+    return bad_values() + spoilt(good_arguments(entry)[parameter])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_bad_values_are_refused_by_name(name: str) -> None:
+    entry, rng = ENTRIES[name], np.random.default_rng(sum(map(ord, name)))
+    check(entry, good_arguments(entry), ())
+    rounds = max(1, CASES // len(ENTRIES)) if CASES else EACH
+    pairs = [(p, i) for p in entry.parameters for i in range(len(pool(entry, p)))]
+    rng.shuffle(pairs)
+    tried = 0
+    while pairs and tried < rounds:
+        for p, i in pairs[: rounds - tried]:
+            arguments, spoilt_by = good_arguments(entry), [str(p)]
+            arguments[p] = pool(entry, p)[int(i)]
+            if CASES and tried % 2 and len(entry.parameters) > 1:
+                other = str(rng.choice([q for q in entry.parameters if q != p]))
+                values = pool(entry, other)
+                arguments[other] = values[rng.integers(len(values))]
+                spoilt_by.append(other)
+            check(entry, arguments, tuple(spoilt_by))
+            tried += 1
+    print(f"{tried} calls of {name}")
+
+
+# Any kind of number is that number
+
+
+def fingerprint(thing: Any) -> Any:
+    """What can be seen of an answer: its settings, its certificate, what it says of some tokens."""
+    if isinstance(thing, (np.ndarray, torch.Tensor)):
+        return np.asarray(thing).tolist()
+    if isinstance(thing, lr.DecisionProblem):
+        return thing.utility.tolist(), thing.in_payoffs(1.0), thing.actions, thing.states
+    seen = (
+        {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)} if dataclasses.is_dataclass(thing) else {}
+    )
+    facts = [repr({k: v for k, v in seen.items() if isinstance(v, (int, float, str, type(None)))})]
+    for name in ("certificate", "predict_sequence", "policy_sequence"):
+        try:
+            value = getattr(thing, name)
+            facts.append(value.to_json() if name == "certificate" else value(TOKENS[0]).tolist())
+        except (AttributeError, ValueError) as error:
+            facts.append(type(error).__name__)
+    if hasattr(thing, "state_dict"):
+        facts.append(thing.state_dict())
+    return [type(thing), *facts] if type(thing).__repr__ is object.__repr__ or facts[1:] else repr(thing)
+
+
+OTHERS: dict[str, Callable[[Any], Any]] = {
+    "uint8": lambda x: (np.uint8 if x < 256 else np.uint16)(x) if type(x) is int else x,
+    "int16": lambda x: np.int16(x) if type(x) is int else np.float32(x),
+    "int64": lambda x: np.int64(x) if type(x) is int else np.float64(x),
+    "Fraction": lambda x: x if type(x) is int else Fraction(x),
+}
+LARGER = {  # where bytes would overflow in what is computed of them
+    "AverageRestart": {"context_len": 1, "extra_context": 100, "horizon": 200},
+    "PolyaUrn": {"n_states": 2, "prior": 100},
+    "ShrunkUrn": {"horizon": 120},
+    "Hedge": {"horizon": 120},
+    "FixedShare": {"horizon": 120},
+    "RestartHedge": {"context_len": 120},
+    "ExactTest": {"horizon": 120},
+    "RegretGap": {"horizon": 120, "alpha": 100},
+    "matching": {"n": 100},
+    "sources.paper_sources": {"horizon": 100},
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("name", ENTRIES)
+def test_numbers_of_any_kind_are_that_number(name: str, kind: str) -> None:
+    entry = ENTRIES[name]
+    plain = {**good_arguments(entry), **LARGER.get(name, {})}
+    number = {p: v for p, v in plain.items() if type(v) in (int, float) and not (p == "token" or p == "state")}
+    if kind == "int16":  # as single precision, exactly
+        plain = {p: float(np.float32(v)) if type(v) is float else v for p, v in plain.items()}
+    other = {p: OTHERS[kind](plain[p]) if p in number and p != "action" else v for p, v in plain.items()}
+    assert fingerprint(entry.call()(**other)) == fingerprint(entry.call()(**plain))

@@ -1,0 +1,96 @@
+"""Small things that are promised and that no other test looks at."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret.certificates import bounds as certificates
+from lowregret.checks import check_predictor
+from lowregret.rules import first_test
+
+
+def test_lemma_2_3_is_its_formula_where_the_span_is_not_one() -> None:
+    problem, T, eta = lr.DecisionProblem([[0.5, -0.25], [0.0, 0.75], [-0.75, 0.25]]), 50, 0.2
+    m, C = problem.n_states, problem.utility.sum(axis=1)
+    harmonic = sum(1 / (m + i) for i in range(T))
+    direct = eta * (T + m - 1) * math.log(3) + problem.span**2 / (8 * eta) * harmonic
+    direct += eta * m * math.log(np.mean(np.exp(C / (eta * m)))) - C.min()
+    assert problem.span != 1
+    assert certificates.lemma_2_3(problem, T, eta) == pytest.approx(direct / T, rel=1e-12)
+
+
+def test_terms_of_one_step() -> None:
+    rule = first_test(lr.matching(), 1)
+    terms = certificates.exact_test(rule.problem, 1, rule.temperature, rule.rates_K, rule.log_costs_K, rule.gate)
+    assert terms == {"test": 0.0, "gate": 0.0, "crossing step": 1.0}
+
+
+def test_names_are_the_levels() -> None:
+    shop = lr.newsvendor([0, 2.5], price=5, cost=3)
+    assert shop.actions == shop.states == ("0", "2.5")
+    assert lr.trading([-2, 0.5]).states == ("-2", "0.5")
+
+
+def test_compare_names_the_problem() -> None:
+    with pytest.raises(ValueError, match=r"^problem must be a DecisionProblem"):
+        lr.compare({"urn": lr.PolyaUrn(2)}, {"urn": lr.PolyaUrn(2)}, [[1, 0], [0, 1]], 4, 2, 0)
+
+
+def test_no_more_tokens_than_the_horizon() -> None:
+    def fn(history: Any) -> Any:
+        if len(history) > 6:
+            raise ValueError("too long")
+        return [0.5, 0.5] if len(history) < 2 else [[0.2, 0.8], [0.6, 0.4]][int(history[-2])]
+
+    safe = lr.AverageRestart(lr.FromFunction(fn, n_states=2), lr.matching(), 2, 4, horizon=6)
+    check_predictor(safe, horizon=6)
+
+
+def test_switched_of_one_and_of_many() -> None:
+    one, many = lr.Guard(lr.matching(), 8), lr.Guard(lr.matching(), 8, batch_shape=(2,))
+    assert one.switched is False
+    assert many.switched.tolist() == [False, False]
+
+
+def test_capped_is_said_only_where_it_is() -> None:
+    capped = lr.RegretGap(lr.matching(), horizon=64).certificate
+    total = sum(capped.terms.values())
+    assert capped.regret_bound < total < 2 * capped.regret_bound
+    assert "capped at the span 1" in str(capped)
+    assert "capped" not in str(lr.RegretGap(lr.matching(), horizon=4096).certificate)
+
+
+def test_no_streams_of_a_function() -> None:
+    model = lr.FromFunction(lambda history: [0.5, 0.5], n_states=2)
+    assert model.predict(model.start((0,))).shape == (0, 2)
+
+
+def test_markov_shows_what_it_was_given_and_cannot_be_changed() -> None:
+    model = lr.Markov([[0.9, 0.1], [0.4, 0.6]], 1, initial=[0.3, 0.7])
+    assert model.initial.tolist() == [0.3, 0.7]
+    assert model.transition.tolist() == [[0.9, 0.1], [0.4, 0.6]]
+    for table in (model.initial, model.transition):
+        with pytest.raises(ValueError, match="read-only"):
+            table[0] = 0.5
+
+
+def test_one_episode_is_the_certificate_itself() -> None:
+    given = lr.ExactTest(lr.matching(), horizon=64).certificate
+    assert given.over_episodes(1, given.regret_bound) is given
+
+
+def test_how_many_streams_are_over() -> None:
+    rule = lr.ExactTest(lr.matching(), horizon=1)
+    for shape, said in (((), r"of 1 steps is over: "), ((3,), r"over for 3 of 3 streams: ")):
+        memory = rule.update(rule.start(shape), np.full((*shape, 2), 0.5), np.zeros(shape, dtype=int))
+        with pytest.raises(ValueError, match=said):
+            rule.refuse_past_horizon(memory)
+
+
+def test_its_own_bound_is_for_the_problem_at_stake() -> None:
+    given = lr.VRegret(100_000).certificate
+    most = lr.DecisionProblem([[1, -1], [-1, 1]])
+    assert given.regret_bound == given.for_problem(most).regret_bound < most.span
