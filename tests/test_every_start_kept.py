@@ -58,7 +58,7 @@ def test_odd_problems(name: str, horizon: int | None) -> None:
                 assert times == told(rule, probs, tokens).trip
 
 
-@pytest.mark.parametrize("delta", [1e-300, 1e-307, 5e-324, 1e-12, 1 - 1e-12])
+@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1 - 1e-12])
 def test_deltas_at_the_ends(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """In arrays, compiled, and a step at a time."""
     T = 420

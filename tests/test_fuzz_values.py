@@ -44,7 +44,8 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon", "replaced",
     "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
     "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",
-    "envelope", "unit_numbers", "in_unit", "chances", "respond",
+    "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "afresh", "made_for",
+    "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
 }  # fmt: skip
 MEMORIES = {"memory"}  # values that start and update make, and nobody writes by hand
 
@@ -54,7 +55,7 @@ GOOD: dict[str, Any] = {
     "rate": 0.5, "share": 0.1, "fn": lambda history: [0.5, 0.5], "n_states": 2, "batched": False, "seed": 0,
     "prior": 1.0, "probs_TxS": [[0.5, 0.5], [0.2, 0.8]], "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": [0.5, 0.5],
     "c": 1.0, "tokens": TOKENS, "token": 1, "probs": LAWS, "state": 1, "action": 0, "streams": None, "d": None,
-    "on_switch": None, "span_aware": False, "averaged": True, "trust": 0.01, "robust": lr.robustify(URN, COIN, 12),
+    "on_switch": None, "span_aware": False, "averaged": True, "trust": 0.01, "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
     "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,
@@ -64,7 +65,9 @@ GOOD: dict[str, Any] = {
     "levels": [0, 1, 2], "price": 5.0, "salvage": 0.0, "deltas": (0.1,), "gates": (0.0,), "adversary": None,
     "name": "mine", "floor": 0.1, "tip": 0.3, "n_actions": 3, "forecasts": None, "order": 3, "epsilon": 0.1,
     "index": [0], "beta": 1.0, "moves": [-1.0, 1.0], "positions": (-1, 0, 1), "fee": 0.1, "progress": None,
-    "predictors": {"urn": URN}, "sources": {"sticky": STICKY},
+    "predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "against": "actions", "start": 2, "end": 5,
+    "episode": 6, "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
+    "resolution": None,
 }  # fmt: skip
 
 
@@ -76,6 +79,9 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
     "Guard.advise": {"probs": [0.2, 0.8]},
     "VRegret": {"fallback": URN},
+    "ExactTest": {"starts": "every"},
+    "Mixture": {"predictors": [URN, STICKY]},
+    "limits.limit": {"base": "iid"},
     "Robust": {"rule": lr.ExactTest(COIN, 12)},
     "Guard.load_state_dict": {"d": lr.Guard(COIN, 12).state_dict()},
     "Stream.load_state_dict": {"d": lr.Stream(URN).state_dict()},
@@ -137,7 +143,12 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called
     "Scheduled": lambda: lr.Scheduled([[0.5, 0.5]]),
     "ShrunkUrn": lambda: lr.ShrunkUrn(COIN, 12),
     "Stream": lambda: lr.Stream(URN),
-    "SwitchBack": lambda: lr.SwitchBack(lr.robustify(URN, COIN, 12)),
+    "Minimax": lambda: lr.Minimax(COIN, 12),
+    "MinimaxLaw": lambda: lr.MinimaxLaw(COIN, 12),
+    "Mixture": lambda: lr.Mixture([URN, STICKY]),
+    "Prod": lambda: lr.Prod(STICKY, COIN, 12),
+    "Recovery": lr.Recovery,
+    "SwitchBack": lambda: lr.SwitchBack(lr.robustify(URN, COIN, 12, fallback=URN)),
     "VRegret": lambda: lr.VRegret(12),
     "certificates.AnyProblemCertificate": lambda: lr.VRegret(12).certificate,
     "impossibility.TradeOff": lambda: lr.impossibility.trade_off(1, budgets=(0.1,), starts=0, seed=0),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
+from ..arrays import frozen
 from ..problems import DecisionProblem
 from .coupled import late_factor, main_rate
 
@@ -54,7 +55,7 @@ class Prior:
 
     def log_costs_K(self, delta: float, start: int = 1) -> np.ndarray:
         """ln(1 / (m(c, k, start) delta))."""
-        return -np.log(self.weights_K(start)) - math.log(delta)
+        return frozen(-np.log(self.weights_K(start)) - math.log(delta))
 
 
 def joint_prior(
@@ -89,12 +90,12 @@ def joint_prior(
     count = problem.n_actions if comparators is None else comparators
     highest = top / max(problem.span or 1.0, 1e-300)  # a finite rate, however little is at stake
     if horizon is None:
-        return Prior(highest * 2.0 ** -np.arange(40), count, None, starts)
+        return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None, starts)
     warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
     best = main_rate(problem, horizon, warmth, main_log_cost(delta, count))
     chosen = min(highest, best if main is None else main)
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
-    return Prior(np.append(chosen, highest * 2.0 ** -np.arange(halvings)), count, horizon, starts)
+    return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon, starts)
 
 
 def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> float:

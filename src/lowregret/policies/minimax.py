@@ -41,7 +41,7 @@ class Minimax(Leads, Policy):
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
-        inputs.whole(self.horizon, "horizon")
+        inputs.keep(self, horizon=inputs.whole(self.horizon, "horizon"))
         if self.problem.n_actions > 2 and equalising(self.problem) is None:
             raise ValueError(
                 "problem must have two actions, or three actions and states and a mixed action that equalises all "

@@ -71,6 +71,7 @@ class Prod(Policy):
 
     def __post_init__(self) -> None:
         T = inputs.whole(self.horizon, "horizon")
+        inputs.keep(self, horizon=T)
         temperature = 1 / math.sqrt(T) if self.temperature is None else self.temperature
         object.__setattr__(self, "temperature", inputs.positive(temperature, "temperature"))
         Respond(self.predictor, self.problem, temperature)  # refuses what does not fit

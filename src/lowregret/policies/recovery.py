@@ -50,9 +50,12 @@ class Recovery:
         memories = tuple(self.memories) if isinstance(self.memories, (tuple, list)) else ()
         if not memories or any(inputs.positive(m, "memories") <= 1 for m in memories):
             raise ValueError(f"memories must be a tuple of numbers above 1, got {self.memories!r}")
-        object.__setattr__(self, "memories", memories)
-        inputs.probability(self.share, "share")
-        inputs.positive(self.budget, "budget")
+        inputs.keep(
+            self,
+            memories=tuple(inputs.positive(m, "memories") for m in memories),
+            share=inputs.probability(self.share, "share"),
+            budget=inputs.positive(self.budget, "budget"),
+        )
         if self.safe is not None and not isinstance(self.safe, (Predictor, Policy)):
             raise ValueError(f"safe must be a Predictor or a Policy, got {type(self.safe).__name__}")
 

@@ -41,7 +41,7 @@ class MinimaxLaw(Leads, Predictor):
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
-        inputs.whole(self.horizon, "horizon")
+        inputs.keep(self, horizon=inputs.whole(self.horizon, "horizon"))
         warmth = 1 / math.sqrt(self.horizon) if self.temperature is None else self.temperature
         object.__setattr__(self, "temperature", inputs.positive(warmth, "temperature"))
         low, high = ends(self.problem) if self.problem.n_actions == 2 else (0.0, 0.0)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..arrays import (
     Array,
+    copied,
     count_up,
     device,
     first_true,
@@ -168,7 +169,7 @@ class Rule(ABC):
     def law(self, memory: RuleMemory, probs: Array) -> Array:
         """The law in force: the base's, ``probs``, until the trip, the fallback's from then on."""
         late = self.tripped(memory)
-        return probs if self._idle(late) else spliced(late, self.fallback_answer(memory, probs), probs)
+        return copied(probs) if self._idle(late) else spliced(late, self.fallback_answer(memory, probs), probs)
 
     def answer(self, memory: RuleMemory, moment: Moment) -> Array:
         """The answer in force, likewise: the chances of every action but the first (or the forecast: VRegret)."""

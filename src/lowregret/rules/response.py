@@ -38,7 +38,7 @@ class ResponseRule(Rule):
         a_problem(self.problem)
         keep = partial(object.__setattr__, self)
         keep("horizon", inputs.horizon_or_none(self.horizon))
-        if self.temperature == "certificate":
+        if isinstance(self.temperature, str) and self.temperature == "certificate":
             raise ValueError(f'temperature="certificate" goes with ExactTest, not with {type(self).__name__}')
         if self.temperature is not None:
             keep("temperature", inputs.positive(self.temperature, "temperature"))
