@@ -92,9 +92,7 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     return Ledger(rule.start(batch_shape, like=like), flat, own, count, count + 1, count, nothing)
 
 
-def entered(
-    old: Ledger, rule: Rule, memory: RuleMemory, earned_A: Array, state: Array, action: Array | None
-) -> Ledger:
+def entered(old: Ledger, rule: Rule, memory: RuleMemory, earned_A: Array, state: Array, action: Array | None) -> Ledger:
     """The ledger after one more step, checked before: what each action earned more, the state, the action if any."""
     lead_A = old.lead_A + earned_A
     realised_A, reported = old.realised_A, old.reported

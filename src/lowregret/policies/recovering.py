@@ -128,8 +128,10 @@ class Recovering:
         returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
         return after._replace(trusted=trusted, returned_at=returned_at)
 
-    def updated_alone(self, memory: RecoveryMemory, probs_S: np.ndarray, token: int, at: int, step: Array) -> RecoveryMemory:
-        """``update_beside`` for one stream in NumPy, before the alarm; the token is that of step ``at``, also as ``step``."""
+    def updated_alone(
+        self, memory: RecoveryMemory, probs_S: np.ndarray, token: int, at: int, step: Array
+    ) -> RecoveryMemory:
+        """``update_beside`` for one stream in NumPy, before the alarm; ``at``, also ``step``, counts the token."""
         _, (counts, weights), *rest = memory
         counts, weights, _ = self._laws.step_alone(counts, weights, probs_S, token, at - 1)
         return RecoveryMemory(step, ShadowMemory(counts, weights), *rest)

@@ -64,9 +64,7 @@ class Shadow(NamedTuple):
             return self._alone(memory.counts, memory.weights, probs_S, 0)[2]
         return _mixture(self._view(first(memory.counts), first(memory.weights), probs_S))
 
-    def advance(
-        self, memory: ShadowMemory, probs_S: Array, token: Array, seen: Any = 0
-    ) -> tuple[ShadowMemory, Array]:
+    def advance(self, memory: ShadowMemory, probs_S: Array, token: Array, seen: Any = 0) -> tuple[ShadowMemory, Array]:
         """Urns and weights after one more token than were ``seen``, and the mixture's law before it."""
         if type(memory.counts) is np.ndarray and memory.counts.ndim == 1:
             counts_R, weights_K, law_S = self.step_alone(memory.counts, memory.weights, probs_S, int(token), int(seen))
