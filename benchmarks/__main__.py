@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import first_test, kernels
+from lowregret.policies import shadow
+from lowregret.rules import first_test, kernels, quick_bets
 
 from .loops import exact_test_loop, regret_gap_loop
 
@@ -61,38 +62,77 @@ def many_streams() -> None:
     streams = 100_000
     rng = np.random.default_rng(0)
     problem = lr.matching()
-    rule = first_test(problem, T)
     probs, token = rng.dirichlet([1, 1], streams), rng.integers(2, size=streams)
-    memory = rule.update(rule.start((streams,)), probs, token)
-    step = best_of(lambda: rule.update(memory, probs, token))
+    rules = {
+        "first test": first_test(problem, T),
+        "every start": lr.ExactTest(problem, T, fallback=lr.PolyaUrn(2)),
+        "every start, Recovery": lr.ExactTest(problem, T),
+    }
+    print(f"{streams} streams, one step, update   us a stream   times the first test")
+    cost: dict[str, float] = {}
+    for name, rule in rules.items():
+        memory = rule.update(rule.start((streams,)), probs, token)
+        step = best_of(lambda rule=rule, memory=memory: rule.update(memory, probs, token))
+        cost[name] = step
+        print(f"  {name:36s} {step / streams * 1e6:8.3f} {step / cost['first test']:14.2f}x")
     guard = lr.Guard(problem, 10**6, batch_shape=(streams,))
 
     def guarded() -> None:
         guard.advise(probs)
         guard.observe(token)
 
-    print(
-        f"{streams} streams, one step: ExactTest.update {step / streams * 1e6:.3f} us a stream, "
-        f"Guard advise + observe {best_of(guarded) / streams * 1e6:.3f} us a stream"
-    )
+    step = best_of(guarded)
+    print(f"  {'every start, Recovery, in a Guard':36s} {step / streams * 1e6:8.3f} {step / cost['first test']:14.2f}x")
 
 
 def one_stream() -> None:
-    rng = np.random.default_rng(0)
-    count = 2000
-    for rule in (first_test(lr.matching(), 10**6, delta=1e-3), first_test(lr.rock_paper_scissors(), 10**6)):
-        guard = lr.Guard(rule.problem, 10**6, rule=rule)
-        probs, states = rng.dirichlet([1] * rule.n_states, count), rng.integers(rule.n_states, size=count).tolist()
+    """The least of many short runs, in turns: whatever else the machine does then falls on all of them."""
+    count = 200
+    print("one stream, advise + observe: rates   us a step   times the first test")
+    for problem in (lr.matching(), lr.rock_paper_scissors()):
+        rng, S = np.random.default_rng(0), problem.n_states
+        probs = rng.dirichlet([1] * S, count)
+        states = [int(rng.choice(S, p=p)) for p in probs]
+        rules = {
+            "first test": first_test(problem, 10**6, delta=1e-3),
+            "every start, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
+            "every start, Recovery, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3),
+            "every start": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
+            "every start, Recovery": lr.ExactTest(problem, 10**6, delta=1e-3),
+        }
+        guards = {name: lr.Guard(problem, 10**6, rule=rule) for name, rule in rules.items()}
+        least = dict.fromkeys(rules, float("inf"))
+        steps = quick_bets._STEPS
+        for _ in range(40):
+            for name, guard in guards.items():
+                quick_bets._STEPS = shadow._STEPS = 1 << 60 if "no compiler" in name else steps
+                begin = time.perf_counter()
+                for p, s in zip(probs, states, strict=True):
+                    guard.advise(p)
+                    guard.observe(s)
+                least[name] = min(least[name], (time.perf_counter() - begin) / count)
+        quick_bets._STEPS = shadow._STEPS = steps
+        for name, rule in rules.items():
+            title = f"{problem.n_actions} actions, {name}"
+            times = least[name] / least["first test"]
+            print(f"  {title:48s} {len(rule.rates_K):3d} {least[name] * 1e6:8.1f} {times:9.2f}x")
 
-        def run(guard: lr.Guard = guard, probs: np.ndarray = probs, states: list[int] = states) -> None:
-            for p, s in zip(probs, states, strict=True):
-                guard.advise(p)
-                guard.observe(s)
 
-        print(
-            f"one stream, {rule.problem}: advise + observe {best_of(run, 5) / count * 1e6:.1f} us "
-            f"({len(rule.rates_K)} rates)"
-        )
+def both_tests() -> None:
+    """Recorded sequences."""
+    problem, base = lr.matching(), lr.sources.paper_sources(T)["b"]
+    tokens = lr.sample(base, T, N, seed=0)
+    probs = np.ascontiguousarray(base.predict_sequence(tokens))
+    rules = {"first test": first_test(problem, T), "every start": lr.ExactTest(problem, T)}
+    least_worth = kernels._WORTH
+    print(f"recorded, {N} x {T} bits                  ns/token   times the first test")
+    for way, worth in (("arrays", 1 << 60), ("arrays and numba", 0)):
+        kernels._WORTH = worth
+        cost = {name: best_of(lambda rule=rule: rule.trip_times(probs, tokens)) for name, rule in rules.items()}
+        for name, seconds in cost.items():
+            title = f"{name}, {way}"
+            print(f"  {title:36s} {seconds / tokens.size * 1e9:8.1f} {seconds / cost['first test']:14.2f}x")
+    kernels._WORTH = least_worth
 
 
 def bounded_memory() -> None:
@@ -156,6 +196,7 @@ def importing() -> None:
 
 if __name__ == "__main__":
     batched_against_loop()
+    both_tests()
     many_streams()
     one_stream()
     bounded_memory()

@@ -55,7 +55,8 @@ def test_every_way_to_step_one_stream_is_the_same(case, monkeypatch):
             seen[way].append((at.rule.statistics, at.rule.fallback.shadow, at.lead_A, int(at.rule.tripped_at)))
     for way in seen:
         for (bets, laws, lead_A, tripped_at), expected in zip(seen[way], seen["arrays"], strict=True):
-            assert type(bets) is type(expected[0]) and tripped_at == expected[3]
+            assert type(bets) is type(expected[0])
+            assert tripped_at == expected[3]
             np.testing.assert_allclose(bets.log_wealth_CxK, expected[0].log_wealth_CxK, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(bets.log_most_CxK, expected[0].log_most_CxK, rtol=1e-12, atol=1e-12)
             np.testing.assert_array_equal(bets.since_CxK, expected[0].since_CxK)
@@ -83,7 +84,7 @@ def test_a_compiled_fleet_is_one_in_arrays(case, monkeypatch):
         np.testing.assert_array_equal(memory.tripped_at, beside.tripped_at)
         for mine, theirs in zip(memory.statistics, beside.statistics, strict=True):
             if theirs is not None:
-                assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
+                assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
                 np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
     assert (memory.tripped_at > 0).any()
 
@@ -94,4 +95,4 @@ def test_the_step_after_an_excluded_state_trips(monkeypatch):
         guard = lr.Guard(lr.matching(), 100, rule=_rule(lr.matching(), 100, 0.0, "every", way))
         guard.advise([1.0, 0.0])
         guard.observe(1)
-        assert guard.events[0].excluded and guard.events[0].step == 1
+        assert (guard.events[0].excluded, guard.events[0].step) == (True, 1)

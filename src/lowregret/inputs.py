@@ -26,6 +26,7 @@ from .arrays import (
 )
 
 SUM_TOLERANCE = 1e-6
+_DOUBLE = np.dtype(np.float64)
 SMALLEST, LARGEST = 1e-300, 1e300  # of a positive number: its inverse is one too
 MOST = 2**53  # of a count: every smaller one is exact as a float, and an int64
 
@@ -240,6 +241,10 @@ def table_of(values: Any, name: str) -> np.ndarray:
 
 def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, ...] | None = None) -> Array:
     """Probability vectors along the last axis, which has length ``n_states``."""
+    if type(probs) is np.ndarray and shape == () and probs.shape == (n_states,) and n_states <= 32:
+        row = probs.tolist() if probs.dtype == _DOUBLE else [-1.0]  # one stream, one step: must cost nothing
+        if min(row) >= 0 and abs(sum(row) - 1) <= SUM_TOLERANCE:  # a NaN is in the sum
+            return probs
     probs = _floats(probs, name)
     if probs.ndim == 0 or probs.shape[-1] != n_states:
         raise ValueError(f"{name} must have a last axis of length {n_states}, got shape {tuple(probs.shape)}")
@@ -248,11 +253,7 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
     if 0 in probs.shape:
         return probs
     if isinstance(probs, np.ndarray) and probs.size <= 32:  # one stream or a few, one step, once more
-        if probs.ndim == 1:
-            row = probs.tolist()
-            rows = [] if min(row) >= 0 and abs(sum(row) - 1) <= SUM_TOLERANCE else [row]
-        else:
-            rows = probs.reshape(-1, n_states).tolist()
+        rows = [probs.tolist()] if probs.ndim == 1 else probs.reshape(-1, n_states).tolist()
         if all(min(row) >= 0 and abs(sum(row) - 1) <= SUM_TOLERANCE for row in rows):  # a NaN is in the sum
             return probs
     xp = namespace(probs)
@@ -281,7 +282,7 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
 
 def _floats(values: Any, name: str) -> Array:
     """Single or double precision numbers; integers count as such."""
-    if type(values) is np.ndarray and values.dtype == np.float64:
+    if type(values) is np.ndarray and values.dtype == _DOUBLE:
         return values
     values = array_of(values, name)
     if is_integral(values):

@@ -131,7 +131,7 @@ class Recovering:
     def updated_alone(
         self, memory: RecoveryMemory, probs_S: np.ndarray, token: int, at: int, step: Array
     ) -> RecoveryMemory:
-        """``update_beside`` for one stream in NumPy, before the alarm; the token is that of step ``at``, also as ``step``."""
+        """``update_beside`` for one stream in NumPy, before the alarm; ``at``, also ``step``, counts the token."""
         _, (counts, weights), *rest = memory
         counts, weights, _ = self._laws.step_alone(counts, weights, probs_S, token, at - 1)
         return RecoveryMemory(step, ShadowMemory(counts, weights), *rest)

@@ -116,18 +116,14 @@ class Bets:
         alarm, gap, low = impossible, statistics.gap_C, statistics.low_C
         if done.share is not None:
             reached = done.share + self.delta * self._waiting(step, done.share) >= 1
-        if self.gate:
+        if gap is not None and low is not None:
             gap = gap + done.gain_C
             low = np.minimum(low, gap)
             if done.share is not None:
                 reached = reached & (np.max(gap - low, axis=-1) >= self._rise(step))
         if done.share is not None:
             alarm = impossible | reached
-        if impossible.ndim or impossible:
-            impossible = statistics.impossible | impossible
-        else:  # one stream, and the usual case
-            impossible = statistics.impossible
-        return BetStatistics(done[0], done[1], done[2], gap, low, impossible), alarm
+        return BetStatistics(done[0], done[1], done[2], gap, low, statistics.impossible | impossible), alarm
 
     def _quickly(self, statistics: BetStatistics, step: Array, moment: Moment) -> Stepped | None:
         """The step of one stream or of a fleet in NumPy; None where arrays are as quick, or there is no other way."""

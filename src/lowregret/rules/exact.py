@@ -21,6 +21,7 @@ from .first_start import ExactStatistics, FirstBets
 from .moment import Moment, RuleMemory
 from .response import UNKNOWN_HORIZON, ResponseRule
 
+_DOUBLE = np.dtype(np.float64)
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
@@ -129,7 +130,7 @@ class ExactTest(ResponseRule):
         bets = self.bets
         if isinstance(bets, FirstBets) or bets.quick is None:
             return None
-        if probs.dtype != np.float64:
+        if probs.dtype != _DOUBLE:
             probs = probs.astype(np.float64)
         old, at = memory.statistics, memory.step.item() + 1
         warmth = self.problem.anytime_temperature(at) if self.temperature is None else self.temperature

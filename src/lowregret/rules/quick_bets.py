@@ -12,6 +12,7 @@ from .step_kernel import bet_all
 
 _STEPS = 64  # of a stream: before, importing and compiling costs more than it saves
 _BETTORS = 1 << 15  # of a fleet, likewise
+_INTEGER = np.dtype(np.int64)
 _NOTHING = -1e30  # the logarithm of no wealth at all, as a finite number
 
 
@@ -66,13 +67,12 @@ class QuickBets:
         warmth: float,
     ) -> Stepped:
         """A step of one stream; without ``base_A1`` the response is taken at temperature ``warmth``."""
-        if step > _STEPS and compiler_installed() and wealth.flags.c_contiguous and since.dtype == np.int64:
+        if step > _STEPS and compiler_installed() and wealth.flags.c_contiguous:
             if base_A1 is None:
                 base_A1 = np.empty(len(self.table_CxS) - 1)
             else:
                 warmth = 0.0
-            when = np.array([[token], [step]])
-            return self._compiled(probs_S, base_A1, when, wealth, most, since, warmth)
+            return self._compiled(probs_S, base_A1, np.array((token, step)), wealth, most, since, warmth)
         if base_A1 is None:
             base_A1 = self._response(probs_S, warmth)
         gain_CxS = self.table_CxS - base_A1 @ self.advantage
@@ -100,8 +100,8 @@ class QuickBets:
     ) -> Stepped:
         """A step of many streams, given the response to each law."""
         when = np.stack([token.reshape(-1), step.reshape(-1)]).astype(np.int64, copy=False)
-        inputs = [np.ascontiguousarray(part) for part in (probs_S, base_A1, wealth, most, since)]
-        return self._compiled(inputs[0], inputs[1], when, *inputs[2:], 0.0)  # type: ignore[arg-type]
+        probs_S, base_A1, wealth, most, since = map(np.ascontiguousarray, (probs_S, base_A1, wealth, most, since))
+        return self._compiled(probs_S, base_A1, when, wealth, most, since, 0.0)
 
     def _compiled(
         self,
@@ -118,11 +118,14 @@ class QuickBets:
             numbers = np.array([warmth, self.falls, self.log_delta, self.near])
             if warmth == 0 or not self.falls:
                 self._numbers[warmth] = numbers
-        shape, N = wealth.shape, when.shape[1]
-        out = np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape[:-1]), np.empty(N)
+        shape = wealth.shape
+        after, richest, begun = np.empty(shape), np.empty(shape), np.empty(shape, _INTEGER)
+        gain, share = np.empty(shape[:-1]), np.empty(when.size // 2)
         fixed = self.table_CxS, self.by_rate_5xK, numbers
-        largest = compiled(bet_all)(probs_S, base_A1, when, wealth, most, since, *fixed, *out)
-        return Stepped(*out[:4], None if largest == 0 else out[4].reshape(shape[:-2]))
+        largest = compiled(bet_all)(
+            probs_S, base_A1, when, wealth, most, since, *fixed, after, richest, begun, gain, share
+        )
+        return Stepped(after, richest, begun, gain, None if largest == 0 else share.reshape(shape[:-2]))
 
     def _response(self, probs_S: np.ndarray, warmth: float) -> np.ndarray:
         """The quantal response's chance of every action but the first."""

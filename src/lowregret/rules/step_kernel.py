@@ -8,7 +8,7 @@ import numpy as np
 def bet_all(  # type: ignore[no-untyped-def]
     probs_SxN,
     base_A1xN,
-    when_2xN,
+    when,
     wealth_NxCxK,
     most_NxCxK,
     since_NxCxK,
@@ -21,16 +21,17 @@ def bet_all(  # type: ignore[no-untyped-def]
     gain_NxC,
     share_N,
 ):
-    """Fill the last five, and say the largest of the last: the bettors after a token, what each comparator gained, and all wealth in units of 1/delta.
+    """Fill the last five: bettors after a token, what comparators gained, all wealth in units of 1/delta; say its most.
 
-    ``when_2xN`` are the tokens and the steps; ``table_CxS`` what each action earns more than the first. ``by_rate_5xK``
+    ``when`` are the tokens and the steps; ``table_CxS`` what each action earns more than the first. ``by_rate_5xK``
     goes from rate to rate so that many double the one before: which rate, whether it doubles, the rate itself, and the
     log capital that joins at the first start and later. ``numbers_4``: the temperature (0: the response is given, else
     it is filled in), whether later capital falls with the start, ln delta, and the log share of 1/delta below which
     no bettor matters: a wealth of 0 is reported where none has more. One stream may come without its axis.
     """
     C, S = table_CxS.shape
-    K, N = by_rate_5xK.shape[1], when_2xN.shape[1]
+    K, N = by_rate_5xK.shape[1], when.size // 2
+    when_2xN = when.reshape((2, N))
     warmth, falls, log_delta, near = numbers_4[0], numbers_4[1], numbers_4[2], numbers_4[3]
     probs, base = probs_SxN.reshape((S, N)), base_A1xN.reshape((C - 1, N))
     wealth, most = wealth_NxCxK.reshape((N, C, K)), most_NxCxK.reshape((N, C, K))
