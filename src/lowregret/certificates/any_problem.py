@@ -86,4 +86,5 @@ def certify_any_problem(
         "In any problem with two states; the number is for the one of two actions in which most is at stake. "
         + worst.statement
     )
-    return AnyProblemCertificate(**own, in_problem=made.in_problem, temperature=horizon**-0.5)
+    own["temperature"] = horizon**-0.5
+    return AnyProblemCertificate(**own, in_problem=made.in_problem)
