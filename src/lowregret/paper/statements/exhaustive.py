@@ -48,3 +48,20 @@ def laws_of_ones(one_T: np.ndarray) -> list[np.ndarray]:
     for one in one_T:
         laws.append(np.append(laws[-1] * (1 - one), 0) + np.append(0, laws[-1] * one))
     return laws
+
+
+def some_laws_of_prefixes(rng: np.random.Generator, tokens_NxT: np.ndarray, n_states: int) -> np.ndarray:
+    """Laws ``[N, T, S]`` of a model that has one of its own for every prefix: sharp ones, even ones, anything.
+
+    >>> some_laws_of_prefixes(np.random.default_rng(0), np.array([[0, 0], [0, 1]]), 2)[:, 1].round(2).tolist()
+    [[0.21, 0.79], [0.21, 0.79]]
+    """
+    place, laws = np.zeros(len(tokens_NxT), dtype=np.int64), []
+    for t in range(tokens_NxT.shape[1]):
+        nodes = n_states**t
+        sharp = np.eye(n_states)[rng.integers(n_states, size=nodes)] * 0.96 + 0.04 / n_states
+        kind = rng.random((nodes, 1))
+        table = np.where(kind < 0.6, sharp, np.where(kind < 0.7, 1 / n_states, rng.dirichlet(np.ones(n_states), nodes)))
+        laws.append(table[place])
+        place = place * n_states + tokens_NxT[:, t]
+    return np.stack(laws, axis=1)

@@ -169,6 +169,29 @@ def chance_of_a_switch(pieces: tuple[tuple[float, int], ...], temperature: float
 
 
 @statement(
+    "5.2, the switching rule, strictly",
+    "The experiments switch where the regret exceeds alpha/sqrt(t): not where it is equal to it.",
+)
+def the_switching_rule_is_strict() -> Finding:
+    """A model that is sure of 0, at a temperature so low that its response is certain: on 0, 1, 1, 1 its lead is 0, 0,
+    1, 2 = sqrt(4) after each step, and with alpha = 1 it never switches. On all ones the lead is t."""
+    sure = np.tile([1.0, 0.0], (4, 1))
+    rule = RegretRate(COIN, 4, alpha=1.0, temperature=1e-3)
+    memory = rule.start()
+    for token in (0, 1, 1, 1):
+        memory = rule.update(memory, sure[0], token)
+    return Finding(
+        [
+            equals("trip time on 0, 1, 1, 1, where 5 is never", float(rule.trip_times(sure, [0, 1, 1, 1])), 5, 0),
+            equals("the same, a step at a time, where 0 is never", float(memory.tripped_at), 0, 0),
+            equals(
+                "trip time on 1, 1, 1, 1: the lead is 2 > sqrt(2)", float(rule.trip_times(sure, [1, 1, 1, 1])), 2, 0
+            ),
+        ]
+    )
+
+
+@statement(
     "5.2, the urn as sum/t",
     "Urn sequences are drawn with P(1 | past) = (sum of the bits so far) / t.",
     corrected="Undefined at t = 0, and from then on it repeats the first bit for ever. Equation (1) has the two "
