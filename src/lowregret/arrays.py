@@ -272,3 +272,14 @@ def to_numpy(array: Array) -> np.ndarray:
         return np.asarray(array)
     array = detached(array)
     return np.asarray(array_api_compat.to_device(array, "cpu"))
+
+
+def beside(tokens: Array, like: Array | None) -> Array:
+    """Tokens, checked before, as the kind of array that ``like`` is, on its device."""
+    if (
+        like is None
+        or type(tokens) is type(like) is np.ndarray
+        or (namespace(tokens) is namespace(like) and device(tokens) == device(like))
+    ):
+        return tokens
+    return namespace(like).asarray(to_numpy(tokens).astype(np.int64), device=device(like))

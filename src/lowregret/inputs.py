@@ -15,7 +15,7 @@ from .arrays import (
     Array,
     as_array,
     astype,
-    device,
+    beside,
     first,
     in_float64,
     is_floating,
@@ -294,14 +294,3 @@ def _floats(values: Any, name: str) -> Array:
     if values.dtype.itemsize < 4:
         raise ValueError(f"{name} come in half precision ({values.dtype}): upcast them to float32 or float64 first")
     return values
-
-
-def beside(tokens: Array, like: Array | None) -> Array:
-    """Tokens, checked before, as the kind of array that ``like`` is, on its device."""
-    if (
-        like is None
-        or type(tokens) is type(like) is np.ndarray
-        or (namespace(tokens) is namespace(like) and device(tokens) == device(like))
-    ):
-        return tokens
-    return namespace(like).asarray(to_numpy(tokens).astype(np.int64), device=device(like))

@@ -190,13 +190,14 @@ def regret_is_bounded() -> Finding:
             bound_T = np.array([t * rule.certificate.at(t).regret_bound for t in range(1, T + 1)])
             used.append((total_regrets(rule, probs, tokens) / bound_T).max())
     T = 1024
-    kinds = {"minimax": Minimax(COIN, T), "the way back": Recovery(), "the urn": PolyaUrn(2)}
+    kinds: dict[str, Any] = {"minimax": Minimax(COIN, T), "the way back": Recovery(), "the urn": PolyaUrn(2)}
     bound = {name: ExactTest(COIN, T, delta=2 / T, fallback=play).certificate for name, play in kinds.items()}
 
     def picture(ax: "Axes") -> None:
         steps = [24, 64, 128, 256, 512, 1024, 4096, 10_000]
-        for name, play in (("minimax fallback", Minimax), ("the way back", None)):
-            rules = [ExactTest(COIN, n, delta=2 / n, fallback=None if play is None else play(COIN, n)) for n in steps]
+        plays: dict[str, Any] = {"minimax fallback": Minimax, "the way back": lambda *_: Recovery()}
+        for name, play in plays.items():
+            rules = [ExactTest(COIN, n, delta=2 / n, fallback=play(COIN, n)) for n in steps]
             ax.loglog(steps, [rule.certificate.regret_bound for rule in rules], label=name)
         ax.loglog(steps[:4], [limit(COIN, n, 2 / n) for n in steps[:4]], label="limit")
         ax.set(xlabel="T", ylabel="regret")
@@ -241,7 +242,10 @@ def fallbacks_with_a_history() -> Finding:
         earned = U[:, tokens]  # [A, N, T]
         urn = problem.quantal_response(PolyaUrn(2).predict_sequence(tokens), eta)
         plays = {
-            "Hedge": (Hedge(problem, T).policy_sequence(tokens), hedge_after(problem, T, Hedge(problem, T).rate)),
+            "Hedge": (
+                Hedge(problem, T).policy_sequence(tokens),
+                hedge_after(problem, T, float(Hedge(problem, T).rate or 0)),
+            ),
             "the urn": (urn, urn_after(problem, T, eta)),
             "minimax": (Minimax(problem, T).policy_sequence(tokens), Minimax(problem, T).after_T()),
         }

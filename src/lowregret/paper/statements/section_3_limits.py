@@ -1,6 +1,7 @@
 """Beyond Section 3: what no rule that switches once can promise."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,9 @@ def the_limit_brackets_the_certificates() -> Finding:
     and 128, for both kinds of models, at the usual temperature and at the one that suits the certificate."""
     brute, table = limit_by_histories(7, 2 / 7), limit(COIN, 7, 2 / 7)
     claims = [equals("the limit, T = 7, against all histories", table, brute, 0.01 * brute)]
+    temperatures: list[Any] = [None, "certificate"]
     for T in (24, 128):
-        for warmth in (None, "certificate"):
+        for warmth in temperatures:
             rule = ExactTest(COIN, T, delta=2 / T, temperature=warmth, fallback=Minimax(COIN, T))
             found = rule.certificate.limit
             assert found is not None

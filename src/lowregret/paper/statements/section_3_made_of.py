@@ -12,6 +12,8 @@ from ...predictors import PolyaUrn
 from ...problems import DecisionProblem, matching
 from ...regret import external_regret
 from ...rules import ExactTest, RegretGap, first_test
+from ...rules.every_start import Bets
+from ...rules.first_start import FirstBets
 from .claims import Claim, Finding, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
 
@@ -28,9 +30,11 @@ def shares_of_an_unknown_horizon() -> Finding:
     law for every prefix, all sequences of 8, both tests and the threshold; the first test's mean of E_t."""
     t = np.arange(1.0, 1e6 + 1)
     failures = float(np.exp(-certificates.anytime_log(t, 0.3)).sum()) / (0.3 * (1 - 6 / math.pi**2 / (1e6 + 0.5)))
-    first = first_test(COIN, None, delta=0.3)
+    first, every = first_test(COIN, None, delta=0.3), ExactTest(COIN, None, delta=0.3)
+    assert isinstance(first.bets, FirstBets)
+    assert isinstance(every.bets, Bets)
     rates = float(np.exp(-first.log_costs_K).sum() / 0.3 + first.bets.idle / 0.3)
-    prior = ExactTest(COIN, None, delta=0.3).bets.prior
+    prior = every.bets.prior
     starts = sum(prior.weights_K(j).sum() * 2 for j in range(1, 1001)) + prior.unspent(1000)
     rng, used, means, T = np.random.default_rng(0), [], [], 8
     tokens = all_sequences(2, T)
