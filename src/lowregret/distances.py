@@ -138,6 +138,8 @@ def bounded_mean(values_N: Any, least: float, most: float) -> Estimate:
     0.000 (95%: 0.000 to 0.036)
     """
     least, most = inputs.finite(least, "least"), inputs.finite(most, "most")
+    if isinstance(values_N, np.ndarray) and values_N.dtype == bool:
+        values_N = values_N.astype(np.float64)  # shares of events
     values_N = inputs.numbers_of(values_N, "values_N", "a list of numbers")
     if most - least > inputs.LARGEST:
         raise ValueError(f"least and most must be closer than {inputs.LARGEST:g}, got {least:g} and {most:g}")
