@@ -277,7 +277,7 @@ def test_slow_rates_keep_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = first_test(lr.matching(), None, delta=0.1, gate=0, temperature=0.05, fallback=lr.Scheduled([[0.5, 0.5]]))
     tokens = (np.random.default_rng(0).random((2, T)) < 0.5 + 4e-7).astype(int)  # the base's own law
     probs = base.predict_sequence(tokens)
-    for least in (1 << 60, 0) if kernels._installed() else (1 << 60,):
+    for least in (1 << 60, 0) if kernels.compiler_installed() else (1 << 60,):
         monkeypatch.setattr(kernels, "_WORTH", least)
         assert (rule.trip_times(probs, tokens) == T + 1).all()
 
@@ -312,7 +312,7 @@ def test_wealth_that_sank_below_the_smallest_number_can_rise_again(monkeypatch: 
     assert lowest < -745, "exp of it is 0 in double precision"
     assert 1000 < memory.tripped_at < T
     assert rule.trip_times(probs, tokens)[0] == memory.tripped_at
-    if kernels._installed():
+    if kernels.compiler_installed():
         monkeypatch.setattr(kernels, "_WORTH", 0)
         assert rule.trip_times(probs, tokens)[0] == memory.tripped_at
 

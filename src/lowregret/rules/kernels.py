@@ -4,14 +4,11 @@ Everything that is the same at every step stays in array expressions; only what 
 trip times of the array expressions they stand in for.
 """
 
-import importlib.util
 import math
-from functools import cache
-from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, compiled, compiler_installed
 
 _WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
 _EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow
@@ -19,19 +16,7 @@ _EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a produ
 
 def worth(array: Array, each: int = 1) -> bool:
     """Whether a compiled recurrence is to be had, and pays, for arrays like this one with so much work an element."""
-    return isinstance(array, np.ndarray) and array.size * each >= _WORTH and _installed()
-
-
-@cache
-def _installed() -> bool:
-    return importlib.util.find_spec("numba") is not None
-
-
-@cache
-def _compiled(function: Any) -> Any:
-    from numba import njit
-
-    return njit(cache=True, error_model="numpy")(function)
+    return isinstance(array, np.ndarray) and array.size * each >= _WORTH and compiler_installed()
 
 
 def first_crossing(
@@ -42,7 +27,7 @@ def first_crossing(
     threshold_T: np.ndarray,
 ) -> np.ndarray:
     """The first t (from 1) at which the gap G_t of each row reaches the threshold; T + 1 for never."""
-    return _compiled(_first_crossing)(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T)
+    return compiled(_first_crossing)(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T)
 
 
 def first_alarm(
@@ -59,7 +44,7 @@ def first_alarm(
     At the slowest rate the wealth shrinks by ``1 + sum_r odds_r * excess_r`` a step, excess = exp(rate * edge) - 1;
     where the rate doubles, u becomes u (u + 2), which keeps its digits however slow the slowest is.
     """
-    return _compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
+    return compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
 
 
 def add_wealth(
@@ -75,14 +60,14 @@ def add_wealth(
     ``excess`` is exp(rate * gain) - 1 at the rate that each of G ladders begins with; ``ladder_K`` says with which
     ladder a rate begins, or -1 where it doubles the one before it.
     """
-    _compiled(_add_wealth)(total_NxT, excess_GxSxNxT, ladder_K, law_SxNxT, tokens_NxT, fresh_TxK)
+    compiled(_add_wealth)(total_NxT, excess_GxSxNxT, ladder_K, law_SxNxT, tokens_NxT, fresh_TxK)
 
 
 def first_v_crossing(
     p_NxT: np.ndarray, tokens_NxT: np.ndarray, tips_V: np.ndarray, threshold_T: np.ndarray
 ) -> np.ndarray:
     """The first t (from 1) at which the largest V-regret, times t, reaches the threshold; T + 1 for never."""
-    return _compiled(_first_v_crossing)(p_NxT, tokens_NxT, tips_V, threshold_T)
+    return compiled(_first_v_crossing)(p_NxT, tokens_NxT, tips_V, threshold_T)
 
 
 def first_v_alarm(
@@ -94,7 +79,7 @@ def first_v_alarm(
     delta: float,
 ) -> np.ndarray:
     """The first t (from 1) at which the exact form of Algorithm 3 trips on each row; T + 1 for never."""
-    return _compiled(_first_v_alarm)(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta)
+    return compiled(_first_v_alarm)(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta)
 
 
 def _first_crossing(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T):  # type: ignore[no-untyped-def]
