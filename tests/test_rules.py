@@ -338,3 +338,14 @@ def test_median_switch_times_of_the_notes() -> None:
     probs = base.predict_sequence(tokens)
     assert lr.RegretGap(lr.matching(), T).trip_times(probs, tokens).tolist() == [187]
     assert first_test(lr.matching(), T, delta=2 / T, gate=0).trip_times(probs, tokens).tolist() == [12]
+
+
+def test_a_regret_that_only_reaches_the_rate_is_no_trip() -> None:
+    """On 0, 1, 1, 1 a model that is sure of 0 has a lead of 2 after four steps: alpha sqrt(t) itself, and no more."""
+    rule, sure = lr.RegretRate(lr.matching(), 4, alpha=1.0, temperature=1e-3), np.tile([1.0, 0.0], (4, 1))
+    assert rule.trip_times(sure, [0, 1, 1, 1]) == 5
+    assert rule.trip_times(sure, [1, 1, 1, 1]) == 2
+    memory = rule.start()
+    for token in (0, 1, 1, 1):
+        memory = rule.update(memory, sure[0], token)
+    assert not rule.tripped(memory)

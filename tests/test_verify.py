@@ -23,6 +23,7 @@ from lowregret.paper.statements.section_5 import chance_of_a_switch, mean_regret
 SLOW = (  # seconds each
     "5.2, the",
     "Exact test",
+    "Every start, (iv)",
     "Theorem 3.1, TV",
     "Theorem 3.1, at",
     "Algorithm 1",
@@ -121,6 +122,32 @@ def test_a_broken_algorithm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = verify.examine(named("Algorithm 1"))
     assert outcome.verdict == "failed"
     assert "pseudo-code" in outcome.note
+
+
+def test_mutants_of_rules_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was once invisible: a strict inequality, shares and bounds of an unknown horizon, a union, constants."""
+
+    def fails(name: str, where: object, part: str, mutant: object) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(where, part, mutant)
+            assert verify.examine(named(name)).verdict == "failed", (name, part)
+
+    def touched(rule: lr.RegretRate, lead_A: np.ndarray, step: np.ndarray) -> np.ndarray:
+        return lead_A.max(axis=0) / step >= rule.alpha / step**0.5
+
+    bounds, prior = certificates.bounds, certificates.every_start.Prior
+    urn, most, c_4 = bounds.urn_anytime, bounds.regret_gap_anytime, bounds.theorem_c_4
+    log, weights, windows = bounds.anytime_log, prior.weights_K, certificates.limits.owed
+    fails("5.2, the switching rule, strictly", lr.RegretRate, "_crossed", touched)
+    fails("Unknown horizon, bounds", certificates, "urn_anytime", lambda *a: 0.99 * urn(*a))
+    fails(
+        "Unknown horizon, bounds", certificates, "regret_gap_anytime", lambda *a, **k: {**most(*a, **k), "threshold": 0}
+    )
+    fails("Unknown horizon, shares", certificates, "anytime_log", lambda t, delta: log(t, 1.1 * delta))
+    fails("Unknown horizon, shares", prior, "weights_K", lambda self, start: weights(self, start) * 1.01)
+    fails("C.4, the constants", bounds, "theorem_c_4", lambda *a: {**c_4(*a), "test": 0.5 * c_4(*a)["test"]})
+    fails("The limit of switching once", certificates.limits, "owed", lambda *a: [0.9 * g for g in windows(*a)])
+    fails("Excluded states", lr.ExactTest, "trip_times", lambda rule, probs, tokens: 1 + 0 * tokens[..., 0])
 
 
 def test_a_counterexample_that_refutes_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,9 @@ class Certificate:
         if self.between is None:
             raise ValueError(f"this certificate ({self.theorem}) speaks of whole episodes only, not of intervals")
         start = inputs.whole(start, "start")
-        end = inputs.whole(end, "end", least=start)
+        end = inputs.whole(end, "end")
+        if start > end:
+            raise ValueError(f"start must be at most end, got {start} and {end}")
         if self.horizon is not None and end > self.horizon:
             raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
         return self.between(start, end)

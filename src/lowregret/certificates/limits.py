@@ -56,11 +56,10 @@ def limit(
     low, high = float(problem.advantage[0].min()), float(problem.advantage[0].max())
     if not low < 0 < high:
         raise ValueError(f"problem must have actions that are each better in some state for a limit, got {problem}")
-    if not isinstance(base, str) or base not in ("iid", "adaptive"):
-        raise ValueError(f'base must be "iid" or "adaptive", got {base!r}')
+    inputs.choice(base, "base", ("iid", "adaptive"))
     if base == "iid":
         if resolution is not None:
-            raise ValueError(f'resolution goes with base="adaptive", got {resolution!r} with base="iid"')
+            raise ValueError(f'resolution goes with base="adaptive", got {inputs.shown(resolution)} with base="iid"')
         return _one_law(low, high, horizon, delta, warmth)
     if resolution is None:
         resolution = 64 if horizon <= 64 else 32 if horizon <= 256 else 8

@@ -49,7 +49,7 @@ class Recovery:
     def __post_init__(self) -> None:
         memories = tuple(self.memories) if isinstance(self.memories, (tuple, list)) else ()
         if not memories or any(inputs.positive(m, "memories") <= 1 for m in memories):
-            raise ValueError(f"memories must be a tuple of numbers above 1, got {self.memories!r}")
+            raise ValueError(f"memories must be a tuple of numbers above 1, got {inputs.shown(self.memories)}")
         inputs.keep(
             self,
             memories=tuple(inputs.positive(m, "memories") for m in memories),

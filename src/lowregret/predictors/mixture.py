@@ -49,7 +49,9 @@ class Mixture(Predictor):
 
     def __post_init__(self) -> None:
         if not isinstance(self.predictors, Sequence) or len(self.predictors) == 0:
-            raise ValueError(f"predictors must be a list of at least one Predictor, got {self.predictors!r}")
+            raise ValueError(
+                f"predictors must be a list of at least one Predictor, got {inputs.shown(self.predictors)}"
+            )
         parts, N = tuple(self.predictors), len(self.predictors)
         for i, part in enumerate(parts):
             if not hasattr(part, "predict") or not hasattr(part, "n_states"):

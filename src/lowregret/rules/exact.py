@@ -57,6 +57,8 @@ class ExactTest(ResponseRule):
     starts: str = "every"
 
     def __post_init__(self) -> None:
+        for name, choices in (("against", ("actions", "fallback")), ("starts", ("every", "first"))):
+            inputs.choice(getattr(self, name), name, choices)
         a_problem(self.problem)
         horizon = inputs.horizon_or_none(self.horizon)
         delta = self.delta
@@ -68,9 +70,6 @@ class ExactTest(ResponseRule):
         if isinstance(self.temperature, str) and self.temperature == "certificate":
             inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
-        for name, choices in (("against", ("actions", "fallback")), ("starts", ("every", "first"))):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be {choices[0]!r} or {choices[1]!r}, got {getattr(self, name)!r}")
 
     def _usual_fallback(self) -> Predictor | Policy | Recovery:
         """A mixture from which the model can return; the urn where the bets are on the fallback's own response."""

@@ -1,29 +1,27 @@
 """Beyond Section 3: the every-start test, the library's default rule."""
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...adversaries import all_sequences
 from ...certificates.coupled import free_rate_bound, kappa
-from ...certificates.every_start import hedge_after, urn_after
 from ...certificates.exact_charge import exact_kappa
-from ...certificates.limits import limit
-from ...policies import AdaHedge, Hedge, Minimax, Recovery
 from ...predictors import PolyaUrn
-from ...problems import DecisionProblem, matching, rock_paper_scissors
+from ...problems import matching, rock_paper_scissors
 from ...rules import ExactTest
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 COIN, GAME = matching(), rock_paper_scissors()
 
 
 def steps_for(n_states: int) -> int:
+    """How long sequences may be for all of them to be tried.
+
+    >>> steps_for(2)
+    8
+    """
     return 8 if n_states == 2 else 5
 
 
@@ -34,8 +32,9 @@ def steps_for(n_states: int) -> int:
 )
 def false_alarms_are_rare() -> Finding:
     """Twelve random games, a law for every prefix, all sequences: the mean of E_t at every t, and the chance of an
-    alarm, for a known and an unknown horizon, with a gate and without. Guessing bits with one law: the largest."""
-    rng, means, used = np.random.default_rng(0), [], []
+    alarm, for a known and an unknown horizon, with a gate and without; E_t and the alarms beside the definition.
+    Guessing bits with one law: the largest chance."""
+    rng, means, used, off, wrong = np.random.default_rng(0), [], [], [], 0
     for i in range(12):
         problem = some_problem(rng, 3)
         S = problem.n_states
@@ -44,12 +43,19 @@ def false_alarms_are_rare() -> Finding:
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
         for horizon, gate in ((T, 0.0), (None, 0.0), (T, 0.2)):
             rule = ExactTest(problem, horizon, delta=0.3, gate=gate, fallback=PolyaUrn(S))
-            used.append(chance_NxT[rule.trip_times(probs, tokens) <= T, -1].sum() / rule.delta)
-            memory = rule.start((len(tokens),))
-            for t in range(T if i < 6 else 0):
+            trips = rule.trip_times(probs, tokens)
+            used.append(chance_NxT[trips <= T, -1].sum() / rule.delta)
+            if i >= 6:
+                continue
+            wealth_NxT, memory = total_wealth(rule, probs, tokens), rule.start((len(tokens),))
+            if not gate:
+                reached = wealth_NxT >= 1 / rule.delta - 1e-12
+                wrong += int((trips != np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, T + 1)).sum())
+            for t in range(T):
                 memory = rule.update(memory, probs[:, t], tokens[:, t])
-                level = np.exp(rule.bets.log_total(memory.statistics, memory.step))
+                level = np.exp(rule.evidence(memory)[0])
                 means.append(level @ chance_NxT[:, t] / S ** (T - 1 - t))
+                off.append(abs(level / wealth_NxT[:, t] - 1).max())
     T, tokens = 10, all_sequences(2, 10)
     rule = ExactTest(COIN, T, delta=0.3, fallback=PolyaUrn(2), temperature=0.05)
     for one in np.linspace(0.05, 0.5, 19):
@@ -61,6 +67,8 @@ def false_alarms_are_rare() -> Finding:
             at_most("chance of an alarm / delta, all sequences: largest", max(used), 1),
             at_least("the same, so that something was tried", max(used), 0.25),
             at_most("mean of E_t under the model: largest", max(means), 1, 1e-9),
+            equals("E_t against its definition, relative: largest distance", max(off), 0, 1e-9),
+            equals("alarms of recorded sequences at another step than by the definition", wrong, 0, 0),
         ]
     )
 
@@ -116,6 +124,18 @@ def joining(rule: ExactTest, start: int) -> np.ndarray:
     return (np.full(K, each) + 0.75 * (start == 1) * (np.arange(K) == 0)) / A
 
 
+def total_wealth(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """E_t by its definition, ``[N, T]``: each start on its own, and what has not joined yet."""
+    gain, charge = gains_and_charges(rule, probs_NxTxS, tokens)
+    growth = np.exp(gain[..., None] * rule.rates_K - charge)  # [N, T, A, K]
+    found = []
+    for t in range(1, tokens.shape[1] + 1):
+        bets = sum((joining(rule, j) * growth[:, j - 1 : t].prod(axis=1)).sum(axis=(1, 2)) for j in range(1, t + 1))
+        joined = sum(joining(rule, j).sum() * rule.problem.n_actions for j in range(1, t + 1))
+        found.append(bets + 1 - joined)
+    return np.stack(found, axis=1)
+
+
 def gains_and_charges(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What each action gained over the response, ``[N, T, A]``, and what each bet was charged, ``[N, T, A, K]``."""
     U, T = rule.problem.utility, tokens.shape[1]
@@ -166,101 +186,5 @@ def the_charge_is_bounded() -> Finding:
             equals("kappa against the maximum, relative: largest distance", max(off), 0, 1e-6),
             equals("least bound over rates against Lambert's, relative: largest distance", max(closed), 0, 1e-6),
             at_most("certified supremum / kappa, rock-paper-scissors", sharper, 0.68),
-        ]
-    )
-
-
-@statement(
-    "Every start, (iv) regret",
-    "Beyond the paper: T Regret <= max{ B(T), max over alarms tau of B(tau-1) + J + F(T-tau) }, F what the fallback "
-    "loses: .0672 at T = 1024 for guessing bits with delta = 2/T and minimax play, .0905 with the way back, where the "
-    "first exact test has .1259 and Theorem 3.1 .3988.",
-)
-def regret_is_bounded() -> Finding:
-    """Nine random games and guessing bits, a law for every prefix, all sequences, every step; five fallbacks."""
-    rng, used = np.random.default_rng(3), []
-    for i in range(10):
-        problem = COIN if i < 2 else some_problem(rng, 3)
-        S, A = problem.n_states, problem.n_actions
-        T, tokens = steps_for(S), all_sequences(S, steps_for(S))
-        probs = some_laws_of_prefixes(rng, tokens, S)
-        plays: list[Any] = [PolyaUrn(S), Hedge(problem, T), AdaHedge(problem), Recovery(budget=0.2)]
-        for fallback in plays + ([Minimax(problem, T)] if A == 2 else []):
-            rule = ExactTest(problem, T, delta=0.95, fallback=fallback, gate=0.3 * (i % 3 == 2))
-            bound_T = np.array([t * rule.certificate.at(t).regret_bound for t in range(1, T + 1)])
-            used.append((total_regrets(rule, probs, tokens) / bound_T).max())
-    T = 1024
-    kinds: dict[str, Any] = {"minimax": Minimax(COIN, T), "the way back": Recovery(), "the urn": PolyaUrn(2)}
-    bound = {name: ExactTest(COIN, T, delta=2 / T, fallback=play).certificate for name, play in kinds.items()}
-
-    def picture(ax: "Axes") -> None:
-        steps = [24, 64, 128, 256, 512, 1024, 4096, 10_000]
-        plays: dict[str, Any] = {"minimax fallback": Minimax, "the way back": lambda *_: Recovery()}
-        for name, play in plays.items():
-            rules = [ExactTest(COIN, n, delta=2 / n, fallback=play(COIN, n)) for n in steps]
-            ax.loglog(steps, [rule.certificate.regret_bound for rule in rules], label=name)
-        ax.loglog(steps[:4], [limit(COIN, n, 2 / n) for n in steps[:4]], label="limit")
-        ax.set(xlabel="T", ylabel="regret")
-
-    return Finding(
-        [
-            at_most("regret / bound, 10 games, all sequences, every step: largest", max(used), 1),
-            at_least("the same, so that something was tried", max(used), 0.5),
-            at_most("the bound with minimax play, T = 1024", bound["minimax"].regret_bound, 0.0672 * 1.015),
-            at_most("the bound with the way back, T = 1024", bound["the way back"].regret_bound, 0.095),
-            at_most("the bound with the urn, T = 1024", bound["the urn"].regret_bound, 0.1259),
-        ],
-        picture=picture,
-        caption="Guessing bits, delta = 2/T: what is promised, and what no rule that switches once can go below.",
-    )
-
-
-def total_regrets(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """The total regret of what is played, after every step, ``[N, T]``."""
-    memory, lead_AxN, found = rule.start((len(tokens),)), np.zeros((rule.problem.n_actions, len(tokens))), []
-    for t in range(tokens.shape[1]):
-        moment = rule.look(memory, probs_NxTxS[:, t])
-        lead_AxN = lead_AxN + rule.leads(rule.answer(memory, moment), tokens[:, t])
-        memory = rule.advance(memory, moment, tokens[:, t])
-        found.append(lead_AxN.max(axis=0))
-    return np.stack(found, axis=1)
-
-
-@statement(
-    "Every start, (v) the whole history",
-    "Beyond the paper: a fallback that has run from the first step on loses after the alarm no more than F(n) = ln A / "
-    "rho + n rho J^2/8 (Hedge at the rate rho), and the urn, Hedge at falling rates, no more than with these summed; "
-    "minimax play from the current lead no more than E max of n fair steps, however much was lost before.",
-)
-def fallbacks_with_a_history() -> Finding:
-    """Guessing bits and a lopsided game of two actions, all sequences of 10, an alarm at every step: before it either
-    action all the time, the worse or the better one of each step, after it the fallback."""
-    used: dict[str, list[float]] = {"Hedge": [], "the urn": [], "minimax": []}
-    T, eta = 10, 10**-0.5
-    for problem in (COIN, DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])):
-        U, tokens = problem.utility, all_sequences(2, T)
-        earned = U[:, tokens]  # [A, N, T]
-        urn = problem.quantal_response(PolyaUrn(2).predict_sequence(tokens), eta)
-        plays = {
-            "Hedge": (
-                Hedge(problem, T).policy_sequence(tokens),
-                hedge_after(problem, T, float(Hedge(problem, T).rate or 0)),
-            ),
-            "the urn": (urn, urn_after(problem, T, eta)),
-            "minimax": (Minimax(problem, T).policy_sequence(tokens), Minimax(problem, T).after_T()),
-        }
-        befores = [earned[0], earned[1], earned.min(axis=0), earned.max(axis=0)]
-        for name, (policy_NxTxA, after_T) in plays.items():
-            own = np.einsum("nta,ant->nt", policy_NxTxA, earned)
-            for alarm in range(T):
-                for before in befores:
-                    played = np.concatenate([before[:, :alarm], own[:, alarm:]], axis=1)
-                    lead_AxNxT = np.cumsum(earned - played, axis=-1)
-                    at = lead_AxNxT[..., alarm - 1].max(axis=0) if alarm else 0.0
-                    used[name].append((lead_AxNxT[..., -1].max(axis=0) - at).max() / after_T[T - alarm])
-    return Finding(
-        [
-            *(at_most(f"loss after the alarm / F, {name}: largest", max(found), 1) for name, found in used.items()),
-            at_least("minimax play, so that something was tried", max(used["minimax"]), 0.999),
         ]
     )

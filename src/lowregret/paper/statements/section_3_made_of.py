@@ -118,7 +118,9 @@ def written_out(t: int, delta: float) -> list[Claim]:
         passed = min(passed, (charge + math.log(4 * (k + 1) * (k + 2) / delta)) / rate)
     noise = math.sqrt(8 * math.log(math.pi**2 * t**2 / (6 * delta)) / t)
     drift = certificates.summed_temperature(COIN, t, None)
+    needed = float(gap.threshold(np.array(float(t)))) / t
     return [
+        equals("the threshold itself, t = 1000", needed, drift * log / t + noise, 1e-12),
         equals("the urn's, t = 1000", certificates.urn_anytime(COIN, t), urn, 1e-12),
         equals("summed temperatures, t = 1000, from above", drift / warmth_T.sum(), 1, 0.02),
         at_least("the same", drift / warmth_T.sum(), 1),
