@@ -348,7 +348,7 @@ def test_frontier_table_and_json() -> None:
     [
         ({"deltas": [0.1, 1.0]}, "deltas must lie strictly between 0 and 1, got 1.0"),
         ({"gates": [-1]}, "gates must be a finite number >= 0, got -1"),
-        ({"gates": []}, "deltas and gates must each have at least one value"),
+        ({"gates": []}, "gates must be a list of numbers with at least one value"),
         ({"horizon": None}, "horizon must be a whole number"),
         ({"n": 0}, "n must be a whole number >= 1"),
         ({"predictor": lr.PolyaUrn(3)}, "predictor and problem must have the same states"),

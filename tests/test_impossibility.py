@@ -444,7 +444,7 @@ def test_other_arguments_that_are_refused() -> None:
             call(2, starts=-1)
         with pytest.raises(ValueError, match="seed must"):
             call(2, seed="x")
-    with pytest.raises(ValueError, match="budgets must be at least one"):
+    with pytest.raises(ValueError, match="budgets must be a list of numbers with at least one"):
         impossibility.trade_off(2, ())
     for bad in ([0.5], [0.5] * 3, [[0.5, 0.5]], 0.5, []):
         with pytest.raises(ValueError, match=r"follow_N must have shape \[2\*\*context_len\]"):
