@@ -23,6 +23,7 @@ import lowregret as lr
 CASES = int(os.environ.get("LOWREGRET_FUZZ", "0"))
 HOME = str(Path(lr.__file__).parent)
 COIN = lr.matching()
+HORIZON = 12
 KINDS = ("one", "fleet", "policy", "any problem")
 
 
@@ -85,7 +86,7 @@ def a_play(seed: int, kind: str) -> Play:
     rng = np.random.default_rng((seed, KINDS.index(kind)))
     shape = {"one": (), "fleet": (3,), "policy": (2,), "any problem": ()}[kind]
     n_states = 2 if kind == "any problem" else int(rng.integers(2, 4))
-    problem, horizon = lr.matching(n_states), 12
+    problem, horizon = lr.matching(n_states), HORIZON
     wrong = rng.integers(0, n_states, shape)
     probs = np.full((horizon, *shape, n_states), 0.02 / max(n_states - 1, 1))
     np.put_along_axis(probs, np.broadcast_to(wrong, (horizon, *shape))[..., None], 0.98, axis=-1)
@@ -142,14 +143,16 @@ def ready_for(play: Play, what: str) -> Ready:
 
 
 def gone_on(play: Play, guard: lr.Guard) -> str:
-    """The state after the rest of the play, with what was advised and played on the way."""
+    """The state at the end of the horizon, with what was advised and played on the way."""
     seen = []
-    for t in range(6, 6 + 12 - max(6, int(np.max(guard.state_dict()["ledger"][0][1])))):
+    for t in range(HORIZON - int(np.max(guard.state_dict()["ledger"][0][1]))):
         advice = play.advise(guard, t)
         seen.append(None if advice is None else np.asarray(advice).tolist())
         seen.append(None if guard.problem is None else np.asarray(guard.policy()).tolist())
         play.observe(guard, t)
     assert (np.asarray(guard.regret) <= guard.certificate.regret_bound + 1e-9).all()
+    with pytest.raises(ValueError, match="the horizon of 12 steps is over"):
+        play.advise(guard, 0)
     return json.dumps([seen, guard.state_dict()])
 
 

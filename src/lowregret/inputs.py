@@ -194,9 +194,7 @@ def numbers_of(values: Any, name: str, wants: str) -> np.ndarray:
 
 def _masked(values: Any) -> bool:
     """Whether there is a masked array here, or anywhere in these lists."""
-    if isinstance(values, (list, tuple)):
-        return any(map(_masked, values))
-    return isinstance(values, np.ma.MaskedArray)
+    return any(map(_masked, values)) if isinstance(values, (list, tuple)) else isinstance(values, np.ma.MaskedArray)
 
 
 def tokens_of(
