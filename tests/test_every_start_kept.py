@@ -217,8 +217,8 @@ def test_rules_are_values() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"against": "urn"}, "against must be 'actions' or 'fallback', got 'urn'"),
-        ({"starts": "all"}, "starts must be 'every' or 'first', got 'all'"),
+        ({"against": "urn"}, "against must be .actions. or .fallback., got 'urn'"),
+        ({"starts": "all"}, "starts must be .every. or .first., got 'all'"),
         ({"gate": -1}, "gate"),
         ({"delta": 1.0}, "delta"),
         ({"temperature": "warm"}, "temperature"),
