@@ -4,6 +4,9 @@
 acting on it is provably never much worse than the best fixed action in hindsight when the world does not.
 """
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from . import adversaries, certificates, checks, distances, impossibility, plots, scoring, sources, tips
 from .adversaries import Worst
 from .certificates import Certificate, limits
@@ -33,6 +36,24 @@ from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .tips import tips_of
 
 __version__ = "0.1.0"
+
+# Asked for by name, so that what they need (torch, transformers) is loaded for nobody else.
+_ELSEWHERE = {
+    "FromModule": "torch_module",
+    "HFPredictor": "hugging_face",
+    "RobustLogitsProcessor": "logits_processor",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_import_module(f".adapters.{_ELSEWHERE[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_ELSEWHERE]
+
 
 __all__ = [
     "AdaHedge",

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +13,7 @@ from ..predictors import Predictor
 from ..problems import DecisionProblem
 from ..rules import ExactTest, ResponseRule
 from ..transformer import Decoder
+from ..transformer.tensors import as_kind, as_tensor
 from .about import certificate_of, described, problem_of
 from .base_model import LEAST, Asked, base_of, device_of, refuse_misfit, streaming
 from .layers import layer_of
@@ -86,7 +86,7 @@ class Constructed(Predictor):
         law, cache = self.module.extend(first_B, asked_BxS, self.module.empty_cache(len(first_B)))
         seen = xp.zeros(shape, dtype=xp.int64, device=device(like))
         return BuiltMemory(
-            base, cache.reshape(*shape, *cache.shape[1:]), _as(law.reshape(*shape, self.n_states), like), seen
+            base, cache.reshape(*shape, *cache.shape[1:]), as_kind(law.reshape(*shape, self.n_states), like), seen
         )
 
     def predict(self, memory: BuiltMemory) -> Array:
@@ -102,9 +102,9 @@ class Constructed(Predictor):
         if seen == self.horizon:  # nothing is asked any more, but a row longer the cache must be
             cache = torch.cat([cache, cache[..., -1:, :]], dim=-2)
             return BuiltMemory(base, cache, memory.law * 0 + 1 / self.n_states, memory.seen + 1)
-        token_B = torch.as_tensor(np.array(to_numpy(token), dtype=np.int64), device=self.device).reshape(-1)
+        token_B = as_tensor(token, self.device).reshape(-1)
         law, cache = self.module.extend(token_B, self._asked(base), cache.reshape(len(token_B), *cache.shape[-2:]))
-        law = _as(law.reshape(*shape, self.n_states), memory.law)
+        law = as_kind(law.reshape(*shape, self.n_states), memory.law)
         return BuiltMemory(base, cache.reshape(*shape, *cache.shape[1:]), law, memory.seen + 1)
 
     def _asked(self, base_memory: Any) -> Tensor:
@@ -118,12 +118,12 @@ class Constructed(Predictor):
         T = tokens.shape[-1]
         if self.horizon < T:
             raise ValueError(f"tokens must be at most {self.horizon} long (the horizon built for), got {T}")
-        flat_NxT = torch.as_tensor(np.array(to_numpy(tokens), dtype=np.int64), device=self.device).reshape(-1, T)
+        flat_NxT = as_tensor(tokens, self.device).reshape(-1, T)
         most_heads = max(len(layer.head_names) for layer in self.module.every_layer)
         rows = max(1, _AT_ONCE.get(self.device.type, 1 << 15) // (T * most_heads))
         laws = [self.module(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, T, self.n_states), dtype=self.module.dtype, device=self.device)
-        return _as(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
+        return as_kind(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
 
 
 def build(
@@ -190,11 +190,3 @@ def build(
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
     made = Appended(module, gives, built.stream, tables, beside, layers, described(rule, built.late, shallow))
     return Constructed(made.to(device_of(module) or "cpu"))
-
-
-def _as(values: Tensor, like: Array) -> Array:
-    """The values as the kind of array that ``like`` is, where it is."""
-    xp = namespace(like)
-    if xp is np:
-        return values.cpu().numpy()
-    return values.to(like.device) if isinstance(like, Tensor) else xp.asarray(values.cpu().numpy())

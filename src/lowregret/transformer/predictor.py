@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from .. import inputs
-from ..arrays import Array, namespace, to_numpy
+from ..arrays import Array
 from ..predictors import Predictor
 from .decoder import Decoder
+from .tensors import as_kind, as_tensor
 
 _TOKENS_AT_ONCE = {"cpu": 1 << 14, "cuda": 1 << 18}  # in one forward pass
 
@@ -62,7 +63,7 @@ class Transformer(Predictor):
         law = law_BxS.reshape(*shape, self.n_states)
         cache = cache.reshape(*shape, *cache.shape[1:])
         cache.filled = 1  # type: ignore[attr-defined]  # see update
-        return TransformerMemory(cache, law if like is None else _as(law, like), seen_B.reshape(shape))
+        return TransformerMemory(cache, law if like is None else as_kind(law, like), seen_B.reshape(shape))
 
     def predict(self, memory: TransformerMemory) -> Array:
         return memory.law
@@ -92,18 +93,18 @@ class Transformer(Predictor):
             law_BxS[going] = self._extended(part, seen_B[going], token_B[going], None)
             flat[going] = part
         cache.filled = most + 2  # type: ignore[attr-defined]
-        return TransformerMemory(cache, _as(law_BxS.reshape(*shape, self.n_states), memory.law), memory.seen + 1)
+        return TransformerMemory(cache, as_kind(law_BxS.reshape(*shape, self.n_states), memory.law), memory.seen + 1)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)
         if tokens.shape[-1] > self.context:
             raise ValueError(f"tokens must be at most {self.context} long (the context), got {tokens.shape[-1]}")
-        there = _as_tensor(tokens, self.device)
+        there = as_tensor(tokens, self.device)
         flat_NxT = there.reshape(-1, tokens.shape[-1])
         rows = max(1, _TOKENS_AT_ONCE.get(self.device.type, 1 << 14) // tokens.shape[-1])
         laws = [self.laws_on_device(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         empty = torch.zeros((0, *flat_NxT.shape[1:], self.n_states), dtype=self.decoder.precision, device=self.device)
-        return _as(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
+        return as_kind(torch.cat([empty, *laws]).reshape(*tokens.shape, self.n_states), tokens)
 
     @torch.no_grad()
     def laws_on_device(
@@ -120,17 +121,3 @@ class Transformer(Predictor):
 def _law(logits: Tensor) -> Tensor:
     """Probabilities in the type of the logits that sum to one as well as it can."""
     return torch.softmax(logits.double(), dim=-1).to(logits.dtype)
-
-
-def _as_tensor(tokens: Array, device: torch.device) -> Tensor:
-    if isinstance(tokens, Tensor):
-        return tokens.to(device)
-    return torch.as_tensor(np.array(to_numpy(tokens), dtype=np.int64), device=device)
-
-
-def _as(values: Tensor, like: Array) -> Array:
-    """The values as the kind of array that ``like`` is, where it is."""
-    xp = namespace(like)
-    if xp is np:
-        return values.cpu().numpy()
-    return values.to(like.device) if isinstance(like, Tensor) else xp.asarray(values.cpu().numpy())

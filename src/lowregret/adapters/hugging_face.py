@@ -1,0 +1,232 @@
+"""A causal language model as a predictor over some of its tokens (Section 2.1): nothing about the model changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import Array, device, namespace
+
+try:
+    import torch
+    import transformers
+    from torch import Tensor
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"HFPredictor needs {error.name}: pip install 'lowregret[hf]'", name=error.name
+    ) from error
+
+from ..predictors import Predictor
+from ..transformer.tensors import as_kind, as_tensor
+from .key_values import KeyValues
+from .state_logits import (
+    StateLogits,
+    a_module,
+    different,
+    ids_of,
+    laws_of,
+    log_mass_of,
+    not_training,
+    rows_at_once,
+    try_out,
+)
+
+
+class HFMemory(NamedTuple):
+    history: Array  # [..., t]
+    law: Array  # [..., S], what the model says now
+    mass: Array  # [...], the probability that it gave to the states, before they were renormalised
+    seen: Array  # [...], tokens so far
+
+
+@dataclass(frozen=True, eq=False)
+class HFPredictor(Predictor):
+    """Any causal language model of ``transformers``, over a chosen set of its tokens.
+
+    The model reads the prompt, then the states, each followed by the separator; its probabilities are renormalised over
+    the states, and ``mass`` says how much they had before. A stream keeps the model's key-value cache; a recorded
+    sequence takes one pass. Memories are plain values: a cache that does not belong to one is made anew.
+
+    Parameters
+    ----------
+    model
+        In eval mode, of any precision (laws are float32 or better).
+    state_tokens
+        One for each state, in order: words that are single tokens (often with their space, as in ``" rock"``), or ids.
+    tokenizer
+        For words; without one ``prompt``, ``separator`` and the states are ids.
+    prompt
+        What the model reads first. An empty one is the tokenizer's (or the model's) BOS token.
+    separator
+        What comes after each state.
+
+    >>> import transformers
+    >>> config = transformers.GPT2Config(vocab_size=12, n_embd=8, n_layer=1, n_head=2, n_positions=64, bos_token_id=0)
+    >>> coin = HFPredictor(transformers.GPT2LMHeadModel(config).eval(), state_tokens=[3, 5], prompt=[7, 1])
+    >>> coin.predict_sequence([[0, 1, 1]]).shape, coin.context
+    ((1, 3, 2), 63)
+    """
+
+    model: Any
+    state_tokens: Sequence[Any]
+    tokenizer: Any = field(default=None, repr=False)
+    prompt: Any = ""
+    separator: Any = ""
+    states: StateLogits = field(init=False, repr=False)
+    cache: KeyValues = field(init=False, repr=False)
+    context: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = a_module(self.model, "model")
+        if not isinstance(model, transformers.PreTrainedModel):
+            raise ValueError(
+                f"model must be a causal language model of transformers, got {type(model).__name__}: FromModule takes "
+                "any other module that gives logits"
+            )
+        ids = self._states_of(self.state_tokens)
+        before, separator = self._prompt_ids(), self._ids_of(self.separator, "separator")
+        size = model.get_input_embeddings().num_embeddings
+        for name, part in (("state_tokens", ids), ("prompt", before), ("separator", separator)):
+            if part and max(part) >= size:
+                raise ValueError(f"{name} must be among the model's {size} tokens, got id {max(part)}")
+        room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        if room is not None and len(before) > room:
+            raise ValueError(f"prompt is {len(before)} tokens long, and the model's context {room}: make it shorter")
+        context = None if room is None else (room - len(before)) // (1 + len(separator)) + 1
+        states = StateLogits(model, ids, before, separator)
+        inputs.keep(self, state_tokens=tuple(self.state_tokens), states=states, context=context)
+        inputs.keep(self, cache=KeyValues(model, states.keeps))
+        try_out(states, "model", context or 4)
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.states.n_states
+
+    def __repr__(self) -> str:
+        tokens = ", ".join(map(repr, self.state_tokens))
+        return (
+            f"HFPredictor({type(self.model).__name__} over {tokens}, room for {self.context or 'any number of'} states)"
+        )
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HFMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        kind = torch.zeros(0, device=self.states.token_ids.device) if like is None else like
+        xp = namespace(kind)
+        history = xp.zeros((*shape, 0), dtype=xp.int64, device=device(kind))
+        return HFMemory(history, *self._now(history, kind), xp.zeros(shape, dtype=xp.int64, device=device(kind)))
+
+    def predict(self, memory: HFMemory) -> Array:
+        return memory.law
+
+    def mass(self, memory: HFMemory) -> Array:
+        """The probability ``[...]`` that the model gives to the states now, among all its tokens."""
+        return memory.mass
+
+    def update(self, memory: HFMemory, token: Array) -> HFMemory:
+        xp, shape = namespace(memory.history), tuple(memory.seen.shape)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.seen)
+        if self.context is not None and memory.history.shape[-1] >= self.context:
+            raise ValueError(f"the model's context is full: after the prompt it has room for {self.context} states")
+        history = xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1)
+        return HFMemory(history, *self._now(history, memory.law), memory.seen + 1)
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        tokens = self._checked(tokens)
+        return as_kind(self._passed(tokens)[0], tokens)
+
+    def masses(self, tokens: Array) -> Array:
+        """``mass`` before each of the tokens ``[..., T]``."""
+        tokens = self._checked(tokens)
+        return as_kind(self._passed(tokens)[1], tokens)
+
+    # Inside
+
+    def _checked(self, tokens: Array) -> Array:
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        if self.context is not None and tokens.shape[-1] > self.context:
+            raise ValueError(
+                f"tokens must be at most {self.context} long, for which the model has room after the prompt, "
+                f"got {tokens.shape[-1]}"
+            )
+        return tokens
+
+    @torch.no_grad()
+    def _now(self, history: Array, like: Array) -> tuple[Array, Array]:
+        """The law after the history, and its mass; uniform and 0 where the context has no room for another state."""
+        shape, t = tuple(history.shape[:-1]), history.shape[-1]
+        if self.context is not None and t >= self.context:
+            xp, where = namespace(like), device(like)
+            return xp.zeros((*shape, self.n_states), device=where) + 1 / self.n_states, xp.zeros(shape, device=where)
+        not_training(self.model, "model")
+        flat = as_tensor(history, self.states.token_ids.device).reshape(int(np.prod(shape)), t)
+        logits_BxV = self.cache.last_logits(self.states.ids(flat))
+        law, mass = self._read(logits_BxV)
+        return as_kind(law.reshape(*shape, self.n_states), like), as_kind(mass.reshape(shape), like)
+
+    @torch.no_grad()
+    def _passed(self, tokens: Array) -> tuple[Tensor, Tensor]:
+        """Laws ``[..., T, S]`` and masses ``[..., T]`` of recorded sequences."""
+        not_training(self.model, "model")
+        T, shape = tokens.shape[-1], tuple(tokens.shape)
+        flat_NxT = as_tensor(tokens, self.states.token_ids.device).reshape(int(np.prod(shape[:-1])), T)
+        rows = rows_at_once(self.states, self.model.get_input_embeddings().num_embeddings, T)
+        parts = [self._read(self.states.over_all(flat_NxT[i : i + rows])) for i in range(0, len(flat_NxT), rows)]
+        if not parts:
+            return torch.zeros((*shape, self.n_states)), torch.zeros(shape)
+        laws, masses = (torch.cat(part) for part in zip(*parts, strict=True))
+        return laws.reshape(*shape, self.n_states), masses.reshape(shape)
+
+    def _read(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        ids = self.states.token_ids
+        return laws_of(logits[..., ids], "the model"), torch.exp(log_mass_of(logits, ids))
+
+    # What is a token
+
+    def _states_of(self, state_tokens: Any) -> tuple[int, ...]:
+        if isinstance(state_tokens, (str, bytes)) or not len(state_tokens):
+            raise ValueError(
+                f"state_tokens must be a list with a token for each state, got {inputs.shown(state_tokens)}"
+            )
+        if any(isinstance(token, str) for token in state_tokens):
+            ids = tuple(self._single(token) for token in state_tokens)
+        else:
+            ids = ids_of(state_tokens, "state_tokens", 1)
+        different(ids, "state_tokens", list(state_tokens))
+        return ids
+
+    def _single(self, word: Any) -> int:
+        ids = self._ids_of(word, "state_tokens")
+        unknown = getattr(self.tokenizer, "unk_token_id", None)
+        if len(ids) == 1 and ids[0] != unknown:
+            return ids[0]
+        if not ids or ids[0] == unknown:
+            raise ValueError(f"state_tokens must be tokens of the vocabulary: {word!r} is unknown to the tokenizer")
+        pieces = [self.tokenizer.decode([i]) for i in ids]
+        other = f" {word}" if not word.startswith(" ") else word.strip()
+        alone = len(self.tokenizer(other, add_special_tokens=False)["input_ids"]) == 1
+        hint = f"; {other!r} is one token" if alone else ""
+        raise ValueError(f"state_tokens must be single tokens: {word!r} is {len(ids)} of them, {pieces}{hint}")
+
+    def _ids_of(self, text: Any, name: str) -> tuple[int, ...]:
+        if not isinstance(text, str):
+            return ids_of(text, name, 0)
+        if text == "":
+            return ()
+        if self.tokenizer is None:
+            raise ValueError(f"tokenizer must be given for {name} in words ({text!r}); without one they are token ids")
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _prompt_ids(self) -> tuple[int, ...]:
+        prompt = self.prompt
+        if isinstance(prompt, str) and prompt and self.tokenizer is not None:
+            return tuple(self.tokenizer(prompt)["input_ids"])
+        ids = self._ids_of(prompt, "prompt")
+        if ids:
+            return ids
+        bos = getattr(self.tokenizer, "bos_token_id", None)
+        bos = getattr(self.model.config, "bos_token_id", None) if bos is None else bos
+        if bos is None:
+            raise ValueError("prompt must not be empty: neither tokenizer nor model has a BOS token to begin with")
+        return (bos,)

@@ -1,0 +1,179 @@
+"""A module over a vocabulary of its own as one over the states (Section 2.1), and what is refused of it."""
+
+import inspect
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .. import inputs
+
+_LOGITS_AT_ONCE = 1 << 26  # numbers in one pass: a vocabulary times positions
+
+
+class StateLogits(nn.Module):
+    """``tokens[B, T] -> logits[B, T, S]`` over the states; entry t saw ``tokens[:, :t]``, after what comes before.
+
+    Parameters
+    ----------
+    module
+        ``ids[B, L]`` to logits ``[B, L, V]``, entry i for what follows ``ids[:, :i + 1]``: a tensor, the first of a
+        tuple, or something with ``.logits``.
+    token_ids
+        Which of the vocabulary are the states, in order.
+    before
+        What comes before the first state.
+    separator
+        What comes after each state.
+    """
+
+    token_ids: Tensor
+    before: Tensor
+    separator: Tensor
+
+    def __init__(
+        self, module: nn.Module, token_ids: Sequence[int], before: Sequence[int] = (), separator: Sequence[int] = ()
+    ) -> None:
+        super().__init__()
+        self.module, self.n_states = module, len(token_ids)
+        for name, ids in (("token_ids", token_ids), ("before", before), ("separator", separator)):
+            self.register_buffer(name, torch.tensor(list(ids), dtype=torch.int64, device=device_of(module)), False)
+        self.keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
+
+    def forward(self, tokens_BxT: Tensor) -> Tensor:
+        return self.over_all(tokens_BxT)[..., self.token_ids].contiguous()
+
+    def over_all(self, tokens_BxT: Tensor) -> Tensor:
+        """Logits ``[B, T, V]`` over the whole vocabulary."""
+        B, T = tokens_BxT.shape
+        ids_BxL, step = self.ids(tokens_BxT[:, :-1]), 1 + len(self.separator)
+        first = len(self.before) - 1  # where the first state is predicted
+        if first < 0 and T == 1:
+            return self._nothing_known(B, ids_BxL)
+        where_T = torch.arange(first if first >= 0 else step - 1, ids_BxL.shape[1], step, device=ids_BxL.device)
+        if self.keeps:
+            logits_BxTxV = logits_of(self.module(ids_BxL, logits_to_keep=where_T))
+        else:
+            logits_BxTxV = logits_of(self.module(ids_BxL))[:, where_T]
+        if first < 0:
+            logits_BxTxV = torch.cat([torch.zeros_like(logits_BxTxV[:, :1]), logits_BxTxV], dim=1)
+        return logits_BxTxV
+
+    def ids(self, tokens_BxT: Tensor) -> Tensor:
+        """The tokens as the module reads them, with what comes before and between."""
+        B, T = tokens_BxT.shape
+        states_BxTx1 = self.token_ids[tokens_BxT][..., None]
+        chunks = torch.cat([states_BxTx1, self.separator.expand(B, T, -1)], dim=-1).reshape(B, -1)
+        return torch.cat([self.before.expand(B, -1), chunks], dim=1)
+
+    def _nothing_known(self, B: int, ids_BxL: Tensor) -> Tensor:
+        width = int(self.token_ids.max()) + 1
+        return torch.zeros((B, 1, width), device=ids_BxL.device)
+
+
+def logits_of(said: Any) -> Tensor:
+    """The logits in whatever a module returns."""
+    said = getattr(said, "logits", said)
+    said = said[0] if isinstance(said, (tuple, list)) and said else said
+    if not isinstance(said, Tensor):
+        raise ValueError(f"the module must return logits as a tensor, a tuple or .logits, got {type(said).__name__}")
+    return said
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where the weights are."""
+    return next((weight.device for weight in module.parameters()), torch.device("cpu"))
+
+
+def a_module(module: Any, name: str) -> nn.Module:
+    """A torch module that is not being trained."""
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"{name} must be a torch module that gives logits, got {type(module).__name__}")
+    not_training(module, name)
+    return module
+
+
+def not_training(module: nn.Module, name: str) -> None:
+    if module.training:
+        raise ValueError(
+            f"{name} is in training mode, where dropout makes what it says random: call {name}.eval() first"
+        )
+
+
+def ids_of(values: Any, name: str, least: int) -> tuple[int, ...]:
+    """Indices into a vocabulary; a tensor or array of them counts as a list."""
+    if isinstance(values, (Tensor, np.ndarray)):
+        values = values.tolist()
+    if not isinstance(values, (list, tuple, range)) or len(values) < least:
+        raise ValueError(f"{name} must be a list of at least {least} token ids, got {inputs.shown(values)}")
+    return tuple(inputs.whole(value, name, least=0) for value in values)
+
+
+def different(ids: tuple[int, ...], name: str, shown: Sequence[Any]) -> None:
+    """Refuse two states that are the same token."""
+    for i, one in enumerate(ids):
+        if one in ids[:i]:
+            other = shown[ids.index(one)]
+            raise ValueError(f"{name} must differ: {other!r} and {shown[i]!r} are both token {one}")
+
+
+def prefix_of(bos: Any) -> tuple[int, ...]:
+    """What comes first: nothing, one token, or several."""
+    if bos is None:
+        return ()
+    return (inputs.whole(bos, "bos", least=0),) if isinstance(bos, numbers.Integral) else ids_of(bos, "bos", 1)
+
+
+def laws_of(logits: Tensor, name: str) -> Tensor:
+    """Laws out of logits over the states, in their precision (float32 at least); NaN is refused."""
+    wide = logits.double()
+    top = wide.amax(dim=-1)
+    if not bool((torch.isfinite(top) & ~wide.isnan().any(dim=-1)).all()):
+        what = (
+            "NaN" if bool(wide.isnan().any()) else "+inf" if bool((top == torch.inf).any()) else "-inf for every state"
+        )
+        raise ValueError(f"{name} gave logits that make no law: {what}")
+    return torch.softmax(wide, dim=-1).to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def log_mass_of(logits_V: Tensor, token_ids: Tensor) -> Tensor:
+    """The logarithm of the probability that a law over the whole vocabulary gives to the states."""
+    wide = logits_V.float()
+    return torch.logsumexp(wide[..., token_ids], dim=-1) - torch.logsumexp(wide, dim=-1)
+
+
+def try_out(states: StateLogits, name: str, steps: int) -> None:
+    """Ask once, of a few tokens: the logits are as they should be, and none depends on what comes later."""
+    fed = min(steps - 1, 3) if len(states.before) else 3
+    tokens_BxT = torch.arange(fed, device=states.token_ids.device).repeat(2, 1) % states.n_states
+    tokens_BxT[1, -1:] = (tokens_BxT[1, -1:] + 1) % states.n_states
+    ids_BxL = states.ids(tokens_BxT)
+    try:
+        with torch.no_grad():
+            logits = logits_of(states.module(ids_BxL))
+    except (IndexError, RuntimeError, TypeError) as error:
+        tried = f"ids of shape {tuple(ids_BxL.shape)} up to {int(ids_BxL.max())}"
+        raise ValueError(f"{name} must take token ids [batch, length]: it fails on {tried} ({error})") from error
+    if logits.ndim != 3 or tuple(logits.shape[:2]) != tuple(ids_BxL.shape):
+        wants = f"[batch, length, vocabulary] for ids of shape {tuple(ids_BxL.shape)}"
+        raise ValueError(f"{name} must give logits {wants}, got shape {tuple(logits.shape)}")
+    if logits.shape[-1] <= int(states.token_ids.max()):
+        highest = int(states.token_ids.max())
+        raise ValueError(f"{name} gives {logits.shape[-1]} logits: token {highest}, one of the states, has none")
+    alike = (ids_BxL[0] == ids_BxL[1]).long().cumprod(dim=0).bool()  # up to where the two rows part
+    one, other = (torch.nan_to_num(row[alike].double()) for row in logits)
+    tolerance = torch.finfo(logits.dtype).eps ** 0.5
+    if not torch.allclose(one, other, rtol=tolerance, atol=tolerance):
+        raise ValueError(
+            f"{name} looks ahead: what it says at a position changes with the tokens after it, so it predicts nothing. "
+            "Entry i must be the logits of what follows the ids up to i"
+        )
+
+
+def rows_at_once(states: StateLogits, width: int, steps: int) -> int:
+    """How many sequences go through in one pass, so that their logits fit in memory."""
+    positions = steps if states.keeps else len(states.before) + steps * (1 + len(states.separator))
+    return max(1, _LOGITS_AT_ONCE // (positions * max(width, 1)))
