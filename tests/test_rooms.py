@@ -178,7 +178,7 @@ def test_what_a_contract_asks_for_is_missed_by_name() -> None:
 def test_abilities_are_had_as_they_are_declared(name: str) -> None:
     """Every public class that has an ability has it with the declared parameters."""
     declared, bearers = getattr(Abilities, name), 0
-    for thing in (getattr(lr, public) for public in lr.__all__):
+    for thing in (getattr(lr, public) for public in (*lr.__all__, *lr._ELSEWHERE)):
         if (
             not isinstance(thing, type)
             or not hasattr(thing, name)

@@ -40,6 +40,7 @@ __version__ = "0.1.0"
 # Asked for by name, so that what they need (torch, transformers) is loaded for nobody else.
 _ELSEWHERE = {
     "FromModule": "torch_module",
+    "HFDistil": "hf_distil",
     "HFPredictor": "hugging_face",
     "RobustLogitsProcessor": "logits_processor",
 }

@@ -13,7 +13,7 @@ class Abilities(Protocol):
     """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
 
     >>> print(*sorted(ABILITIES))  # doctest: +NORMALIZE_WHITESPACE
-    afresh context key law_of_counts laws looks_back made_for payoff_guarantee policy_of_counts regret_after
+    afresh as_module context key law_of_counts laws looks_back made_for payoff_guarantee policy_of_counts regret_after
     regret_bound total_bound
     """
 
@@ -69,6 +69,10 @@ class Abilities(Protocol):
 
     def made_for(self, problem: Any, horizon: int | None, temperature: float | None) -> Any:
         """The fallback itself, from a recipe that says how to make one: a rule plays by what it gets here."""
+
+    @property
+    def as_module(self) -> Any:
+        """A predictor as a torch module ``tokens[B, T] -> logits[B, T, S]``; entry t has seen ``tokens[:, :t]``."""
 
     def payoff_guarantee(self, temperature: float | None = None) -> float:
         """What quantal responses to a predictor earn at least a step, in utility, whatever comes."""

@@ -104,6 +104,11 @@ class HFPredictor(Predictor):
     def n_states(self) -> int:  # type: ignore[override]
         return self.states.n_states
 
+    @property
+    def as_module(self) -> StateLogits:
+        """The model as a torch module over the states: what ``construct.build`` appends Algorithm 1 to."""
+        return self.states
+
     def __repr__(self) -> str:
         tokens = ", ".join(map(repr, self.state_tokens))
         return (

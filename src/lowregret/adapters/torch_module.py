@@ -84,6 +84,11 @@ class FromModule(Predictor):
     def n_states(self) -> int:  # type: ignore[override]
         return len(self.token_ids)
 
+    @property
+    def as_module(self) -> StateLogits:
+        """The module as a torch module over the states: what ``construct.build`` appends Algorithm 1 to."""
+        return self.states
+
     def __repr__(self) -> str:
         return f"FromModule({type(self.module).__name__} over tokens {list(self.token_ids)}, bos {self.bos})"
 

@@ -54,14 +54,19 @@ def base_of(
         if gives == "probabilities":
             raise ValueError("gives must be logits for a Decoder, got 'probabilities'")
         return base, "logits", base.n_states, base.size.context
+    context, own = ability(base, "context"), ability(base, "as_module")
+    if own is not None:
+        if gives == "probabilities":
+            raise ValueError(f"gives must be logits for a {type(base).__name__}, got 'probabilities'")
+        return own, "logits", base.n_states, context
     if isinstance(base, nn.Module):
         if gives is None:
             raise ValueError(f"gives must be one of {', '.join(GIVES)} for a module such as {type(base).__name__}")
-        return base, gives, getattr(base, "n_states", n_states), ability(base, "context")
+        return base, gives, getattr(base, "n_states", n_states), context
     if not hasattr(base, "predict_sequence"):
         raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
     gives = gives or ("logits" if needs_logits else "probabilities")
-    return Asked(base, gives), gives, base.n_states, ability(base, "context")
+    return Asked(base, gives), gives, base.n_states, context
 
 
 def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:

@@ -122,8 +122,13 @@ def other_worlds(source: Predictor, n: int, horizon: int, random: torch.Generato
 
     Half of them follow the source at first and break off at a random step.
     """
-    S, device = source.n_states, random.device
     home_NxT = sequences(source, n, horizon, random)
+    return away_from(home_NxT, lambda: sequences(source, n, horizon, random), source.n_states, random)
+
+
+def away_from(home_NxT: Tensor, more: Callable[[], Tensor], n_states: int, random: torch.Generator) -> Tensor:
+    """``other_worlds`` made of sequences at home, ``[N, T]``; ``more`` gives as many others."""
+    (n, horizon), S, device = home_NxT.shape, n_states, random.device
     cut_N = torch.randint(horizon, (n,), generator=random, device=device)
     kind_N = torch.randint(5, (n, 1), generator=random, device=device)
     away_NxT = urns(n, horizon, S, random)
@@ -132,7 +137,7 @@ def other_worlds(source: Predictor, n: int, horizon: int, random: torch.Generato
             drifts(n, horizon, S, random),
             changes(n, horizon, S, random),
             turned(home_NxT, S, random),
-            stuck(sequences(source, n, horizon, random), cut_N, random),
+            stuck(more(), cut_N, random),
         )
     ):
         away_NxT = torch.where(kind_N == k, tokens_NxT, away_NxT)
@@ -154,9 +159,16 @@ def greedy_play(
     Half of the sequences follow the source up to a random step first; three quarters of them are played with up to 30%
     of noise, so that what is seen is a neighbourhood of the adversary's path and not one line.
     """
-    horizon, S, device = decoder.size.context, decoder.n_states, random.device
+    home_NxT = sequences(source, n, decoder.size.context, random)
+    return roll(decoder, n, decoder.size.context, greedy_choice(home_NxT, utility_AxS, temperature, random))
+
+
+def greedy_choice(
+    home_NxT: Tensor, utility_AxS: np.ndarray, temperature: float, random: torch.Generator
+) -> Callable[[Tensor, int], Tensor]:
+    """What that adversary does: from the law ``[N, S]`` of a student at step t, the token ``[N]`` that comes."""
+    (n, horizon), S, device = home_NxT.shape, utility_AxS.shape[1], random.device
     utility = torch.tensor(utility_AxS, dtype=torch.float32, device=device)
-    home_NxT = sequences(source, n, horizon, random)
     follow_N = torch.randint(horizon, (n,), generator=random, device=device)
     follow_N = torch.where(torch.rand(n, generator=random, device=device) < 0.5, follow_N, 0)
     noise_N = 0.3 * torch.rand(n, generator=random, device=device)
@@ -171,4 +183,4 @@ def greedy_play(
         least_N = torch.where(noisy_TxN[t], random_TxN[t], least_N)
         return torch.where(t < follow_N, home_NxT[:, t], least_N)
 
-    return roll(decoder, n, horizon, choose)
+    return choose

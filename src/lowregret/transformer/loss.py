@@ -21,12 +21,17 @@ def loss_of(decoder: Any, batch: Batch, types: tuple[torch.dtype, torch.dtype], 
     else:
         loss_BxT = F.kl_div(log_law_BxTxS, batch.targets_BxTxS, reduction="none").sum(-1)
         if stakes is not None:
-            wanted_BxTxA = torch.softmax(batch.targets_BxTxS @ stakes.utility_SxA, dim=-1)
-            played_BxTxA = torch.log_softmax(log_law_BxTxS.exp() @ stakes.utility_SxA, dim=-1)
-            loss_BxT = loss_BxT + stakes.weight * F.kl_div(played_BxTxA, wanted_BxTxA, reduction="none").sum(-1)
+            loss_BxT = loss_BxT + of_responses(log_law_BxTxS.exp(), batch.targets_BxTxS, stakes)
     if batch.weights_BxT is None:
         return torch.stack([loss_BxT.sum(), torch.ones_like(loss_BxT).sum()])
     return torch.stack([(loss_BxT * batch.weights_BxT).sum(), batch.weights_BxT.sum()])
+
+
+def of_responses(laws_BxTxS: Tensor, targets_BxTxS: Tensor, stakes: "Scaled") -> Tensor:
+    """How far the responses to the laws are from those to the targets, weighted, ``[B, T]``."""
+    wanted_BxTxA = torch.softmax(targets_BxTxS @ stakes.utility_SxA, dim=-1)
+    played_BxTxA = torch.log_softmax(laws_BxTxS @ stakes.utility_SxA, dim=-1)
+    return stakes.weight * F.kl_div(played_BxTxA, wanted_BxTxA, reduction="none").sum(-1)
 
 
 class Scaled(NamedTuple):

@@ -1,0 +1,180 @@
+"""Algorithm 1 into the weights of a Hugging Face model (Section 5.2): what ``transformers.Trainer`` needs for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import to_numpy
+from ..robust import Robust
+from ..rules import ResponseRule
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor
+    from transformers import TrainerCallback
+except ModuleNotFoundError as error:
+    wants = f"HFDistil needs {error.name}: pip install 'lowregret[hf]'"
+    raise ModuleNotFoundError(wants, name=error.name) from error
+
+from ..transformer import data
+from ..transformer.loss import Scaled, of_responses
+from ..transformer.tasks import Stakes, robust_laws
+from .hugging_face import HFPredictor
+from .state_logits import logits_of
+
+
+@dataclass(eq=False)
+class HFDistil:
+    """Fine-tune a language model to be its own robust version: at every step the law of Algorithm 1 is the target.
+
+    ``Trainer(model, args, train_dataset=recordings, data_collator=it.collate, compute_loss_func=it.loss,
+    callbacks=[it.player()])``. Of each batch of recorded sequences half stay as they are; the others become other
+    worlds (urns, drifts, change points, the recording renamed or halted, half of them after a true beginning) or are
+    taken from what a greedy adversary played against the model as it was then.
+
+    Parameters
+    ----------
+    robust
+        ``robustify(HFPredictor(base, ...), problem, horizon, rule=...)`` over the model as it was: a copy that is not
+        trained. Its fallback must go by the tokens alone, such as ``PolyaUrn``.
+    response_weight
+        How much the responses count beside the laws: they are where a small error in a law is a large one in regret.
+    play_share
+        How much of a batch comes from the pool of played sequences.
+    play_every, play_count, pool
+        After how many steps new ones are played, how many, and how many are kept.
+
+    A recorded sequence is a list of states, or a dict with one under ``"states"``; all have the rule's horizon.
+    """
+
+    robust: Robust
+    response_weight: float = 0.1
+    play_share: float = 0.25
+    play_every: int = 100
+    play_count: int = 64
+    pool: int = 1024
+    seed: int = 0
+    played_NxT: Tensor | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        robust = self.robust
+        if not isinstance(robust, Robust) or not isinstance(robust.base, HFPredictor):
+            raise ValueError(f"robust must be robustify(HFPredictor(...), ...), got {type(robust).__name__}")
+        rule = robust.rule
+        if not isinstance(rule, ResponseRule) or rule.in_play.follows or rule.horizon is None:
+            raise ValueError(
+                "robust must have a rule for one problem, with a horizon and a fallback that goes by the tokens alone, "
+                "such as lowregret.rules.first_test(problem, horizon); Recovery goes by what the model says"
+            )
+        if not 0 <= inputs.not_negative(self.play_share, "play_share") <= 0.5:
+            raise ValueError(f"play_share must lie between 0 and 0.5, got {self.play_share!r}")
+        self.response_weight = inputs.not_negative(self.response_weight, "response_weight")
+        for name in ("play_every", "play_count", "pool"):
+            setattr(self, name, inputs.whole(getattr(self, name), name))
+        self.base, self.rule = robust.base, rule
+        self.seed = inputs.whole(self.seed, "seed", least=0, most=None)
+        self._batches = 0
+        self._home_NxT: Tensor | None = None
+
+    def collate(self, examples: Sequence[Any]) -> dict[str, Tensor]:
+        """``data_collator``: ids for the model to read, and as ``labels`` the law of every next state ``[B, T, S]``."""
+        tokens_BxT, where = self._recorded(examples), self.base.states.token_ids.device
+        random = data.generator(where, self.seed, self._batches)
+        self._batches += 1
+        home_NxT = tokens_BxT.to(where)
+        self._home_NxT = home_NxT
+        half = len(home_NxT) // 2
+        from_pool = min(half, round(len(home_NxT) * self.play_share)) if self.played_NxT is not None else 0
+        parts = [home_NxT[: len(home_NxT) - half]]
+        if half - from_pool:
+            rest_NxT = home_NxT[len(home_NxT) - half + from_pool :]
+            shuffled = torch.randint(len(home_NxT), (len(rest_NxT),), generator=random, device=where)
+            parts.append(data.away_from(rest_NxT, lambda: home_NxT[shuffled], self.base.n_states, random))
+        if from_pool:
+            assert self.played_NxT is not None
+            which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=where)
+            parts.append(self.played_NxT[which])
+        tokens_BxT = torch.cat(parts)
+        laws = torch.as_tensor(self.base.predict_sequence(tokens_BxT))
+        ids_BxL = self.base.states.ids(tokens_BxT[:, :-1])
+        return {"input_ids": ids_BxL.cpu(), "labels": robust_laws(self.rule, laws, tokens_BxT).cpu()}
+
+    def loss(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+        """``compute_loss_func``: how far the model's laws, and the responses to them, are from the targets.
+
+        Laws are compared over the whole vocabulary, so the model also learns to write nothing but states.
+        """
+        states, (B, T, S) = self.base.states, labels.shape
+        first, step = len(states.before) - 1, 1 + len(states.separator)
+        logits_BxTxV = logits_of(outputs)[:, first::step].float()
+        if logits_BxTxV.shape[1] != T:
+            raise ValueError(
+                f"labels must be {logits_BxTxV.shape[1]} laws a sequence, got {T}: do they come from collate?"
+            )
+        own_BxTxS = logits_BxTxV[..., states.token_ids.to(logits_BxTxV.device)]
+        log_law_BxTxS = own_BxTxS - torch.logsumexp(logits_BxTxV, dim=-1, keepdim=True)
+        loss_BxT = F.kl_div(log_law_BxTxS, labels, reduction="none").sum(-1)
+        if self.response_weight:
+            assert self.rule.temperature is not None
+            stakes = Scaled.of(Stakes(self.rule.problem, self.rule.temperature, self.response_weight), labels.device)
+            assert stakes is not None
+            loss_BxT = loss_BxT + of_responses(torch.softmax(own_BxTxS, dim=-1), labels, stakes)
+        return loss_BxT.sum() / (B * T if num_items_in_batch is None else num_items_in_batch / S)
+
+    def player(self) -> TrainerCallback:
+        """A callback that lets the greedy adversary play against the model while it is trained."""
+        return _Player(self)
+
+    @torch.no_grad()
+    def play(self, model: Any, step: int = 0) -> Tensor:
+        """Add to the pool what the greedy adversary plays against ``model`` now, ``[N, T]``; returns what was added."""
+        states, T = self.base.states, self.rule.horizon
+        ids = [part.tolist() for part in (states.token_ids, states.before, states.separator)]
+        training = model.training
+        model.eval()
+        try:
+            student = HFPredictor(model, ids[0], prompt=ids[1], separator=ids[2])
+            random = data.generator(student.states.token_ids.device, self.seed, step, 1)
+            home_NxT = self._at_home(random)
+            assert self.rule.temperature is not None
+            choose = data.greedy_choice(home_NxT, self.rule.problem.utility, self.rule.temperature, random)
+            memory, tokens = student.start((len(home_NxT),)), []
+            for t in range(T or 0):
+                tokens.append(choose(memory.law.float(), t))
+                if t + 1 < (T or 0):
+                    memory = student.update(memory, tokens[-1])
+        finally:
+            model.train(training)
+        fresh_NxT = torch.stack(tokens, dim=-1).to(states.token_ids.device)
+        kept = [] if self.played_NxT is None else [self.played_NxT]
+        self.played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
+        return fresh_NxT
+
+    def _at_home(self, random: torch.Generator) -> Tensor:
+        """Recorded sequences of the last batch; before the first one, what the base writes."""
+        if self._home_NxT is None:
+            return data.sequences(self.base, self.play_count, self.rule.horizon or 1, random)
+        which = torch.randint(len(self._home_NxT), (self.play_count,), generator=random, device=random.device)
+        return self._home_NxT.to(random.device)[which]
+
+    def _recorded(self, examples: Sequence[Any]) -> Tensor:
+        rows = [example["states"] if isinstance(example, dict) else example for example in examples]
+        lengths = {len(row) for row in rows}
+        if lengths != {self.rule.horizon}:
+            wants = f"the rule's horizon of {self.rule.horizon} states"
+            raise ValueError(f"examples must have {wants}, got lengths {sorted(lengths)}")
+        tokens_BxT = np.stack([to_numpy(inputs.array_of(row, "examples")) for row in rows])
+        return torch.as_tensor(inputs.sequences_of(tokens_BxT, self.base.n_states, "examples"))
+
+
+class _Player(TrainerCallback):
+    def __init__(self, distil: HFDistil) -> None:
+        self.distil = distil
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
+        if self.distil.play_share and state.global_step % self.distil.play_every == 0:
+            self.distil.play(model, state.global_step)
