@@ -128,6 +128,24 @@ def test_the_cache_follows_streams_that_are_reordered(model):
     np.testing.assert_allclose(again.law, recorded, atol=2e-6)
 
 
+def test_a_cache_is_not_used_by_a_model_that_has_learnt_since():
+    model = gpt2(5)
+    predictor = lr.HFPredictor(model, STATES, prompt=PROMPT)
+    memory = predictor.update(predictor.start(like=np.zeros(1)), 1)
+    with torch.no_grad():
+        model.transformer.wte.weight.mul_(0.5)
+    recorded = predictor.predict_sequence(np.array([1, 2, 0]))[-1]
+    np.testing.assert_allclose(predictor.update(memory, 2).law, recorded, atol=2e-6)
+
+
+def test_states_follow_a_model_that_is_moved():
+    model = gpt2()
+    predictor, module = lr.HFPredictor(model, STATES, prompt=PROMPT), lr.FromModule(model, STATES, bos=1)
+    model.to("meta")  # the one other device there is everywhere; it computes nothing
+    assert predictor.states.device == module.states.device == torch.device("meta")
+    assert {part.device.type for part in (predictor.states.token_ids, predictor.states.before)} == {"meta"}
+
+
 def test_a_model_in_half_precision_gives_laws_in_single():
     half = llama().to(torch.bfloat16)
     predictor = lr.HFPredictor(half, STATES, prompt=PROMPT)

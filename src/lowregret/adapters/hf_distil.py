@@ -82,7 +82,7 @@ class HFDistil:
 
     def collate(self, examples: Sequence[Any]) -> dict[str, Tensor]:
         """``data_collator``: ids for the model to read, and as ``labels`` the law of every next state ``[B, T, S]``."""
-        tokens_BxT, where = self._recorded(examples), self.base.states.token_ids.device
+        tokens_BxT, where = self._recorded(examples), self.base.states.device
         random = data.generator(where, self.seed, self._batches)
         self._batches += 1
         home_NxT = tokens_BxT.to(where)
@@ -138,7 +138,7 @@ class HFDistil:
         model.eval()
         try:
             student = HFPredictor(model, ids[0], prompt=ids[1], separator=ids[2])
-            random = data.generator(student.states.token_ids.device, self.seed, step, 1)
+            random = data.generator(student.states.device, self.seed, step, 1)
             home_NxT = self._at_home(random)
             assert self.rule.temperature is not None
             choose = data.greedy_choice(home_NxT, self.rule.problem.utility, self.rule.temperature, random)
@@ -149,7 +149,7 @@ class HFDistil:
                     memory = student.update(memory, tokens[-1])
         finally:
             model.train(training)
-        fresh_NxT = torch.stack(tokens, dim=-1).to(states.token_ids.device)
+        fresh_NxT = torch.stack(tokens, dim=-1).to(states.device)
         kept = [] if self.played_NxT is None else [self.played_NxT]
         self.played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
         return fresh_NxT

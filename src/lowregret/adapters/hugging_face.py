@@ -117,7 +117,7 @@ class HFPredictor(Predictor):
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HFMemory:
         shape = inputs.batch_shape_of(batch_shape)
-        kind = torch.zeros(0, device=self.states.token_ids.device) if like is None else like
+        kind = torch.zeros(0, device=self.states.device) if like is None else like
         xp = namespace(kind)
         history = xp.zeros((*shape, 0), dtype=xp.int64, device=device(kind))
         return HFMemory(history, *self._now(history, kind), xp.zeros(shape, dtype=xp.int64, device=device(kind)))
@@ -165,7 +165,7 @@ class HFPredictor(Predictor):
             xp, where = namespace(like), device(like)
             return xp.zeros((*shape, self.n_states), device=where) + 1 / self.n_states, xp.zeros(shape, device=where)
         not_training(self.model, "model")
-        flat = as_tensor(history, self.states.token_ids.device).reshape(int(np.prod(shape)), t)
+        flat = as_tensor(history, self.states.device).reshape(int(np.prod(shape)), t)
         logits_BxV = self.cache.last_logits(self.states.ids(flat))
         law, mass = self._read(logits_BxV)
         return as_kind(law.reshape(*shape, self.n_states), like), as_kind(mass.reshape(shape), like)
@@ -175,7 +175,7 @@ class HFPredictor(Predictor):
         """Laws ``[..., T, S]`` and masses ``[..., T]`` of recorded sequences."""
         not_training(self.model, "model")
         T, shape = tokens.shape[-1], tuple(tokens.shape)
-        flat_NxT = as_tensor(tokens, self.states.token_ids.device).reshape(int(np.prod(shape[:-1])), T)
+        flat_NxT = as_tensor(tokens, self.states.device).reshape(int(np.prod(shape[:-1])), T)
         rows = rows_at_once(self.states, self.model.get_input_embeddings().num_embeddings, T)
         parts = [self._read(self.states.over_all(flat_NxT[i : i + rows])) for i in range(0, len(flat_NxT), rows)]
         if not parts:

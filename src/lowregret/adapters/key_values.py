@@ -20,17 +20,19 @@ class KeyValues:
         self.model, self.keeps = model, keeps
         self._rows_BxL: Tensor | None = None
         self._past: Any = None
+        self._made_by: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
     def last_logits(self, ids_BxL: Tensor) -> Tensor:
         """Logits ``[B, V]`` of what follows each row; call it without gradients."""
         with self._lock:
-            past, length = self._fitting(ids_BxL)
+            made_by = self._weights()
+            past, length = self._fitting(ids_BxL) if made_by == self._made_by else (None, 0)
             self._rows_BxL = self._past = None  # an interrupt leaves nothing half done
             fresh = {"logits_to_keep": 1} if self.keeps else {}
             said = self.model(ids_BxL[:, length:], past_key_values=past, use_cache=True, **fresh)
             self._past = getattr(said, "past_key_values", None)
-            self._rows_BxL = None if self._past is None else ids_BxL.clone()
+            self._rows_BxL, self._made_by = None if self._past is None else ids_BxL.clone(), made_by
             return logits_of(said)[:, -1]
 
     def _fitting(self, ids_BxL: Tensor) -> tuple[Any, int]:
@@ -53,6 +55,11 @@ class KeyValues:
         except (AttributeError, NotImplementedError):  # not every layer can
             return None, 0
         return past, length
+
+    def _weights(self) -> tuple[int, int]:
+        """How often the weights were written to, and how many they are: a cache made by others must not be used."""
+        versions = [weight._version for weight in self.model.parameters() if not weight.is_inference()]
+        return len(versions), sum(versions)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "keeps": self.keeps}

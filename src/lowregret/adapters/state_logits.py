@@ -43,6 +43,15 @@ class StateLogits(nn.Module):
             self.register_buffer(name, torch.tensor(list(ids), dtype=torch.int64, device=device_of(module)), False)
         self.keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
 
+    @property
+    def device(self) -> torch.device:
+        """Where the module is; what belongs to it follows, if it has been moved."""
+        where = device_of(self.module)
+        if self.token_ids.device != where:
+            for name in ("token_ids", "before", "separator"):
+                setattr(self, name, getattr(self, name).to(where))
+        return where
+
     def forward(self, tokens_BxT: Tensor) -> Tensor:
         return self.over_all(tokens_BxT)[..., self.token_ids].contiguous()
 

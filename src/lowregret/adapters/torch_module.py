@@ -93,7 +93,7 @@ class FromModule(Predictor):
         return f"FromModule({type(self.module).__name__} over tokens {list(self.token_ids)}, bos {self.bos})"
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ModuleMemory:
-        shape, where = inputs.batch_shape_of(batch_shape), self.states.token_ids.device
+        shape, where = inputs.batch_shape_of(batch_shape), self.states.device
         kind = torch.zeros(0, device=where) if like is None else like
         xp = namespace(kind)
         history = xp.zeros((*shape, 0), dtype=xp.int64, device=device(kind))
@@ -130,7 +130,7 @@ class FromModule(Predictor):
     def _laws(self, tokens: Array) -> Any:
         not_training(self.module, "module")
         T = tokens.shape[-1]
-        flat_NxT = as_tensor(tokens, self.states.token_ids.device).reshape(int(np.prod(tokens.shape[:-1])), T)
+        flat_NxT = as_tensor(tokens, self.states.device).reshape(int(np.prod(tokens.shape[:-1])), T)
         rows = rows_at_once(self.states, max(self.token_ids) + 1, T)
         parts = [self.states(flat_NxT[i : i + rows]) for i in range(0, len(flat_NxT), rows)]
         if not parts:
