@@ -12,6 +12,7 @@ from .checkpoints import load, save
 from .decoder import SIZES, Decoder, Size
 from .optimiser import DECAYING, NANODO, Optimiser
 from .predictor import Transformer
+from .recording import Recording
 from .settings import Settings
 from .tasks import Distil, Imitate, Masked, Task
 from .training import Progress, train
@@ -26,6 +27,7 @@ __all__ = [
     "Masked",
     "Optimiser",
     "Progress",
+    "Recording",
     "Settings",
     "Size",
     "Task",
