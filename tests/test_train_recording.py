@@ -71,6 +71,23 @@ def test_a_chain_is_learnt_from_its_recording(tmp_path: Path) -> None:
     assert "Nothing was learnt" not in str(found)
 
 
+def test_every_token_held_out_counts_once_whatever_the_lengths() -> None:
+    """By a loop over windows of 8 steps, the last of a sequence as long as it is."""
+    model = Transformer(Decoder(2, SMALL, seed=1))
+    rows = [*RAGGED * 3, [1, 0, 0] * 7]  # 13, of which 0.25 are three: 2, 10 and 21 long
+    found = measured(Recording.of(rows, held_out=0.25), model)
+    windows = [row[begin : begin + 8] for row in rows[-3:] for begin in range(0, len(row), 8)]
+    counts = np.bincount(np.concatenate(rows[:-3])) + 1
+    for told, laws in (
+        (found.model, model.predict_sequence),
+        (found.urn, lr.PolyaUrn(2).predict_sequence),
+        (found.frequencies, lambda window: np.tile(counts / counts.sum(), (len(window), 1))),
+    ):
+        lost = [-math.log(laws(window)[t, token]) for window in windows for t, token in enumerate(window)]
+        assert len(lost) == found.tokens == 33
+        assert told == pytest.approx(np.mean(lost), rel=1e-6)
+
+
 def test_a_model_that_learnt_nothing_says_so() -> None:
     assert "Nothing was learnt" in str(Measured(0.7, 0.69, 0.71, 1000))
     assert "Nothing was learnt" in str(Measured(0.7, 0.71, 0.69, 1000))

@@ -10,6 +10,7 @@ except ModuleNotFoundError as error:
 
 from .checkpoints import load, save
 from .decoder import SIZES, Decoder, Size
+from .held_out import measured
 from .optimiser import DECAYING, NANODO, Optimiser
 from .predictor import Transformer
 from .recording import Recording
@@ -33,6 +34,7 @@ __all__ = [
     "Task",
     "Transformer",
     "load",
+    "measured",
     "save",
     "train",
 ]

@@ -119,7 +119,7 @@ class Imitate(_Plain):
         states
             Their names, in order; those of the file in the order of the alphabet, if not given.
         held_out
-            The share of the recording to keep for ``held_out.measured``: the last sequences, or of a few sequences the
+            The share of the recording to keep for ``measured``: the last sequences, or of a few sequences the
             last steps of each. 0: none.
 
         >>> Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3).source

@@ -61,12 +61,9 @@ def _of_lines(path: Path, states: Sequence[str] | None) -> Written:
     if not rows:
         raise ValueError(f"tokens must hold something, and {path} has separators only")
     found = sorted({word for row in rows for word in row})
-    for at, row in words:
-        for word in row:
-            if _is_fraction(word) and word not in (states or ()):
-                raise ValueError(
-                    f"tokens must be whole numbers or names, and line {at} of {path} has {inputs.shown(word)}"
-                )
+    if odd := {word for word in found if _is_fraction(word) and word not in (states or ())}:
+        at, word = next((at, word) for at, row in words for word in row if word in odd)
+        raise ValueError(f"tokens must be whole numbers or names, and line {at} of {path} has {inputs.shown(word)}")
     whole = [word for word in found if _WHOLE.fullmatch(word)]
     if whole and len(whole) < len(found) and states is None:
         name = next(word for word in found if word not in whole)
