@@ -435,6 +435,48 @@ def test_bad_values_are_refused_by_name(name: str) -> None:
     print(f"{tried} calls of {name}")
 
 
+# What someone else's predictor says is checked before anything is made of it
+
+
+def in_place_of(good: Any, liar: Liar) -> Any:
+    """The liar where a good argument has a predictor; None where it has none."""
+    if isinstance(good, lr.Predictor):
+        return liar
+    if isinstance(good, dict) and any(isinstance(each, lr.Predictor) for each in good.values()):
+        return {**good, next(iter(good)): liar}
+    if isinstance(good, list) and any(isinstance(each, lr.Predictor) for each in good):
+        return [liar, *good[1:]]
+    return None
+
+
+def put_to_use(made: Any) -> Any:
+    """What the answer, a player perhaps, would tell its user: one that was only made has asked nobody yet."""
+    if isinstance(made, lr.Stream):
+        return made.predict()
+    if not isinstance(made, (lr.Predictor, lr.Policy)):
+        return made
+    forms = {"predict_sequence": TOKENS[0], "policy_sequence": TOKENS[0], "predict": made.start()}
+    return [getattr(made, form)(given) for form, given in forms.items() if hasattr(made, form)]
+
+
+@pytest.mark.parametrize("says", [[math.nan, math.nan], [2.0, -1.0], None, [0.5]], ids=str)
+def test_no_answer_is_made_of_what_is_no_law(says: Any) -> None:
+    tried = 0
+    for entry in ENTRIES.values():
+        for p in entry.parameters:
+            arguments = good_arguments(entry)
+            arguments[p] = in_place_of(arguments[p], Liar(says))
+            if arguments[p] is None:
+                continue
+            tried += 1
+            try:
+                answer = put_to_use(entry.call()(**arguments))
+            except (ValueError, LawBroken):
+                continue
+            assert answer is None, f"{entry.name} made {shown(answer)} of a {p} that says {says}"
+    assert tried >= 25
+
+
 # Any kind of number is that number
 
 

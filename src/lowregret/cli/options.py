@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from ..predictors import Predictor
     from ..problems import DecisionProblem
     from ..rules import ResponseRule
-    from ..transformer import Size, Transformer
+    from ..transformer import Recording, Size, Transformer
+    from ..transformer.recording import Learnt
 
+
+Where = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU if there is one.")]
+PAYOFFS = (
+    "Payoffs in your own units, in place of --problem: .csv with a row for each action and a column for each state, a "
+    "first row and a first column of names if you like; or .npy."
+)
 
 _EXTRAS = {
     "torch": "torch",
@@ -101,6 +108,14 @@ def model_in(path: Path, device: str) -> "Transformer | Constructed":
     return transformer.load(path, device)
 
 
+def learnt_in(path: Path) -> "Learnt | None":
+    """What recording the model of a file learnt from, if it did."""
+    from ..transformer import checkpoints
+    from ..transformer.recording import learnt_from
+
+    return learnt_from(checkpoints.read(path).about)
+
+
 def size_named(text: str) -> "Size":
     from ..transformer.decoder import size_of
 
@@ -116,16 +131,76 @@ def source_named(name: str, horizon: int) -> "Predictor":
     return one_of("source", name, paper_sources(horizon))
 
 
-def problem_named(text: str) -> "DecisionProblem":
+def problem_named(text: str, n_states: int = 2) -> "DecisionProblem":
     from ..problems import DecisionProblem, matching, rock_paper_scissors
 
-    named = {"matching": matching, "rock_paper_scissors": rock_paper_scissors}
+    named = {"matching": lambda: matching(n_states), "rock_paper_scissors": rock_paper_scissors}
     if text in named:
         return named[text]()
     try:
         return DecisionProblem(json.loads(text))
     except json.JSONDecodeError as error:
         raise ValueError(f"--problem must be {', '.join(named)} or a JSON matrix of utilities, got {text!r}") from error
+
+
+def problem_of(named: str | None, payoffs: Path | None, n_states: int = 2) -> "DecisionProblem":
+    """What --problem or --payoffs say; guessing the state where neither does."""
+    from ..problems import payoffs_in
+
+    if payoffs is None:
+        return problem_named(named or "matching", n_states)
+    if named is not None:
+        raise ValueError("--payoffs takes the place of --problem: give one of them")
+    return payoffs_in(payoffs)
+
+
+def names_of(problem: "DecisionProblem") -> tuple[str, ...] | None:
+    """The names of its states, where it has any but their numbers."""
+    return None if problem.states == tuple(map(str, range(problem.n_states))) else problem.states
+
+
+def agreed_names(problem: "DecisionProblem", recorded: "Learnt | None") -> tuple[str, ...] | None:
+    """The names of the states, the problem's or those that a model learnt; None: there are only numbers."""
+    names, learnt = names_of(problem), None if recorded is None else recorded.states
+    if learnt is None or names == learnt:
+        return names
+    if names is not None:
+        raise ValueError(f"the model learnt the states {', '.join(learnt)}, and the problem has {', '.join(names)}")
+    _refuse_unnamed(problem, "the model learnt names", learnt)
+    return learnt
+
+
+def recording_in(
+    tokens: Path, held_out: float, problem: "DecisionProblem | None", learnt: "Learnt | None", of_model: bool
+) -> "Recording":
+    """The recording in a file; its names stand for states in the order of the problem, or of what the model learnt.
+
+    Only where there is neither a problem nor a model (``of_model``) to go by, theirs is the order of the alphabet.
+    """
+    from ..transformer import Recording
+
+    known = None if problem is None else agreed_names(problem, learnt)
+    n_states = None if problem is None else problem.n_states
+    found = Recording.of(tokens, n_states=n_states, states=known, held_out=held_out)
+    if found.states is not None and known is None:
+        if of_model:
+            raise ValueError(
+                f"--tokens has names ({', '.join(found.states)}), and the model learnt numbers: name the states in the "
+                "first row of --payoffs, in that order"
+            )
+        if problem is not None:
+            _refuse_unnamed(problem, "--tokens has names", found.states)
+    return found
+
+
+def _refuse_unnamed(problem: "DecisionProblem", who: str, names: tuple[str, ...]) -> None:
+    """Which column is which state nobody could tell; to guess the state is the same whatever they are called."""
+    from ..problems import matching
+
+    if problem.utility.tolist() != matching(problem.n_states).utility.tolist():
+        raise ValueError(
+            f"{who} ({', '.join(names)}), and the problem's states have none: name them in the first row of --payoffs"
+        )
 
 
 def rule_named(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":

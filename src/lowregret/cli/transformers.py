@@ -1,25 +1,26 @@
-"""Commands about transformers: ``train``, ``evaluate``, ``reproduce``, ``construct`` (extras ``cli``, ``torch``)."""
+"""Commands about transformers: ``reproduce``, ``evaluate``, ``construct`` (extras ``cli``, ``torch``)."""
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .. import files
 from .options import (
+    PAYOFFS,
+    Where,
+    agreed_names,
+    learnt_in,
     model_in,
     one_of,
-    problem_named,
+    problem_of,
+    recording_in,
     refusals,
     resumable,
     rule_named,
-    size_named,
-    source_named,
-    used_by,
 )
-
-Where = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU if there is one.")]
+from .training import train
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -69,135 +70,86 @@ def reproduce(
         run(chosen, folder, collect, device, command)
 
 
-def train(
-    task: Annotated[str, typer.Argument(help="bernoulli, polyaurn, robust (masked) or distilled.")],
-    out: Annotated[Path, typer.Option(help="The checkpoint to write.")],
-    base: Annotated[Path | None, typer.Option(help="Checkpoint of the base model (robust, distilled).")] = None,
-    source: Annotated[
-        str | None, typer.Option(help="Of the paper's sources: a b c d sin2 sin5 sin10 sin20; b by default.")
-    ] = None,
-    problem: Annotated[
-        str | None,
-        typer.Option(help="matching (by default), rock_paper_scissors, or a JSON matrix (polyaurn: its states count)."),
-    ] = None,
-    rule: Annotated[str | None, typer.Option(help="exact (by default), rate or gap (robust, distilled).")] = None,
-    size: Annotated[str, typer.Option(help="quick, paper, or context,width,heads,layers,inner.")] = "quick",
-    steps: Annotated[int, typer.Option(min=1)] = 500,
-    batch: Annotated[int, typer.Option(min=1, help="Sequences in a step, of all processes together.")] = 32,
-    seed: Annotated[
-        int, typer.Option(min=0, help="On a CPU it decides every bit; on a GPU sums are taken in any order.")
-    ] = 0,
-    optimiser: Annotated[str, typer.Option(help="decaying, or nanodo (NanoDO's defaults).")] = "decaying",
-    soft: Annotated[
-        bool, typer.Option("--soft", help="Learn the source's laws rather than its tokens (bernoulli, polyaurn).")
-    ] = False,
-    save_every: Annotated[int, typer.Option(min=1, help="Steps between saves.")] = 100,
-    device: Where = None,
-) -> None:
-    """Train one transformer; go on where an earlier run stopped. Several GPUs: torchrun -m lowregret train ..."""
-    with refusals():
-        from rich.console import Console
-
-        from .. import transformer
-        from ..predictors import PolyaUrn
-        from ..transformer.backends import device_named
-        from ..transformer.held_out import compared
-        from ..transformer.progress import shown
-        from ..transformer.refusals import refuse_absurd
-        from ..transformer.training import goes_on
-
-        chosen = {"base": base, "source": source, "problem": problem, "rule": rule, "soft": soft or None}
-        of_checkpoint = transformer.checkpoints.written
-        files.apart(of_checkpoint("--out", transformer.checkpoints.to_write(out)), of_checkpoint("--base", base))
-        wanted, tested_on = source or "b", problem or "matching"
-
-        settings = transformer.Settings(
-            size=size_named(size),
-            steps=steps,
-            batch=batch,
-            seed=seed,
-            optimiser=one_of("optimiser", optimiser, {"decaying": transformer.DECAYING, "nanodo": transformer.NANODO}),
-        )
-        horizon = settings.size.context
-        refuse_absurd(2, settings, device_named(device or "cpu"))  # sources are as long as the context
-        init: transformer.Transformer | None = None
-        work: transformer.Task
-        if task == "bernoulli":
-            used_by(task, chosen, "source", "soft")
-            work = transformer.Imitate(source_named(wanted, horizon), soft)
-        elif task == "polyaurn":
-            used_by(task, chosen, "problem", "soft")
-            work = transformer.Imitate(PolyaUrn(problem_named(tested_on).n_states), soft)
-        elif task in ("robust", "distilled"):
-            used_by(task, chosen, "base", "source", "problem", "rule")
-            if base is None:
-                raise ValueError(f"{task} needs --base, the checkpoint of the model to make robust")
-            model, tested = transformer.load(base), rule_named(rule or "exact", problem_named(tested_on), horizon)
-            if task == "robust":
-                work = transformer.Masked(source_named(wanted, horizon), model, tested)
-            else:
-                work, init = transformer.Distil(source_named(wanted, horizon), model, tested), model
-        else:
-            raise ValueError(f"task must be bernoulli, polyaurn, robust or distilled, got {task!r}")
-        files.writable(out)
-        console = Console()
-        with resumable(lambda: goes_on(out)), shown(task, console) as report:
-            found = transformer.train(
-                work, out, settings, init=init, device=device, save_every=save_every, on_report=report
-            )
-        if init is not None and isinstance(work, transformer.Distil):
-            typer.echo(str(compared(work, found, settings)))
-        typer.echo(f"Written: {out}")
-
-
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Checkpoint or built model to measure.")],
     against: Annotated[Path | None, typer.Option(help="Another, to say how far apart they are.")] = None,
+    tokens: Annotated[
+        Path | None, typer.Option(help="A recording, as train takes it, in place of the paper's sources.")
+    ] = None,
+    held_out: Annotated[
+        float | None,
+        typer.Option(
+            "--held-out",
+            min=0,
+            max=0.5,
+            help="Only that share of the recording, its last part: what train held out (0.1 by default there).",
+        ),
+    ] = None,
+    problem: Annotated[
+        str | None, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix, of a trained model.")
+    ] = None,
+    payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS)] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", min=2, help="Sequences from each source.")] = 128,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the numbers here too, as JSON.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
-    """Regret on the paper's eight sources and against the greedy adversary; distances to another model.
+    """Regret on the paper's eight sources or a recording, and against the greedy adversary; distances to another model.
 
     Checkpoints of trained models and files of built ones. A built model is measured with the problem it was built for,
-    a trained one with matching.
+    a trained one with matching if no other is named.
     """
     with refusals():
         from .. import adversaries, transformer
         from ..comparison import compare
         from ..distances import next_token_tv, sequence_tv
         from ..predictors import sample
-        from ..problems import matching
         from ..sources import paper_sources
+        from .recorded import on_recording
 
         of_checkpoint = transformer.checkpoints.written
         if out is not None:  # what cannot be written is refused before the work
             if out.is_dir():
                 raise ValueError(f"--out must be a file, and {out} is a folder")
             files.writable(files.to_write(out))
-        files.apart({"--out": out}, {**of_checkpoint("the model", model), **of_checkpoint("--against", against)})
+        given = {"--tokens": tokens, "--payoffs": payoffs}
+        files.apart(
+            {"--out": out}, {**of_checkpoint("the model", model), **of_checkpoint("--against", against), **given}
+        )
         ours = model_in(model, device)
         theirs = None if against is None else model_in(against, device)
-        problem, T = getattr(ours, "problem", matching()), ours.context
+        T, built_for = ours.context, getattr(ours, "problem", None)
+        if built_for is not None and (problem is not None or payoffs is not None):
+            raise ValueError(f"{model} was built for a problem of its own: leave --problem and --payoffs out")
+        at_stake = built_for or problem_of(problem, payoffs, ours.n_states)
+        agreed_names(at_stake, learnt_in(model))
+        if held_out is not None and tokens is None:
+            raise ValueError("--held-out means nothing without --tokens: leave it out")
         for path, read in ((model, ours), (against, theirs)):
-            if read is not None and read.n_states != 2:
+            if tokens is None and read is not None and read.n_states != 2:
                 raise ValueError(
-                    f"{path} must predict two states, as the paper's sources do, and predicts {read.n_states}"
+                    f"{path} must predict two states, as the paper's sources do, and predicts {read.n_states}: "
+                    "--tokens measures it on a recording"
                 )
         if theirs is not None and theirs.context < T:
             raise ValueError(
                 f"--against must reach as far as {model}, {T} tokens, and {against} ends at {theirs.context}"
             )
         files.in_memory(16 * samples * T, f"--samples {samples} of {T} steps")
-        found = compare({model.stem: ours}, paper_sources(T), problem, T, samples, seed)
-        numbers: dict[str, Any] = json.loads(found.to_json())
-        numbers["greedy"] = float(adversaries.greedy(ours, problem, T).regret)
-        typer.echo(f"{found.table()}\n\nRegret against the greedy adversary: {numbers['greedy']:+.4f}")
+        if tokens is not None:
+            recording = recording_in(tokens, held_out or 0.0, at_stake, learnt_in(model), of_model=True)
+            numbers, windows_NxT = on_recording(recording, ours, at_stake)
+        else:
+            found = compare({model.stem: ours}, paper_sources(T), at_stake, T, samples, seed)
+            numbers, windows_NxT = json.loads(found.to_json()), None
+            typer.echo(f"{found.table()}\n")
+        numbers["greedy"] = float(adversaries.greedy(ours, at_stake, T).regret)
+        typer.echo(f"Regret against the greedy adversary: {numbers['greedy']:+.4f}")
         if against is not None and theirs is not None:
-            tokens = sample(paper_sources(T)["b"], T, samples, seed)
+            if windows_NxT is None or not len(windows_NxT):
+                windows_NxT = sample(ours if tokens is not None else paper_sources(T)["b"], T, samples, seed)
             distances = {
-                "next_token_tv": next_token_tv(ours, theirs, tokens),
+                "next_token_tv": next_token_tv(ours, theirs, windows_NxT),
                 "sequence_tv": sequence_tv(ours, theirs, T, samples, seed),
             }
             for name, estimate in distances.items():
@@ -211,7 +163,10 @@ def construct(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
     rule: Annotated[str, typer.Option(help="exact (delta = 2/T), rate or gap.")] = "exact",
-    problem: Annotated[str, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix.")] = "matching",
+    problem: Annotated[
+        str | None, typer.Option(help="matching (by default), rock_paper_scissors, or a JSON matrix.")
+    ] = None,
+    payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS)] = None,
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
     shallow: Annotated[
@@ -229,7 +184,7 @@ def construct(
         of_checkpoint = transformer.checkpoints.written
         graphs = {"--onnx": onnx, "--onnx-stream": onnx_stream}
         outputs = {**of_checkpoint("--out", transformer.checkpoints.to_write(out)), **graphs}
-        files.apart(outputs, of_checkpoint("the checkpoint", checkpoint))
+        files.apart(outputs, {**of_checkpoint("the checkpoint", checkpoint), "--payoffs": payoffs})
         for graph in graphs.values():
             if graph is not None:
                 files.to_write(graph)
@@ -238,7 +193,9 @@ def construct(
         import torch
 
         base = transformer.load(checkpoint)
-        chosen = rule_named(rule, problem_named(problem), base.context if horizon is None else horizon)
+        at_stake = problem_of(problem, payoffs, base.n_states)
+        agreed_names(at_stake, learnt_in(checkpoint))
+        chosen = rule_named(rule, at_stake, base.context if horizon is None else horizon)
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
         model = build(base, chosen, dtype=kind, shallow=shallow)
         save(model, out)

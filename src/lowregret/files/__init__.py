@@ -1,14 +1,17 @@
-"""What is written to a disk: whole or not at all, never over an input, by one process at a time."""
+"""What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
 
 from .lock import locked
 from .paths import a_path, apart, in_folder, to_write, writable
+from .reading import array_in, handed_over, text_in
 from .room import in_memory, on_disk
 from .writing import drafted, replace, replace_all, sweep
 
 __all__ = [
     "a_path",
     "apart",
+    "array_in",
     "drafted",
+    "handed_over",
     "in_folder",
     "in_memory",
     "locked",
@@ -16,6 +19,7 @@ __all__ = [
     "replace",
     "replace_all",
     "sweep",
+    "text_in",
     "to_write",
     "writable",
 ]

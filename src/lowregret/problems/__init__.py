@@ -3,6 +3,7 @@
 from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
 from .inverse import belief_with_lead
+from .payoffs import payoffs_in
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "leads",
     "matching",
     "newsvendor",
+    "payoffs_in",
     "rock_paper_scissors",
     "same_problem",
     "trading",

@@ -10,8 +10,10 @@ except ModuleNotFoundError as error:
 
 from .checkpoints import load, save
 from .decoder import SIZES, Decoder, Size
+from .held_out import measured
 from .optimiser import DECAYING, NANODO, Optimiser
 from .predictor import Transformer
+from .recording import Recording
 from .settings import Settings
 from .tasks import Distil, Imitate, Masked, Task
 from .training import Progress, train
@@ -26,11 +28,13 @@ __all__ = [
     "Masked",
     "Optimiser",
     "Progress",
+    "Recording",
     "Settings",
     "Size",
     "Task",
     "Transformer",
     "load",
+    "measured",
     "save",
     "train",
 ]

@@ -12,6 +12,9 @@ from ..arrays import to_numpy
 from ..predictors import PolyaUrn, Predictor, Scheduled, sample
 from .decoder import Decoder
 from .predictor import Transformer
+from .recording import Recording, Windows
+
+Source = Predictor | Recording
 
 
 def generator(device: torch.device | str, *numbers: int) -> torch.Generator:
@@ -32,11 +35,22 @@ def dirichlet(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-def sequences(source: Predictor, n: int, horizon: int, random: torch.Generator) -> Tensor:
+def at_home(source: Source, n: int, horizon: int, random: torch.Generator) -> Windows:
+    """``n`` sequences of the source, and which of their steps are its own: all, but after the end of a recorded one."""
+    if isinstance(source, Recording):
+        return source.windows(n, horizon, random)
+    tokens_NxT = sequences(source, n, horizon, random)
+    return Windows(tokens_NxT, torch.ones(tokens_NxT.shape, device=tokens_NxT.device))
+
+
+def sequences(source: Source, n: int, horizon: int, random: torch.Generator) -> Tensor:
     """``n`` sequences of the source, ``[n, horizon]``: at once where its tokens are independent, else step by step.
 
-    An urn is a coin of unknown bias: draw the bias once, then the tokens are independent.
+    An urn is a coin of unknown bias: draw the bias once, then the tokens are independent. A recorded sequence that ends
+    before the horizon is begun again.
     """
+    if isinstance(source, Recording):
+        return source.windows(n, horizon, random).tokens_NxT
     if isinstance(source, Scheduled):
         return draw(_schedule(source, horizon, random.device), n, random)
     if isinstance(source, PolyaUrn) and source.prior == 1:
@@ -117,7 +131,7 @@ def stuck(tokens_NxT: Tensor, at_N: Tensor, random: torch.Generator) -> Tensor:
     return tokens_NxT.gather(1, (at_N[:, None] + near_NxT).clamp(0, horizon - 1))
 
 
-def other_worlds(source: Predictor, n: int, horizon: int, random: torch.Generator) -> Tensor:
+def other_worlds(source: Source, n: int, horizon: int, random: torch.Generator) -> Tensor:
     """``n`` sequences out of distribution: urns, drifts, change points, the source renamed or halted.
 
     Half of them follow the source at first and break off at a random step.
@@ -148,7 +162,7 @@ def away_from(home_NxT: Tensor, more: Callable[[], Tensor], n_states: int, rando
 
 def greedy_play(
     decoder: Decoder,
-    source: Predictor,
+    source: Source,
     utility_AxS: np.ndarray,
     temperature: float,
     n: int,

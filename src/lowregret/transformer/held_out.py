@@ -1,14 +1,18 @@
-"""Whether a model that was distilled is nearer to Algorithm 1 than the base model it started from."""
+"""What a model learnt, on what it has not seen: of a recording, and of Algorithm 1."""
 
 import copy
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
+from ..arrays import to_numpy
+from ..predictors import PolyaUrn, Predictor
 from . import data
 from .loss import Scaled, loss_of
 from .predictor import Transformer
+from .recording import Recording
 from .settings import Settings
 from .tasks import Distil
 
@@ -29,9 +33,15 @@ class Compared(NamedTuple):
 
 
 def compared(task: Distil, student: Transformer, settings: Settings) -> Compared:
-    """The student and the base on sequences of a seed that no step has: the source's, and other worlds'."""
+    """The student and the base on sequences of a seed that no step has: the source's, and other worlds'.
+
+    Of a recording those that were held out, if any were.
+    """
     assert isinstance(task.base, Transformer)
-    fresh, device = replace(task), student.device  # without what was played against the student
+    source, device = task.source, student.device
+    if isinstance(source, Recording) and source.kept.steps:
+        source = source.unseen()
+    fresh = replace(task, source=source)  # without what was played against the student
     base = task.base if task.base.device == device else Transformer(copy.deepcopy(task.base.decoder).to(device))
     random = data.generator(device, settings.seed, settings.steps, 2)
     batch = fresh.batch(_SEQUENCES, slice(None), settings.size.context, random, base.laws_on_device)
@@ -43,3 +53,58 @@ def compared(task: Distil, student: Transformer, settings: Settings) -> Compared
         return float(total / count)
 
     return Compared(loss(student), loss(base))
+
+
+class Measured(NamedTuple):
+    """The mean of -ln of the probability of each token held out, by who predicted it."""
+
+    model: float
+    urn: float  # that counts along, anew in every window
+    frequencies: float  # of what was learnt from
+    tokens: int
+
+    def __str__(self) -> str:
+        return self.on(f"the {self.tokens:,} held out")
+
+    def on(self, these: str) -> str:
+        """In a sentence, and whether anything was learnt."""
+        words = (
+            f"Log-loss a token on {these}: {self.model:.4f}; of an urn that counts along {self.urn:.4f}, "
+            f"of the recorded frequencies {self.frequencies:.4f}"
+        )
+        if self.model < min(self.urn, self.frequencies):
+            return words
+        return (
+            f"{words}. Nothing was learnt beyond how often each state comes: train for more steps, record more, or "
+            "there is no more to learn"
+        )
+
+
+def measured(recording: Recording, model: Transformer) -> Measured:
+    """The model on what the recording holds out, in windows of its context one after the other.
+
+    >>> import numpy as np
+    >>> from lowregret.transformer import Decoder
+    >>> untrained = Transformer(Decoder(2, (8, 16, 2, 1, 32), seed=0))
+    >>> print(measured(Recording.of(np.arange(400).reshape(20, 20) % 2), untrained).tokens)
+    40
+    """
+    if not recording.kept.steps:
+        raise ValueError("recording must hold something out, and held_out is 0")
+    return log_losses(recording.unseen(), model, model.context, recording.frequencies())
+
+
+def log_losses(recording: Recording, model: Predictor, horizon: int, frequencies_S: np.ndarray) -> Measured:
+    """The same on all of a recording, in windows of ``horizon`` steps."""
+    if recording.n_states != model.n_states:
+        raise ValueError(f"recording must have the model's {model.n_states} states, got {recording.n_states}")
+    tokens_NxT, own_NxT = (part.numpy() for part in recording.in_order(horizon))
+
+    def loss(laws: np.ndarray) -> float:
+        laws_NxTxS = np.broadcast_to(laws, (*tokens_NxT.shape, model.n_states))
+        chances_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0].astype(np.float64)
+        return float(-np.log(chances_NxT)[own_NxT > 0].mean())
+
+    urn = PolyaUrn(model.n_states).predict_sequence(tokens_NxT)
+    said = to_numpy(model.predict_sequence(tokens_NxT))
+    return Measured(loss(said), loss(urn), loss(frequencies_S), recording.learnt.steps)

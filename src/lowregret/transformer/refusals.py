@@ -7,6 +7,7 @@ from ..predictors import within_context
 from .backends import memory
 from .decoder import n_weights
 from .predictor import Transformer
+from .recording import Recording
 from .settings import Settings
 from .tasks import Task
 
@@ -30,5 +31,12 @@ def refuse_misfit(task: Task, settings: Settings, init: Transformer | None) -> N
     context, rule = settings.size.context, getattr(task, "rule", None)
     if rule is not None and rule.horizon < context:
         raise ValueError(f"rule is for {rule.horizon} steps, the decoder's context is {context}")
+    source = getattr(task, "source", None)
+    if isinstance(source, Recording) and source.longest < context:
+        raise ValueError(
+            f"size.context must be at most the longest sequence to learn from, {source.longest} tokens, got {context}: "
+            f"no step after that would ever be learnt (a size is context,width,heads,layers,inner, "
+            f"so {','.join(map(str, settings.size._replace(context=source.longest)))})"
+        )
     for name in ("source", "base"):
         within_context(getattr(task, name, None), context, name)

@@ -5,7 +5,7 @@ sequences, kept where the base model's regret exceeds the rule, with the loss ma
 the laws of Algorithm 1 themselves, at every step, with any rule.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -13,16 +13,14 @@ import torch
 from torch import Tensor
 
 from .. import inputs
-from ..abilities import ability
-from ..predictors import PolyaUrn, Predictor, same_states
+from ..predictors import PolyaUrn, Predictor
 from ..problems import DecisionProblem
-from ..robust import Robust
-from ..rules import ResponseRule, spliced
+from ..rules import ResponseRule
 from . import data
+from .data import Source
 from .decoder import Decoder
-from .predictor import Transformer
-
-Laws = Callable[[Tensor], Tensor]  # of the next token, [N, T] -> [N, T, S], unchecked
+from .recording import Recording
+from .targets import Laws, a_source, after_trip, fits, laws_of, robust_laws
 
 
 class Batch(NamedTuple):
@@ -81,7 +79,7 @@ class _Plain:
 
 @dataclass(frozen=True, eq=False)
 class Imitate(_Plain):
-    """Predict the next token of a source; with ``soft``, learn the laws it draws them from.
+    """Predict the next token of a source, or of a recording; with ``soft``, learn the laws it draws them from.
 
     >>> from lowregret import PolyaUrn
     >>> random = data.generator("cpu", 0)
@@ -89,17 +87,54 @@ class Imitate(_Plain):
     torch.Size([4, 16])
     """
 
-    source: Predictor
+    source: Source
     soft: bool = False
 
     def __post_init__(self) -> None:
-        _a_predictor(self.source, "source")
+        a_source(self.source)
+        if self.soft and isinstance(self.source, Recording):
+            raise ValueError("soft must be False: a recording has tokens, and not the laws behind them")
+
+    @classmethod
+    def from_tokens(
+        cls,
+        tokens: Any,
+        *,
+        n_states: int | None = None,
+        states: Sequence[str] | None = None,
+        held_out: float = 0.1,
+    ) -> "Imitate":
+        """Learn from sequences of your own, of any lengths: random windows as long as the decoder's context.
+
+        A window lies within one sequence. Sequences shorter than the context are learnt from as far as they go.
+
+        Parameters
+        ----------
+        tokens
+            An array ``[N, T]`` or ``[T]``, a list of sequences, or a file: .npy with such an array; .csv or .txt with a
+            sequence a line, whole numbers or names with commas, semicolons or blanks between them (if every line has
+            one token, they are one sequence).
+        n_states
+            How many states there are; as many as there are names, or by the largest number, if not given.
+        states
+            Their names, in order; those of the file in the order of the alphabet, if not given.
+        held_out
+            The share of the recording to keep for ``measured``: the last sequences, or of a few sequences the
+            last steps of each. 0: none.
+
+        >>> Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3).source
+        Recording(3 sequences, 300 tokens, 2 states)
+        """
+        return cls(Recording.of(tokens, n_states=n_states, states=states, held_out=held_out))
 
     @property
     def n_states(self) -> int:
         return self.source.n_states
 
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
+        if isinstance(self.source, Recording):
+            tokens_BxT, own_BxT = (part[rows] for part in self.source.windows(n, horizon, random))
+            return Batch(tokens_BxT, None, own_BxT)
         tokens_BxT = data.sequences(self.source, n, horizon, random)[rows]
         return Batch(tokens_BxT, laws_of(self.source)(tokens_BxT).float() if self.soft else None)
 
@@ -111,12 +146,12 @@ class Masked(_Plain):
     An urn sequence on which the rule never trips counts nowhere. The base model runs on the urn half only.
     """
 
-    source: Predictor
+    source: Source
     base: Predictor
     rule: ResponseRule
 
     def __post_init__(self) -> None:
-        _fits(self.source, self.base, self.rule)
+        fits(self.source, self.base, self.rule)
 
     @property
     def n_states(self) -> int:
@@ -124,9 +159,9 @@ class Masked(_Plain):
 
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
         half = n // 2
-        home_BxT = data.sequences(self.source, n - half, horizon, random)[rows]
+        home_BxT, own_BxT = (part[rows] for part in data.at_home(self.source, n - half, horizon, random))
         away_BxT = data.sequences(PolyaUrn(self.n_states), half, horizon, random)[rows]
-        weights_BxT = torch.ones((len(home_BxT) + len(away_BxT), horizon), device=random.device)
+        weights_BxT = torch.cat([own_BxT, torch.ones((len(away_BxT), horizon), device=random.device)])
         if len(away_BxT):
             laws_BxTxS = (base_laws or laws_of(self.base))(away_BxT)
             weights_BxT[len(home_BxT) :] = after_trip(self.rule, laws_BxTxS, away_BxT)
@@ -137,7 +172,8 @@ class Masked(_Plain):
 class Distil:
     """Learn Algorithm 1: the base model's law until the rule trips, the fallback's from then on, at every step.
 
-    Half the batch comes from the source; the rest are other worlds and, every ``play_every`` steps anew, what the
+    Half the batch comes from the source, which may be a ``Recording``, or the base model itself where there is nothing
+    else that is like what it learnt from; the rest are other worlds and, every ``play_every`` steps anew, what the
     greedy adversary plays against the student itself.
 
     Parameters
@@ -150,7 +186,7 @@ class Distil:
         How many played sequences are kept, the latest.
     """
 
-    source: Predictor
+    source: Source
     base: Predictor
     rule: ResponseRule
     response_weight: float = 0.1
@@ -161,7 +197,7 @@ class Distil:
     played_NxT: Tensor | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _fits(self.source, self.base, self.rule)
+        fits(self.source, self.base, self.rule)
         inputs.not_negative(self.response_weight, "response_weight")
         if not 0 <= inputs.not_negative(self.play_share, "play_share") <= 0.5:
             raise ValueError(f"play_share must lie between 0 and 0.5, got {self.play_share!r}")
@@ -194,7 +230,8 @@ class Distil:
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
         half = n - n // 2
         from_pool = min(n - half, round(n * self.play_share)) if self.played_NxT is not None else 0
-        parts = [data.sequences(self.source, half, horizon, random)]
+        home = data.at_home(self.source, half, horizon, random)
+        parts = [home.tokens_NxT]
         if n - half - from_pool:
             parts.append(data.other_worlds(self.source, n - half - from_pool, horizon, random))
         if from_pool:
@@ -204,7 +241,12 @@ class Distil:
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=random.device)
             parts.append(self.played_NxT[which].long())
         tokens_BxT = torch.cat([part[rows] for part in parts])
-        return Batch(tokens_BxT, robust_laws(self.rule, (base_laws or laws_of(self.base))(tokens_BxT), tokens_BxT))
+        laws_BxTxS = robust_laws(self.rule, (base_laws or laws_of(self.base))(tokens_BxT), tokens_BxT)
+        weights_BxT = None
+        if isinstance(self.source, Recording):  # after the end of a recorded sequence nothing is known
+            weights_BxT = torch.ones(tokens_BxT.shape, device=random.device)
+            weights_BxT[: len(home.own_NxT[rows])] = home.own_NxT[rows]
+        return Batch(tokens_BxT, laws_BxTxS, weights_BxT)
 
     def state(self) -> dict[str, Tensor]:
         return {} if self.played_NxT is None else {"played": self.played_NxT}
@@ -218,41 +260,3 @@ class Distil:
             if not 0 <= int(played.min()) <= int(played.max()) < self.n_states:
                 raise ValueError(f"played must hold tokens from 0 to {self.n_states - 1}, got {int(played.max())}")
         self.played_NxT = played
-
-
-def after_trip(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
-    """Which steps come after the rule tripped, ``[N, T]``: a trip at s changes the prediction of step s + 1."""
-    times_N = rule.first_trips(laws_NxTxS, tokens_NxT)
-    return torch.arange(tokens_NxT.shape[-1], device=tokens_NxT.device) >= times_N[:, None]
-
-
-def robust_laws(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
-    """Algorithm 1's laws from the base model's, unchecked."""
-    fallback: Any = rule.fallback
-    late_NxT = after_trip(rule, laws_NxTxS, tokens_NxT)
-    return spliced(late_NxT, laws_of(fallback)(tokens_NxT), laws_NxTxS).float()
-
-
-def laws_of(predictor: Predictor) -> Laws:
-    """What a predictor says before each token, for tensors on any device, unchecked where it has such a way."""
-    if isinstance(predictor, Transformer):
-        return predictor.laws_on_device
-    return ability(predictor, "laws", predictor.predict_sequence)
-
-
-def _fits(source: Predictor, base: Predictor, rule: ResponseRule) -> None:
-    if not isinstance(rule, ResponseRule):
-        raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
-    _a_predictor(source, "source")
-    _a_predictor(base, "base")
-    same_states(source, rule.problem)
-    Robust(base, rule)  # refuses what does not fit
-    if rule.in_play.follows:
-        raise ValueError("rule must fall back on what goes by the tokens alone, such as PolyaUrn: Recovery does not")
-    if rule.horizon is None:
-        raise ValueError("rule must have a horizon: a decoder has a context of so many tokens")
-
-
-def _a_predictor(thing: Any, name: str) -> None:
-    if not hasattr(thing, "predict_sequence"):
-        raise ValueError(f"{name} must be a Predictor, got {thing!r}")

@@ -1,0 +1,57 @@
+"""A decision problem out of a file: payoffs in the user's own units, with names if it has any."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from .. import files
+from .decision import DecisionProblem
+
+
+def payoffs_in(path: str | Path) -> DecisionProblem:
+    """``DecisionProblem.from_payoffs`` of a .csv table or a .npy matrix: a row is an action, a column a state.
+
+    A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
+    name is what is not a number.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "shop.csv"
+    ...     _ = file.write_text("euros,dry,wet\\nopen,100,-20\\nshut,0,0\\n")
+    ...     shop = payoffs_in(file)
+    >>> shop.states, shop.actions, shop.in_payoffs(shop.utility).tolist()
+    (('dry', 'wet'), ('open', 'shut'), [[100.0, -20.0], [0.0, 0.0]])
+    """
+    path = files.handed_over(path, "payoffs", (".csv", ".npy"))
+    if path.suffix.lower() == ".npy":
+        return DecisionProblem.from_payoffs(files.array_in(path, "payoffs"))
+    lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
+    rows = [(at, [cell.strip() for cell in cells]) for at, cells in enumerate(lines, start=1) if any(cells)]
+    states = actions = None
+    first = rows[0][1]
+    if any(_number(cell) is None for cell in first[1:]) or first[0] == "" or len(first) < len(rows[-1][1]):
+        states, rows = first, rows[1:]
+    if not rows:
+        raise ValueError(f"payoffs must have a row for each action, and {path} has names only")
+    if all(_number(cells[0]) is None for _, cells in rows):
+        actions, rows = [cells[0] for _, cells in rows], [(at, cells[1:]) for at, cells in rows]
+    width = len(rows[0][1])
+    if actions is not None and states is not None and len(states) == width + 1:
+        states = states[1:]  # over the actions stands whatever the table is called
+    return DecisionProblem.from_payoffs([_numbers(cells, width, at, path) for at, cells in rows], actions, states)
+
+
+def _numbers(cells: list[str], width: int, at: int, path: Path) -> list[float]:
+    if len(cells) != width:
+        raise ValueError(f"payoffs must have {width} numbers in every row, and line {at} of {path} has {len(cells)}")
+    for cell in cells:
+        if _number(cell) is None:
+            raise ValueError(f"payoffs must be numbers, and line {at} of {path} has {cell!r}")
+    return [float(cell) for cell in cells]
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
