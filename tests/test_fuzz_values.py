@@ -35,7 +35,7 @@ LAWS = [[[0.5, 0.5], [0.2, 0.8], [0.9, 0.1], [0.4, 0.6]]] * 2
 # What is left out, and why.
 RESULTS = {  # made by the package for its callers to read
     "Certificate", "Comparison", "Estimate", "Frontier", "Switch", "Worst", "certificates.AnyProblemCertificate",
-    "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
+    "Backtest", "Tuned", "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
 }  # fmt: skip
 FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
 ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule"}
@@ -113,6 +113,12 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Certificate.at": {},
     "DecisionProblem.in_payoffs": {"utility": 0.5},
 }
+_RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None}
+FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True}
+FOR["tune"] = {**_RECORDED, "until": 0.5, "episodes": (None,), "fallbacks": None}
+FOR["Backtest.evidence"] = {"stream": 0}
+FOR["Backtest.plot"] = {"stream": 0}
+FOR["Backtest.regret"] = {"player": "guard"}
 for rule_name in ("ExactTest", "RegretGap", "RegretRate"):
     FOR[f"{rule_name}.update"] = {"probs": [0.2, 0.8]}
 
@@ -126,6 +132,7 @@ def advised() -> lr.Guard:
 SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called
     "AdaHedge": lambda: lr.AdaHedge(COIN),
     "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
+    "Backtest": lambda: lr.backtest(COIN, [[0.2, 0.8]] * 3, [0, 1, 1]),
     "Certificate": lambda: lr.ExactTest(COIN, 12).certificate,
     "DecisionProblem": lambda: COIN,
     "ExactTest": lambda: lr.ExactTest(COIN, 12),

@@ -9,6 +9,7 @@ from typing import Any as _Any
 
 from . import adversaries, certificates, checks, distances, impossibility, plots, scoring, sources, tips
 from .adversaries import Worst
+from .audit import Backtest, Tuned, backtest, tune
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
@@ -59,6 +60,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AdaHedge",
     "AverageRestart",
+    "Backtest",
     "Certificate",
     "Comparison",
     "DecisionProblem",
@@ -92,10 +94,12 @@ __all__ = [
     "Stream",
     "Switch",
     "SwitchBack",
+    "Tuned",
     "VRegret",
     "Worst",
     "__version__",
     "adversaries",
+    "backtest",
     "certificates",
     "checks",
     "compare",
@@ -120,4 +124,5 @@ __all__ = [
     "tips",
     "tips_of",
     "trading",
+    "tune",
 ]

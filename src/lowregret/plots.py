@@ -33,7 +33,7 @@ def regret_curves(
     size
         Height of a panel in inches.
     """
-    plt = _pyplot()
+    plt = pyplot()
     sources = comparison.sources
     columns = min(columns, len(sources))
     rows = math.ceil(len(sources) / columns)
@@ -181,7 +181,7 @@ def impossibility(found: Any, *, ax: "Axes | None" = None) -> "Axes":
 
 def _one(ax: "Axes | None") -> "Axes":
     if ax is None:
-        figure, ax = _pyplot().subplots(figsize=(6.4, 3.6), layout="constrained")
+        figure, ax = pyplot().subplots(figsize=(6.4, 3.6), layout="constrained")
         figure.set_facecolor("white")
     return ax
 
@@ -193,7 +193,7 @@ def plain(ax: "Axes") -> None:
     ax.set_axisbelow(True)
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

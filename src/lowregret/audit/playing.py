@@ -1,0 +1,109 @@
+"""Who would have been paid what: the model, the guard, the fallback, Hedge, and every fixed action."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import softmax
+from ..guard import Guard, Return, Switch
+from ..policies import Hedge
+from ..problems import DecisionProblem, action_utilities
+from ..rules import ResponseRule, Rule
+from .streams import Block
+
+PLAYERS = ("model", "guard", "fallback", "Hedge")
+
+
+class Played(NamedTuple):
+    """What everyone was paid at every step of a block, in utility; after the end of a stream, 0."""
+
+    paid: dict[str, np.ndarray]  # by player, [N, T]
+    actions_NxA: np.ndarray  # what each fixed action was paid in all
+    share_NxT: np.ndarray  # how much of what the guard played was the model's
+    trips_N: np.ndarray  # states seen at the switch, 0 for never
+    events: tuple[tuple[int, Switch | Return], ...]  # with the row of the stream
+
+
+def play(guard: Guard, block: Block, fallback: bool = True) -> Played:
+    """The players on a block; ``guard`` says how the guard is made, and is not touched."""
+    rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
+    assert isinstance(rule, ResponseRule)
+    assert problem is not None
+    states_NxT, probs_NxTxS = block.states_NxT, block.probs_NxTxS
+    N, T = states_NxT.shape
+    utility_AxNxT = action_utilities(problem, states_NxT, probs_NxTxS) * there_NxT
+    warmth = rule.temperature_at(np.arange(1, T + 1)[None])
+    response_AxNxT = problem.respond(np.moveaxis(probs_NxTxS, -1, 0), warmth)
+    paid = {"model": (response_AxNxT * utility_AxNxT).sum(axis=0)}
+    paid["guard"], share_NxT = paid["model"].copy(), np.ones((N, T))
+    trips_N = np.zeros(N, dtype=np.int64)
+    events: list[tuple[int, Switch | Return]] = []
+    rows = _to_replay(guard, block)
+    if len(rows):
+        replayed = _replayed(guard, block, rows, utility_AxNxT[:, rows])
+        paid["guard"][rows], share_NxT[rows], trips_N[rows] = replayed[:3]
+        events = [(int(rows[row]), event) for row, event in replayed[3]]
+    if fallback:
+        paid["fallback"] = (_fallback_alone(rule, block, warmth) * utility_AxNxT).sum(axis=0)
+    paid["Hedge"] = (_hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
+    return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events))
+
+
+def _hedge(problem: DecisionProblem, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
+    """What Hedge plays, ``[A, N, T]``, on every stream at the rate for its own length: whatever it lies beside."""
+    lengths, which_N = np.unique(block.lengths_N, return_inverse=True)
+    rate_N = np.array([Hedge(problem, int(T)).rate for T in lengths])[which_N]
+    before_AxNxT = np.cumsum(utility_AxNxT, axis=-1) - utility_AxNxT
+    return softmax(before_AxNxT * rate_N[:, None])
+
+
+def made_like(guard: Guard, n: int) -> Guard:
+    """A fresh guard of ``n`` streams with the settings of this one."""
+    rule, episode = guard.rule, guard.episode
+    whole = guard._whole if episode is not None else rule.horizon
+    return Guard(guard.problem, whole, rule=rule, batch_shape=(n,), episode=episode)
+
+
+def _to_replay(guard: Guard, block: Block) -> np.ndarray:
+    """The rows on which the guard must be asked step by step: those that switch, where that is known beforehand."""
+    if guard.episode is not None:
+        return np.arange(len(block.index_N))
+    trips_N = guard.rule.first_trips(block.probs_NxTxS, block.states_NxT)
+    return np.flatnonzero(trips_N <= block.lengths_N)
+
+
+def _replayed(
+    guard: Guard, block: Block, rows: np.ndarray, utility_AxNxT: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Switch | Return]]]:
+    """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told."""
+    T, lengths_N, live = block.states_NxT.shape[1], block.lengths_N[rows], made_like(guard, len(rows))
+    paid_TxN, share_TxN = np.zeros((T, len(rows))), np.ones((T, len(rows)))
+    for t in range(int(lengths_N.max())):
+        live.advise(block.probs_NxTxS[rows, t])
+        share_TxN[t] = live.share
+        paid_TxN[t] = (live.policy().T * utility_AxNxT[..., t]).sum(axis=0)
+        live.observe(block.states_NxT[rows, t])
+    told = [(event.stream, event) for event in live.events if _clock(guard, event) <= lengths_N[event.stream]]
+    trips_N = np.zeros(len(rows), dtype=np.int64)
+    for row, event in reversed(told):
+        if isinstance(event, Switch):
+            trips_N[row] = _clock(guard, event)
+    return paid_TxN.T, share_TxN.T, trips_N, told
+
+
+def _clock(guard: Guard, event: Switch | Return) -> int:
+    """At which step of the whole recording that was."""
+    return event.step if guard.episode is None else (event.episode - 1) * guard.episode + event.step
+
+
+def _fallback_alone(rule: Rule, block: Block, warmth: np.ndarray) -> np.ndarray:
+    """What the fallback would have played from the first step on, ``[A, N, T]``."""
+    own, problem = rule.in_play, rule.problem
+    assert isinstance(problem, DecisionProblem)
+    if own.follows:
+        at_once = np.zeros(len(block.index_N), dtype=np.int64)
+        said = own.fallback.laws_beside(block.probs_NxTxS, block.states_NxT, at_once)
+    else:
+        said = own.answers(block.states_NxT)
+    said_first = np.moveaxis(np.asarray(said), -1, 0)
+    return said_first if own.acts else problem.respond(said_first, warmth)

@@ -1,0 +1,136 @@
+"""Recorded streams of any lengths, laid side by side in blocks of about the same length."""
+
+import numbers
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import to_numpy
+from ..problems import DecisionProblem
+
+CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
+_SLACK = 1.25  # how much longer the longest stream of a block may be than the shortest
+
+
+class Block(NamedTuple):
+    """Some streams side by side; what comes after the end of one is filler, and nobody's business."""
+
+    index_N: np.ndarray  # which streams they are
+    lengths_N: np.ndarray
+    probs_NxTxS: np.ndarray
+    states_NxT: np.ndarray
+
+    @property
+    def there_NxT(self) -> np.ndarray:
+        """Which steps are recorded ones."""
+        return np.arange(self.states_NxT.shape[1]) < self.lengths_N[:, None]
+
+
+class Streams(NamedTuple):
+    """What was predicted and what came, stream by stream."""
+
+    names: tuple[Any, ...]
+    probs: Sequence[np.ndarray]  # [T, S] each
+    states: Sequence[np.ndarray]  # [T] each
+
+    @property
+    def lengths_B(self) -> np.ndarray:
+        return np.array([len(states) for states in self.states], dtype=np.int64)
+
+    @property
+    def longest(self) -> int:
+        return int(self.lengths_B.max())
+
+    def place(self, stream: Any) -> int:
+        """Where the stream of that name is."""
+        for i, name in enumerate(self.names):
+            if isinstance(stream, (str, numbers.Real, tuple, type(name))) and bool(stream == name):
+                return i
+        raise ValueError(f"stream must be the name of one of {len(self.names)} streams, got {inputs.shown(stream)}")
+
+    def cut(self, steps_B: np.ndarray, rest: bool) -> "Streams":
+        """The first so many steps of each stream, or what is left after them; streams without any are dropped."""
+        parts = [(slice(n, None) if rest else slice(0, n)) for n in steps_B.tolist()]
+        kept = [i for i, part in enumerate(parts) if len(self.states[i][part])]
+        return Streams(
+            tuple(self.names[i] for i in kept),
+            [self.probs[i][parts[i]] for i in kept],
+            [self.states[i][parts[i]] for i in kept],
+        )
+
+    def blocks(self) -> Iterator[Block]:
+        """All streams, those of about the same length together."""
+        lengths_B = self.lengths_B
+        order = np.argsort(lengths_B, kind="stable")
+        start = 0
+        while start < len(order):
+            end, least = start + 1, lengths_B[order[start]]
+            while end < len(order):
+                longest = lengths_B[order[end]]
+                if longest > _SLACK * least or longest * (end + 1 - start) > CELLS:
+                    break
+                end += 1
+            yield self._block(order[start:end], lengths_B)
+            start = end
+
+    def _block(self, index_N: np.ndarray, lengths_B: np.ndarray) -> Block:
+        lengths_N, S = lengths_B[index_N], self.probs[0].shape[-1]
+        longest = int(lengths_N[-1])
+        if (lengths_N == longest).all():
+            probs = np.stack([self.probs[i] for i in index_N])
+            return Block(index_N, lengths_N, probs, np.stack([self.states[i] for i in index_N]))
+        probs_NxTxS = np.full((len(index_N), longest, S), 1 / S)
+        states_NxT = np.zeros((len(index_N), longest), dtype=np.int64)
+        for row, i in enumerate(index_N):
+            probs_NxTxS[row, : lengths_N[row]] = self.probs[i]
+            states_NxT[row, : lengths_N[row]] = self.states[i]
+        return Block(index_N, lengths_N, probs_NxTxS, states_NxT)
+
+
+def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = None) -> Streams:
+    """One stream ``[T, S]``, several ``[B, T, S]``, or a list of streams of any lengths: checked."""
+    S = problem.n_states
+    if isinstance(states, (list, tuple)) and states and not np.isscalar(states[0]):
+        if not isinstance(probs, (list, tuple)) or len(probs) != len(states):
+            got = len(probs) if hasattr(probs, "__len__") else inputs.shown(probs)
+            raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {got}")
+        pairs = [_one(p, s, S, f"stream {i}") for i, (p, s) in enumerate(zip(probs, states, strict=True))]
+    else:
+        tokens = to_numpy(inputs.sequences_of(states, S, "states"))
+        if tokens.ndim > 2:
+            raise ValueError(f"states must be one stream [T] or several [B, T], got shape {tokens.shape}")
+        laws = inputs.probs_of(probs, S)
+        if tuple(laws.shape[:-1]) != tuple(tokens.shape):
+            raise ValueError(
+                f"probs and states must be as long: probs have shape {tuple(laws.shape)}, states {tuple(tokens.shape)}"
+            )
+        laws = to_numpy(laws)
+        if tokens.ndim == 1:
+            laws, tokens = laws[None], tokens[None]
+        pairs = list(zip(laws, tokens, strict=True))
+    if not pairs:
+        raise ValueError("states must have at least one stream, got none")
+    laws, came = zip(*pairs, strict=True)
+    wide = [law.astype(np.float64, copy=False) for law in laws]
+    return Streams(_names_of(names, len(pairs)), wide, [states.astype(np.int64, copy=False) for states in came])
+
+
+def _names_of(names: Any, n: int) -> tuple[Any, ...]:
+    if names is None:
+        return tuple(range(n))
+    try:
+        listed = tuple(names.tolist() if isinstance(names, np.ndarray) else names)
+        if len(listed) == len(set(listed)) == n:
+            return listed
+    except TypeError:  # not a list, or what it holds cannot be told apart
+        pass
+    raise ValueError(f"names must be {n} different ones, one a stream, got {inputs.shown(names)}")
+
+
+def _one(probs: Any, states: Any, S: int, name: str) -> tuple[np.ndarray, np.ndarray]:
+    tokens = to_numpy(inputs.sequences_of(states, S, f"states of {name}"))
+    if tokens.ndim != 1:
+        raise ValueError(f"states of {name} must be one sequence, got shape {tokens.shape}")
+    return to_numpy(inputs.probs_of(probs, S, f"probs of {name}", shape=tuple(tokens.shape))), tokens

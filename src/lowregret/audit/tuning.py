@@ -1,0 +1,133 @@
+"""How to set the guard: tried on an earlier part of the recording, judged on the rest."""
+
+import itertools
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..guard import Guard
+from ..policies import Recovery
+from ..problems import DecisionProblem, a_problem
+from ..rules import ExactTest
+from ..tables import Table
+from .backtesting import Backtest, backtest
+from .streams import Streams, streams_of
+
+
+class Setting(NamedTuple):
+    """One way to make the guard, and what it earned a step, in payoffs."""
+
+    delta: float
+    gate: float
+    episode: int | None
+    fallback: str
+    earlier: float  # on the part that settings are chosen by
+    switched: int  # streams that switched there
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What ``tune`` found: settings, best first by the earlier part, and the best of them on the rest beside the usual.
+
+    Only ``rest`` says what to expect: the best of many on the earlier part is there partly by luck.
+    """
+
+    settings: tuple[Setting, ...]
+    best: Setting
+    rest: Backtest
+    usual: Backtest  # the default guard on the rest
+
+    def table(self) -> Table:
+        """The settings tried, and what the chosen one earned where it was not chosen by."""
+        rows = tuple(
+            (f"{s.delta:.3g}", f"{s.gate:g}", str(s.episode or "-"), s.fallback, f"{s.earlier:.6g}", str(s.switched))
+            for s in self.settings
+        )
+        said = f"On the rest: chosen {self.rest.earned['guard']:.6g}, default {self.usual.earned['guard']:.6g}, "
+        title = f"Guards by what they earned a step on the earlier part\n{said}model {self.rest.earned['model']:.6g}"
+        return Table(title, ("delta", "gate", "episode", "fallback", "earned", "switched"), rows)
+
+
+def tune(
+    problem: DecisionProblem,
+    probs: Any,
+    states: Any,
+    *,
+    until: float | int = 0.5,
+    deltas: Sequence[float] | None = None,
+    gates: Sequence[float] = (0.0,),
+    episodes: Sequence[int | None] = (None,),
+    fallbacks: Sequence[Any] | None = None,
+    names: Sequence[Any] | None = None,
+) -> Tuned:
+    """Try every combination of settings on the first part of each stream, and the best of them on the rest.
+
+    Parameters
+    ----------
+    until
+        Where the earlier part ends: a share of each stream, or a number of steps.
+    deltas
+        By default 0.1, 0.01 and 1/longest stream.
+    gates, episodes, fallbacks
+        As ``ExactTest`` and ``Guard`` take them; a fallback is any that ``ExactTest`` takes, ``Recovery()`` by default.
+
+    >>> from lowregret import matching
+    >>> found = tune(matching(), np.tile([0.8, 0.2], (400, 1)), [0, 1, 0, 0] * 100, deltas=[0.1, 0.01])
+    >>> len(found.settings), found.rest.steps
+    (2, 200)
+    """
+    a_problem(problem)
+    recording = streams_of(problem, probs, states, names)
+    steps_B = _earlier(recording, until)
+    first, later = recording.cut(steps_B, rest=False), recording.cut(steps_B, rest=True)
+    if not first.names or not later.names:
+        raise ValueError(f"until must leave steps on both sides, got {inputs.shown(until)}")
+    T = recording.longest
+    deltas = [0.1, 0.01, 1 / max(T, 2)] if deltas is None else inputs.listed(deltas, "deltas", inputs.probability)
+    gates = inputs.listed(gates, "gates", inputs.not_negative)
+    episodes = _episodes_of(episodes)
+    if fallbacks is not None and not isinstance(fallbacks, (list, tuple)):
+        raise ValueError(f"fallbacks must be a list of them, got {inputs.shown(fallbacks)}")
+    fallbacks = list(fallbacks or [Recovery()])
+    tried: list[tuple[Setting, tuple]] = []
+    for combination in itertools.product(dict.fromkeys(deltas), gates, episodes, fallbacks):
+        guard = _guard(problem, first.longest, *combination)
+        found = backtest(problem, first.probs, first.states, guard=guard, names=first.names, fallback=False)
+        switched = sum(result.switched_at is not None for result in found.streams)
+        delta, gate, episode, fallback = combination
+        setting = Setting(delta, gate, episode, type(fallback).__name__, found.earned["guard"], switched)
+        tried.append((setting, combination))
+    tried.sort(key=lambda pair: -pair[0].earlier)
+    best, combination = tried[0]
+    rest, usual = (
+        backtest(problem, later.probs, later.states, guard=guard, names=later.names)
+        for guard in (_guard(problem, later.longest, *combination), None)
+    )
+    return Tuned(tuple(setting for setting, _ in tried), best, rest, usual)
+
+
+def _guard(
+    problem: DecisionProblem, horizon: int, delta: float, gate: float, episode: int | None, fallback: Any
+) -> Guard:
+    """A guard with these settings; with episodes delta is for all of them together, as by default."""
+    if episode is None or episode >= horizon:
+        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, gate, fallback=fallback))
+    each = delta / -(-horizon // episode)
+    return Guard(problem, horizon, rule=ExactTest(problem, episode, each, gate, fallback=fallback), episode=episode)
+
+
+def _episodes_of(episodes: Any) -> list[int | None]:
+    if not isinstance(episodes, (list, tuple)) or not episodes:
+        raise ValueError(f"episodes must be a list of lengths, or None for none, got {inputs.shown(episodes)}")
+    return [None if length is None else inputs.whole(length, "episodes") for length in episodes]
+
+
+def _earlier(recording: Streams, until: Any) -> np.ndarray:
+    lengths_B = recording.lengths_B
+    if isinstance(until, numbers.Integral):
+        return np.minimum(inputs.whole(until, "until"), lengths_B)
+    return (inputs.probability(until, "until") * lengths_B).astype(np.int64)

@@ -1,0 +1,213 @@
+"""Backtests against guards and players asked one step at a time, and against the recording of a robust stream."""
+
+import json
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+
+SHOP = lr.DecisionProblem.from_payoffs([[30, -40, 0], [-50, 60, 5], [1, 2, 3]], actions=["sell", "buy", "wait"])
+
+
+def recorded(rng, lengths, n_states=3):
+    """Streams of which the odd ones break half way."""
+    probs, states = [], []
+    for i, T in enumerate(lengths):
+        law = rng.dirichlet(np.full(n_states, 0.6), T)
+        came = (rng.random(T)[:, None] >= law.cumsum(-1)[:, :-1]).sum(-1)
+        if i % 2:
+            came[T // 2 :] = law[T // 2 :].argmin(-1)
+        probs.append(law)
+        states.append(came)
+    return probs, states
+
+
+def by_hand(problem, guard, probs, states):
+    """One stream, a step at a time: payoffs added up by player, events, the guard's regret a step."""
+    T, fresh = len(states), dict.fromkeys(("model", "guard", "Hedge"), 0.0)
+    whole = guard._whole if guard.episode else guard.horizon
+    live = lr.Guard(problem, whole, rule=guard.rule, episode=guard.episode)
+    hedge = lr.Hedge(problem, T)
+    memory, actions = hedge.start(), np.zeros(problem.n_actions)
+    payoffs = problem.in_payoffs(problem.utility)
+    for t, (law, state) in enumerate(zip(probs, states, strict=True)):
+        live.advise(law)
+        fresh["model"] += problem.quantal_response(law, guard.rule.temperature_at(t + 1)) @ payoffs[:, state]
+        fresh["guard"] += live.policy() @ payoffs[:, state]
+        fresh["Hedge"] += hedge.policy(memory) @ payoffs[:, state]
+        actions += payoffs[:, state]
+        live.observe(int(state))
+        memory = hedge.update(memory, int(state))
+    return {name: value / T for name, value in fresh.items()} | {"best fixed action": actions.max() / T}, live.events
+
+
+GUARDS = {
+    "default": None,
+    "first test": lambda T: lr.Guard(SHOP, T, rule=lr.rules.first_test(SHOP, T, delta=0.1)),
+    "gate": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, gate=0.3)),
+    "hedge": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, fallback=lr.Hedge(SHOP, T))),
+    "episodes": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, 17, delta=0.2), episode=17),
+    "unknown horizon": lambda T: lr.Guard(SHOP, None, rule=lr.ExactTest(SHOP, None, delta=0.1)),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_equals_players_asked_step_by_step(name):
+    lengths = [60, 45, 60, 31, 58, 1, 9]
+    probs, states = recorded(np.random.default_rng(3), lengths)
+    guard = None if GUARDS[name] is None else GUARDS[name](60)
+    found = lr.backtest(SHOP, probs, states, guard=guard, names="abcdefg")
+    assert [result.steps for result in found.streams] == lengths
+    switched = 0
+    for i, result in enumerate(found.streams):
+        earned, events = by_hand(SHOP, found.guard, probs[i], states[i])
+        for player, value in earned.items():
+            assert result.earned[player] == pytest.approx(value, abs=1e-9), player
+        told = [event for event in found.switches if event.stream == "abcdefg"[i]]
+        assert len(told) == len(events)
+        for one, other in zip(told, events, strict=True):
+            assert type(one) is type(other)
+            for mine, theirs in zip(one[1:], other[1:], strict=True):  # the last bit depends on the company
+                assert mine == (pytest.approx(theirs, rel=1e-9) if isinstance(theirs, float) else theirs)
+        switched += bool(events)
+        regret = SHOP.regret_in_payoffs(result.regret)
+        assert regret == pytest.approx(earned["best fixed action"] - earned["guard"], abs=1e-9)
+        np.testing.assert_allclose(found.regret()[i][-1], result.regret, atol=1e-12)
+    assert switched
+    total = sum(r.steps * r.earned["guard"] for r in found.streams) / sum(lengths)
+    assert found.earned["guard"] == pytest.approx(total)
+
+
+def test_a_robust_stream_is_reproduced():
+    problem, T = lr.matching(), 400
+    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+    robust = lr.robustify(base, problem, T)
+    tokens = np.concatenate([lr.sample(base, 200, 4, seed=0), np.random.default_rng(1).integers(0, 2, (4, 200))], 1)
+    found = lr.backtest(problem, base.predict_sequence(tokens), tokens)
+    trips = robust.trip_times(tokens)
+    assert [result.switched_at or T + 1 for result in found.streams] == trips.tolist()
+    assert (trips <= T).any()
+    regret = lr.external_regret(problem, robust.respond(), tokens)
+    for i in range(4):
+        np.testing.assert_allclose(found.regret()[i], regret[i], atol=1e-12)
+        assert (found.share[i] == 1).all() == (trips[i] > T)
+
+
+def test_the_fallback_alone():
+    probs, states = recorded(np.random.default_rng(5), [40, 40])
+    rule = lr.ExactTest(SHOP, 40, delta=0.1, fallback=lr.PolyaUrn(3))
+    found = lr.backtest(SHOP, probs, states, guard=lr.Guard(SHOP, 40, rule=rule))
+    for i in range(2):
+        policy = lr.Respond(lr.PolyaUrn(3), SHOP, rule.temperature).policy_sequence(states[i])
+        paid = (policy * SHOP.in_payoffs(SHOP.utility)[:, states[i]].T).sum(-1).mean()
+        assert found.streams[i].earned["fallback"] == pytest.approx(paid)
+    assert "fallback" not in lr.backtest(SHOP, probs, states, fallback=False).earned
+
+
+def test_v_regret_and_json():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([1, 1], (3, 50))
+    states = (rng.random((3, 50)) < probs[..., 1]).astype(int)
+    found = lr.backtest(lr.matching(), probs, states)
+    for i, result in enumerate(found.streams):
+        brute = max(lr.tips.v_regret(probs[i], states[i], np.linspace(0, 1, 4001)))
+        assert result.v_regret >= brute - 1e-12
+        assert result.v_regret <= brute + 0.05
+    about = json.loads(found.to_json())
+    assert about["earned"] == pytest.approx(found.earned)
+    assert len(about["streams"]) == 3
+    assert about["regret_bound"] == found.certificate.regret_bound
+    assert "Payoff a step over 150 steps of 3 streams" in str(found.table())
+
+
+def test_warnings_say_when_the_guarantee_is_empty():
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 2, 100)
+    good = np.where(states[:, None] == np.arange(2), 0.7, 0.3)
+    (short,) = lr.backtest(lr.matching(), good[:30], states[:30]).warnings
+    assert "the model's edge is" in short
+    assert "too short to promise" in short
+    (bad,) = lr.backtest(lr.matching(), good[:, ::-1], states).warnings
+    assert "less than the best fixed action" in bad
+    sure = np.where(states[:, None] == np.arange(2), 0.99, 0.01)
+    assert lr.backtest(lr.matching(), np.tile(sure, (20, 1)), np.tile(states, 20)).warnings == ()
+
+
+def test_evidence_of_a_stream():
+    probs, states = recorded(np.random.default_rng(3), [60, 60])
+    found = lr.backtest(SHOP, probs, states)
+    switch = found.switches[0]
+    values = found.evidence(switch.stream)["evidence"]
+    assert values.shape == (60, 2)
+    first = np.flatnonzero(values[:, 0] >= values[:, 1])[0] + 1
+    assert first == switch.step
+    assert values[first - 1, 0] == pytest.approx(switch.statistic)
+
+
+def test_plots(tmp_path):
+    probs, states = recorded(np.random.default_rng(3), [60, 30, 60])
+    found = lr.backtest(SHOP, probs, states)
+    for stream in (None, 1):
+        figure = found.plot(stream)
+        money, evidence = figure.axes
+        lines = {line.get_label(): line.get_ydata()[-1] for line in money.lines if line.get_label()[0] != "_"}
+        chosen = [r for r in found.streams if stream in (None, r.stream)]
+        for name, value in lines.items():
+            assert value == pytest.approx(sum(r.steps * r.earned[name] for r in chosen))
+        assert evidence.lines
+        figure.savefig(tmp_path / "figure.png")
+
+
+def test_tune_chooses_by_the_earlier_part_alone():
+    rng = np.random.default_rng(8)
+    probs, states = recorded(rng, [200, 160])
+    settings = {"deltas": [0.2, 0.001], "episodes": [None, 25], "fallbacks": [lr.Recovery(), lr.PolyaUrn(3)]}
+    found = lr.tune(SHOP, probs, states, until=0.6, **settings)
+    assert len(found.settings) == 8
+    assert [s.earlier for s in found.settings] == sorted((s.earlier for s in found.settings), reverse=True)
+    later = [s.copy() for s in states]
+    for s in later:
+        s[int(0.6 * len(s)) :] = 0
+    assert lr.tune(SHOP, probs, later, until=0.6, **settings).settings == found.settings
+    first = lr.backtest(
+        SHOP,
+        [p[: int(0.6 * len(p))] for p in probs],
+        [s[: int(0.6 * len(s))] for s in states],
+        guard=lr.Guard(SHOP, 120, rule=lr.ExactTest(SHOP, 120, 0.2)),
+    )
+    assert first.earned["guard"] in [s.earlier for s in found.settings if s.delta == 0.2 and s.episode is None]
+    assert [r.steps for r in found.rest.streams] == [80, 64]
+    assert "On the rest" in str(found.table())
+    assert lr.tune(SHOP, probs, states, until=50, deltas=[0.1]).rest.steps == 260
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"probs": [[0.5, 0.6, 0.1]] * 4}, "probs must sum to one"),
+        ({"states": [0, 1, 3, 0]}, r"states must lie in 0\.\.2"),
+        ({"states": [0, 1]}, "probs and states must be as long"),
+        ({"states": [[0, 1], [1]], "probs": [[[1, 0, 0]] * 2]}, "probs must be a list of 2 streams"),
+        ({"states": [[0, 1], []], "probs": [[[1, 0, 0]] * 2, []]}, "states of stream 1 must"),
+        ({"names": ["a", "b"]}, "names must be 1 different ones"),
+        ({"guard": "default"}, "guard must be a Guard"),
+        ({"guard": lr.Guard(SHOP, 3)}, "guard must last for 4 steps, the longest stream, got a horizon of 3"),
+        ({"guard": lr.Guard(lr.matching(3), 9)}, "guard must be made for the problem of the recording"),
+        ({"problem": None}, "problem must be a DecisionProblem"),
+    ],
+)
+def test_what_is_refused(change, says):
+    given = {"problem": SHOP, "probs": [[0.2, 0.3, 0.5]] * 4, "states": [0, 1, 2, 0]} | change
+    with pytest.raises(ValueError, match=says):
+        lr.backtest(**given)
+
+
+def test_tune_refuses():
+    given = SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0]
+    with pytest.raises(ValueError, match="until must leave steps on both sides"):
+        lr.tune(*given, until=4)
+    with pytest.raises(ValueError, match="until must lie strictly between 0 and 1"):
+        lr.tune(*given, until=1.5)
+    with pytest.raises(ValueError, match="deltas must lie strictly between 0 and 1"):
+        lr.tune(*given, deltas=[2.0])
