@@ -8,6 +8,7 @@ from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Rule
+from .before import known_again
 from .ledger import Ledger, Return, Switch, blank, kind_of
 from .likeness import Behaviour, alike, in_full, loaded_by, made_for
 from .standing import Standing, standing
@@ -25,7 +26,7 @@ def written(rule: Rule, at: Standing, says: dict[str, Any]) -> dict[str, Any]:
         "events": [_event_in_json(event) for event in at.events],
         "advised": None if at.probs is None else to_numpy(at.probs).tolist(),
         "dtype": None if at.probs is None else str(at.probs.dtype).removeprefix("torch."),
-    }
+    } | ({} if at.known is None else {"known": saved(at.known)})
 
 
 def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> Standing:
@@ -60,7 +61,8 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
         probs = inputs.probs_of(d["advised"], rule.n_states, "advised", shape=batch_shape)
         xp = namespace(fresh.lead_A)
         probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(fresh.lead_A))
-    return standing(ledger, clock, events, probs)
+    known = None if probs is None else known_again(rule, batch_shape, probs, d.get("known"))
+    return standing(ledger, clock, events, probs, known)
 
 
 def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
@@ -78,8 +80,7 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
         answer = rule.fallback_answer(ledger.rule, even)
     except Exception as error:  # whatever a predictor does with nonsense
         raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-    width = rule.n_comparators if rule.fallback_acts else rule.n_states
-    inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=step.shape)
+    inputs.probs_of(answer, rule.in_play.width, "state_dict: the fallback's probabilities", shape=step.shape)
 
 
 def _array_of_kind(kind: Any) -> Array | None:
@@ -103,7 +104,8 @@ def _as_json(value: Any) -> Any:
 
 
 def _event_in_json(event: Switch | Return) -> list[Any]:
-    values = [_as_json(v) for v in event]
+    told = event if isinstance(event, Return) or event[9:] != (None, None) else event[:9]  # as states always were
+    values = [_as_json(v) for v in told]
     return ["return", *values] if isinstance(event, Return) else values
 
 
@@ -113,9 +115,12 @@ def _event_from(values: Any) -> Switch | Return:
     try:
         stream, step, rule, statistic, threshold, episode, *what = values
         if what:
-            action, rate, since = what
-            if action is not None:
-                what = [inputs.whole(action, "action", 0), inputs.finite(rate, "rate"), inputs.whole(since, "since", 0)]
+            action, rate, since, reference, context = [*what, None, None] if len(what) == 3 else what
+            if reference is not None and not isinstance(reference, str):
+                raise ValueError("reference must be a name")
+            whole = (None if n is None else inputs.whole(n, "what spoke", 0) for n in (action, since, context))
+            action, since, context = whole
+            what = [action, None if rate is None else inputs.finite(rate, "rate"), since, reference, context]
         several = isinstance(stream, list)
         index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
         step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")

@@ -2,7 +2,10 @@
 
 from .baselines import AdaHedge, FixedShare, shared
 from .contract import Policy
+from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
+from .incumbent import Incumbent, PlaysReference
+from .informed import InformedMemory, InformedRecovering
 from .minimax import Minimax
 from .prod import Prod
 from .recall import RestartHedge, oldest
@@ -12,9 +15,15 @@ from .respond import Respond
 
 __all__ = [
     "AdaHedge",
+    "ExpertHedge",
+    "ExpertMemory",
     "FixedShare",
     "Hedge",
+    "Incumbent",
+    "InformedMemory",
+    "InformedRecovering",
     "Minimax",
+    "PlaysReference",
     "Policy",
     "Prod",
     "Recovering",

@@ -5,9 +5,11 @@ from .earnings import action_utilities, leads
 from .inverse import belief_with_lead
 from .payoffs import payoffs_in
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
+from .stakes import Scene, response_at, widest, worth_of
 
 __all__ = [
     "DecisionProblem",
+    "Scene",
     "a_problem",
     "action_utilities",
     "belief_with_lead",
@@ -16,8 +18,11 @@ __all__ = [
     "matching",
     "newsvendor",
     "payoffs_in",
+    "response_at",
     "rock_paper_scissors",
     "same_problem",
     "trading",
+    "widest",
     "with_first",
+    "worth_of",
 ]

@@ -3,13 +3,17 @@
 from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
-from .moment import Moment, RuleMemory, spliced
+from .informed import InformedTest
+from .moment import Known, Knows, Moment, RuleMemory, names_of, spliced
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
+    "InformedTest",
+    "Known",
+    "Knows",
     "Moment",
     "RegretGap",
     "RegretRate",
@@ -19,5 +23,6 @@ __all__ = [
     "Suspicion",
     "VRegret",
     "first_test",
+    "names_of",
     "spliced",
 ]

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from .. import inputs
 from ..arrays import Array, astype, float_type, in_float64, namespace
 
 
@@ -12,6 +13,28 @@ class RuleMemory(NamedTuple):
     statistics: Any
 
 
+class Known(NamedTuple):
+    """All that is known before the state, besides the base model's law; None: nothing out of the ordinary.
+
+    A comparator that has nothing to say sits out.
+    """
+
+    references_NxA: Array | None = None  # [..., N, A], what each reference would play
+    laws_NxS: Array | None = None  # [..., N, S], the laws that they play by, where they state one
+    context: Array | None = None  # [...], in which of the contexts the step is
+    utility: Array | None = None  # [..., A, S], what is at stake in this step, in place of the problem's own
+    scale: Array | None = None  # [...], in (0, 1]: how much of it
+
+
+class Knows(NamedTuple):
+    """What a rule can be told before the state, besides the base model's law."""
+
+    references: tuple[str, ...] = ()  # their names
+    contexts: int | None = None  # how many there are
+    payoffs: str = "scaled"  # "scaled": the problem's own, times a scale; "change": any within the range it declares
+    references_act: bool = False  # they give mixed actions even where these are as many as states
+
+
 class Moment(NamedTuple):
     """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
 
@@ -19,6 +42,7 @@ class Moment(NamedTuple):
     fallback_A1: Array  # the answer to the fallback, likewise (None: not asked)
     probs_S: Array  # the base model's law
     token: Array  # what came
+    known: Any = None  # what else was known before it, by rules that are told (a Scene)
 
 
 def spliced(late: Array, fallback: Array, base: Array) -> Array:
@@ -34,3 +58,12 @@ def steps_so_far(memory: RuleMemory) -> Array:
     """Steps so far as floating-point numbers, at least 1: evidence can be asked for before the first token."""
     xp = namespace(memory.step)
     return in_float64(xp.clip(memory.step, 1, None))
+
+
+def names_of(references: Any) -> tuple[str, ...]:
+    """The names of references, each once."""
+    if isinstance(references, str) or not isinstance(references, (tuple, list)):
+        raise ValueError(f"references must be a tuple of names, got {inputs.shown(references)}")
+    if not all(isinstance(name, str) for name in references) or len(set(references)) < len(references):
+        raise ValueError(f"references must be names, each once, got {inputs.shown(references)}")
+    return tuple(references)
