@@ -1,0 +1,138 @@
+"""Late outcomes: what is promised where the outcome of a step is known only ``lag`` steps later, with its proof.
+
+Let d be the lag: p_t is stated knowing theta_{t-d}, and maybe some of the outcomes after it. Steps that are d apart
+make a *class*; in each of the d classes p_t is stated knowing the class's whole past, so the every-start test of a
+class is a supermartingale E_r from 1, whatever the classes have to do with each other and in whichever order outcomes
+come within the lag. Let M_r be the largest value that E_r ever takes: P(M_r >= x) <= 1/x, by Ville.
+
+**(i)** The alarm sounds when the *average* of the d values reaches a_d / delta, a_d = ``coupled.late_factor``.
+P(alarm) <= delta: at an alarm the sum of the M_r is at least s = d a_d / delta. For 0 < u < s/d let
+g(x) = min(1, (x - u)^+ / (s - d u)). Where x_1 + .. + x_d >= s, g(x_1) + .. + g(x_d) >= 1: either some x_r is at least
+s - (d-1) u, and its g is 1; or the sum is at least (x_1 + .. + x_d - d u) / (s - d u) >= 1. And E g(M_r) <= the integral
+of 1/x over u .. s - (d-1) u, over s - d u. With u = b s and the best b, d times that is a_d d / s = delta.
+
+**(ii)** After n outcomes without an alarm, of which n_r in class r, let R_r be the regret in class r to its own best
+action, if that is positive, else 0. E_r >= m exp(lam R_r - charges_r) where R_r > 0; over the p classes where it is, the
+average of their E_r is below (d/p) a_d / delta, so by Jensen lam sum R_r < charges + p ln((d/p) a_d / (m delta)), which
+grows with p up to d (a_d / (m delta) > e: the weight of a comparator is at most 1/2). Hence
+**sum_r R_r <= B_d(n) = min_k [ charges_k + d ln(a_d / (m_k delta)) ] / lam_k.**
+
+**(iv)** When the alarm sounds, after n + 1 outcomes, at most o <= d - 1 advices wait for theirs: (1 + o) J. From then on
+each class plays a fallback of its own, which loses at most F(q) in the q steps that it may still have, by its count of
+H = T / d rounded up: the q_r have the sum d H - n - 1 - o, and with F concave (else its least concave majorant) no split
+is worse than the most equal one. **T Reg_T <= max{ B_d(d H), max_{n, o} B_d(n) + (1 + o) J + sum_r F(q_r) }.**
+An outcome that never comes adds J, and nothing to any E_r if that was decided before the state.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..abilities import ability
+from ..problems import DecisionProblem
+from .bounds import Terms
+from .certificate import Certificate, assumptions_of
+from .every_start import before_alarm
+
+
+def dealt(each_H: np.ndarray, lag: int) -> np.ndarray:
+    """What n = 0 .. d H steps dealt out evenly to d classes come to, given each class's 0 .. H: ``[d H + 1, ...]``."""
+    steps = np.arange(lag * (len(each_H) - 1) + 1)
+    whole, more = steps // lag, steps % lag
+    next_one = np.minimum(whole + 1, len(each_H) - 1)
+    more = more.reshape(-1, *(1,) * (each_H.ndim - 1))
+    return (lag - more) * each_H[whole] + more * each_H[next_one]
+
+
+def concave(values_H: np.ndarray) -> np.ndarray:
+    """The least concave sequence that is nowhere below."""
+    if np.all(np.diff(values_H, 2) <= 0):
+        return values_H
+    corners: list[int] = []
+    values = values_H.tolist()
+    for n, value in enumerate(values):  # the upper hull: drop what lies on or below a chord
+        while len(corners) > 1:
+            left, middle = corners[-2:]
+            rise = (value - values[left]) * (middle - left)
+            if (values[middle] - values[left]) * (n - left) > rise:
+                break
+            corners.pop()
+        corners.append(n)
+    return np.maximum(values_H, np.interp(np.arange(len(values)), corners, values_H[corners]))
+
+
+def before_late_alarm(
+    charges_HxK: np.ndarray, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, lag: int
+) -> np.ndarray:
+    """Statement (ii): B_d(0) .. B_d(d H), in total over the classes.
+
+    Parameters
+    ----------
+    charges_HxK
+        What each rate is charged in the first 0 .. H steps of a class.
+    log_costs_K
+        ln(a_d / (m delta)), of one class.
+    """
+    return before_alarm(dealt(charges_HxK, lag), rates_K, lag * log_costs_K, span)
+
+
+def late_switching(before_T: np.ndarray, after_H: np.ndarray, span: float, lag: int) -> tuple[float, float, float]:
+    """Statement (iv) in total: its part before the alarm, that of the d or fewer steps around it, the fallback's.
+
+    >>> import numpy as np
+    >>> late_switching(np.array([0.0, 1.0, 1.5]), np.array([0.0, 0.5, 0.75]), span=1.0, lag=1)
+    (1.0, 1.0, 0.0)
+    """
+    after_T, end = dealt(concave(after_H), lag), len(before_T) - 1
+    worst = (float(before_T[-1]), 0.0, 0.0)
+    for waiting in range(min(lag, end)):
+        totals = before_T[: end - waiting] + (1 + waiting) * span + after_T[end - 1 - waiting :: -1]
+        n = int(totals.argmax())
+        if totals[n] > sum(worst):
+            worst = float(before_T[n]), (1 + waiting) * span, float(after_T[end - 1 - waiting - n])
+    return worst
+
+
+class SwitchesLate(NamedTuple):
+    """What passes before the alarm, around it and after it, at every number of steps."""
+
+    problem: DecisionProblem
+    temperature: float | None
+    fallback: Any  # of one class
+    lag: int
+    before: Callable[[int], np.ndarray]  # H -> B_d(0) .. B_d(d H)
+
+    def after(self, rounds: int) -> np.ndarray | None:
+        """F(0) .. F(H): the most that the fallback of one class loses in the last of its steps; None: not known."""
+        says = ability(self.fallback, "regret_after")
+        return None if says is None else says(self.problem, rounds, self.temperature)
+
+    def terms_at(self, steps: int) -> Terms:
+        rounds, span = -(-steps // self.lag), self.problem.span
+        after = self.after(rounds)
+        if after is None:
+            after = np.arange(rounds + 1.0) * span
+        parts = late_switching(self.before(rounds), np.asarray(after), span, self.lag)
+        names = "before the alarm", "steps that wait at the alarm", "fallback"
+        return {name: part / steps for name, part in zip(names, parts, strict=True) if part or name == names[0]}
+
+    def let_pass(self, steps: int) -> float:
+        """What any comparator may lead by when the fallback takes over, a step: the most over all alarms."""
+        return float(self.before(-(-steps // self.lag))[-1] + self.lag * self.problem.span) / steps
+
+    def sharpened(self, before: Callable[[int], np.ndarray], steps: int) -> Terms:
+        """The terms with a sharper bound before the alarm."""
+        return self._replace(before=before).terms_at(steps)
+
+
+def late_assumptions(temperature: float | None, fallback: Any, lag: int) -> tuple[str, ...]:
+    """What a certificate for late outcomes assumes."""
+    acted, _, true = assumptions_of(temperature, fallback)
+    return (
+        acted,
+        f"the outcome of step t is seen before the model speaks of step t + {lag}, whatever was done, and does not "
+        "depend on the action drawn",
+        true + f"; a law is right if it is so given the outcomes that are {lag} or more steps old",
+        "an outcome that never comes was given up before anyone could know it",
+    )
