@@ -3,13 +3,15 @@
 from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
-from .moment import Moment, RuleMemory, spliced
+from .moment import Known, Knows, Moment, RuleMemory, spliced
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
+    "Known",
+    "Knows",
     "Moment",
     "RegretGap",
     "RegretRate",
