@@ -7,20 +7,21 @@ come within the lag. Let M_r be the largest value that E_r ever takes: P(M_r >= 
 
 **(i)** The alarm sounds when the *average* of the d values reaches a_d / delta, a_d = ``coupled.late_factor``.
 P(alarm) <= delta: at an alarm the sum of the M_r is at least s = d a_d / delta. For 0 < u < s/d let
-g(x) = min(1, (x - u)^+ / (s - d u)). Where x_1 + .. + x_d >= s, g(x_1) + .. + g(x_d) >= 1: either some x_r is at least
-s - (d-1) u, and its g is 1; or the sum is at least (x_1 + .. + x_d - d u) / (s - d u) >= 1. And E g(M_r) <= the integral
-of 1/x over u .. s - (d-1) u, over s - d u. With u = b s and the best b, d times that is a_d d / s = delta.
+g(x) = min(1, (x - u)^+ / (s - d u)). Where x_1 + .. + x_d >= s, g(x_1) + .. + g(x_d) >= 1: either some x_r is at
+least s - (d-1) u, and its g is 1; or the sum is at least (x_1 + .. + x_d - d u) / (s - d u) >= 1. And E g(M_r) is at
+most the integral of 1/x over u .. s - (d-1) u, over s - d u. With u = b s and the best b, d times that is
+d a_d / s = delta.
 
-**(ii)** After n outcomes without an alarm, of which n_r in class r, let R_r be the regret in class r to its own best
-action, if that is positive, else 0. E_r >= m exp(lam R_r - charges_r) where R_r > 0; over the p classes where it is, the
-average of their E_r is below (d/p) a_d / delta, so by Jensen lam sum R_r < charges + p ln((d/p) a_d / (m delta)), which
-grows with p up to d (a_d / (m delta) > e: the weight of a comparator is at most 1/2). Hence
+**(ii)** After n outcomes without an alarm let R_r be the regret in class r to its own best action, if that is positive,
+else 0. E_r >= m exp(lam R_r - charges_r) where R_r > 0; over the p classes where it is, the average of their E_r is
+below (d/p) a_d / delta, so by Jensen lam sum R_r < charges + p ln((d/p) a_d / (m delta)), which grows with p up to d
+(a_d / (m delta) > e: the weight of a comparator is at most 1/2). Hence, also for any one action over all classes,
 **sum_r R_r <= B_d(n) = min_k [ charges_k + d ln(a_d / (m_k delta)) ] / lam_k.**
 
-**(iv)** When the alarm sounds, after n + 1 outcomes, at most o <= d - 1 advices wait for theirs: (1 + o) J. From then on
+**(iv)** When the alarm sounds, after n + 1 outcomes, some o <= d - 1 advices wait for theirs: (1 + o) J. From then on
 each class plays a fallback of its own, which loses at most F(q) in the q steps that it may still have, by its count of
-H = T / d rounded up: the q_r have the sum d H - n - 1 - o, and with F concave (else its least concave majorant) no split
-is worse than the most equal one. **T Reg_T <= max{ B_d(d H), max_{n, o} B_d(n) + (1 + o) J + sum_r F(q_r) }.**
+H = T / d rounded up: the q_r have the sum d H - n - 1 - o, and with F concave (else its least concave majorant) no
+split is worse than the most equal one. **T Reg_T <= max{ B_d(d H), max_{n,o} B_d(n) + (1 + o) J + sum_r F(q_r) }.**
 An outcome that never comes adds J, and nothing to any E_r if that was decided before the state.
 """
 
@@ -33,7 +34,9 @@ from ..abilities import ability
 from ..problems import DecisionProblem
 from .bounds import Terms
 from .certificate import Certificate, assumptions_of
+from .coupled import late_factor
 from .every_start import before_alarm
+from .switching import MOST_STEPS
 
 
 def dealt(each_H: np.ndarray, lag: int) -> np.ndarray:
@@ -109,6 +112,10 @@ class SwitchesLate(NamedTuple):
         return None if says is None else says(self.problem, rounds, self.temperature)
 
     def terms_at(self, steps: int) -> Terms:
+        if steps > MOST_STEPS:
+            raise ValueError(
+                f"a certificate over every step of an alarm is made for at most {MOST_STEPS:,}, got {steps:,}"
+            )
         rounds, span = -(-steps // self.lag), self.problem.span
         after = self.after(rounds)
         if after is None:
@@ -126,13 +133,43 @@ class SwitchesLate(NamedTuple):
         return self._replace(before=before).terms_at(steps)
 
 
-def late_assumptions(temperature: float | None, fallback: Any, lag: int) -> tuple[str, ...]:
-    """What a certificate for late outcomes assumes."""
-    acted, _, true = assumptions_of(temperature, fallback)
-    return (
-        acted,
-        f"the outcome of step t is seen before the model speaks of step t + {lag}, whatever was done, and does not "
-        "depend on the action drawn",
-        true + f"; a law is right if it is so given the outcomes that are {lag} or more steps old",
-        "an outcome that never comes was given up before anyone could know it",
+def certify_late(
+    made: SwitchesLate,
+    horizon: int | None,
+    tv_bound: float,
+    theorem: str,
+    sharper: Callable[[int], Terms] | None = None,
+) -> Certificate:
+    """The certificate for outcomes that are late, and what that costs in words."""
+    name, lag = getattr(made.fallback, "name", type(made.fallback).__name__), made.lag
+    acted, _, true = assumptions_of(made.temperature, made.fallback)
+    statement = (
+        f"Steps {lag} apart make a class with a test and a fallback ({name}) of its own; one alarm, at "
+        f"{late_factor(lag):.3g} times the evidence, switches all of them. Before it no action leads by more, "
+        f"at most {lag} steps wait for their outcomes when it sounds, and the fallbacks lose no more after it."
     )
+    if made.after(1) is None:
+        statement += f" What {name} may lose after an alarm is not known: it enters as the span."
+    payoff = ability(made.fallback, "payoff_guarantee")
+    draft = Certificate(
+        regret_bound=made.problem.span,
+        tv_bound=tv_bound,
+        statement=statement,
+        assumptions=(
+            acted,
+            f"the outcome of step t is seen before the model speaks of step t + {lag}, whatever was done, and does not "
+            "depend on the action drawn",
+            f"{true}; a law is right if it is so given the outcomes that are {lag} or more steps old",
+            "an outcome that never comes was given up before anyone could know it",
+        ),
+        theorem=theorem,
+        problem=made.problem,
+        horizon=horizon,
+        terms={},
+        guaranteed_payoff=None if payoff is None or made.temperature is None else payoff(made.temperature),
+        terms_at=made.terms_at,
+        let_pass=made.let_pass,
+        temperature=made.temperature,
+        sharper=sharper,
+    )
+    return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

@@ -3,6 +3,7 @@
 from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
+from .late import Late, late_rule
 from .moment import Known, Knows, Moment, RuleMemory, spliced
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
@@ -12,6 +13,7 @@ __all__ = [
     "ExactTest",
     "Known",
     "Knows",
+    "Late",
     "Moment",
     "RegretGap",
     "RegretRate",
@@ -21,5 +23,6 @@ __all__ = [
     "Suspicion",
     "VRegret",
     "first_test",
+    "late_rule",
     "spliced",
 ]

@@ -1,8 +1,8 @@
 """Late outcomes: one test for each class of steps that are ``lag`` apart, and one alarm for all of them.
 
 A law that is stated ``lag`` steps ahead is right given outcomes that are ``lag`` old: the product of all bets is then
-no martingale, that of every ``lag``-th is (``certificates/late.py`` has the statements and their proofs). Each class has
-the memory of an ordinary rule, fallback included; the alarm goes by the average of what they have.
+no martingale, that of every ``lag``-th is (``certificates/late.py`` has the statements and their proofs). Each class
+has the memory of an ordinary rule, fallback included; the alarm goes by the average of what they have.
 """
 
 import math
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, device, float_type, namespace
+from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, total
 from ..certificates import Certificate
 from ..certificates.coupled import late_factor
-from ..certificates.late import SwitchesLate, before_late_alarm, late_assumptions
+from ..certificates.late import SwitchesLate, before_late_alarm, certify_late
 from .contract import Rule
-from .every_start import Bets, Suspicion
+from .every_start import Suspicion
 from .exact import ExactTest, charged
 from .in_play import InPlay
-from .moment import Moment, RuleMemory
+from .moment import Known, Moment, RuleMemory
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -60,11 +60,7 @@ class Late(Rule):
 
     @cached_property
     def in_play(self) -> InPlay:
-        return self.each.in_play
-
-    @property
-    def name(self) -> str:
-        return self.each.name
+        return self.each.in_play._replace(follows=False)  # it is the classes' that are told of the base
 
     @property
     def delta(self) -> float:
@@ -98,7 +94,9 @@ class Late(Rule):
         if not bool(late.any()):
             return memory
         started = namespace(part.step).clip(part.step, 1, None) * late
-        return _with(memory, place, part._replace(tripped_at=started))
+        classes = memory.statistics.classes
+        classes = (*classes[:place], part._replace(tripped_at=started), *classes[place + 1 :])
+        return memory._replace(statistics=memory.statistics._replace(classes=classes))
 
     def of(self, memory: RuleMemory, place: int) -> RuleMemory:
         """What the class remembers, as of its last advice: ``each`` goes on from there."""
@@ -106,20 +104,25 @@ class Late(Rule):
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         """The memory after one more outcome, which made this of its class; the alarm is the joint one."""
-        old, xp = memory.statistics, namespace(memory.step)
-        part = part._replace(tripped_at=old.classes[place].tripped_at)
-        level = xp.clip(self.each.evidence(part)[0], None, _EXCLUDED)
-        level_D = xp.concat([old.level_D[..., :place], level[..., None], old.level_D[..., place + 1 :]], axis=-1)
-        step = memory.step + 1
-        reached = _log_average(level_D) >= -math.log(self.each.delta)
-        newly = (memory.tripped_at == 0) & (reached & (not self.pointless))
-        after = old._replace(classes=_put(old.classes, place, part), level_D=level_D)
-        if self.in_play.follows:
+        old, xp, step = memory.statistics, namespace(memory.step), memory.step + 1
+        after = self._raised(old, place, part._replace(tripped_at=old.classes[place].tripped_at))
+        newly = (memory.tripped_at == 0) & self._reached(after)
+        if self.each.in_play.follows:
             count = sum(xp.astype(each.fallback.trusted, xp.int64) for each in after.classes)
             trusts = 2 * count > self.lag
             returned_at = xp.where(trusts & ~old.trusts, step, old.returned_at)
             after = after._replace(trusts=trusts, returned_at=returned_at)
         return RuleMemory(None, step, memory.tripped_at + step * newly, after)
+
+    def _raised(self, old: LateMemory, place: int, part: RuleMemory) -> LateMemory:
+        """The classes with this one in its place, and what it has."""
+        xp = namespace(part.step)
+        level = at_most(self.each.evidence(part)[0], _EXCLUDED)[..., None]
+        level_D = xp.concat([old.level_D[..., :place], level, old.level_D[..., place + 1 :]], axis=-1)
+        return old._replace(classes=(*old.classes[:place], part, *old.classes[place + 1 :]), level_D=level_D)
+
+    def _reached(self, late: LateMemory) -> Array:
+        return (_log_average(late.level_D) >= -math.log(self.each.delta)) & (not self.pointless)
 
     def missing(self, memory: RuleMemory) -> RuleMemory:
         """The memory after an outcome was given up: its class stays as it was."""
@@ -154,13 +157,12 @@ class Late(Rule):
         place = self._turn(step - 1)
         part = statistics.classes[place]
         judged, _ = self.each.judge(part.statistics, part.step + 1, moment)
-        before = RuleMemory(None, step - 1, 0 * step, statistics)
-        after = self._raised(before, place, part._replace(step=part.step + 1, statistics=judged))
+        after = self._raised(statistics, place, part._replace(step=part.step + 1, statistics=judged))
         return after, self._reached(after)
 
-    def look(self, memory: RuleMemory, probs: Array) -> Moment:
+    def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
         place = self._turn(memory.step)
-        return self.each.look(self.of(self.opened(memory, place), place), probs)
+        return self.each.look(self.of(self.opened(memory, place), place), probs, known)
 
     def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
         place = self._turn(memory.step)
@@ -173,3 +175,78 @@ class Late(Rule):
 
     def _turn(self, seen: Array) -> int:
         return int(namespace(seen).max(seen)) % self.lag if 0 not in seen.shape else 0
+
+    # What can be read
+
+    def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
+        """ln of the average E and ln(a_d / delta); infinite once a token came that the base model had excluded."""
+        level, xp = _log_average(memory.statistics.level_D), namespace(memory.step)
+        level = xp.where(level >= _EXCLUDED / 2, xp.zeros_like(level) + math.inf, level)
+        return level, xp.zeros_like(level) - math.log(self.each.delta)
+
+    def suspicion(self, memory: RuleMemory) -> Suspicion | None:
+        """What the richest bettor of the richest class bets on, and about since which step."""
+        xp, late = namespace(memory.step), memory.statistics
+        found = [self.each.suspicion(part) for part in late.classes]
+        richest = xp.argmax(late.level_D, axis=-1)
+        action, rate, since = (pick(xp.stack(list(parts)), richest) for parts in zip(*found, strict=True))
+        began = (since - 1) * self.lag + 1 + richest
+        return Suspicion(action, rate, xp.minimum(xp.clip(began, 1, None), memory.step))
+
+    def share(self, memory: RuleMemory) -> Array:
+        """How much of what is played next is the base model's: all of it until the trip, then the classes' average."""
+        late = in_float64(self.tripped(memory))
+        if not self.each.in_play.follows:
+            return 1 - late
+        fallback = self.each.in_play.fallback
+        own = total([fallback.share_of_base(part.fallback) for part in memory.statistics.classes]) / self.lag
+        return 1 - late * (1 - own)
+
+    def returned(self, memory: RuleMemory) -> Array:
+        """Where most classes came to trust the base again with the last outcome."""
+        return (memory.statistics.returned_at == memory.step) & (memory.step > 0)
+
+    # What is promised
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        each = self.each
+        made = SwitchesLate(self.problem, each.temperature, each.in_play.fallback, self.lag, partial(_before, self))
+        sharper = None if each.temperature is None else partial(made.sharpened, partial(_before, self, exactly=True))
+        unknown = ", unknown horizon" if self.horizon is None else ""
+        return certify_late(
+            made, self.horizon, self.delta, f"the exact test, outcomes {self.lag} steps late{unknown}", sharper
+        )
+
+
+def late_rule(rule: Rule, lag: int) -> Late:
+    """The rule for outcomes so late: each class has its steps, its share of the horizon and delta / a_d.
+
+    Where the rule's temperature is what it takes by itself, 1/sqrt(horizon), so is that of a class.
+    """
+    d = inputs.whole(lag, "lag", least=2)
+    if not isinstance(rule, ExactTest) or rule.against != "actions" or rule.gate:
+        raise ValueError(
+            f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest that bets on actions, "
+            f"without a gate, not by {type(rule).__name__}"
+        )
+    rounds = None if rule.horizon is None else -(-rule.horizon // d)
+    usual = rule.horizon is not None and rule.temperature == 1 / math.sqrt(rule.horizon)
+    temperature = None if usual else rule.temperature
+    each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
+    return Late(each, d, rule.horizon)
+
+
+def _before(rule: Late, rounds: int, exactly: bool = False) -> np.ndarray:
+    """B_d(0) .. B_d(d H)."""
+    each = rule.each
+    return before_late_alarm(
+        charged(each, rounds, exactly), each.rates_K, each.log_costs_K, each.problem.span, rule.lag
+    )
+
+
+def _log_average(level_D: Array) -> Array:
+    """ln of the average of e^level."""
+    xp = namespace(level_D)
+    top = xp.max(level_D, axis=-1)
+    return top + xp.log(xp.mean(xp.exp(level_D - top[..., None]), axis=-1))
