@@ -222,7 +222,7 @@ class Late(Rule):
 def late_rule(rule: Rule, lag: int) -> Late:
     """The rule for outcomes so late: each class has its steps, its share of the horizon and delta / a_d.
 
-    Where the rule's temperature is what it takes by itself, 1/sqrt(horizon), so is that of a class.
+    Where the rule's temperature is what it takes by itself, 1/sqrt(horizon) or "certificate", so is that of a class.
     """
     d = inputs.whole(lag, "lag", least=2)
     if not isinstance(rule, ExactTest) or rule.against != "actions" or rule.gate:
@@ -230,9 +230,13 @@ def late_rule(rule: Rule, lag: int) -> Late:
             f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest that bets on actions, "
             f"without a gate, not by {type(rule).__name__}"
         )
-    rounds = None if rule.horizon is None else -(-rule.horizon // d)
-    usual = rule.horizon is not None and rule.temperature == 1 / math.sqrt(rule.horizon)
-    temperature = None if usual else rule.temperature
+    rounds, temperature = None, rule.temperature
+    if rule.horizon is not None:
+        rounds = -(-rule.horizon // d)
+        if temperature == 1 / math.sqrt(rule.horizon):
+            temperature = None
+        elif temperature == replace(rule, temperature="certificate").temperature:  # type: ignore[arg-type]
+            temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)
 
