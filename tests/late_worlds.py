@@ -1,4 +1,4 @@
-"""Shared by the tests of late outcomes: worlds that are right given what is ``lag`` old, and playing them to a guard."""
+"""Shared by the tests of late outcomes: worlds whose laws are right given what is ``lag`` old, and playing them."""
 
 from typing import Any
 
