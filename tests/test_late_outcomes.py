@@ -124,18 +124,24 @@ def test_each_step_that_waits_has_its_own_action() -> None:
 
 
 def test_a_model_can_return() -> None:
-    """It is wrong for a while, then right: most classes trust it again, and that is told once."""
+    """It is wrong for a while, then right: once most classes trust it again, that is told, and only once."""
     told_of: list[Any] = []
-    guard = lr.Guard(MATCHING, 400, lag=2, on_switch=told_of.append)
+    trusting: list[int] = []
+
+    def heard(event: Any) -> None:
+        told_of.append(event)
+        classes = guard._at.ledger.rule.statistics.classes
+        trusting.append(sum(bool(part.fallback.trusted) for part in classes))
+
+    guard, states = lr.Guard(MATCHING, 400, lag=3, on_switch=heard), np.random.default_rng(0).integers(2, size=400)
     for step in range(1, 401):
-        state = step // 2 % 2
-        right = [0.95, 0.05] if state == 0 else [0.05, 0.95]
+        right = [0.95, 0.05] if states[step - 1] == 0 else [0.05, 0.95]
         guard.advise(right[::-1] if 20 < step < 90 else right)
-        if step > 1:
-            past = (step - 1) // 2 % 2
-            guard.observe(past)
+        if step > 2:
+            guard.observe(states[step - 3])
     assert [type(event).__name__ for event in guard.events] == ["Switch", "Return"]
     assert told_of == guard.events
+    assert trusting == [0, 2]
     assert guard.share > 0.5
 
 
