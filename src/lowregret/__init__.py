@@ -12,7 +12,7 @@ from .distances import Estimate, next_token_tv, sequence_tv
 from .frontier import Frontier, price_of_robustness
 from .guard import Guard, Return, Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
+from .policies import AdaHedge, FixedShare, Hedge, Incumbent, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
 from .predictors import (
     FromFunction,
     Markov,
@@ -28,8 +28,8 @@ from .predictors import (
 )
 from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
-from .robust import AverageRestart, Robust, SwitchBack, context_needed, robustify
-from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
+from .robust import AverageRestart, Robust, SwitchBack, challenge, context_needed, robustify
+from .rules import ExactTest, InformedTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .tips import tips_of
 
 __version__ = "0.1.0"
@@ -47,6 +47,8 @@ __all__ = [
     "Frontier",
     "Guard",
     "Hedge",
+    "Incumbent",
+    "InformedTest",
     "Markov",
     "Maximin",
     "Minimax",
@@ -75,6 +77,7 @@ __all__ = [
     "__version__",
     "adversaries",
     "certificates",
+    "challenge",
     "checks",
     "compare",
     "context_needed",

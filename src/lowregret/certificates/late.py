@@ -15,7 +15,7 @@ d a_d / s = delta.
 **(ii)** After n outcomes without an alarm let R_r be the regret in class r to its own best action, if that is positive,
 else 0. E_r >= m exp(lam R_r - charges_r) where R_r > 0; over the p classes where it is, the average of their E_r is
 below (d/p) a_d / delta, so by Jensen lam sum R_r < charges + p ln((d/p) a_d / (m delta)), which grows with p up to d
-(a_d / (m delta) > e: the weight of a comparator is at most 1/2). Hence, also for any one action over all classes,
+(where a_d / (m delta) >= e). Hence, and so for any one comparator over all classes,
 **sum_r R_r <= B_d(n) = min_k [ charges_k + d ln(a_d / (m_k delta)) ] / lam_k.**
 
 **(iv)** When the alarm sounds, after n + 1 outcomes, some o <= d - 1 advices wait for theirs: (1 + o) J. From then on
@@ -34,8 +34,9 @@ from ..abilities import ability
 from ..problems import DecisionProblem
 from .bounds import Terms
 from .certificate import Certificate, assumptions_of
-from .coupled import late_factor
-from .every_start import before_alarm
+from .coupled import kappa, late_factor, summed_kappa
+from .every_start import Prior, before_alarm, fixed_charges
+from .exact_charge import exact_kappa
 from .switching import MOST_STEPS
 
 
@@ -65,19 +66,30 @@ def concave(values_H: np.ndarray) -> np.ndarray:
     return np.maximum(values_H, np.interp(np.arange(len(values)), corners, values_H[corners]))
 
 
-def before_late_alarm(
-    charges_HxK: np.ndarray, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, lag: int
-) -> np.ndarray:
-    """Statement (ii): B_d(0) .. B_d(d H), in total over the classes.
+class Bettors(NamedTuple):
+    """The test of one class: what it is made of, and how many contexts each class has to tell apart."""
 
-    Parameters
-    ----------
-    charges_HxK
-        What each rate is charged in the first 0 .. H steps of a class.
-    log_costs_K
-        ln(a_d / (m delta)), of one class.
-    """
-    return before_alarm(dealt(charges_HxK, lag), rates_K, lag * log_costs_K, span)
+    stakes: DecisionProblem
+    prior: Prior
+    delta: float  # of the class: that of the whole over a_d
+    temperature: float | None
+    contexts: int = 1
+
+    def before(self, lag: int, exactly: bool, rounds: int) -> np.ndarray:
+        """Statement (ii): B_d(0) .. B_d(d H), over all classes; H = ``rounds``.
+
+        Over C contexts C B_d(n / C), as in ``over_contexts``. ``exactly``: by exact charges in place of kappa.
+        """
+        rates_K, stakes = self.prior.rates_K, self.stakes
+        if self.temperature is None:
+            warmth_T = stakes.anytime_temperature(np.arange(1, rounds + 1.0))
+            charges_HxK = summed_kappa(stakes, rates_K, warmth_T)
+        else:
+            most = exact_kappa if exactly else kappa
+            charges_HxK = fixed_charges(most(stakes, rates_K, self.temperature), rounds)
+        # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.
+        costs_K = self.contexts * lag * np.maximum(self.prior.log_costs_K(self.delta), 1.0)
+        return before_alarm(dealt(charges_HxK, lag), rates_K, costs_K, stakes.span)
 
 
 def late_switching(before_T: np.ndarray, after_H: np.ndarray, span: float, lag: int) -> tuple[float, float, float]:

@@ -168,7 +168,7 @@ class Guard(Readings):
                 ledger = moved_to(self.rule, self.batch_shape, ledger, probs, begun=at.clock > 0)
             advice = None
             if not self.rule.fallback_acts:
-                advice = self.rule.law(ledger.rule, probs) if at.any_tripped else probs
+                advice = self.rule.law(ledger.rule, probs, known) if at.any_tripped else probs
             self._at = Standing(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None, known)
         return advice
 

@@ -56,7 +56,7 @@ def with_advice(
     ledger = moved_to(rule, shape, at.ledger, probs, begun=at.clock > 0 or due not in ([], [step]))
     place = (step - 1) % rule.lag
     memory = rule.opened(ledger.rule, place)
-    advice = None if rule.fallback_acts else rule.each.law(rule.of(memory, place), probs)
+    advice = None if rule.fallback_acts else rule.each.law(rule.of(memory, place), probs, known)
     waiting = [each for each in at.waiting if each.step != step] + [Advice(step, own_copy(probs), known, None)]
     return advice, at._replace(
         ledger=ledger._replace(rule=memory),
@@ -78,11 +78,13 @@ def with_outcome(
     part = rule.of(old.rule, place)
     quick = None
     if shape == () and type(due.probs) is np.ndarray and not part.tripped_at:
-        quick = each._alone(part, due.probs, int(state))
+        quick = each._alone(part, due.probs, int(state), due.known)
     if quick is None:
         moment = _seen(rule, at, due)
-        quick = each.advance(part, moment, state), last(each.leads(each.answer(part, moment), state))
-    ledger = entered(old, rule, rule.joined(old.rule, place, quick[0]), quick[1], state, action)
+        earned_A = each.leads(each.answer(part, moment), state, moment.known)
+        quick = each.advance(part, moment, state), last(earned_A)
+    scene = None if action is None or rule.knows is None else _seen(rule, at, due).known
+    ledger = entered(old, rule, rule.joined(old.rule, place, quick[0]), quick[1], state, action, scene)
     fresh = _told(rule, ledger)
     waiting = tuple(one for one in at.waiting if one.step != due.step)
     tripped = at.any_tripped or bool(fresh)

@@ -31,7 +31,8 @@ def with_outcome(
         problem = acts_in(rule.problem, "observe(state, action)")
         action = inputs.tokens_of(action, problem.n_actions, "action", shape=shape, like=old.lead_A)
     memory, earned_A = _judged(rule, shape, at, state)
-    ledger = entered(old, rule, memory, earned_A, state, action)
+    scene = None if action is None or rule.knows is None else _seen(rule, at).known
+    ledger = entered(old, rule, memory, earned_A, state, action, scene)
     fresh = happened(rule, ledger)
     any_tripped = at.any_tripped or bool(fresh)
     return Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None), fresh
@@ -47,11 +48,12 @@ def _judged(rule: Rule, shape: tuple[int, ...], at: Standing, state: Array) -> t
     """What the rule remembers after the state, and what each fixed action earned more than what was played."""
     memory = at.ledger.rule
     if shape == () and not at.any_tripped and type(at.probs) is np.ndarray:
-        quick = rule._alone(memory, at.probs, int(state))
+        quick = rule._alone(memory, at.probs, int(state), at.known)
         if quick is not None:
             return quick
     moment = _seen(rule, at)
-    return rule.advance(memory, moment, state), last(rule.leads(_answer(rule, at, moment), state))
+    earned_A = rule.leads(_answer(rule, at, moment), state, moment.known)
+    return rule.advance(memory, moment, state), last(earned_A)
 
 
 def _answer(rule: Rule, at: Standing, moment: Moment) -> Array:

@@ -4,9 +4,11 @@ from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
 from .inverse import belief_with_lead
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
+from .stakes import Scene, response_at, widest, worth_of
 
 __all__ = [
     "DecisionProblem",
+    "Scene",
     "a_problem",
     "action_utilities",
     "belief_with_lead",
@@ -14,8 +16,11 @@ __all__ = [
     "leads",
     "matching",
     "newsvendor",
+    "response_at",
     "rock_paper_scissors",
     "same_problem",
     "trading",
+    "widest",
     "with_first",
+    "worth_of",
 ]

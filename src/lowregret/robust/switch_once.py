@@ -1,5 +1,6 @@
 """Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +10,8 @@ from ..certificates import Certificate
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
 from ..problems import DecisionProblem, same_problem
-from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
+from ..rules import ExactTest, InformedTest, Knows, Rule, RuleMemory, VRegret
+from .beside import Beside
 
 _TELL_THE_RULE = "give them to the rule itself, an InformedTest"
 
@@ -119,7 +121,8 @@ def robustify(
     rule: Rule | None = None,
     fallback: Predictor | None = None,
     temperature: float | None = None,
-) -> Robust:
+    references: Sequence[Predictor] = (),
+) -> Robust | Beside:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
     Parameters
@@ -132,13 +135,24 @@ def robustify(
         When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem.
     fallback, temperature
         Passed to the default rule; not together with ``rule``.
+    references
+        Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
+        the responses to them. What comes back is a policy and no predictor (``Beside``).
 
     >>> from lowregret import PolyaUrn, Scheduled, matching
     >>> safe = robustify(Scheduled([[0.9, 0.1]]), matching(), horizon=1000)
     >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 6]
     """
-    return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
+    if isinstance(references, (str, bytes, Predictor)) or not isinstance(references, Sequence):
+        raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
+    if not references:
+        return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
+    if problem is None:
+        raise ValueError("references need a problem, got None: nobody acts")
+    knows = Knows(tuple(f"reference {n}" for n in range(len(references))))
+    made = rule_for(problem, horizon, rule, fallback, temperature, None if rule is not None else knows)
+    return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 
 def rule_for(
@@ -152,8 +166,10 @@ def rule_for(
     """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
-    if knows is not None:
-        raise ValueError("not yet")
+    if knows is not None and problem is not None:
+        references, contexts, payoffs, _ = knows
+        settings: dict[str, Any] = {"references": references, "contexts": contexts, "payoffs": payoffs}
+        return InformedTest(problem, horizon, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]
     if rule is None and problem is None:
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")

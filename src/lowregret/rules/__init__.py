@@ -3,14 +3,16 @@
 from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
+from .informed import InformedTest
 from .late import Late, late_rule
-from .moment import Known, Knows, Moment, RuleMemory, spliced
+from .moment import Known, Knows, Moment, RuleMemory, names_of, spliced
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
+    "InformedTest",
     "Known",
     "Knows",
     "Late",
@@ -24,5 +26,6 @@ __all__ = [
     "VRegret",
     "first_test",
     "late_rule",
+    "names_of",
     "spliced",
 ]

@@ -18,7 +18,7 @@ from ..predictors import Predictor
 from ..problems import DecisionProblem, a_problem
 from .every_start import Bets, BetStatistics, Suspicion
 from .first_start import ExactStatistics, FirstBets
-from .moment import Moment, RuleMemory
+from .moment import Known, Moment, RuleMemory
 from .response import UNKNOWN_HORIZON, ResponseRule
 
 _DOUBLE = np.dtype(np.float64)
@@ -125,7 +125,9 @@ class ExactTest(ResponseRule):
     def judge(self, statistics: Any, step: Array, moment: Moment) -> tuple[Any, Array]:
         return self.bets.judge(statistics, step, moment)
 
-    def _alone(self, memory: RuleMemory, probs: np.ndarray, token: int) -> tuple[RuleMemory, np.ndarray] | None:
+    def _alone(
+        self, memory: RuleMemory, probs: np.ndarray, token: int, known: Known | None
+    ) -> tuple[RuleMemory, np.ndarray] | None:
         bets = self.bets
         if isinstance(bets, FirstBets) or bets.quick is None:
             return None
@@ -184,7 +186,7 @@ class ExactTest(ResponseRule):
                 interval=partial(_interval, self),
                 tv_bound=self.delta,
                 theorem="the exact test on every action" + unknown,
-                sharper=None if self.temperature is None else partial(_before, self, exactly=True),
+                sharper=None if self.temperature is None else partial(_before_exactly, self),
             )
         over_fallback = partial(
             certificates.exact_test,
@@ -212,22 +214,24 @@ def first_test(
     return ExactTest(problem, horizon, delta, gate, against="fallback", starts="first", **settings)  # type: ignore[arg-type]
 
 
-def charged(rule: ExactTest, steps: int, exactly: bool = False) -> np.ndarray:
-    """What each rate is charged at most in the first 0 .. steps steps, ``[steps + 1, K]``.
-
-    ``exactly``: by the exact supremum at the rule's temperature in place of kappa.
-    """
-    rates_K, problem = _prior(rule).rates_K, rule.problem
-    if rule.temperature is None:
-        return summed_kappa(problem, rates_K, problem.anytime_temperature(np.arange(1, steps + 1.0)))
-    most = exact_kappa if exactly else kappa
-    return every_start.fixed_charges(most(problem, rates_K, rule.temperature), steps)
-
-
-def _before(rule: ExactTest, steps: int, exactly: bool = False) -> np.ndarray:
+def _before(rule: ExactTest, steps: int) -> np.ndarray:
     """Bg(0) .. Bg(steps), statement (iv)."""
-    costs_K = _prior(rule).log_costs_K(rule.delta)
-    return every_start.before_alarm(charged(rule, steps, exactly), rule.rates_K, costs_K, rule.problem.span, rule.gate)
+    prior, problem = _prior(rule), rule.problem
+    if rule.temperature is None:
+        charges_TxK = summed_kappa(problem, prior.rates_K, problem.anytime_temperature(np.arange(1, steps + 1.0)))
+    else:
+        charges_TxK = every_start.fixed_charges(kappa(problem, prior.rates_K, rule.temperature), steps)
+    costs_K = prior.log_costs_K(rule.delta)
+    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
+
+
+def _before_exactly(rule: ExactTest, steps: int) -> np.ndarray:
+    """The same with the exact supremum of the charges in place of kappa."""
+    prior, problem = _prior(rule), rule.problem
+    assert rule.temperature is not None
+    charges_TxK = every_start.fixed_charges(exact_kappa(problem, prior.rates_K, rule.temperature), steps)
+    costs_K = prior.log_costs_K(rule.delta)
+    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
 
 
 def _interval(rule: ExactTest, start: int, end: int) -> float:

@@ -10,18 +10,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .. import inputs
 from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, total
 from ..certificates import Certificate
 from ..certificates.coupled import late_factor
-from ..certificates.late import SwitchesLate, before_late_alarm, certify_late
+from ..certificates.late import Bettors, SwitchesLate, certify_late
 from .contract import Rule
 from .every_start import Suspicion
-from .exact import ExactTest, charged
+from .exact import ExactTest
 from .in_play import InPlay
-from .moment import Known, Moment, RuleMemory
+from .informed import InformedTest
+from .moment import Known, Knows, Moment, RuleMemory
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -42,7 +41,7 @@ class Late(Rule):
     other; a guard asks for the class of a step by name.
     """
 
-    each: ExactTest
+    each: ExactTest | InformedTest
     lag: int
     horizon: int | None
 
@@ -83,8 +82,18 @@ class Late(Rule):
     def n_comparators(self) -> int:
         return self.each.n_comparators
 
-    def leads(self, answer_A1: Array, token: Array) -> Array:
-        return self.each.leads(answer_A1, token)
+    @property
+    def knows(self) -> Knows | None:
+        return self.each.knows
+
+    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+        return self.each.leads(answer_A1, token, known)
+
+    def worst_lead(self, lead: Array) -> Array:
+        return self.each.worst_lead(lead)
+
+    def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
+        return self.each.comparator(index)
 
     # The class of a step
 
@@ -107,7 +116,7 @@ class Late(Rule):
         old, xp, step = memory.statistics, namespace(memory.step), memory.step + 1
         after = self._raised(old, place, part._replace(tripped_at=old.classes[place].tripped_at))
         newly = (memory.tripped_at == 0) & self._reached(after)
-        if self.each.in_play.follows:
+        if hasattr(part.fallback, "trusted"):
             count = sum(xp.astype(each.fallback.trusted, xp.int64) for each in after.classes)
             trusts = 2 * count > self.lag
             returned_at = xp.where(trusts & ~old.trusts, step, old.returned_at)
@@ -210,13 +219,17 @@ class Late(Rule):
 
     @cached_property
     def certificate(self) -> Certificate:
-        each = self.each
-        made = SwitchesLate(self.problem, each.temperature, each.in_play.fallback, self.lag, partial(_before, self))
-        sharper = None if each.temperature is None else partial(made.sharpened, partial(_before, self, exactly=True))
-        unknown = ", unknown horizon" if self.horizon is None else ""
-        return certify_late(
-            made, self.horizon, self.delta, f"the exact test, outcomes {self.lag} steps late{unknown}", sharper
+        each, informed = self.each, isinstance(self.each, InformedTest)
+        stakes, contexts = (each.stakes, each.rows) if isinstance(each, InformedTest) else (each.problem, 1)
+        bets = Bettors(stakes, each.bets.prior, each.delta, each.temperature, contexts)  # type: ignore[union-attr]
+        made = SwitchesLate(
+            stakes, each.temperature, each.in_play.fallback, self.lag, partial(bets.before, self.lag, False)
         )
+        exact = each.temperature is not None and not (informed and each.knows.payoffs == "change")  # type: ignore[union-attr]
+        sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
+        theorem = f"the exact test, outcomes {self.lag} steps late"
+        theorem += ", unknown horizon" if self.horizon is None else ""
+        return certify_late(made, self.horizon, self.delta, theorem, sharper)
 
 
 def late_rule(rule: Rule, lag: int) -> Late:
@@ -225,7 +238,8 @@ def late_rule(rule: Rule, lag: int) -> Late:
     Where the rule's temperature is what it takes by itself, 1/sqrt(horizon) or "certificate", so is that of a class.
     """
     d = inputs.whole(lag, "lag", least=2)
-    if not isinstance(rule, ExactTest) or rule.against != "actions" or rule.gate:
+    other = isinstance(rule, ExactTest) and (rule.against != "actions" or rule.gate > 0)
+    if other or not isinstance(rule, (ExactTest, InformedTest)):
         raise ValueError(
             f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest that bets on actions, "
             f"without a gate, not by {type(rule).__name__}"
@@ -239,14 +253,6 @@ def late_rule(rule: Rule, lag: int) -> Late:
             temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)
-
-
-def _before(rule: Late, rounds: int, exactly: bool = False) -> np.ndarray:
-    """B_d(0) .. B_d(d H)."""
-    each = rule.each
-    return before_late_alarm(
-        charged(each, rounds, exactly), each.rates_K, each.log_costs_K, each.problem.span, rule.lag
-    )
 
 
 def _log_average(level_D: Array) -> Array:
