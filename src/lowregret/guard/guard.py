@@ -111,9 +111,10 @@ class Guard(Readings):
 
     def __repr__(self) -> str:
         at = self._at
+        rule = type(self.rule).__name__ if self._late is None else f"{type(self._late.each).__name__}, lag {self.lag}"
         streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
         return (
-            f"Guard({self.problem or 'any problem'}, {type(self.rule).__name__}, horizon {self.horizon}: {streams}, "
+            f"Guard({self.problem or 'any problem'}, {rule}, horizon {self.horizon}: {streams}, "
             f"{at.longest} steps, {len(at.events)} switches)"
         )
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import inputs
 from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, total
 from ..certificates import Certificate
@@ -100,7 +102,7 @@ class Late(Rule):
     def opened(self, memory: RuleMemory, place: int) -> RuleMemory:
         """The memory in which this class knows of the alarm, as a step of it is about to be advised."""
         part, late = memory.statistics.classes[place], self.tripped(memory)
-        if not bool(late.any()):
+        if not _some(memory.tripped_at):
             return memory
         started = namespace(part.step).clip(part.step, 1, None) * late
         classes = memory.statistics.classes
@@ -116,7 +118,7 @@ class Late(Rule):
         old, xp, step = memory.statistics, namespace(memory.step), memory.step + 1
         after = self._raised(old, place, part._replace(tripped_at=old.classes[place].tripped_at))
         newly = (memory.tripped_at == 0) & self._reached(after)
-        if hasattr(part.fallback, "trusted"):
+        if hasattr(part.fallback, "trusted") and _some(memory.tripped_at):
             count = sum(xp.astype(each.fallback.trusted, xp.int64) for each in after.classes)
             trusts = 2 * count > self.lag
             returned_at = xp.where(trusts & ~old.trusts, step, old.returned_at)
@@ -253,6 +255,11 @@ def late_rule(rule: Rule, lag: int) -> Late:
             temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)
+
+
+def _some(tripped_at: Array) -> bool:
+    """Whether any stream has tripped; where asking would make a device wait, it may have."""
+    return bool(np.any(tripped_at)) if isinstance(tripped_at, (np.ndarray, np.generic)) else True
 
 
 def _log_average(level_D: Array) -> Array:
