@@ -51,8 +51,8 @@ def literal(
 def test_streaming_is_a_literal_loop(lag: int) -> None:
     """Random games, laws and orders of arrival; the recorded form where they come in the order of their steps."""
     alarms = 0
-    for seed in range(7):
-        rng, T = np.random.default_rng(100 * lag + seed), 14 * lag + seed
+    for seed in range(6):
+        rng, T = np.random.default_rng(100 * lag + seed), 12 * lag + seed
         problem = some_game(rng) if seed % 2 else MATCHING
         laws = some_laws(rng, (T,), problem.n_states, zeros=seed == 0)
         hurts = (problem.quantal_response(laws, 0.1) @ problem.utility).argmin(axis=-1)
@@ -134,7 +134,7 @@ def test_a_model_can_return() -> None:
         trusting.append(sum(bool(part.fallback.trusted) for part in classes))
 
     guard, states = lr.Guard(MATCHING, 400, lag=3, on_switch=heard), np.random.default_rng(0).integers(2, size=400)
-    for step in range(1, 401):
+    for step in range(1, 221):
         right = [0.95, 0.05] if states[step - 1] == 0 else [0.05, 0.95]
         guard.advise(right[::-1] if 20 < step < 90 else right)
         if step > 2:
@@ -157,10 +157,9 @@ def test_an_excluded_state_alarms_at_once() -> None:
     assert guard.evidence[0] == math.inf
 
 
-@pytest.mark.parametrize("shape", [(), (3,)])
-@pytest.mark.parametrize("kind", [np.asarray, torch.asarray], ids=["numpy", "torch"])
+@pytest.mark.parametrize(("shape", "kind"), [((), np.asarray), ((3,), np.asarray), ((2,), torch.asarray)])
 def test_resumed_bit_for_bit_with_outcomes_outstanding(shape: tuple[int, ...], kind: Any) -> None:
-    T, lag, rng = 40, 4, np.random.default_rng(3)
+    T, lag, rng = 30, 4, np.random.default_rng(3)
     laws, states = some_laws(rng, (T, *shape), 2, zeros=False), rng.integers(2, size=(T, *shape))
     laws[:12], states[:12] = [0.95, 0.05], 1  # a switch, so that the fallbacks have something to remember
     order = arrivals(T, lag, rng, at_once=True)

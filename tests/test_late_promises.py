@@ -124,8 +124,15 @@ def test_true_late_laws_do_not_alarm(lag: int, stay: float) -> None:
     plain = lr.ExactTest(MATCHING, T, delta=delta)
     rule = late_rule(plain, lag) if lag > 1 else plain
     assert stats.binom.sf(int((rule.trip_times(probs, tokens) <= T).sum()) - 1, N, delta) > 1e-5
-    if lag >= 5:  # as if each state were known before the next law
+    if lag > 2:  # as if each state were known before the next law
         assert stats.binom.sf(int((plain.trip_times(probs, tokens) <= T).sum()) - 1, N, delta) < 1e-9
+
+
+def test_the_plain_product_at_a_lag_of_five() -> None:
+    """It switches falsely in about two thirds of runs of 700 steps: 300 of them agree within an error of 1e-5."""
+    tokens = chain(0.9, 300, 700, np.random.default_rng(5))
+    alarms = lr.ExactTest(MATCHING, 700, delta=0.01).trip_times(chain_laws(tokens, 0.9, 5), tokens) <= 700
+    assert stats.binomtest(int(alarms.sum()), 300, 0.66).pvalue > 1e-5
 
 
 # Regret
@@ -158,7 +165,7 @@ def test_no_search_breaks_the_certificate(lag: int) -> None:
     laws = np.where(rng.random((T, N, 1)) < 0.7, [0.97, 0.03], [0.6, 0.4])
     tokens = (rng.random((T, N)) < np.linspace(0.4, 1, N)).astype(np.int64)
     late_as_can_be = arrivals(T, lag, rng)
-    for _ in range(10):
+    for _ in range(8):
         some = rng.random((T, N)) < 0.08
         trial_tokens = np.where(some, 1 - tokens, tokens)
         trial_laws = np.where((rng.random((T, N)) < 0.05)[..., None], laws[..., ::-1], laws)
