@@ -153,6 +153,11 @@ def challenge(
     >>> print(f"{on_trial.certificate.regret_bound:.4f}")
     0.0418
     """
+    for argument, predictor in (("new", new), ("incumbent", incumbent)):
+        try:
+            same_states(predictor, problem)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
     name = "the incumbent"
     rule = InformedTest(
         problem,

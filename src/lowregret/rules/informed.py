@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, copied, detached, device, first, in_float64, last, namespace
+from ..arrays import Array, copied, device, first, last, namespace
 from ..certificates import Certificate, every_start
 from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
 from ..memory import with_row
 from ..policies import Incumbent, InformedRecovering, PlaysReference, Recovery
-from ..problems import DecisionProblem, Scene, a_problem, response_at, widest
+from ..problems import DecisionProblem, Scene, a_problem, widest
 from .every_start import Suspicion
 from .exact import TOP
 from .in_play import InPlay
+from .informed_alone import step_alone
 from .informed_bets import InformedBets, InformedStatistics
 from .informed_promises import certificate_of, pays_from
 from .informed_recorded import recorded, trip_times
+from .informed_scene import scene_of
 from .moment import Known, Knows, Moment, RuleMemory, names_of, spliced
 from .response import UNKNOWN_HORIZON, ResponseRule
 
@@ -189,17 +191,8 @@ class InformedTest(ResponseRule):
 
     def scene(self, probs: Array, known: Known | None, step: Array) -> Scene:
         """All that is known of a step, with what the references would play."""
-        probs = in_float64(detached(probs))
-        known, warmth, xp, N = known or Known(), self.temperature_at(step), namespace(probs), len(self.references)
-        utility = self.problem.utility if known.utility is None else known.utility
-        base, plays = response_at(utility, probs, warmth), known.references_NxA
-        if N and plays is None:
-            if known.laws_NxS is None:  # they sit out
-                plays = xp.broadcast_to(base[..., None, :], (*base.shape[:-1], N, base.shape[-1]))
-            else:
-                each = utility if utility.ndim == 2 else utility[..., None, :, :]
-                plays = response_at(each, known.laws_NxS, warmth if isinstance(warmth, float) else warmth[..., None])
-        return Scene(probs, base, utility, known.scale, plays, known.laws_NxS, known.context, warmth)
+        utility = self.problem.utility if known is None or known.utility is None else known.utility
+        return scene_of(probs, utility, known or Known(), self.temperature_at(step), len(self.references))
 
     def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
         scene, fallback_A1 = self.scene(probs, known, memory.step + 1), None
@@ -228,11 +221,21 @@ class InformedTest(ResponseRule):
         lead = paid - own[..., None]
         if not self.actions:
             return first(lead[..., A:])
-        if scene.context is None:
-            return first(lead)
-        wide = xp.zeros((*own.shape, self.rows, A), dtype=lead.dtype, device=device(lead))
-        wide = with_row(wide, scene.context, lead[..., :A])
-        return first(xp.concat([xp.reshape(wide, (*own.shape, self.rows * A)), lead[..., A:]], axis=-1))
+        return first(lead if scene.context is None else self.widened(lead, scene.context))
+
+    def widened(self, lead: Array, context: Any) -> Array:
+        """What the comparators of one context earned more, among those of all: ``[..., C A + N]``."""
+        if self.contexts is None:
+            return lead
+        xp, A, shape = namespace(lead), self.problem.n_actions, tuple(lead.shape[:-1])
+        wide = xp.zeros((*shape, self.rows, A), dtype=lead.dtype, device=device(lead))
+        wide = with_row(wide, xp.asarray(context), lead[..., :A])
+        return xp.concat([xp.reshape(wide, (*shape, self.rows * A)), lead[..., A:]], axis=-1)
+
+    def _alone(
+        self, memory: RuleMemory, probs: np.ndarray, token: int, known: Known | None
+    ) -> tuple[RuleMemory, np.ndarray] | None:
+        return step_alone(self, memory, probs, token, known)
 
     def worst_lead(self, lead: Array) -> Array:
         """The largest: an action for each context, or a reference."""
@@ -251,8 +254,6 @@ class InformedTest(ResponseRule):
 
     def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
         return self.in_play.fallback.update_in(memory.fallback, moment.known, token, self.tripped(memory))
-
-    # The three hooks
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> InformedStatistics:
         return self.bets.blank(shape, xp, where)
@@ -291,9 +292,8 @@ class InformedTest(ResponseRule):
         return certificate_of(self)
 
     def pays_from(self, gain: float) -> int | None:
-        """From how many of its steps on a context pays for itself; None: not within the horizon.
+        """From how many of its steps on a context pays for itself: what may be lost in it is less than ``gain`` a step.
 
-        That is: what may be lost in it is less than ``gain`` a step, by which its own best action is better there than
-        the one that is best over all contexts, in utility.
+        By so much, in utility, its own best action is better there than the best for all. None: not by the horizon.
         """
         return pays_from(self, inputs.positive(gain, "gain"))
