@@ -178,6 +178,27 @@ def test_no_search_breaks_the_certificate(lag: int) -> None:
     assert 0.4 < best.max() / guard.certificate.regret_bound <= 1
 
 
+@pytest.mark.parametrize("lag", [2, 3])
+def test_no_interval_before_an_alarm_is_bad(lag: int) -> None:
+    """Every start and end before the alarm, over 300 sequences that hurt sharp laws."""
+    rng, T, N = np.random.default_rng(lag), 30, 300
+    rule = late_rule(lr.ExactTest(MATCHING, T, delta=0.5), lag)
+    laws = some_laws(rng, (N, T), 2, zeros=False)
+    pi = MATCHING.quantal_response(laws, rule.each.temperature)
+    tokens = np.where(rng.random((N, T)) < 0.9, pi.argmin(axis=-1), rng.integers(2, size=(N, T)))
+    trips = rule.trip_times(laws, tokens)
+    gains = (np.arange(2) == tokens[..., None]) - np.take_along_axis(pi, tokens[..., None], -1)
+    sums = np.concatenate([np.zeros((N, 1, 2)), np.cumsum(gains, axis=1)], axis=1)
+    used = 0.0
+    for start, end in itertools.combinations_with_replacement(range(1, T + 1), 2):
+        quiet = trips > end
+        if quiet.any():
+            most = (sums[quiet, end] - sums[quiet, start - 1]).max()
+            used = max(used, float(most) / rule.certificate.interval(start, end)) if end - start > 8 else used
+            assert most <= rule.certificate.interval(start, end) * (1 + 1e-12)
+    assert used > 0.5
+
+
 def test_what_is_dealt_out_and_made_concave() -> None:
     each = np.array([0.0, 3.0, 4.0])
     assert late.dealt(each, 2).tolist() == [0, 3, 6, 7, 8]

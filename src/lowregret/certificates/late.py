@@ -91,6 +91,16 @@ class Bettors(NamedTuple):
         costs_K = self.contexts * lag * np.maximum(self.prior.log_costs_K(self.delta), 1.0)
         return before_alarm(dealt(charges_HxK, lag), rates_K, costs_K, stakes.span)
 
+    def interval(self, lag: int, start: int, end: int) -> float:
+        """Statement (ii) from any start: the regret of steps start .. end, where no alarm sounded by their outcomes.
+
+        In every class the bettors that join at its first step from ``start`` on; those of later ones have less.
+        """
+        rates_K, stakes, steps = self.prior.rates_K, self.stakes, end - start + 1
+        costs_K = lag * np.maximum(self.prior.log_costs_K(self.delta, 1 if start == 1 else 2), 1.0)
+        charges_K = steps * kappa(stakes, rates_K, self.temperature)
+        return min(stakes.span * steps, float(np.min((charges_K + costs_K) / rates_K)))
+
 
 def late_switching(before_T: np.ndarray, after_H: np.ndarray, span: float, lag: int) -> tuple[float, float, float]:
     """Statement (iv) in total: its part before the alarm, that of the d or fewer steps around it, the fallback's.
@@ -151,6 +161,7 @@ def certify_late(
     tv_bound: float,
     theorem: str,
     sharper: Callable[[int], Terms] | None = None,
+    interval: Callable[[int, int], float] | None = None,
 ) -> Certificate:
     """The certificate for outcomes that are late, and what that costs in words."""
     name, lag = getattr(made.fallback, "name", type(made.fallback).__name__), made.lag
@@ -181,6 +192,7 @@ def certify_late(
         guaranteed_payoff=None if payoff is None or made.temperature is None else payoff(made.temperature),
         terms_at=made.terms_at,
         let_pass=made.let_pass,
+        between=interval,
         temperature=made.temperature,
         sharper=sharper,
     )

@@ -50,13 +50,13 @@ class Guard(Readings):
         against the best of the fixed actions and them.
     contexts
         How many contexts there are, where ``advise`` is told in which a step is: a fixed action for each then counts.
+    payoffs
+        "scaled": ``advise`` may say how much of what the problem says is at stake in a step. "change": it may say
+        what is, within the range that the problem declares.
     lag
         How late outcomes may come: the law of step t is stated before the outcomes of the last ``lag`` - 1 steps are
         known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is the
         ordinary guard, which sees each state before the next law.
-    payoffs
-        "scaled": ``advise`` may say how much of what the problem says is at stake in a step. "change": it may say
-        what is, within the range that the problem declares.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.

@@ -231,7 +231,9 @@ class Late(Rule):
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""
-        return certify_late(made, self.horizon, self.delta, theorem, sharper)
+        known = self.horizon is not None and each.temperature is not None and contexts == 1
+        interval = partial(bets.interval, self.lag) if known else None
+        return certify_late(made, self.horizon, self.delta, theorem, sharper, interval)
 
 
 def late_rule(rule: Rule, lag: int) -> Late:
