@@ -75,8 +75,7 @@ def advise(guard: lr.Guard, now: list[Step]) -> None:
     guard.advise(rows([s.probs for s in now]), **more)
 
 
-@pytest.mark.parametrize("gives", ["plain", "scale"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "gives"), [(CASES[0], "plain"), *((case, "scale") for case in CASES)], ids=str)
 def test_streaming_recorded_and_a_literal_loop_agree(
     case: dict[str, Any], gives: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +117,7 @@ def recorded(rule: lr.InformedTest, streams: list[list[Step]]) -> np.ndarray:
     return rule.trip_times(all_of("probs"), all_of("state"), known)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[7]], ids=str)
 def test_a_guard_resumes_bit_for_bit(case: dict[str, Any]) -> None:
     rule, streams = made(case, np.random.default_rng(5), "scale")
     one = guarded(rule, (3,))
@@ -250,3 +249,31 @@ def test_realised_regret_is_that_of_the_actions_reported() -> None:
     # In context 0 either action earns 1 of 2, as does what was taken; in context 1 likewise; the reference half.
     assert guard.realised_regret == 0.0
     assert guard.regret == 0.0
+
+
+def test_episodes_share_the_chance_of_a_false_switch() -> None:
+    guard = lr.Guard(lr.matching(), 100, episode=25, contexts=2)
+    assert isinstance(guard.rule, lr.InformedTest)
+    assert (guard.rule.horizon, guard.rule.delta) == (25, 1 / 100 / 4)
+    for t in range(60):
+        guard.advise(LAW, context=t % 2)
+        guard.observe(t // 2 % 2)
+    assert guard.episodes == 3
+    assert guard.certificate.episodes == 3
+
+
+def test_memory_grows_with_contexts_as_their_counts_do() -> None:
+    """So many numbers for each context, whatever their number: bets, urns, weights, a budget, safe play."""
+
+    def kept(contexts: int) -> int:
+        rule = lr.InformedTest(lr.rock_paper_scissors(), 100_000, contexts=contexts)
+        return sum(leaf.size for leaf in leaves(rule.start()))
+
+    rule = lr.InformedTest(lr.rock_paper_scissors(), 100_000, contexts=1000)
+    A, S, M, K = 3, 3, 2, len(rule.rates_K)
+    each = 3 * A * K + 2 + (1 + A) * M * S + (1 + 2 * M) + 2 * A + 3
+    assert kept(1000) - kept(500) == 500 * each
+
+
+def leaves(memory: Any) -> list[Any]:
+    return [leaf for part in memory for leaf in leaves(part)] if isinstance(memory, tuple) else [memory]

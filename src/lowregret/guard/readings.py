@@ -31,7 +31,8 @@ class Readings:
     def regret(self) -> Array:
         """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action.
 
-        Without a problem: the largest V-regret of the advice, over the rule's tips.
+        With references against the best of them and the actions; with contexts, of an action for each. Without a
+        problem: the largest V-regret of the advice, over the rule's tips.
         """
         ledger = self._at.ledger
         return average(self.rule, ledger.lead_A, ledger.rule.step)

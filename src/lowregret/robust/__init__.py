@@ -3,7 +3,7 @@
 from .average_restart import AverageRestart, context_needed
 from .beside import Beside, challenge
 from .switch_back import SwitchBack
-from .switch_once import Robust, robustify, rule_for
+from .switch_once import Robust, informed_for, robustify, rule_for
 
 __all__ = [
     "AverageRestart",
@@ -12,6 +12,7 @@ __all__ = [
     "SwitchBack",
     "challenge",
     "context_needed",
+    "informed_for",
     "robustify",
     "rule_for",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from .. import inputs
 from ..arrays import Array
@@ -45,6 +45,11 @@ class Robust(Predictor):
             same_states(self.base, self.rule.problem)
         if self.rule.horizon is not None:
             within_context(self.base, self.rule.horizon, "base")
+        if self.rule.knows is not None:
+            raise ValueError(
+                f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "
+                "robustify(..., references=...) and challenge(...) do"
+            )
         if self.rule.fallback_acts:
             raise ValueError(
                 f"rule falls back on the policy {type(self.rule.fallback).__name__}, which gives actions and no laws "
@@ -113,6 +118,31 @@ class Robust(Predictor):
         return probs, inputs.beside(tokens, probs)
 
 
+@overload
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem | None,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    fallback: Predictor | None = None,
+    temperature: float | None = None,
+) -> Robust: ...
+
+
+@overload
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    fallback: Predictor | None = None,
+    temperature: float | None = None,
+    references: Sequence[Predictor],
+) -> Beside: ...
+
+
 def robustify(
     predictor: Predictor,
     problem: DecisionProblem | None,
@@ -167,9 +197,7 @@ def rule_for(
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
     if knows is not None and problem is not None:
-        references, contexts, payoffs, _ = knows
-        settings: dict[str, Any] = {"references": references, "contexts": contexts, "payoffs": payoffs}
-        return InformedTest(problem, horizon, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]
+        return informed_for(problem, horizon, None, knows, fallback, temperature)
     if rule is None and problem is None:
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
@@ -187,3 +215,16 @@ def rule_for(
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
     return rule
+
+
+def informed_for(
+    problem: DecisionProblem,
+    horizon: int | None,
+    delta: float | None,
+    knows: Knows,
+    fallback: Any,
+    temperature: float | None,
+) -> InformedTest:
+    """The rule that can be told all this before each state."""
+    settings: dict[str, Any] = {name: value for name, value in knows._asdict().items() if value is not None}
+    return InformedTest(problem, horizon, delta, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]
