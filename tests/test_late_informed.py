@@ -9,7 +9,9 @@ import pytest
 
 import lowregret as lr
 from lowregret.adversaries import all_sequences
+from lowregret.certificates import over_contexts
 from lowregret.certificates.coupled import late_factor
+from lowregret.rules import late_rule
 
 from .late_worlds import arrivals
 from .literal_theorem import some_laws
@@ -81,3 +83,14 @@ def test_no_sequence_breaks_the_certificate(told: dict[str, Any]) -> None:
         guard.advise(np.tile([0.97, 0.03], (N, 1)), **more)
     assert guard.switched.any()
     assert guard.regret.max() <= sum(guard.certificate.terms.values())
+
+
+def test_classes_and_contexts_count_alike_before_the_alarm() -> None:
+    """Where every step is charged the same, d classes with C contexts each are as d C contexts."""
+    rule = late_rule(lr.InformedTest(lr.matching(), 60, delta=0.01, contexts=4), 3)
+    each = rule.each
+    made = rule.certificate.terms_at.__self__  # type: ignore[union-attr]
+    expected = over_contexts.before(each.problem, each.bets.prior, each.delta, each.temperature, 12, False, 60)  # type: ignore[arg-type]
+    np.testing.assert_allclose(made.before(20), expected, rtol=1e-12)
+    after = each.in_play.fallback.regret_after(each.problem, 20, each.temperature)
+    np.testing.assert_allclose(made.after(20), after)
