@@ -22,21 +22,27 @@ def literal(
     problem: lr.DecisionProblem, rule: lr.ExactTest, lag: int, laws: np.ndarray, states: np.ndarray, order: Any
 ) -> tuple[int, float, np.ndarray]:
     """A class at a time by the theorem as it is written: after how many outcomes it alarms (0: never), ln of the last
-    average, and each action's lead; an urn of its own takes over in every class."""
+    average, and each action's lead; in every class an urn of its own takes over, or the way back."""
     T, U = len(states), problem.utility
     eta = 1 / math.sqrt(-(-T // lag))
     each = lr.ExactTest(
-        problem, -(-T // lag), delta=rule.delta / late_factor(lag), temperature=eta, fallback=lr.PolyaUrn(len(U[0]))
+        problem, -(-T // lag), delta=rule.delta / late_factor(lag), temperature=eta, fallback=rule.fallback
     )
+    back = None if isinstance(rule.fallback, lr.PolyaUrn) else each.in_play.fallback
+    shadows = [None if back is None else back.start() for _ in range(lag)]
     level = [told(each, laws[r::lag], states[r::lag]).log_total_T for r in range(lag)]
     seen, now, counts = [0] * lag, np.zeros(lag), np.ones((lag, len(U[0])))
-    alarm, outcomes, lead_A, urn_speaks = 0, 0, np.zeros(len(U)), {}
+    alarm, outcomes, lead_A, switched = 0, 0, np.zeros(len(U)), {}
     for what, step in order:
         r, state = (step - 1) % lag, int(states[step - 1])
         if what == "advise":
-            urn_speaks[step] = alarm > 0
+            switched[step] = alarm > 0
             continue
-        law = counts[r] / counts[r].sum() if urn_speaks[step] else laws[step - 1]
+        law = said = laws[step - 1]
+        if switched[step]:
+            law = counts[r] / counts[r].sum() if back is None else back.law_beside(shadows[r], said)
+        if back is not None:
+            shadows[r] = back.update_beside(shadows[r], said, np.asarray(state), np.asarray(switched[step]))
         lead_A += U[:, state] - answer(U, law, eta) @ U[:, state]
         counts[r, state] += 1
         now[r] = math.inf if laws[step - 1][state] == 0 else level[r][seen[r]] if now[r] < math.inf else now[r]
@@ -57,7 +63,7 @@ def test_streaming_is_a_literal_loop(lag: int) -> None:
         laws = some_laws(rng, (T,), problem.n_states, zeros=seed == 0)
         hurts = (problem.quantal_response(laws, 0.1) @ problem.utility).argmin(axis=-1)
         states = np.where(rng.random(T) < 0.9, hurts, rng.integers(problem.n_states, size=T))
-        rule = lr.ExactTest(problem, T, delta=0.5, fallback=lr.PolyaUrn(problem.n_states))
+        rule = lr.ExactTest(problem, T, delta=0.5, fallback=lr.PolyaUrn(problem.n_states) if seed < 4 else None)
         in_order = [(what, t) for t in range(1, T + 1) for what in ("advise", "observe")]
         order = in_order if seed == 1 else arrivals(T, lag, rng, at_once=seed % 2 == 0)
         guard = lr.Guard(problem, T, rule=rule, lag=lag)
