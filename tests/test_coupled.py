@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import lowregret as lr
-from lowregret.certificates import coupled, every_start
+from lowregret.certificates import coupled, every_start, late
 from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, supremum
 from lowregret.policies import Minimax
 
@@ -369,10 +369,9 @@ def test_late_outcomes() -> None:
     before = every_start.before_alarm(
         every_start.fixed_charges(kappa_K, T), prior.rates_K, prior.log_costs_K(0.01), 1.0
     )
-    one = every_start.late_switching(kappa_K, prior, 0.01, T, 1, 1.0, lambda n: float(fresh_T[n]))
-    assert one == pytest.approx(every_start.switching_once(before, fresh_T, 1.0), rel=1e-12)
-    five = every_start.late_switching(kappa_K, prior, 0.01, T, 5, 1.0, lambda n: float(fresh_T[n]))
-    assert one < five < T
+    assert sum(late.late_switching(before, fresh_T, 1.0, lag=1)) == pytest.approx(
+        every_start.switching_once(before, late.concave(fresh_T), 1.0), rel=1e-12
+    )
 
 
 def test_what_a_fallback_with_its_history_may_cost() -> None:

@@ -138,7 +138,14 @@ def advised() -> lr.Guard:
     return guard
 
 
-SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called
+def waiting() -> lr.Guard:
+    guard = lr.Guard(COIN, 12, lag=3)
+    for law in ([0.4, 0.6], [0.7, 0.3], [0.5, 0.5]):
+        guard.advise(law)
+    return guard
+
+
+SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of them or all
     "AdaHedge": lambda: lr.AdaHedge(COIN),
     "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
     "Backtest": lambda: lr.backtest(COIN, [[0.2, 0.8]] * 3, [0, 1, 1]),
@@ -148,6 +155,9 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called
     "FixedShare": lambda: lr.FixedShare(COIN, 12),
     "FromFunction": lambda: lr.FromFunction(lambda history: [0.5, 0.5], 2),
     "Guard": advised,
+    "Guard.act": waiting,
+    "Guard.policy": waiting,
+    "Guard.skip": waiting,
     "Hedge": lambda: lr.Hedge(COIN, 12),
     "InformedTest": lambda: lr.InformedTest(COIN, 12),
     "Markov": lambda: STICKY,
@@ -252,7 +262,7 @@ def entries() -> Iterator[Entry]:
 
 def bound(name: str, method: str) -> Callable[..., Any]:
     assert name in SUBJECTS, f"SUBJECTS needs an example of {name}, to call {method} on"
-    subject = SUBJECTS[name]()
+    subject = SUBJECTS.get(f"{name}.{method}", SUBJECTS[name])()
     call = getattr(subject, method)
     if "memory" in inspect.signature(call).parameters:
         memory = subject.start()

@@ -6,7 +6,6 @@ A prior m(c, k, j) shares the bets among comparators c, rates k and starts j.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import frozen
 from ..problems import DecisionProblem
-from .coupled import late_factor, main_rate
+from .coupled import main_rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,19 +204,3 @@ def fixed_share_after(problem: DecisionProblem, steps: int, rate: float, share: 
 def against_the_fallback(fallback_total: float, before: float, span: float) -> float:
     """Statement (v): with the fallback's response among the comparators, F(T) + Bg_h(T-1) + J, for any fallback."""
     return fallback_total + before + span
-
-
-def late_switching(
-    kappa_K: np.ndarray, prior: Prior, delta: float, horizon: int, lag: int, span: float, after: Callable[[int], float]
-) -> float:
-    """Outcomes d = ``lag`` steps late: max over tau of B_d(tau-1) + d J + d F(ceil((T - tau - d + 1) / d)), in total.
-
-    B_d(t) = min_k [ t kappa + d ln(a_d / (m delta)) ] / lam_k; one copy of the fallback for each residue class.
-    """
-    d = inputs.whole(lag, "lag")
-    costs_K = d * (prior.log_costs_K(delta) + math.log(late_factor(d)))
-    before_T = before_alarm(fixed_charges(kappa_K, horizon), prior.rates_K, costs_K, span)
-    left = np.maximum(horizon - np.arange(1, horizon + 1) - d + 1, 0)
-    rounds, at = np.unique(-(-left // d), return_inverse=True)
-    after_each = d * np.array([after(int(n)) for n in rounds])[at]
-    return float(max(before_T[-1], np.max(before_T[:-1] + d * span + after_each)))

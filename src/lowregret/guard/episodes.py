@@ -67,9 +67,9 @@ def reopened(rule: Rule, old: Ledger, mask: np.ndarray) -> Ledger:
     )
 
 
-def certificate_over(rule: Rule, ledger: Ledger) -> Certificate:
-    """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-    given, episodes = rule.certificate, to_numpy(ledger.episode)
+def certificate_over(rule: Rule, ledger: Ledger, given: Certificate) -> Certificate:
+    """What is guaranteed over the episodes opened so far, for the stream of which least is, ``given`` that of one."""
+    episodes = to_numpy(ledger.episode)
     if not episodes.size or episodes.max() == 1:
         return given
     if rule.horizon is None:

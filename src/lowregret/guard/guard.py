@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, device, last, namespace, to_numpy
-from ..memory import moved
+from ..arrays import Array, astype, device, namespace, to_numpy
 from ..policies import Policy
 from ..predictors import Predictor, draw
-from ..problems import DecisionProblem, with_first
+from ..problems import DecisionProblem
 from ..robust import rule_for
-from ..rules import Moment, Rule, RuleMemory
+from ..rules import Late, Rule
+from . import late, on_time
 from .before import known_of, knows_of
 from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
-from .ledger import LOG, blank, entered, happened, kind_of, own_copy, tell
+from .ledger import LOG, blank, moved_to, own_copy, tell
 from .likeness import Behaviour
 from .readings import Readings
 from .resume import read, written
@@ -53,6 +53,10 @@ class Guard(Readings):
     payoffs
         "scaled": ``advise`` may say how much of what the problem says is at stake in a step. "change": it may say
         what is, within the range that the problem declares.
+    lag
+        How late outcomes may come: the law of step t is stated before the outcomes of the last ``lag`` - 1 steps are
+        known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is the
+        ordinary guard, which sees each state before the next law.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -84,8 +88,7 @@ class Guard(Readings):
         payoffs: str | None = None,
         lag: int = 1,
     ) -> None:
-        if inputs.whole(lag, "lag") != 1:
-            raise ValueError(f"lag must be 1: outcomes that come later are not yet judged, got {lag}")
+        self.lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
@@ -93,6 +96,8 @@ class Guard(Readings):
             self.rule = rule_for(problem, horizon, rule, fallback, temperature, knows)
         else:
             self.rule = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature, knows)
+        self.rule = late.rule_of(self.rule, self.lag, self.episode)
+        self._late = self.rule if isinstance(self.rule, Late) else None
         self.problem = self.rule.problem
         self.batch_shape = inputs.batch_shape_of(batch_shape)
         self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
@@ -106,9 +111,10 @@ class Guard(Readings):
 
     def __repr__(self) -> str:
         at = self._at
+        rule = type(self.rule).__name__ if self._late is None else f"{type(self._late.each).__name__}, lag {self.lag}"
         streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
         return (
-            f"Guard({self.problem or 'any problem'}, {type(self.rule).__name__}, horizon {self.horizon}: {streams}, "
+            f"Guard({self.problem or 'any problem'}, {rule}, horizon {self.horizon}: {streams}, "
             f"{at.longest} steps, {len(at.events)} switches)"
         )
 
@@ -140,11 +146,12 @@ class Guard(Readings):
             What is at stake in this step, ``[..., A, S]``, in the problem's own units and within its declared range.
         scale
             How much of what the problem says is at stake, above 0 and at most 1.
+        step
+            Which step this is for, counted from 1 (with a ``lag``): by default the next; one that waits for its
+            outcome is advised anew.
         """
-        if step is not None:
-            raise ValueError(
-                f"step goes with a lag, and this guard has none: it must be None, got {inputs.shown(step)}"
-            )
+        if self._late is None:
+            late.no_step(step)
         probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
         known = None
         told = references is not None or context is not None or payoffs is not None or scale is not None
@@ -152,32 +159,31 @@ class Guard(Readings):
             known = known_of(self.rule, self.batch_shape, probs, references, context, payoffs, scale)
         with self._lock:
             at = self._at
+            if self._late is not None:
+                advice, self._at = late.with_advice(self._late, self.batch_shape, at, probs, known, step)
+                return advice
             if at.longest == self.rule.horizon:
                 at = self._next_episode(at)
             ledger = at.ledger
-            alike = type(probs) is type(ledger.lead_A)
-            if not alike or (type(probs) is not np.ndarray and device(probs) != device(ledger.lead_A)):
-                if at.clock:
-                    was, now = (" on ".join(kind_of(array)) for array in (ledger.lead_A, probs))
-                    raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
-                ledger = moved(blank(self.rule, self.batch_shape, like=probs), ledger)
+            if type(probs) is not np.ndarray or type(ledger.lead_A) is not np.ndarray:
+                ledger = moved_to(self.rule, self.batch_shape, ledger, probs, begun=at.clock > 0)
             advice = None
             if not self.rule.fallback_acts:
                 advice = self.rule.law(ledger.rule, probs, known) if at.any_tripped else probs
             self._at = Standing(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None, known)
         return advice
 
-    def policy(self) -> Array:
+    def policy(self, *, step: int | None = None) -> Array:
         """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice.
 
-        After a switch to a policy, what that policy plays.
+        After a switch to a policy, what that policy plays. ``step``: which of those that wait for their outcomes, by
+        default the last that was advised.
         """
         self._known("policy()")
-        mixed, at = self._mixed()
-        assert at.probs is not None
-        return astype(mixed, at.probs.dtype)
+        mixed, probs, _ = self._mixed(step)
+        return astype(mixed, probs.dtype)
 
-    def act(self, seed: int | np.random.Generator) -> Array:
+    def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Array:
         """An action drawn from ``policy``.
 
         An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it
@@ -185,42 +191,40 @@ class Guard(Readings):
         with the same int, as does one that was copied or resumed. Several alike need a seed each, or one Generator.
         """
         self._known("act()")
-        mixed, at = self._mixed()
+        mixed, _, clock = self._mixed(step)
         if not isinstance(seed, np.random.Generator):
-            seed = self._draws.generator(inputs.whole(seed, "seed", least=0, most=None), at.clock)
+            seed = self._draws.generator(inputs.whole(seed, "seed", least=0, most=None), clock)
         uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
         action = draw(mixed, uniforms)
         return int(action) if self.batch_shape == () else action
 
     def observe(self, state: Array, action: Array | None = None, *, step: int | None = None) -> None:
-        """The state that came, and if you like the action that was taken.
+        """The state that came, and if you like the action that was taken; ``step``: of which, by default the oldest.
 
         The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
         has changed or everything has, ``events`` among it. ``on_switch`` is called after that, once for every switch
         even if it raises for one of them: the first error then comes out of here, the others as its cause. After an
         interrupt in between, ``events`` has the switches that it was not called with.
         """
-        if step is not None:
-            raise ValueError(
-                f"step goes with a lag, and this guard has none: it must be None, got {inputs.shown(step)}"
-            )
         with self._lock:
-            at = self._at
-            old = at.ledger
-            if at.probs is None:
-                self._seen(at)  # says so
-            state = inputs.tokens_of(state, self.rule.n_states, "state", shape=self.batch_shape, like=old.lead_A)
-            if action is not None:
-                problem = self._known("observe(state, action)")
-                action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
-            rule, earned_A = self._judged(at, state)
-            scene = None if action is None or self.rule.knows is None else self._seen(at).known
-            ledger = entered(old, self.rule, rule, earned_A, state, action, scene)
-            fresh = happened(self.rule, ledger)
-            any_tripped = at.any_tripped or bool(fresh)
-            self._at = Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None)
+            if self._late is not None:
+                self._at, fresh = late.with_outcome(self._late, self.batch_shape, self._at, state, action, step)
+            else:
+                late.no_step(step)
+                self._at, fresh = on_time.with_outcome(self.rule, self.batch_shape, self._at, state, action)
         if fresh:
             tell(fresh, self.on_switch)
+
+    def skip(self, step: int | None = None) -> None:
+        """Give up the outcome of a step that waits for it (by default the oldest); for guards with a lag.
+
+        The certificate adds the span for it. The chance of a false switch stays what it is only if this is decided
+        before anyone could know the state: an outcome that is dropped for what it was is not missing but chosen.
+        """
+        if self._late is None:
+            raise ValueError("skip() goes with a lag, and this guard has none: leave the step out, it then never was")
+        with self._lock:
+            self._at = late.without_outcome(self._late, self._at, step)
 
     # Episodes
 
@@ -229,7 +233,10 @@ class Guard(Readings):
         mask = streams_of(streams, self.batch_shape)
         with self._lock:
             at = self._at
-            self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events)
+            if self._late is not None:
+                self._at = late.restarted(self._late, at, mask)
+            else:
+                self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events)
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
     def _next_episode(self, at: Standing) -> Standing:
@@ -262,36 +269,12 @@ class Guard(Readings):
         self.__dict__.update(state)
         self._lock = RLock()
 
-    def _seen(self, at: Standing) -> Moment:
-        if at.probs is None:
-            raise ValueError("advise(probs) must come before this: there is no advice for the step")
-        return self.rule.look(at.ledger.rule, at.probs, at.known) if at.moment is None else at.moment
-
-    def _judged(self, at: Standing, state: Array) -> tuple[RuleMemory, Array]:
-        """What the rule remembers after the state, and what each fixed action earned more than what was played."""
-        memory = at.ledger.rule
-        if self.batch_shape == () and not at.any_tripped and type(at.probs) is np.ndarray:
-            quick = self.rule._alone(memory, at.probs, int(state), at.known)
-            if quick is not None:
-                return quick
-        moment = self._seen(at)
-        earned_A = self.rule.leads(self._answer(at, moment), state, moment.known)
-        return self.rule.advance(memory, moment, state), last(earned_A)
-
-    def _answer(self, at: Standing, moment: Moment) -> Array:
-        """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""
-        return self.rule.answer(at.ledger.rule, moment) if at.any_tripped else moment.base_A1
-
-    def _mixed(self) -> tuple[Array, Standing]:
-        """The mixed action ``[..., A]``, and the standing it was made for; what was seen is kept for those to come."""
+    def _mixed(self, step: int | None) -> tuple[Array, Array, int]:
+        """The mixed action ``[..., A]``, the law it is for, and the steps before; what was seen is kept."""
         with self._lock:
-            at = self._at
-            moment = self._seen(at)
-            if at.moment is None:
-                self._at = at._replace(moment=moment)
-        return last(with_first(self._answer(at, moment))), at
-
-
-def _no_step(step: Any) -> None:
-    if step is not None:
-        raise ValueError(f"step goes with a lag, and this guard has none: it must be None, got {inputs.shown(step)}")
+            if self._late is not None:
+                mixed, self._at, due = late.mixed_at(self._late, self._at, step)
+                return mixed, due.probs, due.step - 1
+            late.no_step(step)
+            mixed, self._at = on_time.mixed_at(self.rule, self._at)
+            return mixed, self._at.probs, self._at.clock

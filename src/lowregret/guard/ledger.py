@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, astype, came, device, first, float_type, last, namespace, pick, to_numpy
+from ..memory import moved
 from ..problems import action_utilities
 from ..rules import Rule, RuleMemory
 
@@ -96,6 +97,16 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     return Ledger(rule.start(batch_shape, like=like), flat, own, count, count + 1, count, nothing)
 
 
+def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array, begun: bool) -> Ledger:
+    """The ledger as arrays of the kind that ``probs`` is, which it may be moved to until it has ``begun``."""
+    if type(probs) is type(old.lead_A) and (type(probs) is np.ndarray or device(probs) == device(old.lead_A)):
+        return old
+    if begun:
+        was, now = (" on ".join(kind_of(array)) for array in (old.lead_A, probs))
+        raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
+    return moved(blank(rule, batch_shape, like=probs), old)
+
+
 def entered(
     old: Ledger,
     rule: Rule,
@@ -145,7 +156,7 @@ def happened(rule: Rule, ledger: Ledger) -> tuple[Switch | Return, ...]:
         if bool(back if back.ndim == 0 else back.any()):
             step, episode, share = map(to_numpy, (memory.step, ledger.episode, rule.share(memory)))
             places = map(tuple, np.argwhere(to_numpy(back)).tolist())
-            fresh += tuple(Return(_name(at), int(step[at]), float(share[at]), int(episode[at])) for at in places)
+            fresh += tuple(Return(name_of(at), int(step[at]), float(share[at]), int(episode[at])) for at in places)
     return fresh
 
 
@@ -162,11 +173,11 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
             which, rate, since = suspected
             action, *where = rule.comparator(int(which[at]))
             what = action, float(rate[at]), int(since[at]), *where
-        fresh.append(Switch(_name(at), int(step[at]), type(rule).__name__, *margin, int(episode[at]), *what))
+        fresh.append(Switch(name_of(at), int(step[at]), type(rule).__name__, *margin, int(episode[at]), *what))
     return tuple(fresh)
 
 
-def _name(at: tuple[int, ...]) -> Any:
+def name_of(at: tuple[int, ...]) -> Any:
     return at[0] if len(at) == 1 else at
 
 

@@ -6,8 +6,9 @@ from typing import Any
 from ..arrays import Array, namespace
 from ..certificates import Certificate
 from ..problems import DecisionProblem
-from ..rules import Rule
+from ..rules import Late, Rule
 from .episodes import certificate_over
+from .late import certificate_of
 from .ledger import Return, Switch, average, own_copy
 from .standing import Standing
 from .waiting import waiting_for
@@ -94,13 +95,20 @@ class Readings:
     @property
     def certificate(self) -> Certificate:
         """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-        return certificate_over(self.rule, self._at.ledger)
+        rule, ledger = self.rule, self._at.ledger
+        return (
+            certificate_of(rule, ledger) if isinstance(rule, Late) else certificate_over(rule, ledger, rule.certificate)
+        )
 
     def _known(self, what: str) -> DecisionProblem:
-        """The problem, for what cannot be done without one."""
-        if self.problem is None:
-            raise ValueError(
-                f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "
-                "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
-            )
-        return self.problem
+        return acts_in(self.problem, what)
+
+
+def acts_in(problem: DecisionProblem | None, what: str) -> DecisionProblem:
+    """The problem, for what cannot be done without one."""
+    if problem is None:
+        raise ValueError(
+            f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "
+            "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
+        )
+    return problem

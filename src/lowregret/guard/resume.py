@@ -7,8 +7,9 @@ from typing import Any
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
-from ..rules import Rule
+from ..rules import Late, Rule
 from .before import known_again
+from .late_resume import advised_from, refuse_impossible_classes, waiting_from, waiting_in_json
 from .ledger import Ledger, Return, Switch, blank, kind_of
 from .likeness import Behaviour, alike, in_full, loaded_by, made_for
 from .standing import Standing, standing
@@ -26,7 +27,9 @@ def written(rule: Rule, at: Standing, says: dict[str, Any]) -> dict[str, Any]:
         "events": [_event_in_json(event) for event in at.events],
         "advised": None if at.probs is None else to_numpy(at.probs).tolist(),
         "dtype": None if at.probs is None else str(at.probs.dtype).removeprefix("torch."),
-    } | ({} if at.known is None else {"known": saved(at.known)})
+        **({} if at.known is None else {"known": saved(at.known)}),
+        **({"waiting": waiting_in_json(at)} if isinstance(rule, Late) else {}),
+    }
 
 
 def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> Standing:
@@ -55,14 +58,11 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
     events = tuple(_event_from(values) for values in d["events"])
     probs = None
     if d["advised"] is not None:
-        if d["dtype"] not in ("float32", "float64"):
-            raise ValueError(f"state_dict does not fit: dtype must be float32 or float64, got {d['dtype']!r}")
         rule.refuse_past_horizon(ledger.rule)
-        probs = inputs.probs_of(d["advised"], rule.n_states, "advised", shape=batch_shape)
-        xp = namespace(fresh.lead_A)
-        probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(fresh.lead_A))
+        probs = advised_from(rule, batch_shape, d["advised"], d["dtype"], like=fresh.lead_A)
     known = None if probs is None else known_again(rule, batch_shape, probs, d.get("known"))
-    return standing(ledger, clock, events, probs, known)
+    found = standing(ledger, clock, events, probs, known)
+    return waiting_from(rule, batch_shape, found, d.get("waiting")) if isinstance(rule, Late) else found
 
 
 def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
@@ -76,11 +76,16 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
         raise ValueError("state_dict does not fit: no run of this guard can have led to its counts of steps")
     xp, S = namespace(ledger.lead_A), rule.n_states
     even = xp.full((*step.shape, S), 1 / S, dtype=ledger.lead_A.dtype, device=device(ledger.lead_A))
-    try:
-        answer = rule.fallback_answer(ledger.rule, even)
-    except Exception as error:  # whatever a predictor does with nonsense
-        raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-    inputs.probs_of(answer, rule.in_play.width, "state_dict: the fallback's probabilities", shape=step.shape)
+    each, parts = rule, (ledger.rule,)
+    if isinstance(rule, Late):
+        refuse_impossible_classes(rule, ledger.rule)
+        each, parts = rule.each, ledger.rule.statistics.classes
+    for part in parts:
+        try:
+            answer = each.fallback_answer(part, even)
+        except Exception as error:  # whatever a predictor does with nonsense
+            raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
+        inputs.probs_of(answer, rule.in_play.width, "state_dict: the fallback's probabilities", shape=step.shape)
 
 
 def _array_of_kind(kind: Any) -> Array | None:

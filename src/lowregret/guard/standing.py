@@ -7,6 +7,15 @@ from ..rules import Known, Moment
 from .ledger import Ledger, Return, Switch
 
 
+class Advice(NamedTuple):
+    """A step that waits for its outcome, where outcomes may come late."""
+
+    step: int
+    probs: Array
+    known: Known | None
+    moment: Moment | None  # both responses, once someone asked
+
+
 class Standing(NamedTuple):
     """Everything about a guard that is not a setting of it."""
 
@@ -19,6 +28,9 @@ class Standing(NamedTuple):
     any_tripped: bool
     moment: Moment | None  # both responses, once someone asked
     known: Known | None = None  # what else advise was given
+    # Where outcomes may come late:
+    waiting: tuple[Advice, ...] = ()  # in the order of their steps
+    advised: int = 0  # steps so far, over all episodes
 
 
 def standing(

@@ -4,6 +4,7 @@ from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
 from .informed import InformedTest
+from .late import Late, late_rule
 from .moment import Known, Knows, Moment, RuleMemory, names_of, spliced
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
@@ -14,6 +15,7 @@ __all__ = [
     "InformedTest",
     "Known",
     "Knows",
+    "Late",
     "Moment",
     "RegretGap",
     "RegretRate",
@@ -23,6 +25,7 @@ __all__ = [
     "Suspicion",
     "VRegret",
     "first_test",
+    "late_rule",
     "names_of",
     "spliced",
 ]

@@ -1,0 +1,61 @@
+"""A guard whose states come before the next law: the two halves of a step, each a new standing out of an old one."""
+
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import Array, last
+from ..problems import with_first
+from ..rules import Moment, Rule, RuleMemory
+from .ledger import Return, Switch, entered, happened
+from .readings import acts_in
+from .standing import Standing
+
+
+def mixed_at(rule: Rule, at: Standing) -> tuple[Array, Standing]:
+    """The mixed action ``[..., A]`` in force, and the standing that keeps what was seen for those to come."""
+    moment = _seen(rule, at)
+    return last(with_first(_answer(rule, at, moment))), at if at.moment is not None else at._replace(moment=moment)
+
+
+def with_outcome(
+    rule: Rule, shape: tuple[int, ...], at: Standing, state: Any, action: Any
+) -> tuple[Standing, tuple[Switch | Return, ...]]:
+    """The standing after the state that came, and what there is to tell."""
+    old = at.ledger
+    if at.probs is None:
+        _seen(rule, at)  # says so
+    state = inputs.tokens_of(state, rule.n_states, "state", shape=shape, like=old.lead_A)
+    if action is not None:
+        problem = acts_in(rule.problem, "observe(state, action)")
+        action = inputs.tokens_of(action, problem.n_actions, "action", shape=shape, like=old.lead_A)
+    memory, earned_A = _judged(rule, shape, at, state)
+    scene = None if action is None or rule.knows is None else _seen(rule, at).known
+    ledger = entered(old, rule, memory, earned_A, state, action, scene)
+    fresh = happened(rule, ledger)
+    any_tripped = at.any_tripped or bool(fresh)
+    return Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None), fresh
+
+
+def _seen(rule: Rule, at: Standing) -> Moment:
+    if at.probs is None:
+        raise ValueError("advise(probs) must come before this: there is no advice for the step")
+    return rule.look(at.ledger.rule, at.probs, at.known) if at.moment is None else at.moment
+
+
+def _judged(rule: Rule, shape: tuple[int, ...], at: Standing, state: Array) -> tuple[RuleMemory, Array]:
+    """What the rule remembers after the state, and what each fixed action earned more than what was played."""
+    memory = at.ledger.rule
+    if shape == () and not at.any_tripped and type(at.probs) is np.ndarray:
+        quick = rule._alone(memory, at.probs, int(state), at.known)
+        if quick is not None:
+            return quick
+    moment = _seen(rule, at)
+    earned_A = rule.leads(_answer(rule, at, moment), state, moment.known)
+    return rule.advance(memory, moment, state), last(earned_A)
+
+
+def _answer(rule: Rule, at: Standing, moment: Moment) -> Array:
+    """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""
+    return rule.answer(at.ledger.rule, moment) if at.any_tripped else moment.base_A1
