@@ -3,10 +3,13 @@
 from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
 from .inverse import belief_with_lead
+from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
 
 __all__ = [
     "DecisionProblem",
+    "Gains",
+    "Payoff",
     "a_problem",
     "action_utilities",
     "belief_with_lead",

@@ -4,6 +4,7 @@ from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
 from .moment import Moment, RuleMemory, spliced
+from .outcomes import OutcomeMemory, OutcomeTest, Seen
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
@@ -11,11 +12,14 @@ from .vregret import VRegret
 __all__ = [
     "ExactTest",
     "Moment",
+    "OutcomeMemory",
+    "OutcomeTest",
     "RegretGap",
     "RegretRate",
     "ResponseRule",
     "Rule",
     "RuleMemory",
+    "Seen",
     "Suspicion",
     "VRegret",
     "first_test",

@@ -92,13 +92,7 @@ class Bets:
         xp, token = namespace(moment.base_A1), moment.token
         gain_CxS, law_S = self._gains(moment), moment.probs_S / total(moment.probs_S)
         gain_C = _came(gain_CxS, token)
-        fresh_K = self._joining(step, like=law_S)[..., None, :]  # [..., 1, K]
-        growth_CxK = self._growth(gain_CxS, gain_C, law_S)
-        old, most = statistics.log_wealth_CxK, statistics.log_most_CxK
-        wealth_CxK = xp.logaddexp(old, fresh_K + 0 * old) + growth_CxK
-        newer = fresh_K > most
-        since = xp.where(newer, step[..., None, None], statistics.since_CxK)
-        most = xp.where(newer, fresh_K, most) + growth_CxK
+        wealth_CxK, most, since = self.grown(statistics, step, self._growth(gain_CxS, gain_C, law_S))
         impossible = pick(moment.probs_S, token) == 0
         alarm = self.reached(wealth_CxK, step)
         gap, low = statistics.gap_C, statistics.low_C
@@ -108,6 +102,15 @@ class Bets:
             alarm = alarm & (xp.max(gap - low, axis=-1) >= self._rise(step))
         after = BetStatistics(wealth_CxK, most, since, gap, low, statistics.impossible | impossible)
         return after, alarm | impossible
+
+    def grown(self, statistics: BetStatistics, step: Array, growth_CxK: Array) -> tuple[Array, Array, Array]:
+        """ln W, the richest start's part of it and that start, once those of this step have joined and all have grown."""
+        xp, old, most = namespace(growth_CxK), statistics.log_wealth_CxK, statistics.log_most_CxK
+        fresh_K = self.joining(step, like=growth_CxK)[..., None, :]  # [..., 1, K]
+        newer = fresh_K > most
+        since = xp.where(newer, step[..., None, None], statistics.since_CxK)
+        wealth_CxK = xp.logaddexp(old, fresh_K + 0 * old) + growth_CxK
+        return wealth_CxK, xp.where(newer, fresh_K, most) + growth_CxK, since
 
     def after(
         self, statistics: BetStatistics, step: Array, done: Stepped, impossible: Array
@@ -170,7 +173,7 @@ class Bets:
         law_S = moment.probs_S / total(moment.probs_S)
         gain_CxS = self._gains(moment)
         share = self.delta * self._waiting(step_T, law_S) + 0 * law_S[0]
-        log_fresh_TxK = self._joining(step_T, like=law_S)
+        log_fresh_TxK = self.joining(step_T, like=law_S)
         compilable = not self.gate and self.prior.starts == "every" and self.delta > _LEAST_DELTA
         if compilable and kernels.worth(share, each=len(self.rates_K)):
             return self._recorded_compiled(share, gain_CxS, law_S, log_fresh_TxK, moment.token)
@@ -248,7 +251,7 @@ class Bets:
             excess_S = excess_S * (excess_S + 2.0) if doubles else xp.expm1(gain_S * float(self.rates_K[k]))
             yield k, (1 + pick(excess_S, token)) / (1 + xp.clip(total(law_S * excess_S), 0.0, None))
 
-    def _joining(self, step: Array, like: Array) -> Array:
+    def joining(self, step: Array, like: Array) -> Array:
         """ln m(c, k, step) ``[..., K]`` for one comparator."""
         xp, prior = namespace(like), self.prior
         first_K = constant(np.log(prior.weights_K(1)), like)
