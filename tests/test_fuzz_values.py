@@ -58,6 +58,7 @@ GOOD: dict[str, Any] = {
     "on_switch": None, "span_aware": False, "averaged": True, "trust": 0.01,
     "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
+    "low": None, "high": None, "references": (), "contexts": None, "lag": 1, "context": None, "scale": None,
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
     "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,
     "reach": 3, "streams_n": 2, "tolerance": 1e-9, "tv": 0.1, "cost": 1.0, "loss": 4.0, "p": URN, "q": STICKY,
@@ -78,7 +79,10 @@ def brier(p: Any, y: Any) -> Any:
 
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
-    "Guard.advise": {"probs": [0.2, 0.8]},
+    "Guard": {"payoffs": None},
+    "Guard.advise": {"probs": [0.2, 0.8], "payoffs": None, "step": None, "references": None},
+    "Guard.observe": {"step": None},
+    "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
     "VRegret": {"fallback": URN},
     "ExactTest": {"starts": "every"},
     "Mixture": {"predictors": [URN, STICKY]},

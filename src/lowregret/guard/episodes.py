@@ -10,7 +10,7 @@ from ..certificates import Certificate
 from ..memory import where as choose
 from ..problems import DecisionProblem
 from ..robust import rule_for
-from ..rules import ExactTest, Rule
+from ..rules import ExactTest, Knows, Rule
 from .ledger import Ledger, blank
 
 
@@ -21,9 +21,10 @@ def rule_of_episodes(
     rule: Rule | None,
     fallback: Any,
     temperature: Any,
+    knows: Knows | None = None,
 ) -> Rule:
     """The rule of each of the episodes that make up the horizon; by default they share 1/horizon evenly."""
-    if rule is None and problem is not None:
+    if rule is None and problem is not None and knows is None:
         if horizon is None:
             raise ValueError(
                 "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
@@ -31,7 +32,7 @@ def rule_of_episodes(
             )
         delta = 1 / max(horizon, 2) / -(-horizon // episode)
         return ExactTest(problem, episode, delta=delta, fallback=fallback, temperature=temperature)
-    return rule_for(problem, episode, rule, fallback, temperature)
+    return rule_for(problem, episode, rule, fallback, temperature, knows)
 
 
 def streams_of(streams: Any, batch_shape: tuple[int, ...]) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The same protection for probabilities that come from anywhere: advise, act, observe."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any
 
@@ -14,8 +14,10 @@ from ..predictors import Predictor, draw
 from ..problems import DecisionProblem, with_first
 from ..robust import rule_for
 from ..rules import Moment, Rule, RuleMemory
+from .before import known_of, knows_of
 from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
+from .outcomes import AtOutcomes
 from .ledger import LOG, blank, entered, happened, kind_of, own_copy, tell
 from .likeness import Behaviour
 from .readings import Readings
@@ -23,7 +25,7 @@ from .resume import read, written
 from .standing import Standing, standing
 
 
-class Guard(Readings):
+class Guard(AtOutcomes, Readings):
     """Bring your own probabilities: each step ``advise``, act, then ``observe`` the state.
 
     Parameters
@@ -44,6 +46,14 @@ class Guard(Readings):
         Open a new episode by itself after so many steps. The horizon is then for all of them together, and the chance
         of a false switch is shared evenly among them; a rule of your own must have ``episode`` as its horizon, and its
         delta counts once an episode.
+    references
+        Names of incumbents, whose laws (or mixed actions) ``advise`` is given beside the model's. Regret is then
+        against the best of the fixed actions and them.
+    contexts
+        How many contexts there are, where ``advise`` is told in which a step is: a fixed action for each then counts.
+    payoffs
+        "scaled": ``advise`` may say how much of what the problem says is at stake in a step. "change": it may say
+        what is, within the range that the problem declares.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -70,13 +80,20 @@ class Guard(Readings):
         batch_shape: tuple[int, ...] = (),
         on_switch: Callable[[Any], Any] | None = None,
         episode: int | None = None,
+        references: Sequence[str] = (),
+        contexts: int | None = None,
+        payoffs: str | None = None,
+        lag: int = 1,
     ) -> None:
+        if inputs.whole(lag, "lag") != 1:
+            raise ValueError(f"lag must be 1: outcomes that come later are not yet judged, got {lag}")
+        knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         if self.episode is None:
-            self.rule = rule_for(problem, horizon, rule, fallback, temperature)
+            self.rule = rule_for(problem, horizon, rule, fallback, temperature, knows)
         else:
-            self.rule = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature)
+            self.rule = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature, knows)
         self.problem = self.rule.problem
         self.batch_shape = inputs.batch_shape_of(batch_shape)
         self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
@@ -98,13 +115,42 @@ class Guard(Readings):
 
     # Each step
 
-    def advise(self, probs: Array) -> Array | None:
+    def advise(
+        self,
+        probs: Array,
+        *,
+        references: Array | None = None,
+        context: Array | None = None,
+        payoffs: Array | None = None,
+        scale: Array | None = None,
+        step: int | None = None,
+    ) -> Array | None:
         """The probabilities to act on: yours until the stream has switched, the fallback's from then on.
 
         With a policy for a fallback there are none to act on after a switch, so none are given at all: None, always.
         Act through ``policy()`` or ``act()``.
+
+        Parameters
+        ----------
+        references
+            What the references say of this step, in the order of their names: laws ``[..., N, S]``, or mixed actions
+            ``[..., N, A]``.
+        context
+            In which context the step is, from 0.
+        payoffs
+            What is at stake in this step, ``[..., A, S]``, in the problem's own units and within its declared range.
+        scale
+            How much of what the problem says is at stake, above 0 and at most 1.
         """
+        if step is not None:
+            raise ValueError(
+                f"step goes with a lag, and this guard has none: it must be None, got {inputs.shown(step)}"
+            )
         probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
+        known = None
+        told = references is not None or context is not None or payoffs is not None or scale is not None
+        if told or self.rule.knows is not None:
+            known = known_of(self.rule, self.batch_shape, probs, references, context, payoffs, scale)
         with self._lock:
             at = self._at
             if at.longest == self.rule.horizon:
@@ -119,7 +165,7 @@ class Guard(Readings):
             advice = None
             if not self.rule.fallback_acts:
                 advice = self.rule.law(ledger.rule, probs) if at.any_tripped else probs
-            self._at = Standing(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None)
+            self._at = Standing(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None, known)
         return advice
 
     def policy(self) -> Array:
@@ -147,7 +193,7 @@ class Guard(Readings):
         action = draw(mixed, uniforms)
         return int(action) if self.batch_shape == () else action
 
-    def observe(self, state: Array, action: Array | None = None) -> None:
+    def observe(self, state: Array, action: Array | None = None, *, step: int | None = None) -> None:
         """The state that came, and if you like the action that was taken.
 
         The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
@@ -155,6 +201,10 @@ class Guard(Readings):
         even if it raises for one of them: the first error then comes out of here, the others as its cause. After an
         interrupt in between, ``events`` has the switches that it was not called with.
         """
+        if step is not None:
+            raise ValueError(
+                f"step goes with a lag, and this guard has none: it must be None, got {inputs.shown(step)}"
+            )
         with self._lock:
             at = self._at
             old = at.ledger
@@ -215,7 +265,7 @@ class Guard(Readings):
     def _seen(self, at: Standing) -> Moment:
         if at.probs is None:
             raise ValueError("advise(probs) must come before this: there is no advice for the step")
-        return self.rule.look(at.ledger.rule, at.probs) if at.moment is None else at.moment
+        return self.rule.look(at.ledger.rule, at.probs, at.known) if at.moment is None else at.moment
 
     def _judged(self, at: Standing, state: Array) -> tuple[RuleMemory, Array]:
         """What the rule remembers after the state, and what each fixed action earned more than what was played."""
@@ -239,3 +289,8 @@ class Guard(Readings):
             if at.moment is None:
                 self._at = at._replace(moment=moment)
         return last(with_first(self._answer(at, moment))), at
+
+
+def _no_step(step: Any) -> None:
+    if step is not None:
+        raise ValueError(f"step goes with a lag, and this guard has none: it must be None, got {inputs.shown(step)}")

@@ -8,6 +8,7 @@ from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Rule
+from .before import known_again
 from .ledger import Ledger, Return, Switch, blank, kind_of
 from .likeness import Behaviour, alike, in_full, loaded_by, made_for
 from .standing import Standing, standing
@@ -25,7 +26,7 @@ def written(rule: Rule, at: Standing, says: dict[str, Any]) -> dict[str, Any]:
         "events": [_event_in_json(event) for event in at.events],
         "advised": None if at.probs is None else to_numpy(at.probs).tolist(),
         "dtype": None if at.probs is None else str(at.probs.dtype).removeprefix("torch."),
-    }
+    } | ({} if at.known is None else {"known": saved(at.known)})
 
 
 def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> Standing:
@@ -60,7 +61,8 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
         probs = inputs.probs_of(d["advised"], rule.n_states, "advised", shape=batch_shape)
         xp = namespace(fresh.lead_A)
         probs = xp.asarray(probs, dtype=getattr(xp, d["dtype"]), device=device(fresh.lead_A))
-    return standing(ledger, clock, events, probs)
+    known = None if probs is None else known_again(rule, batch_shape, probs, d.get("known"))
+    return standing(ledger, clock, events, probs, known)
 
 
 def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ..arrays import Array
-from ..rules import Moment
+from ..rules import Known, Moment
 from .ledger import Ledger, Return, Switch
 
 
@@ -18,12 +18,17 @@ class Standing(NamedTuple):
     longest: int  # the most steps any stream has seen in its episode
     any_tripped: bool
     moment: Moment | None  # both responses, once someone asked
+    known: Known | None = None  # what else advise was given
 
 
 def standing(
-    ledger: Ledger, clock: int = 0, events: tuple[Switch | Return, ...] = (), probs: Array | None = None
+    ledger: Ledger,
+    clock: int = 0,
+    events: tuple[Switch | Return, ...] = (),
+    probs: Array | None = None,
+    known: Known | None = None,
 ) -> Standing:
     """The whole out of what it follows from."""
     step, tripped_at = ledger.rule.step, ledger.rule.tripped_at
     longest = int(step.max()) if 0 not in step.shape else 0
-    return Standing(ledger, clock, events, probs, longest, bool((tripped_at > 0).any()), None)
+    return Standing(ledger, clock, events, probs, longest, bool((tripped_at > 0).any()), None, known)

@@ -2,6 +2,7 @@
 
 from .baselines import AdaHedge, FixedShare, shared
 from .contract import Policy
+from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
 from .minimax import Minimax
 from .prod import Prod
@@ -12,6 +13,8 @@ from .respond import Respond
 
 __all__ = [
     "AdaHedge",
+    "ExpertHedge",
+    "ExpertMemory",
     "FixedShare",
     "Hedge",
     "Minimax",

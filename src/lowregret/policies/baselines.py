@@ -2,20 +2,17 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import certificates, inputs
-from ..arrays import Array, copied, device, first, float_type, last, namespace, softmax, total
+from ..arrays import Array, copied, device, first, float_type, last, namespace, total
 from ..certificates import every_start
 from ..problems import DecisionProblem, a_problem, action_utilities
 from .contract import Policy
-
-
-class AdaHedgeMemory(NamedTuple):
-    lead_A: Array  # [..., A], each action's utility so far, below that of the best
-    gap: Array  # [...], the mixability gaps so far: by how much mixing fell short of the rate's soft maximum
+from .experts import ExpertHedge, ExpertMemory
 
 
 @dataclass(frozen=True)
@@ -34,24 +31,19 @@ class AdaHedge(Policy):
     def __post_init__(self) -> None:
         a_problem(self.problem)
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> AdaHedgeMemory:
-        xp, where, shape = namespace(like), device(like), inputs.batch_shape_of(batch_shape)
-        zeros = xp.zeros((*shape, self.problem.n_actions), dtype=float_type(xp, where), device=where)
-        return AdaHedgeMemory(zeros, zeros[..., 0])
+    @cached_property
+    def _experts(self) -> ExpertHedge:
+        return ExpertHedge(self.problem.n_actions, self.problem.span)
 
-    def policy(self, memory: AdaHedgeMemory) -> Array:
-        return last(self._weights(first(memory.lead_A), memory.gap))
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ExpertMemory:
+        return self._experts.start(batch_shape, like)
 
-    def update(self, memory: AdaHedgeMemory, token: Array) -> AdaHedgeMemory:
+    def policy(self, memory: ExpertMemory) -> Array:
+        return self._experts.policy(memory)
+
+    def update(self, memory: ExpertMemory, token: Array) -> ExpertMemory:
         token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(memory.gap.shape), like=memory.gap)
-        lead_A, gap = first(memory.lead_A), memory.gap
-        xp = namespace(gap)
-        earned_A = action_utilities(self.problem, token, memory.lead_A)
-        mixed = total(self._weights(lead_A, gap) * earned_A)
-        ahead_A = lead_A + earned_A
-        rise = self._soft_max(ahead_A, gap) - self._soft_max(lead_A, gap)
-        opened = xp.clip(rise - mixed, 0.0, None)
-        return AdaHedgeMemory(last(ahead_A - xp.max(ahead_A, axis=0)), gap + opened)
+        return self._experts.update(memory, last(action_utilities(self.problem, token, memory.lead_N)))
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
         """What it loses at most in the first ``horizon`` steps, for every number of them."""
@@ -61,23 +53,6 @@ class AdaHedge(Policy):
         """What it loses at most after an alarm: at most twice the gaps of all steps, whenever that was."""
         most = steps * certificates.ada_hedge(problem, steps)
         return np.minimum(most, problem.span * np.arange(steps + 1.0))
-
-    def _rate(self, gap: Array) -> Array:
-        """ln A / gap, and 1 where there is no gap yet: all actions have then earned the same, and any rate will do."""
-        xp = namespace(gap)
-        return math.log(self.problem.n_actions) / xp.where(gap > 0, gap, xp.ones_like(gap))
-
-    def _weights(self, lead_A: Array, gap: Array) -> Array:
-        return softmax(lead_A * self._rate(gap))
-
-    def _soft_max(self, lead_A: Array, gap: Array) -> Array:
-        """ln mean_a exp(rate lead_a) / rate; the maximum itself before the first gap, when the rate is infinite."""
-        xp = namespace(gap)
-        best, rate = xp.max(lead_A, axis=0), self._rate(gap)
-        if self.problem.n_actions == 1:
-            return best
-        below = xp.log(total(xp.exp((lead_A - best) * rate)) / self.problem.n_actions) / rate
-        return xp.where(gap > 0, best + below, best)
 
 
 class FixedShareMemory(NamedTuple):

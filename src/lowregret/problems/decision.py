@@ -49,16 +49,28 @@ class DecisionProblem:
 
     @classmethod
     def from_payoffs(
-        cls, payoffs: Any, actions: Sequence[Any] | None = None, states: Sequence[Any] | None = None
+        cls,
+        payoffs: Any,
+        actions: Sequence[Any] | None = None,
+        states: Sequence[Any] | None = None,
+        *,
+        low: float | None = None,
+        high: float | None = None,
     ) -> "DecisionProblem":
         """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
+
+        ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``).
 
         >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
         >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
         ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
         """
         matrix = _matrix(payoffs, "payoffs")
-        low, high = float(matrix.min()), float(matrix.max())
+        least, most = float(matrix.min()), float(matrix.max())
+        low = least if low is None else inputs.finite(low, "low")
+        high = most if high is None else inputs.finite(high, "high")
+        if low > least or high < most:
+            raise ValueError(f"low and high must enclose payoffs, from {least:.6g} to {most:.6g}, got {low} and {high}")
         # Halves first: the sum or difference of two huge payoffs may overflow.
         scale, shift = high / 2 - low / 2, high / 2 + low / 2
         if not 0 < scale < math.inf:
@@ -100,6 +112,23 @@ class DecisionProblem:
     def regret_in_payoffs(self, regret: Array) -> Array:
         """A regret, or any difference of utilities, in the units the problem was made from."""
         return inputs.amount(regret, "regret") * self._scale
+
+    def utility_of(self, payoffs: Any) -> np.ndarray:
+        """Payoffs of this problem's kind in units of utility; outside the range that it declares they are refused.
+
+        >>> DecisionProblem.from_payoffs([[0, 3], [2, 1]], low=0, high=4).utility_of([0, 2, 4]).tolist()
+        [-1.0, 0.0, 1.0]
+        """
+        amounts = inputs.numbers_of(payoffs, "payoffs", "numbers")
+        low, high = self._shift - self._scale, self._shift + self._scale
+        slack = 1e-9 * self._scale
+        if amounts.size and not ((amounts >= low - slack) & (amounts <= high + slack)).all():  # a NaN is neither
+            raise ValueError(
+                f"payoffs must lie in the range that the problem declares, {low:.6g} to {high:.6g}, got values from "
+                f"{amounts.min():.6g} to {amounts.max():.6g}; DecisionProblem.from_payoffs(payoffs, low=, high=) "
+                "declares a wider one"
+            )
+        return np.clip((amounts - self._shift) / self._scale, -1, 1) if self._scale else np.zeros_like(amounts)
 
     def best_response(self, beliefs: Array) -> Array:
         """The best action against each belief ``[..., S]``; the lowest index on ties."""

@@ -9,7 +9,9 @@ from ..certificates import Certificate
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
 from ..problems import DecisionProblem, same_problem
-from ..rules import ExactTest, Rule, RuleMemory, VRegret
+from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
+
+_TELL_THE_RULE = "give them to the rule itself, an InformedTest"
 
 
 class RobustMemory(NamedTuple):
@@ -145,8 +147,13 @@ def rule_for(
     rule: Rule | None,
     fallback: Predictor | Policy | None,
     temperature: float | None,
+    knows: Knows | None = None,
 ) -> Rule:
-    """The rule itself if it fits, else the default one."""
+    """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
+    if rule is not None and knows is not None:
+        raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
+    if knows is not None:
+        raise ValueError("not yet")
     if rule is None and problem is None:
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")

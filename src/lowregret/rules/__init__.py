@@ -3,7 +3,7 @@
 from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
-from .moment import Moment, RuleMemory, spliced
+from .moment import Known, Knows, Moment, RuleMemory, spliced
 from .outcomes import OutcomeMemory, OutcomeTest, Seen
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
@@ -11,6 +11,8 @@ from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
+    "Known",
+    "Knows",
     "Moment",
     "OutcomeMemory",
     "OutcomeTest",

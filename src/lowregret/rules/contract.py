@@ -27,7 +27,7 @@ from ..policies import Policy, Recovery
 from ..predictors import Predictor
 from ..problems import DecisionProblem
 from .in_play import InPlay, in_play
-from .moment import Moment, RuleMemory, spliced
+from .moment import Known, Knows, Moment, RuleMemory, spliced
 
 
 class _Block(NamedTuple):
@@ -90,6 +90,11 @@ class Rule(ABC):
     def certificate(self) -> Certificate:
         """What a predictor robustified by this rule guarantees."""
 
+    @property
+    def knows(self) -> Knows | None:
+        """What else it can be told before the state than the base model's law; None: nothing."""
+        return None
+
     # The three hooks that make a rule.
 
     @abstractmethod
@@ -118,7 +123,7 @@ class Rule(ABC):
         """For a block of recorded sequences from the first step on: when the rule trips, ``[N]``; T + 1 for never."""
         xp, statistics, alarms = namespace(moment.token), None, []
         for t in range(moment.token.shape[-1]):
-            now = Moment(*(None if part is None else part[..., t] for part in moment))
+            now = Moment(*(None if part is None else part[..., t] for part in moment[:4]))
             if t == 0:
                 statistics = self.blank(tuple(now.token.shape), xp, device(now.token))
             statistics, alarm = self.judge(statistics, xp.zeros_like(now.token) + step_T[t], now)
@@ -157,8 +162,11 @@ class Rule(ABC):
         self.refuse_past_horizon(memory)
         return self.advance(memory, self.look(memory, probs), token)
 
-    def look(self, memory: RuleMemory, probs: Array) -> Moment:
-        """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out."""
+    def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
+        """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out.
+
+        ``known`` is what else is known by then, for rules that can be told (``knows``).
+        """
         answer = None if self._idle(self.tripped(memory)) else self.fallback_answer(memory, probs)
         return self.moment(probs, answer, None, memory.step + 1)
 

@@ -12,6 +12,28 @@ class RuleMemory(NamedTuple):
     statistics: Any
 
 
+class Known(NamedTuple):
+    """All that is known before the state, besides the base model's law; None: nothing out of the ordinary.
+
+    A comparator that has nothing to say sits out.
+    """
+
+    references_NxA: Array | None = None  # [..., N, A], what each reference would play
+    laws_NxS: Array | None = None  # [..., N, S], the laws that they play by, where they state one
+    context: Array | None = None  # [...], in which of the contexts the step is
+    utility: Array | None = None  # [..., A, S], what is at stake in this step, in place of the problem's own
+    scale: Array | None = None  # [...], in (0, 1]: how much of it
+
+
+class Knows(NamedTuple):
+    """What a rule can be told before the state, besides the base model's law."""
+
+    references: tuple[str, ...] = ()  # their names
+    contexts: int | None = None  # how many there are
+    payoffs: str = "scaled"  # "scaled": the problem's own, times a scale; "change": any within the range it declares
+    references_act: bool = False  # they give mixed actions even where these are as many as states
+
+
 class Moment(NamedTuple):
     """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
 
@@ -19,6 +41,7 @@ class Moment(NamedTuple):
     fallback_A1: Array  # the answer to the fallback, likewise (None: not asked)
     probs_S: Array  # the base model's law
     token: Array  # what came
+    known: Known | None = None  # what else was known before it
 
 
 def spliced(late: Array, fallback: Array, base: Array) -> Array:
