@@ -9,8 +9,9 @@ from .adversaries import Worst
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
+from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
-from .guard import Guard, Return, Switch
+from .guard import Guard, OutcomeGuard, Return, Switch
 from .memory import take
 from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
 from .predictors import (
@@ -26,10 +27,10 @@ from .predictors import (
     Stream,
     sample,
 )
-from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
+from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
 from .robust import AverageRestart, Robust, SwitchBack, context_needed, robustify
-from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
+from .rules import ExactTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .tips import tips_of
 
 __version__ = "0.1.0"
@@ -37,9 +38,11 @@ __version__ = "0.1.0"
 __all__ = [
     "AdaHedge",
     "AverageRestart",
+    "Bins",
     "Certificate",
     "Comparison",
     "DecisionProblem",
+    "Density",
     "Estimate",
     "ExactTest",
     "FixedShare",
@@ -52,10 +55,14 @@ __all__ = [
     "Minimax",
     "MinimaxLaw",
     "Mixture",
+    "OutcomeGuard",
+    "OutcomeTest",
+    "Payoff",
     "Policy",
     "PolyaUrn",
     "Predictor",
     "Prod",
+    "Quantiles",
     "Recovery",
     "RegretGap",
     "RegretRate",
@@ -65,6 +72,7 @@ __all__ = [
     "Return",
     "Robust",
     "Rule",
+    "Samples",
     "Scheduled",
     "ShrunkUrn",
     "Stream",

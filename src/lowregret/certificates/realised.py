@@ -59,14 +59,18 @@ class RealisedCertificate:
         known = "an unknown number" if self.horizon is None else f"{self.horizon}"
         lines = [f"Certificate ({self.theorem}), {self.steps} of {known} steps"]
         units = self.problem.regret_in_payoffs
-        lines.append(f"  regret  <= {self.regret_bound:.4f} a step in the end ({units(self.regret_bound):.4g} in payoffs)")
+        lines.append(
+            f"  regret  <= {self.regret_bound:.4f} a step in the end ({units(self.regret_bound):.4g} in payoffs)"
+        )
         if self.steps:
             lines.append(
                 f"  so far  <= {self.bound_so_far:.4f} a step by the charges paid, whatever came; it was "
                 f"{self.regret_so_far:.4f}"
             )
         if self.if_stopped is not None:
-            lines.append(f"  stopped <= {self.if_stopped:.4f} a step in the end, if from here on the fallback is played")
+            lines.append(
+                f"  stopped <= {self.if_stopped:.4f} a step in the end, if from here on the fallback is played"
+            )
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the model's own distribution")
         lines.append(f"  {self.statement}")
         lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
@@ -79,7 +83,13 @@ def before_by_charges(charges_CxK: np.ndarray, prior: Prior, delta: float) -> np
 
 
 def in_the_end(
-    excess_CxK: np.ndarray, kappa_K: np.ndarray, prior: Prior, delta: float, steps: int, after_T: np.ndarray, span: float
+    excess_CxK: np.ndarray,
+    kappa_K: np.ndarray,
+    prior: Prior,
+    delta: float,
+    steps: int,
+    after_T: np.ndarray,
+    span: float,
 ) -> float:
     """Statement (iv) from step ``steps`` on, in total, if no later charge is above kappa.
 

@@ -50,7 +50,9 @@ class Bins:
         if edges.ndim != 1 or len(edges) < 2:
             raise ValueError(f"edges must be a list of at least two numbers, got {inputs.shown(self.edges)}")
         if np.isnan(edges).any() or not np.isfinite(edges[1:-1]).all() or not (edges[:-1] < edges[1:]).all():
-            raise ValueError(f"edges must increase, only the first and the last infinite, got {inputs.shown(self.edges)}")
+            raise ValueError(
+                f"edges must increase, only the first and the last infinite, got {inputs.shown(self.edges)}"
+            )
         inputs.keep(self, edges=frozen(edges))
         recorded = () if self.outcomes is None else self.outcomes
         inputs.keep(self, outcomes=frozen(self._within(recorded, "outcomes").reshape(-1)))
@@ -148,5 +150,7 @@ class Bins:
 
 def _a_payoff(value: Any) -> Payoff:
     if not isinstance(value, Payoff):
-        raise ValueError(f"payoff must be a Payoff, got {type(value).__name__}: Payoff(fn, actions, low, high) makes one")
+        raise ValueError(
+            f"payoff must be a Payoff, got {type(value).__name__}: Payoff(fn, actions, low, high) makes one"
+        )
     return value

@@ -40,7 +40,9 @@ class Density(Forecast):
             raise ValueError("grid must increase along its last axis")
         fits = grid.shape[-1] == weights.shape[-1]
         if not fits or (grid.ndim > 1 and grid.shape != weights.shape):
-            raise ValueError(f"weights must have one height for each point of the grid, got shapes {weights.shape} and {grid.shape}")
+            raise ValueError(
+                f"weights must have one height for each point of the grid, got shapes {weights.shape} and {grid.shape}"
+            )
         if weights.min(initial=0.0) < 0:
             raise ValueError(f"weights must not be negative, got {weights.min():.6g}")
         if not (weights.max(axis=-1) > 0).all():
@@ -92,7 +94,9 @@ class Density(Forecast):
 
     def cdf(self, points: np.ndarray) -> np.ndarray:
         G, shape = self.grid.shape[-1], (*self.batch_shape, len(points))
-        below = np.concatenate([np.zeros((*self.batch_shape, 1)), _stretch_masses(self.grid, self.density).cumsum(-1)], -1)
+        below = np.concatenate(
+            [np.zeros((*self.batch_shape, 1)), _stretch_masses(self.grid, self.density).cumsum(-1)], -1
+        )
         held = np.clip(np.broadcast_to(points, shape), self.grid[..., :1], self.grid[..., -1:])
         cell = np.clip(cell_of(self.grid, held), 0, G - 2)
         start, height = rows(self.grid, cell), self._heights(held)

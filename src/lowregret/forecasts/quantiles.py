@@ -44,7 +44,9 @@ class Quantiles(Forecast):
         if (np.diff(levels) <= 0).any():
             raise ValueError(f"levels must increase, got {levels.tolist()}")
         if values.shape[-1] != len(levels):
-            raise ValueError(f"values must have a last axis of length {len(levels)}, one for each level, got shape {values.shape}")
+            raise ValueError(
+                f"values must have a last axis of length {len(levels)}, one for each level, got shape {values.shape}"
+            )
         falls = np.diff(values, axis=-1)
         if falls.size and falls.min() < 0:
             at = tuple(np.argwhere(falls < 0)[0].tolist())
@@ -52,7 +54,7 @@ class Quantiles(Forecast):
             where = f" at index {at[:-1]}" if at[:-1] else ""
             raise ValueError(
                 f"values must not cross: the quantile at level {levels[k]:.6g} is {values[at]:.6g}, that at "
-                f"{levels[k + 1]:.6g} is {values[(*at[:-1], k + 1)]:.6g}{where}; if that is what a model says, sort them"
+                f"{levels[k + 1]:.6g} is {values[(*at[:-1], k + 1)]:.6g}{where}; where a model does that, sort them"
             )
         object.__setattr__(self, "levels", frozen(levels))
         object.__setattr__(self, "values", frozen(values))
@@ -80,7 +82,7 @@ class Quantiles(Forecast):
         return Law(points, np.broadcast_to(weights, points.shape))
 
     def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
-        # A straight line is largest at an end of its stretch: of a bin, at one of the quantiles or at a knot in between.
+        # A straight line is largest at an end of its stretch: of a bin, at one of the quantiles or a knot in between.
         # Where outcomes have no end payoffs are constant beyond the last knot; where they have one it is a knot.
         at_values, at_knots = gains.at(self.values), gains.at_knots()
         none = np.full((*at_values.shape[:-1], 1), -np.inf)

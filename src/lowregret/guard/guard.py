@@ -17,9 +17,9 @@ from ..rules import Moment, Rule, RuleMemory
 from .before import known_of, knows_of
 from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
-from .outcomes import AtOutcomes
 from .ledger import LOG, blank, entered, happened, kind_of, own_copy, tell
 from .likeness import Behaviour
+from .outcomes import AtOutcomes
 from .readings import Readings
 from .resume import read, written
 from .standing import Standing, standing

@@ -34,7 +34,9 @@ class Payoff:
     outcomes
         The least and the most that can come. Where there is no end, payoffs are constant beyond the last knot.
 
-    >>> profit = Payoff(lambda q, d: 5 * np.minimum(q, d) - 3 * q, [0, 10, 20], -60, 40, knots=[10, 20], outcomes=(0, np.inf))
+    >>> def earned(order, demand):
+    ...     return 5 * np.minimum(order, demand) - 3 * order
+    >>> profit = Payoff(earned, [0, 10, 20], -60, 40, knots=[10, 20], outcomes=(0, np.inf))
     >>> profit.payoffs([4.0, 25.0]).tolist()
     [[0.0, 0.0], [-10.0, 20.0], [-40.0, 40.0]]
     >>> profit.regret_in_payoffs(profit.span)  # with no demand, 20 too many cost 60
@@ -71,7 +73,7 @@ class Payoff:
 
     @cached_property
     def span(self) -> float:
-        """The most one step can matter, in utility: over outcomes, the best minus the worst action's. 2 without knots."""
+        """The most one step can matter, in utility: over outcomes, the best minus the worst action's; else 2."""
         if self.knots is None:
             return 2.0
         at_knots = self.knot_utilities
@@ -174,10 +176,10 @@ class Payoff:
             straight = at_knots[:, :-1] + share * np.diff(at_knots, axis=1)
             off = np.abs(between - straight)
             if off.size and off.max() > slack:
-                a, i = np.unravel_index(int(off.argmax()), off.shape)
+                a, i = map(int, np.unravel_index(int(off.argmax()), off.shape))
                 raise ValueError(
-                    f"knots must be all outcomes at which a payoff bends: that of action {inputs.shown(self.actions[a])} "
-                    f"bends between {knots[i]:.6g} and {knots[i + 1]:.6g}, by {off.max():.3g}"
+                    "knots must be all outcomes at which a payoff bends: that of action "
+                    f"{inputs.shown(self.actions[a])} bends between {knots[i]:.6g} and {knots[i + 1]:.6g}"
                 )
         for end, knot, sign in zip(self.outcomes, (knots[0], knots[-1]), (-1, 1), strict=True):
             if math.isfinite(end):

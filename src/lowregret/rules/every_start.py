@@ -104,7 +104,7 @@ class Bets:
         return after, alarm | impossible
 
     def grown(self, statistics: BetStatistics, step: Array, growth_CxK: Array) -> tuple[Array, Array, Array]:
-        """ln W, the richest start's part of it and that start, once those of this step have joined and all have grown."""
+        """ln W, the richest start's part of it and that start, once those of this step have joined."""
         xp, old, most = namespace(growth_CxK), statistics.log_wealth_CxK, statistics.log_most_CxK
         fresh_K = self.joining(step, like=growth_CxK)[..., None, :]  # [..., 1, K]
         newer = fresh_K > most

@@ -1,9 +1,8 @@
 """The every-start test for outcomes that are numbers: bets on every action, charged by what the forecast says.
 
-Nothing in the theorem needs states: a bettor on action c at rate lam_k wins exp(lam_k x_c(outcome)), and is charged chi,
-known before the outcome or exchangeable with it, such that the mean of exp(lam_k x_c - chi) is at most 1 if the forecast
-is right. ``forecasts/contract.py`` says what each form charges; charges below 0 are raised to 0, as in the test for
-states.
+Nothing in the theorem needs states: a bettor on action c at rate lam_k wins exp(lam_k x_c(outcome)), and is charged
+chi, such that the mean of exp(lam_k x_c - chi) is at most 1 if the forecast is right. ``forecasts/contract.py`` says
+what each form charges; charges below 0 are raised to 0, as in the test for states.
 """
 
 import math
@@ -65,7 +64,7 @@ class OutcomeTest:
     >>> test = OutcomeTest(payoff, horizon=200)
     >>> rises = Quantiles([0.1, 0.9], np.tile([0.1, 0.8], (100, 1)))  # expects a rise each day
     >>> int(test.trip_times(rises, np.full(100, 0.4))), int(test.trip_times(rises, np.full(100, -0.4)))
-    (101, 10)
+    (101, 21)
     """
 
     problem: Payoff
@@ -80,7 +79,9 @@ class OutcomeTest:
             )
         horizon = inputs.horizon_or_none(self.horizon)
         if self.delta is None and horizon is None:
-            raise ValueError("horizon=None (unknown) needs an explicit delta: rule=OutcomeTest(payoff, None, delta=...)")
+            raise ValueError(
+                "horizon=None (unknown) needs an explicit delta: rule=OutcomeTest(payoff, None, delta=...)"
+            )
         delta = inputs.probability(1 / max(horizon or 2, 2) if self.delta is None else self.delta, "delta")
         warmth = self.temperature
         if warmth is None and horizon is not None:
@@ -193,12 +194,12 @@ class OutcomeTest:
     # Recorded sequences
 
     def trip_times(self, forecast: Forecast, outcomes: Any) -> np.ndarray:
-        """How many outcomes each sequence ``[..., T]`` had at its alarm, T + 1 for never; one forecast for each step."""
+        """How many outcomes each sequence ``[..., T]`` had at its alarm, T + 1 for never; a forecast for each step."""
         outcomes = self.problem.outcomes_of(outcomes)
         if outcomes.ndim == 0 or outcomes.shape[-1] == 0:
             raise ValueError(f"outcomes must have a last axis of at least one time step, got shape {outcomes.shape}")
         T = outcomes.shape[-1]
-        if self.horizon is not None and T > self.horizon:
+        if self.horizon is not None and self.horizon < T:
             raise ValueError(f"outcomes are longer than the rule's horizon: {T} steps, {self.horizon}")
         self.fits(forecast, outcomes.shape)
         clock, step_T = np.arange(T), np.arange(1, T + 1)
@@ -213,7 +214,9 @@ class OutcomeTest:
     def _response(self, forecast: Forecast, clock: Any, step: np.ndarray) -> np.ndarray:
         law = forecast.law(self.problem, clock)
         mean_A = (self.problem.utilities(law.points) * law.weights).sum(axis=-1)
-        return softmax(mean_A / (self.problem.anytime_temperature(step) if self.temperature is None else self.temperature))
+        return softmax(
+            mean_A / (self.problem.anytime_temperature(step) if self.temperature is None else self.temperature)
+        )
 
     def _growth(
         self, forecast: Forecast, response_A: np.ndarray, utility_A: np.ndarray, outcome: np.ndarray, clock: Any
