@@ -52,7 +52,9 @@ def random_forecast(rng: np.random.Generator, form: str, payoff: lr.Payoff, shap
         values[..., 1] = np.where(rng.random(shape) < 0.2, values[..., 0], values[..., 1])
         return lr.Quantiles(np.sort(rng.uniform(0.02, 0.98, n)), values)
     least, most = (max(payoff.outcomes[0], -9.0), min(payoff.outcomes[1], 9.0))
-    return lr.Density(np.linspace(least, most, 7), rng.uniform(0, 1, (*shape, 7)) * (rng.random((*shape, 7)) < 0.9) + 1e-3)
+    return lr.Density(
+        np.linspace(least, most, 7), rng.uniform(0, 1, (*shape, 7)) * (rng.random((*shape, 7)) < 0.9) + 1e-3
+    )
 
 
 FORMS = ("samples", "quantiles", "density")
@@ -115,7 +117,9 @@ class Literal:
 def mean_of(forecast: Any, wins: Any, outcome: float, clock: int, payoff: lr.Payoff) -> float:
     """What a bet is charged, by its definition: the exchangeable mean, the worst law, the chord of a density."""
     if isinstance(forecast, lr.Samples):
-        order = np.random.default_rng((0x6C6F7772, forecast.values.shape[-1], clock)).permutation(forecast.values.shape[-1])
+        order = np.random.default_rng((0x6C6F7772, forecast.values.shape[-1], clock)).permutation(
+            forecast.values.shape[-1]
+        )
         judged = [*forecast.values[order][len(order) // 2 :], outcome]
         return sum(map(wins, judged)) / len(judged)
     knots = sorted(payoff.knots)

@@ -1,18 +1,13 @@
 """The test at outcomes: streaming = recorded = a literal loop; charges are what they must be; the guard adds up."""
 
-import copy
-import json
 import math
-import pickle
 
 import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.problems import Gains
-from lowregret.rules.outcomes import log_charge
 
-from .outcome_cases import FORMS, RISES, SHOP, TRADE, Literal, at_step, random_forecast, random_outcomes, random_payoff
+from .outcome_cases import FORMS, Literal, at_step, random_forecast, random_outcomes, random_payoff
 
 
 @pytest.mark.parametrize("form", FORMS)

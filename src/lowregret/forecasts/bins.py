@@ -70,10 +70,11 @@ class Bins:
     def representatives(self) -> np.ndarray:
         """What stands for each range, ``[S]``."""
         low, high = self.edges[:-1], self.edges[1:]
-        middle = np.where(np.isfinite(low), np.where(np.isfinite(high), low / 2 + high / 2, low), high)
+        near = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
+        middle = near / 2 + np.where(np.isfinite(high), high, near) / 2
         sums = np.bincount(self.states(self.outcomes), weights=self.outcomes, minlength=self.n_states)
         mean = np.clip(sums / np.maximum(self.counts, 1), low, high)
-        return frozen(np.where(self.counts > 0, mean, np.where(np.isfinite(middle), middle, 0.0)))
+        return frozen(np.where(self.counts > 0, mean, middle))
 
     @property
     def unseen(self) -> tuple[tuple[float, float], ...]:

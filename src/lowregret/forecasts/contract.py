@@ -92,6 +92,8 @@ def needs_knots(payoff: Payoff, form: str) -> None:
 
 def cell_of(grid: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The index of the last of ``grid[..., G]`` that is at most each of ``points[..., P]``; -1 where none is."""
+    if grid.ndim == 1:
+        return np.searchsorted(grid, points, side="right") - 1
     return (grid[..., None, :] <= points[..., :, None]).sum(axis=-1) - 1
 
 

@@ -66,16 +66,15 @@ class Density(Forecast):
 
     def law(self, payoff: Payoff, clock: Any) -> Law:
         """The mass of each stretch on its ends, such that its mean stays: exact for what is straight in between."""
-        grid = np.broadcast_to(self.grid, self.weights.shape)
-        inner = np.clip(payoff.knots, grid[..., :1], grid[..., -1:])
-        points = np.sort(np.concatenate([grid, inner], axis=-1), axis=-1)
+        inner = np.clip(payoff.knots, self.grid[..., :1], self.grid[..., -1:])
+        points = np.sort(np.concatenate([self.grid, inner], axis=-1), axis=-1)
         heights, width = self._heights(points), np.diff(points, axis=-1)
         left, right = heights[..., :-1], heights[..., 1:]
         none = np.zeros((*self.batch_shape, 1))
         onto_left = np.concatenate([width * (left / 3 + right / 6), none], axis=-1)
         onto_right = np.concatenate([none, width * (left / 6 + right / 3)], axis=-1)
         weights = onto_left + onto_right
-        return Law(points, weights / weights.sum(axis=-1, keepdims=True))
+        return Law(np.broadcast_to(points, weights.shape), weights / weights.sum(axis=-1, keepdims=True))
 
     def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
         law = self.law(gains.payoff, clock)

@@ -235,6 +235,6 @@ def _rule_for(problem: Any, horizon: Any, rule: Any, temperature: Any) -> Outcom
         raise ValueError(f"rule must be an OutcomeTest for a Payoff, got {type(rule).__name__}")
     if temperature is not None:
         raise ValueError("temperature only builds the default rule: give it to the rule itself")
-    if rule.problem is not problem or rule.horizon != inputs.horizon_or_none(horizon):
+    if rule.problem != problem or rule.horizon != inputs.horizon_or_none(horizon):
         raise ValueError(f"rule was made for another Payoff or horizon: {rule.problem}, {rule.horizon}")
     return rule

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import frozen
+from ..arrays import frozen, read_only
 from .decision import _contrast
 
 _BEND = 1e-9  # by how much payoffs may miss a straight line, in units of high - low: rounding
@@ -127,6 +127,20 @@ class Payoff:
                 f"got {array.min():.6g} to {array.max():.6g}: clip them, or say outcomes=... in the Payoff"
             )
         return array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Payoff) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key[1:])
+
+    @cached_property
+    def _key(self) -> tuple:
+        knots = None if self.knots is None else self.knots.tobytes()
+        return self.actions, self.fn, self.low, self.high, knots, self.outcomes
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
 
     def __repr__(self) -> str:
         bends = "no knots" if self.knots is None else f"{len(self.knots)} knots"
