@@ -78,11 +78,12 @@ def test_shares_are_read_live() -> None:
     alone, guard = lr.Stream(mixture), lr.Guard(COIN, T, rule=rule)
     safe = lr.Stream(lr.robustify(mixture, COIN, T, rule=rule))
     tokens = np.where(np.arange(T) < 30, 1, rng.integers(2, size=T))  # all of them expect 0
-    literal = np.array(weights)
+    literal, played = np.array(weights), []
     for t, token in enumerate(tokens):
         laws = [part.predict_sequence(tokens[: t + 1])[t] for part in mixture.predictors]
         np.testing.assert_allclose(alone.shares, literal, rtol=1e-9)
         np.testing.assert_allclose(safe.shares, alone.shares * guard.share, rtol=1e-9)
+        played.append(safe.shares.sum())
         guard.advise(alone.predict())
         for each in (alone, safe):
             each.update(token)
@@ -90,7 +91,7 @@ def test_shares_are_read_live() -> None:
         literal = literal * [law[token] for law in laws]
         literal /= literal.sum()
     assert guard.switched
-    assert 0 < safe.shares.sum() < 1
+    assert any(0 < total < 1 for total in played)
     again = lr.Stream(safe.predictor)
     again.load_state_dict(json.loads(json.dumps(safe.state_dict(), allow_nan=False)))
     assert np.array_equal(again.shares, safe.shares)

@@ -55,11 +55,10 @@ class Payoff:
         low, high = inputs.finite(self.low, "low"), inputs.finite(self.high, "high")
         if not low < high or not high - low < inputs.LARGEST:
             raise ValueError(f"low must be below high, got {low:.6g} and {high:.6g}")
-        if isinstance(self.actions, (str, bytes)) or not isinstance(self.actions, (Sequence, np.ndarray)):
+        given = self.actions.tolist() if isinstance(self.actions, np.ndarray) else self.actions
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or len(given) == 0:
             raise ValueError(f"actions must be a list of at least one action, got {inputs.shown(self.actions)}")
-        if len(self.actions) == 0:
-            raise ValueError("actions must be a list of at least one action, got none")
-        actions = tuple(self.actions.tolist() if isinstance(self.actions, np.ndarray) else self.actions)
+        actions = tuple(given)
         inputs.keep(self, low=low, high=high, actions=actions, outcomes=_range(self.outcomes))
         if self.knots is not None:
             inputs.keep(self, knots=frozen(self._all_knots()))
@@ -150,7 +149,12 @@ class Payoff:
         """What ``fn`` says, ``[A, ...]``, whatever that is."""
         found = np.empty((self.n_actions, *outcomes.shape))
         for a, action in enumerate(self.actions):
-            paid = inputs.numbers_of(self.fn(action, outcomes.copy()), "fn", "numbers for an array of outcomes")
+            try:
+                said = self.fn(action, outcomes.copy())
+            except Exception as error:  # whatever a caller's function does
+                told = f"{inputs.shown(action)}, at outcomes {inputs.shown(outcomes)}: {error}"
+                raise ValueError(f"fn failed with {type(error).__name__} for one of the actions, {told}") from error
+            paid = inputs.numbers_of(said, "fn", "a function that returns numbers for an array of outcomes")
             if paid.shape not in (outcomes.shape, ()):
                 raise ValueError(
                     f"fn must return payoffs of the outcomes' shape {outcomes.shape}, got {paid.shape} for action "

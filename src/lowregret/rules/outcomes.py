@@ -117,7 +117,7 @@ class OutcomeTest:
         flat = np.zeros(bets.log_wealth_CxK.shape)
         return OutcomeMemory(none, none, bets, flat, self.fallback.start(shape), np.zeros(shape, dtype=bool), none)
 
-    def fits(self, forecast: Any, shape: tuple[int, ...]) -> Forecast:
+    def fits(self, forecast: Any, shape: tuple[int, ...], of: str = "streams") -> Forecast:
         """The forecast, refused unless it is one of this shape that the payoff can be judged by."""
         if not isinstance(forecast, Forecast):
             raise ValueError(
@@ -125,7 +125,7 @@ class OutcomeTest:
                 "advise(Quantiles(levels, values)); probabilities of states go with a DecisionProblem"
             )
         if forecast.batch_shape != shape:
-            raise ValueError(f"forecast must be for streams of shape {shape}, got {forecast.batch_shape}")
+            raise ValueError(f"forecast must be for {of} of shape {shape}, got {forecast.batch_shape}")
         forecast.refuse_misfit(self.problem)
         return forecast
 
@@ -201,7 +201,7 @@ class OutcomeTest:
         T = outcomes.shape[-1]
         if self.horizon is not None and self.horizon < T:
             raise ValueError(f"outcomes are longer than the rule's horizon: {T} steps, {self.horizon}")
-        self.fits(forecast, outcomes.shape)
+        self.fits(forecast, outcomes.shape, "outcomes")
         clock, step_T = np.arange(T), np.arange(1, T + 1)
         response_A = self._response(forecast, clock, step_T)
         growth_CxK, _ = self._growth(forecast, response_A, self.problem.utilities(outcomes), outcomes, clock)
