@@ -176,7 +176,7 @@ BAD: dict[str, Any] = {
     "levels repeat": (lambda: lr.Quantiles([0.5, 0.5], [1.0, 2.0]), "levels must increase"),
     "level 0": (lambda: lr.Quantiles([0.0, 0.5], [1.0, 2.0]), "levels must lie strictly between"),
     "level 1": (lambda: lr.Quantiles([0.5, 1.0], [1.0, 2.0]), "levels must lie strictly between"),
-    "too many values": (lambda: lr.Quantiles([0.5], [1.0, 2.0]), "values must have a last axis of length 1"),
+    "too many values": (lambda: lr.Quantiles([0.5], [1.0, 2.0]), "values must have one for each of the 1 levels"),
     "quantile NaN": (lambda: lr.Quantiles([0.5], [math.nan]), "values must be finite numbers, got NaN"),
     "NaN samples": (lambda: lr.Samples([1.0, math.nan, 2.0]), "values must be finite numbers, got NaN"),
     "one sample": (lambda: lr.Samples([1.0]), "values must have a last axis of at least 2"),
@@ -236,7 +236,7 @@ def test_bad_steps_change_nothing() -> None:
         (lambda: guard.advise(lr.Samples([0.1, 6.0])), "fn must return payoffs from low = -1 to high = 1, got 7"),
         (
             lambda: guard.observe(6.0),
-            "fn must return payoffs from low = -1 to high = 1, got 7 for action 0.0 at outcome 6",
+            "fn must return payoffs from low = -1 to high = 1, got 7 for 0.0 of the actions, at outcome 6",
         ),
         (lambda: guard.observe(math.nan), "outcome must be finite"),
         (lambda: guard.observe([0.1, 0.2]), r"outcome must have shape \(\)"),

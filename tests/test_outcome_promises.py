@@ -155,7 +155,7 @@ def test_samples_alarm_no_more_often_than_delta_and_twice_the_same_do(chance: fl
 
 def test_true_forecasts_of_continuous_laws_alarm_within_delta_and_the_same_samples_twice_do_not() -> None:
     """The interval of a binomial at delta: outside of it with chance 1e-4."""
-    rng, N, T, delta = np.random.default_rng(0), 150, 400, 0.01
+    rng, N, T, delta = np.random.default_rng(0), 100, 400, 0.01
     scale = 0.2 + rng.random((N, T))
     outcomes = scale * rng.normal(size=(N, T))
     rule = lr.OutcomeTest(TRADE, T, delta=delta, temperature=0.01)
@@ -256,9 +256,9 @@ def test_a_beam_of_sequences_does_not_break_it(form: str) -> None:
 
 
 def test_a_break_is_found_and_what_is_lost_is_within_the_certificate() -> None:
-    """Demand falls to a third at step 150 of 400, and the forecasts go on: quantiles, samples and a density alike."""
-    rng, T = np.random.default_rng(3), 400
-    demand = np.where(np.arange(T) < 150, rng.gamma(6, 5, T), rng.gamma(2, 2, T))
+    """Demand falls to a fraction at step 60 of 160, and the forecasts go on: quantiles, samples, a density alike."""
+    rng, T = np.random.default_rng(3), 160
+    demand = np.where(np.arange(T) < 60, rng.gamma(6, 5, T), rng.gamma(2, 2, T))
     levels = np.linspace(0.05, 0.95, 19)
     grid = np.linspace(0, 400, 201)
     forms = {
@@ -272,10 +272,10 @@ def test_a_break_is_found_and_what_is_lost_is_within_the_certificate() -> None:
             guard.advise(form())
             guard.observe(y)
         switch = guard.events[0]
-        assert 150 < switch.step < 215, (name, switch)
+        assert 60 < switch.step < 110, (name, switch)
         assert switch.action == 0, "to order nothing is best from then on"
         assert guard.certificate.regret_bound >= guard.regret
-        assert guard.certificate.regret_bound < 0.35
+        assert guard.certificate.regret_bound < 0.45
 
 
 def test_without_knots_samples_still_go() -> None:

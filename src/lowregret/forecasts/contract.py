@@ -99,6 +99,8 @@ def cell_of(grid: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 def rows(grid: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """``grid[..., G]`` read at ``cells[..., P]``."""
+    if grid.ndim == 1:
+        return grid[cells]
     shape = np.broadcast_shapes(grid.shape[:-1], cells.shape[:-1])
     wide = np.broadcast_to(grid, (*shape, grid.shape[-1]))
     return np.take_along_axis(wide, np.broadcast_to(cells, (*shape, cells.shape[-1])), axis=-1)

@@ -60,12 +60,19 @@ class Density(Forecast):
         heights = self.weights / self.weights.max(axis=-1, keepdims=True)  # none is too large or too small for it
         return frozen(heights / _stretch_masses(self.grid, heights).sum(axis=-1, keepdims=True))
 
+    @cached_property
+    def _laws(self) -> dict[Payoff, Law]:
+        """Found before: to act on and to judge by are the same."""
+        return {}
+
     def refuse_misfit(self, payoff: Payoff) -> None:
         needs_knots(payoff, "Density")
         payoff.outcomes_of(self.grid, "grid of Density")
 
     def law(self, payoff: Payoff, clock: Any) -> Law:
         """The mass of each stretch on its ends, such that its mean stays: exact for what is straight in between."""
+        if payoff in self._laws:
+            return self._laws[payoff]
         inner = np.clip(payoff.knots, self.grid[..., :1], self.grid[..., -1:])
         points = np.sort(np.concatenate([self.grid, inner], axis=-1), axis=-1)
         heights, width = self._heights(points), np.diff(points, axis=-1)
@@ -74,7 +81,9 @@ class Density(Forecast):
         onto_left = np.concatenate([width * (left / 3 + right / 6), none], axis=-1)
         onto_right = np.concatenate([none, width * (left / 6 + right / 3)], axis=-1)
         weights = onto_left + onto_right
-        return Law(np.broadcast_to(points, weights.shape), weights / weights.sum(axis=-1, keepdims=True))
+        law = Law(np.broadcast_to(points, weights.shape), weights / weights.sum(axis=-1, keepdims=True))
+        self._laws[payoff] = law
+        return law
 
     def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
         law = self.law(gains.payoff, clock)

@@ -44,9 +44,7 @@ class Quantiles(Forecast):
         if (np.diff(levels) <= 0).any():
             raise ValueError(f"levels must increase, got {levels.tolist()}")
         if values.shape[-1] != len(levels):
-            raise ValueError(
-                f"values must have a last axis of length {len(levels)}, one for each level, got shape {values.shape}"
-            )
+            raise ValueError(f"values must have one for each of the {len(levels)} levels, got shape {values.shape}")
         falls = np.diff(values, axis=-1)
         if falls.size and falls.min() < 0:
             at = tuple(np.argwhere(falls < 0)[0].tolist())

@@ -154,6 +154,9 @@ class Payoff:
             except Exception as error:  # whatever a caller's function does
                 told = f"{inputs.shown(action)}, at outcomes {inputs.shown(outcomes)}: {error}"
                 raise ValueError(f"fn failed with {type(error).__name__} for one of the actions, {told}") from error
+            if type(said) is np.ndarray and said.shape == outcomes.shape and said.dtype == np.float64:
+                found[a] = said  # the usual case
+                continue
             paid = inputs.numbers_of(said, "fn", "a function that returns numbers for an array of outcomes")
             if paid.shape not in (outcomes.shape, ()):
                 raise ValueError(
@@ -172,7 +175,7 @@ class Payoff:
             at = tuple(np.argwhere(~right)[0].tolist())
             raise ValueError(
                 f"fn must return payoffs from low = {self.low:.6g} to high = {self.high:.6g}, got {found[at]:.6g} for "
-                f"action {inputs.shown(self.actions[at[0]])} at outcome {outcomes[at[1:]]:.6g}"
+                f"{inputs.shown(self.actions[at[0]])} of the actions, at outcome {outcomes[at[1:]]:.6g}"
             )
         return found
 
