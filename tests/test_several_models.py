@@ -42,6 +42,7 @@ def test_each_model_keeps_its_own_chance_of_a_switch(seed: int) -> None:
         switched = chances(parts, tokens)[:, late].sum(axis=-1)
         assert (switched <= level / np.array(mixture.weights) + 1e-12).all()
     assert (switched <= delta).all()
+    assert mixture.delta_for(delta) == pytest.approx(delta * min(mixture.weights))  # type: ignore[arg-type]
 
 
 def test_at_delta_itself_a_model_can_be_left_more_often() -> None:
