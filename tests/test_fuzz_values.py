@@ -54,6 +54,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "afresh", "made_for",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
+    "utilities", "paid",
 }  # fmt: skip
 MEMORIES = {"memory"}  # values that start and update make, and nobody writes by hand
 

@@ -251,6 +251,13 @@ def test_bad_steps_change_nothing() -> None:
         with pytest.raises(ValueError, match=says):
             call()
         assert guard.state_dict() == before
+    bent = lr.Payoff(lambda a, y: a * np.where(np.abs(y - 0.2) < 0.01, 0.5, 0.0), [0.0, 1.0], -1, 1, knots=[0, 1])
+    hidden = lr.Guard(bent, 10)  # a bend so narrow that only an outcome finds it
+    hidden.advise(lr.Quantiles([0.5], [0.3]))
+    before = hidden.state_dict()
+    with pytest.raises(ValueError, match=r"bends: at outcome 0\.2 that of 1\.0"):
+        hidden.observe(0.2)
+    assert hidden.state_dict() == before
     negative = lr.Guard(SHOP, 10)
     with pytest.raises(ValueError, match=r"values of Quantiles must lie in the payoff's outcomes, 0 to inf"):
         negative.advise(lr.Quantiles([0.5], [-1.0]))

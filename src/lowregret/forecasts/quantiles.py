@@ -10,6 +10,7 @@ from ..problems import Gains, Payoff
 from .contract import Charged, Forecast, Law, cell_of, needs_knots, numbers, rows
 
 _SPREAD = 4  # points a bin, for acting
+_WORK = 1 << 18  # numbers at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +90,12 @@ class Quantiles(Forecast):
         )  # [C, ..., Q + 1]
         knots, end = gains.payoff.knots, np.full((*self.batch_shape, 1), np.inf)
         low, high = np.concatenate([-end, self.values], axis=-1), np.concatenate([self.values, end], axis=-1)
-        for m, knot in enumerate(knots):
-            inside = (low <= knot) & (knot <= high)
-            best = np.where(inside, np.maximum(best, at_knots[..., m : m + 1]), best)
+        size = max(1, _WORK // best.size)
+        for m in range(0, len(knots), size):  # all at once, or a few where there are many streams
+            some = knots[m : m + size]
+            inside = (low[..., None] <= some) & (some <= high[..., None])  # [..., Q + 1, M]
+            most = np.where(inside, at_knots[..., None, m : m + size], -np.inf).max(axis=-1)
+            best = np.maximum(best, most)
         return Charged(best, np.broadcast_to(self._masses, best.shape[1:]))
 
     def cdf(self, points: np.ndarray) -> np.ndarray:

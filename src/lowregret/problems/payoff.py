@@ -88,16 +88,38 @@ class Payoff:
         """Utilities ``[A, M]`` at the knots, among them the ends of the outcomes where there are any."""
         if self.knots is None:
             raise ValueError("this Payoff has no knots")
-        return frozen(self.utilities(self.knots))
+        return frozen(self._scaled(self._asked(self.knots)))
 
     def payoffs(self, outcomes: Any) -> np.ndarray:
         """What each action is paid at these outcomes ``[...]``: ``[A, ...]``, in your units."""
         return self._asked(self.outcomes_of(outcomes))
 
-    def utilities(self, outcomes: np.ndarray) -> np.ndarray:
-        """The same mapped onto [-1, 1], ``[A, ...]``; the outcomes are unchecked, what ``fn`` returns is not."""
-        scaled = (self._asked(outcomes) - (self.high / 2 + self.low / 2)) / (self.high / 2 - self.low / 2)
-        return np.clip(scaled, -1.0, 1.0)
+    def utilities(self, points: np.ndarray) -> np.ndarray:
+        """The same mapped onto [-1, 1], ``[A, ...]``, at points that were checked; between knots by their lines."""
+        if self.knots is None:
+            return self._scaled(self._asked(points))
+        at_knots, knots = self.knot_utilities, self.knots
+        if len(knots) == 1:
+            return np.repeat(at_knots, points.size, axis=1).reshape(-1, *points.shape)
+        cell = np.clip(np.searchsorted(knots, points, side="right") - 1, 0, len(knots) - 2)
+        share = np.clip((points - knots[cell]) / (knots[cell + 1] - knots[cell]), 0.0, 1.0)
+        return at_knots[:, cell] * (1 - share) + at_knots[:, cell + 1] * share
+
+    def paid(self, outcomes: np.ndarray) -> np.ndarray:
+        """The same at outcomes that came, always by ``fn``; refused where it is not on the lines between the knots."""
+        found = self._scaled(self._asked(outcomes))
+        if self.knots is not None:
+            off = np.abs(found - self.utilities(outcomes))
+            if off.size and off.max() > 16 * _BEND:
+                at = tuple(np.argwhere(off > 16 * _BEND)[0].tolist())
+                raise ValueError(
+                    f"knots must be all outcomes at which a payoff bends: at outcome {outcomes[at[1:]]:.6g} that of "
+                    f"{inputs.shown(self.actions[at[0]])} of the actions is not on the line between its knots"
+                )
+        return found
+
+    def _scaled(self, payoffs: np.ndarray) -> np.ndarray:
+        return np.clip((payoffs - (self.high / 2 + self.low / 2)) / (self.high / 2 - self.low / 2), -1.0, 1.0)
 
     def in_payoffs(self, utility: Any) -> Any:
         """A utility in your units."""

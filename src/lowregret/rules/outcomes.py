@@ -144,7 +144,7 @@ class OutcomeTest:
         self, memory: OutcomeMemory, forecast: Forecast, seen: Seen, outcome: np.ndarray, clock: Any
     ) -> tuple[OutcomeMemory, np.ndarray]:
         """The memory after the outcome, and what each action was paid ``[..., A]``."""
-        utility_A, step = self.problem.utilities(outcome), memory.step + 1
+        utility_A, step = self.problem.paid(outcome), memory.step + 1
         growth_CxK, charges_CxK = self._growth(forecast, seen.response_A, utility_A, outcome, clock)
         wealth_CxK, most, since = self.bets.grown(memory.bets, step, growth_CxK)
         excluded, live = forecast.excludes(outcome), memory.tripped_at == 0
@@ -204,7 +204,7 @@ class OutcomeTest:
         self.fits(forecast, outcomes.shape, "outcomes")
         clock, step_T = np.arange(T), np.arange(1, T + 1)
         response_A = self._response(forecast, clock, step_T)
-        growth_CxK, _ = self._growth(forecast, response_A, self.problem.utilities(outcomes), outcomes, clock)
+        growth_CxK, _ = self._growth(forecast, response_A, self.problem.paid(outcomes), outcomes, clock)
         sums = np.cumsum(growth_CxK, axis=-3)
         joined = self.bets.joining(step_T, like=sums)[:, None, :] - (sums - growth_CxK)
         wealth_CxK = sums + np.logaddexp.accumulate(joined, axis=-3)
