@@ -31,8 +31,8 @@ class Guard(AtOutcomes, Readings):
     Parameters
     ----------
     problem
-        What is at stake; None where others act on the advice, in two-state problems of their own. It then has no way
-        to act itself, and ``regret`` is the largest V-regret of its advice.
+        What is at stake: a ``DecisionProblem``, or a ``Payoff`` (see ``OutcomeGuard``). None where others act on the
+        advice, in two-state problems of their own; ``regret`` is then the largest V-regret of its advice.
     horizon
         For how many steps an episode is promised (None: unknown, with a rule that allows it).
     rule
