@@ -52,6 +52,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
     "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",
     "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "afresh", "made_for",
+    "comparator", "worst_lead", "gains_in", "scene",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
     "utilities", "paid",
@@ -67,6 +68,7 @@ GOOD: dict[str, Any] = {
     "on_switch": None, "span_aware": False, "averaged": True, "trust": 0.01,
     "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
+    "references_act": False, "gain": 0.3, "new": URN, "incumbent": STICKY,
     "low": None, "high": None, "references": (), "contexts": None, "lag": 1, "context": None, "scale": None,
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
     "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,
@@ -100,6 +102,9 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Payoff": {"fn": traded, "actions": [0.0, 1.0], "outcomes": (-2.0, 2.0), "low": -1.0, "high": 1.0},
     "Payoff.in_payoffs": {"utility": 0.5},
     "Quantiles": {"levels": [0.2, 0.5, 0.7]},
+    "InformedTest": {"payoffs": "scaled", "actions": True},
+    "InformedTest.trip_times": {"known": None},
+    "Incumbent": {"name": "today"},
     "Guard.advise": {"probs": [0.2, 0.8], "payoffs": None, "step": None, "references": None},
     "Guard.observe": {"step": None},
     "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
@@ -137,7 +142,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Certificate.at": {},
     "DecisionProblem.in_payoffs": {"utility": 0.5},
 }
-for rule_name in ("ExactTest", "RegretGap", "RegretRate"):
+for rule_name in ("ExactTest", "InformedTest", "RegretGap", "RegretRate"):
     FOR[f"{rule_name}.update"] = {"probs": [0.2, 0.8]}
 
 
@@ -163,6 +168,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called
     "FromFunction": lambda: lr.FromFunction(lambda history: [0.5, 0.5], 2),
     "Guard": advised,
     "Hedge": lambda: lr.Hedge(COIN, 12),
+    "InformedTest": lambda: lr.InformedTest(COIN, 12),
     "Markov": lambda: STICKY,
     "Maximin": lambda: lr.Maximin(COIN, horizon=12),
     "Bins": lambda: lr.Bins([0.0, 1.0, 2.0], [0.5, 1.5]),

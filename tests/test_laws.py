@@ -44,6 +44,7 @@ PREDICTORS = {
     "minimax law": lr.MinimaxLaw(MATCHING, 12),
     "robust, the urn for good": lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)),
     "robust": lr.robustify(MISTAKEN, MATCHING, 12),
+    "challenge": lr.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
     "robust robust": lr.robustify(lr.robustify(STICKY, RPS, 12), RPS, 20),
     "robust, unknown problem": lr.robustify(MISTAKEN, None, 12),
     "average restart": restart(MATCHING, ALTERNATOR),
@@ -70,6 +71,9 @@ POLICIES = {
         lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)), trust=0.3, rate=3.0, share=0.1
     ),
     "switch back, rps": lr.SwitchBack(lr.Robust(STICKY, first_test(RPS, 20, delta=0.5, gate=0)), rate=1.0),
+    "beside": lr.robustify(MISTAKEN, MATCHING, 12, references=[lr.PolyaUrn(2), ALTERNATOR]),
+    "beside, rps": lr.robustify(STICKY, RPS, 20, references=[lr.PolyaUrn(3)]),
+    "challenge": lr.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
     "average restart": restart(MATCHING, ALTERNATOR),
     "average restart, rps": restart(RPS, STICKY),
 }
@@ -92,6 +96,8 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.Rule]:
         "every start, gate": lr.ExactTest(problem, 40, delta=0.3, gate=0.2, fallback=lr.PolyaUrn(S)),
         "every start, unknown horizon": lr.ExactTest(problem, None, delta=0.3),
         "every start, fallback": lr.ExactTest(problem, 40, delta=0.3, against="fallback"),
+        "informed": lr.InformedTest(problem, 40, delta=0.3),
+        "informed, unknown horizon": lr.InformedTest(problem, None, delta=0.3),
         "first start, actions": lr.ExactTest(problem, 40, delta=0.3, starts="first"),
         "exact": first_test(problem, 40),
         "exact, no gate": first_test(problem, 64, delta=0.2, gate=0),
@@ -170,7 +176,7 @@ def test_the_examples_that_may_switch_do() -> None:
 def test_rules_keep_the_laws(which: str, name: str) -> None:
     rule, (_, base) = RULES[which, name], BASES[which]
     kept = checks.check_rule(rule, base, horizon=40, tolerance=1e-12)
-    assert len(kept) == len(checks.RULE_LAWS) + len(checks.PREDICTOR_LAWS)
+    assert len(kept) == len(checks.RULE_LAWS) + (0 if rule.fallback_acts else len(checks.PREDICTOR_LAWS))
     tokens = checks.rule_trial(rule, base, 40, 64, 0, 1e-12).tokens
     times = rule.trip_times(base.predict_sequence(tokens), tokens)
     assert (times <= 40).any(), "a law that saw no trip shows little"

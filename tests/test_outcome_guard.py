@@ -205,6 +205,8 @@ BAD: dict[str, Any] = {
         "rule must be an OutcomeTest",
     ),
     "contexts": (lambda: lr.Guard(TRADE, 10, contexts=3), "contexts goes with a DecisionProblem"),
+    "lag": (lambda: lr.Guard(TRADE, 10, lag=2), "lag goes with a DecisionProblem"),
+    "episode": (lambda: lr.Guard(TRADE, 10, episode=1), "episode goes with a DecisionProblem"),
     "fallback": (lambda: lr.Guard(TRADE, 10, fallback=lr.PolyaUrn(2)), "fallback goes with a DecisionProblem"),
 }
 
@@ -267,6 +269,14 @@ def test_bad_steps_change_nothing() -> None:
     other = lr.Payoff(lambda a, y: 0.5 * a * np.clip(y, -1, 1), (-1.0, 0.0, 1.0), -1, 1, knots=(-1, 1))
     with pytest.raises(ValueError, match="differs in: fn"):
         lr.Guard(other, 60, rule=lr.OutcomeTest(other, 60, delta=0.2)).load_state_dict(falls().state_dict())
+
+
+def test_settings_are_a_guards_own() -> None:
+    assert isinstance(lr.Guard(TRADE, 10, lag=1, references=(), contexts=None), lr.OutcomeGuard)
+    assert isinstance(lr.Guard(problem=TRADE, horizon=10), lr.OutcomeGuard)
+    assert isinstance(lr.Guard(lr.matching(), 10), lr.Guard)
+    with pytest.raises(TypeError, match="bogus"):
+        lr.Guard(TRADE, 10, bogus=1)  # type: ignore[call-arg]
 
 
 def test_the_horizon_is_kept_and_advice_comes_first() -> None:

@@ -13,7 +13,7 @@ from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
 from .guard import Guard, OutcomeGuard, Return, Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
+from .policies import AdaHedge, FixedShare, Hedge, Incumbent, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
 from .predictors import (
     FromFunction,
     Markov,
@@ -29,8 +29,8 @@ from .predictors import (
 )
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
-from .robust import AverageRestart, Robust, SwitchBack, context_needed, robustify
-from .rules import ExactTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
+from .robust import AverageRestart, Robust, SwitchBack, challenge, context_needed, robustify
+from .rules import ExactTest, InformedTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .tips import tips_of
 
 __version__ = "0.1.0"
@@ -50,6 +50,8 @@ __all__ = [
     "Frontier",
     "Guard",
     "Hedge",
+    "Incumbent",
+    "InformedTest",
     "Markov",
     "Maximin",
     "Minimax",
@@ -83,6 +85,7 @@ __all__ = [
     "__version__",
     "adversaries",
     "certificates",
+    "challenge",
     "checks",
     "compare",
     "context_needed",

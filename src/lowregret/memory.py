@@ -66,6 +66,37 @@ def _where(condition: Array, few: tuple[np.ndarray, ...] | None, yes: Any, no: A
     return namespace(yes).where(mask, yes, no)
 
 
+def row_of(memory: Any, index: Array) -> Any:
+    """Of a memory with one row for each context, ``[..., C, ...]``, the row that each stream is in, ``[..., ...]``."""
+    if isinstance(memory, tuple):
+        return _like(memory, [row_of(leaf, index) for leaf in memory])
+    if memory is None:
+        return None
+    if index.ndim == 0:
+        return memory[int(index)]
+    return memory[(*_places(index), index)]
+
+
+def with_row(memory: Any, index: Array, row: Any) -> Any:
+    """The memory with these rows in place of those that each stream is in: a copy, the others as they were."""
+    if isinstance(memory, tuple):
+        return _like(memory, [with_row(leaf, index, part) for leaf, part in zip(memory, row, strict=True)])
+    if memory is None:
+        return None
+    after = namespace(memory).asarray(memory, copy=True)
+    after[int(index) if index.ndim == 0 else (*_places(index), index)] = row
+    return after
+
+
+def _places(index: Array) -> list[Array]:
+    """Every stream's own index along each batch axis, so that they broadcast against ``index``."""
+    xp, n = namespace(index), index.ndim
+    return [
+        xp.reshape(xp.arange(length, device=device(index)), tuple(-1 if a == axis else 1 for a in range(n)))
+        for axis, length in enumerate(index.shape)
+    ]
+
+
 def moved(template: Any, memory: Any) -> Any:
     """The memory as arrays of the kind that ``template``, a memory like it, is made of."""
     if isinstance(template, tuple):

@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import coupled, every_start, limits
+from . import coupled, every_start, limits, over_contexts
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -55,6 +55,7 @@ __all__ = [
     "matching_scale",
     "maximin_payoff",
     "n_rates",
+    "over_contexts",
     "quantal_loss",
     "regret_gap_anytime",
     "shrunk_urn",

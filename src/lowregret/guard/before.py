@@ -7,7 +7,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, device, float_type, in_float64, namespace, to_numpy
 from ..problems import DecisionProblem
-from ..rules import Known, Knows, Rule
+from ..rules import Known, Knows, Rule, names_of
 from .ledger import own_copy
 
 _DECLARE = {
@@ -30,15 +30,6 @@ def knows_of(problem: DecisionProblem | None, references: Any, contexts: Any, pa
     if problem is None:
         raise ValueError("references, contexts and payoffs need a problem, got None: nobody acts")
     return Knows(names, contexts, payoffs or "scaled")
-
-
-def names_of(references: Any) -> tuple[str, ...]:
-    """Names, each once."""
-    if isinstance(references, str) or not isinstance(references, (tuple, list)):
-        raise ValueError(f"references must be a tuple of names, got {inputs.shown(references)}")
-    if not all(isinstance(name, str) for name in references) or len(set(references)) < len(references):
-        raise ValueError(f"references must be names, each once, got {inputs.shown(references)}")
-    return tuple(references)
 
 
 def known_of(

@@ -9,7 +9,7 @@ from ..arrays import Array, device, namespace, to_numpy
 from ..certificates import Certificate
 from ..memory import where as choose
 from ..problems import DecisionProblem
-from ..robust import rule_for
+from ..robust import informed_for, rule_for
 from ..rules import ExactTest, Knows, Rule
 from .ledger import Ledger, blank
 
@@ -24,13 +24,15 @@ def rule_of_episodes(
     knows: Knows | None = None,
 ) -> Rule:
     """The rule of each of the episodes that make up the horizon; by default they share 1/horizon evenly."""
-    if rule is None and problem is not None and knows is None:
+    if rule is None and problem is not None:
         if horizon is None:
             raise ValueError(
                 "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
                 f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
             )
         delta = 1 / max(horizon, 2) / -(-horizon // episode)
+        if knows is not None:
+            return informed_for(problem, episode, delta, knows, fallback, temperature)
         return ExactTest(problem, episode, delta=delta, fallback=fallback, temperature=temperature)
     return rule_for(problem, episode, rule, fallback, temperature, knows)
 

@@ -164,7 +164,7 @@ class Guard(AtOutcomes, Readings):
                 ledger = moved(blank(self.rule, self.batch_shape, like=probs), ledger)
             advice = None
             if not self.rule.fallback_acts:
-                advice = self.rule.law(ledger.rule, probs) if at.any_tripped else probs
+                advice = self.rule.law(ledger.rule, probs, known) if at.any_tripped else probs
             self._at = Standing(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None, known)
         return advice
 
@@ -215,7 +215,8 @@ class Guard(AtOutcomes, Readings):
                 problem = self._known("observe(state, action)")
                 action = inputs.tokens_of(action, problem.n_actions, "action", shape=self.batch_shape, like=old.lead_A)
             rule, earned_A = self._judged(at, state)
-            ledger = entered(old, self.rule, rule, earned_A, state, action)
+            scene = None if action is None or self.rule.knows is None else self._seen(at).known
+            ledger = entered(old, self.rule, rule, earned_A, state, action, scene)
             fresh = happened(self.rule, ledger)
             any_tripped = at.any_tripped or bool(fresh)
             self._at = Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None)
@@ -271,11 +272,12 @@ class Guard(AtOutcomes, Readings):
         """What the rule remembers after the state, and what each fixed action earned more than what was played."""
         memory = at.ledger.rule
         if self.batch_shape == () and not at.any_tripped and type(at.probs) is np.ndarray:
-            quick = self.rule._alone(memory, at.probs, int(state))
+            quick = self.rule._alone(memory, at.probs, int(state), at.known)
             if quick is not None:
                 return quick
         moment = self._seen(at)
-        return self.rule.advance(memory, moment, state), last(self.rule.leads(self._answer(at, moment), state))
+        earned_A = self.rule.leads(self._answer(at, moment), state, moment.known)
+        return self.rule.advance(memory, moment, state), last(earned_A)
 
     def _answer(self, at: Standing, moment: Moment) -> Array:
         """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, astype, device, first, float_type, last, namespace, pick, to_numpy
+from ..arrays import Array, astype, came, device, first, float_type, last, namespace, pick, to_numpy
 from ..problems import action_utilities
 from ..rules import Rule, RuleMemory
 
@@ -29,6 +29,8 @@ class Switch(NamedTuple):
     action: int | None = None  # which one does better than the model, where the rule says so
     rate: float | None = None  # how boldly that was bet on: a low rate is a small but lasting difference
     since: int | None = None  # about which step of the episode the model broke
+    reference: str | None = None  # or which reference does better
+    context: int | None = None  # in which context that is so
 
     @property
     def excluded(self) -> bool:
@@ -39,7 +41,9 @@ class Switch(NamedTuple):
         who = "" if self.stream == () else f"stream {self.stream}: "
         why = f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
         if self.since is not None:
-            why += f", for action {self.action} since about step {self.since}"
+            whom = f"action {self.action}" if self.reference is None else self.reference
+            where = "" if self.context is None else f" in context {self.context}"
+            why += f", for {whom}{where} since about step {self.since}"
         if self.excluded:
             why = f"a state came to which the model had given probability 0 ({self.rule})"
         return f"{who}switched after {self.step} steps of episode {self.episode}: {why}"
@@ -92,22 +96,38 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     return Ledger(rule.start(batch_shape, like=like), flat, own, count, count + 1, count, nothing)
 
 
-def entered(old: Ledger, rule: Rule, memory: RuleMemory, earned_A: Array, state: Array, action: Array | None) -> Ledger:
-    """The ledger after one more step, checked before: what each action earned more, the state, the action if any."""
+def entered(
+    old: Ledger,
+    rule: Rule,
+    memory: RuleMemory,
+    earned_A: Array,
+    state: Array,
+    action: Array | None,
+    known: Any = None,
+) -> Ledger:
+    """The ledger after one more step, checked before: what each comparator earned more, the state, the action if any.
+
+    ``known``: what the rule's ``Moment`` says was known before the state, where it is told more than a law.
+    """
     lead_A = old.lead_A + earned_A
     realised_A, reported = old.realised_A, old.reported
     if action is not None:
         assert rule.problem is not None
-        paid_A = action_utilities(rule.problem, state, old.lead_A)
-        realised_A = last(first(realised_A) + (paid_A - pick(paid_A, action)))
+        if known is None:
+            paid_A = action_utilities(rule.problem, state, old.lead_A)
+            more_A = paid_A - pick(paid_A, action)
+        else:
+            taken_A = astype(came(action, rule.problem.n_actions), old.lead_A.dtype)
+            more_A = rule.leads(taken_A[1:], state, known)
+        realised_A = last(first(realised_A) + more_A)
         reported = reported + 1
     return Ledger(memory, lead_A, realised_A, reported, old.episode, old.past_steps, old.past_bound)
 
 
-def average(lead_A: Array, steps: Array) -> Array:
-    """Regret a step, ``[...]``, from what each fixed action earned more; a float for a single stream."""
+def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
+    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream."""
     xp = namespace(lead_A)
-    value = xp.max(lead_A, axis=-1) / astype(xp.clip(steps, 1, None), lead_A.dtype)
+    value = rule.worst_lead(lead_A) / astype(xp.clip(steps, 1, None), lead_A.dtype)
     return float(value) if steps.ndim == 0 else value
 
 
@@ -139,8 +159,9 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
         margin = float(statistic[at]), float(threshold[at])
         what: tuple = ()
         if suspected is not None and math.isfinite(margin[0]):
-            action, rate, since = suspected
-            what = int(action[at]), float(rate[at]), int(since[at])
+            which, rate, since = suspected
+            action, *where = rule.comparator(int(which[at]))
+            what = action, float(rate[at]), int(since[at]), *where
         fresh.append(Switch(_name(at), int(step[at]), type(rule).__name__, *margin, int(episode[at]), *what))
     return tuple(fresh)
 

@@ -45,6 +45,11 @@ def entered(
     return old._replace(rule=memory, lead_A=lead_A, realised_A=realised_A, reported=reported, at_alarm=at_alarm)
 
 
+def average(lead_A: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Regret a step, ``[...]``, from what each fixed action earned more."""
+    return lead_A.max(axis=-1) / np.maximum(steps, 1)
+
+
 def reopened(rule: OutcomeTest, old: OutcomeLedger, mask: np.ndarray) -> OutcomeLedger:
     """The ledger after a new episode was opened for the streams in the mask."""
     fresh = choose(mask, blank(rule, mask.shape), old) if mask.shape else (blank(rule, ()) if mask else old)

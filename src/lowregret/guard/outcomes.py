@@ -15,8 +15,8 @@ from ..problems import Payoff
 from ..rules import OutcomeTest, Seen
 from .draws import generator_of, salt_of
 from .episodes import streams_of
-from .ledger import LOG, Return, Switch, average, tell
-from .outcome_ledger import OutcomeLedger, blank, certificate_of, entered, happened, reopened
+from .ledger import LOG, Return, Switch, tell
+from .outcome_ledger import OutcomeLedger, average, blank, certificate_of, entered, happened, reopened
 from .outcome_resume import made_for, read, written
 
 
@@ -156,7 +156,8 @@ class OutcomeGuard:
     @property
     def regret(self) -> Any:
         """The average regret ``[...]`` of the mixed policy in this episode, in utility, to the best fixed action."""
-        return average(self._at.ledger.lead_A, self._at.ledger.rule.step)
+        found = average(self._at.ledger.lead_A, self._at.ledger.rule.step)
+        return float(found) if self.batch_shape == () else found
 
     @property
     def realised_regret(self) -> Any:
@@ -213,7 +214,14 @@ class OutcomeGuard:
         return at.seen
 
 
-_OF_STATES = ("fallback", "episode", "references", "contexts", "payoffs", "lag")  # settings of a Guard of states
+_OF_STATES = {  # settings of a Guard of states, as they usually are
+    "fallback": None,
+    "episode": None,
+    "references": (),
+    "contexts": None,
+    "payoffs": None,
+    "lag": 1,
+}
 
 
 class AtOutcomes:
@@ -222,10 +230,14 @@ class AtOutcomes:
     def __new__(cls, problem: Any = None, *args: Any, **settings: Any) -> Any:
         if not isinstance(problem, Payoff):
             return super().__new__(cls)
-        unfit = [name for name in _OF_STATES if settings.pop(name, None) not in (None, (), [], 1)]
+        unfit = [name for name, usual in _OF_STATES.items() if not _alike(settings.pop(name, usual), usual)]
         if unfit:
             raise ValueError(f"{unfit[0]} goes with a DecisionProblem: a Guard of a Payoff does not take it")
         return OutcomeGuard(problem, *args, **settings)
+
+
+def _alike(value: Any, usual: Any) -> bool:
+    return type(value) is type(usual) and bool(value == usual)
 
 
 def _rule_for(problem: Any, horizon: Any, rule: Any, temperature: Any) -> OutcomeTest:

@@ -30,10 +30,11 @@ class Readings:
     def regret(self) -> Array:
         """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action.
 
-        Without a problem: the largest V-regret of the advice, over the rule's tips.
+        With references against the best of them and the actions; with contexts, of an action for each. Without a
+        problem: the largest V-regret of the advice, over the rule's tips.
         """
         ledger = self._at.ledger
-        return average(ledger.lead_A, ledger.rule.step)
+        return average(self.rule, ledger.lead_A, ledger.rule.step)
 
     @property
     def realised_regret(self) -> Array:
@@ -44,7 +45,7 @@ class Readings:
         self._known("realised_regret")
         ledger = self._at.ledger
         steps = ledger.reported
-        found = average(ledger.realised_A, steps)
+        found = average(self.rule, ledger.realised_A, steps)
         if self.batch_shape == ():
             return found if int(steps) else math.nan
         return namespace(steps).where(steps > 0, found, math.nan)

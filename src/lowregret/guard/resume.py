@@ -80,8 +80,7 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
         answer = rule.fallback_answer(ledger.rule, even)
     except Exception as error:  # whatever a predictor does with nonsense
         raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-    width = rule.n_comparators if rule.fallback_acts else rule.n_states
-    inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=step.shape)
+    inputs.probs_of(answer, rule.in_play.width, "state_dict: the fallback's probabilities", shape=step.shape)
 
 
 def _array_of_kind(kind: Any) -> Array | None:
@@ -105,7 +104,8 @@ def _as_json(value: Any) -> Any:
 
 
 def _event_in_json(event: Switch | Return) -> list[Any]:
-    values = [_as_json(v) for v in event]
+    told = event if isinstance(event, Return) or event[9:] != (None, None) else event[:9]  # as states always were
+    values = [_as_json(v) for v in told]
     return ["return", *values] if isinstance(event, Return) else values
 
 
@@ -115,9 +115,12 @@ def _event_from(values: Any) -> Switch | Return:
     try:
         stream, step, rule, statistic, threshold, episode, *what = values
         if what:
-            action, rate, since = what
-            if action is not None:
-                what = [inputs.whole(action, "action", 0), inputs.finite(rate, "rate"), inputs.whole(since, "since", 0)]
+            action, rate, since, reference, context = [*what, None, None] if len(what) == 3 else what
+            if reference is not None and not isinstance(reference, str):
+                raise ValueError("reference must be a name")
+            whole = (None if n is None else inputs.whole(n, "what spoke", 0) for n in (action, since, context))
+            action, since, context = whole
+            what = [action, None if rate is None else inputs.finite(rate, "rate"), since, reference, context]
         several = isinstance(stream, list)
         index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
         step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")

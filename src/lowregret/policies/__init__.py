@@ -4,6 +4,8 @@ from .baselines import AdaHedge, FixedShare, shared
 from .contract import Policy
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
+from .incumbent import Incumbent, PlaysReference
+from .informed import InformedMemory, InformedRecovering
 from .minimax import Minimax
 from .prod import Prod
 from .recall import RestartHedge, oldest
@@ -17,7 +19,11 @@ __all__ = [
     "ExpertMemory",
     "FixedShare",
     "Hedge",
+    "Incumbent",
+    "InformedMemory",
+    "InformedRecovering",
     "Minimax",
+    "PlaysReference",
     "Policy",
     "Prod",
     "Recovering",

@@ -5,11 +5,13 @@ from .earnings import action_utilities, leads
 from .inverse import belief_with_lead
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
+from .stakes import Scene, response_at, widest, worth_of
 
 __all__ = [
     "DecisionProblem",
     "Gains",
     "Payoff",
+    "Scene",
     "a_problem",
     "action_utilities",
     "belief_with_lead",
@@ -17,8 +19,11 @@ __all__ = [
     "leads",
     "matching",
     "newsvendor",
+    "response_at",
     "rock_paper_scissors",
     "same_problem",
     "trading",
+    "widest",
     "with_first",
+    "worth_of",
 ]

@@ -1,7 +1,18 @@
 """Low regret for any predictor: Algorithms 1 and 3, Algorithm 2 for short memories, and a way back after an alarm."""
 
 from .average_restart import AverageRestart, context_needed
+from .beside import Beside, challenge
 from .switch_back import SwitchBack
-from .switch_once import Robust, robustify, rule_for
+from .switch_once import Robust, informed_for, robustify, rule_for
 
-__all__ = ["AverageRestart", "Robust", "SwitchBack", "context_needed", "robustify", "rule_for"]
+__all__ = [
+    "AverageRestart",
+    "Beside",
+    "Robust",
+    "SwitchBack",
+    "challenge",
+    "context_needed",
+    "informed_for",
+    "robustify",
+    "rule_for",
+]

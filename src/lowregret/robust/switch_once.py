@@ -1,7 +1,8 @@
 """Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from .. import inputs
 from ..abilities import ability
@@ -10,7 +11,8 @@ from ..certificates import Certificate
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
 from ..problems import DecisionProblem, same_problem
-from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
+from ..rules import ExactTest, InformedTest, Knows, Rule, RuleMemory, VRegret
+from .beside import Beside
 
 _TELL_THE_RULE = "give them to the rule itself, an InformedTest"
 
@@ -44,6 +46,11 @@ class Robust(Predictor):
             same_states(self.base, self.rule.problem)
         if self.rule.horizon is not None:
             within_context(self.base, self.rule.horizon, "base")
+        if self.rule.knows is not None:
+            raise ValueError(
+                f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "
+                "robustify(..., references=...) and challenge(...) do"
+            )
         if self.rule.fallback_acts:
             raise ValueError(
                 f"rule falls back on the policy {type(self.rule.fallback).__name__}, which gives actions and no laws "
@@ -123,6 +130,7 @@ class Robust(Predictor):
         return probs, inputs.beside(tokens, probs)
 
 
+@overload
 def robustify(
     predictor: Predictor,
     problem: DecisionProblem | None,
@@ -131,7 +139,32 @@ def robustify(
     rule: Rule | None = None,
     fallback: Predictor | None = None,
     temperature: float | None = None,
-) -> Robust:
+) -> Robust: ...
+
+
+@overload
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    fallback: Predictor | None = None,
+    temperature: float | None = None,
+    references: Sequence[Predictor],
+) -> Beside: ...
+
+
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem | None,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    fallback: Predictor | None = None,
+    temperature: float | None = None,
+    references: Sequence[Predictor] = (),
+) -> Robust | Beside:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
     Parameters
@@ -144,13 +177,24 @@ def robustify(
         When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem.
     fallback, temperature
         Passed to the default rule; not together with ``rule``.
+    references
+        Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
+        the responses to them. What comes back is a policy and no predictor (``Beside``).
 
     >>> from lowregret import PolyaUrn, Scheduled, matching
     >>> safe = robustify(Scheduled([[0.9, 0.1]]), matching(), horizon=1000)
     >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 6]
     """
-    return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
+    if isinstance(references, (str, bytes, Predictor)) or not isinstance(references, Sequence):
+        raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
+    if not references:
+        return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
+    if problem is None:
+        raise ValueError("references need a problem, got None: nobody acts")
+    knows = Knows(tuple(f"reference {n}" for n in range(len(references))))
+    made = rule_for(problem, horizon, rule, fallback, temperature, None if rule is not None else knows)
+    return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 
 def rule_for(
@@ -164,8 +208,8 @@ def rule_for(
     """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
-    if knows is not None:
-        raise ValueError("not yet")
+    if knows is not None and problem is not None:
+        return informed_for(problem, horizon, None, knows, fallback, temperature)
     if rule is None and problem is None:
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
@@ -183,3 +227,16 @@ def rule_for(
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
     return rule
+
+
+def informed_for(
+    problem: DecisionProblem,
+    horizon: int | None,
+    delta: float | None,
+    knows: Knows,
+    fallback: Any,
+    temperature: float | None,
+) -> InformedTest:
+    """The rule that can be told all this before each state."""
+    settings: dict[str, Any] = {name: value for name, value in knows._asdict().items() if value is not None}
+    return InformedTest(problem, horizon, delta, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]

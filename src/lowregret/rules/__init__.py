@@ -3,7 +3,8 @@
 from .contract import Rule
 from .every_start import Suspicion
 from .exact import ExactTest, first_test
-from .moment import Known, Knows, Moment, RuleMemory, spliced
+from .informed import InformedTest
+from .moment import Known, Knows, Moment, RuleMemory, names_of, spliced
 from .outcomes import OutcomeMemory, OutcomeTest, Seen
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
@@ -11,6 +12,7 @@ from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
+    "InformedTest",
     "Known",
     "Knows",
     "Moment",
@@ -25,5 +27,6 @@ __all__ = [
     "Suspicion",
     "VRegret",
     "first_test",
+    "names_of",
     "spliced",
 ]

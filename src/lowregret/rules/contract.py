@@ -11,17 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..arrays import (
-    Array,
-    copied,
-    count_up,
-    device,
-    first_true,
-    in_float64,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
+from ..arrays import Array, copied, count_up, device, first_true, in_float64, namespace, row_blocks, to_numpy
 from ..certificates import Certificate
 from ..policies import Policy, Recovery
 from ..predictors import Predictor
@@ -78,8 +68,16 @@ class Rule(ABC):
         """How many fixed answers regret is measured against."""
 
     @abstractmethod
-    def leads(self, answer_A1: Array, token: Array) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
         """What each of them earned more in a step than the given answer, ``[n_comparators, ...]``, unchecked."""
+
+    def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
+        """Of which action a comparator speaks, or of which reference; and in which context."""
+        return index, None, None
+
+    def worst_lead(self, lead: Array) -> Array:
+        """The regret ``[...]`` of sums of leads ``[..., n_comparators]``."""
+        return namespace(lead).max(lead, axis=-1)
 
     @abstractmethod
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
@@ -163,18 +161,15 @@ class Rule(ABC):
         return self.advance(memory, self.look(memory, probs), token)
 
     def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
-        """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out.
-
-        ``known`` is what else is known by then, for rules that can be told (``knows``).
-        """
-        answer = None if self._idle(self.tripped(memory)) else self.fallback_answer(memory, probs)
-        return self.moment(probs, answer, None, memory.step + 1)
+        """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out."""
+        idle = self._idle(self.tripped(memory))
+        return self.moment(probs, None if idle else self.fallback_answer(memory, probs), None, memory.step + 1)
 
     def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
         """What the fallback says beside ``probs``: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
         return self.in_play.answer(memory.fallback, probs)
 
-    def law(self, memory: RuleMemory, probs: Array) -> Array:
+    def law(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
         """The law in force: the base's, ``probs``, until the trip, the fallback's from then on."""
         late = self.tripped(memory)
         return copied(probs) if self._idle(late) else spliced(late, self.fallback_answer(memory, probs), probs)
@@ -194,10 +189,12 @@ class Rule(ABC):
         tripped_at = memory.tripped_at + step * newly
         if token.shape != step.shape:
             token = namespace(token).broadcast_to(token, step.shape)
-        fallback = self.in_play.after(memory.fallback, moment.probs_S, token, self.tripped(memory))
-        return RuleMemory(fallback, step, tripped_at, statistics)
+        return RuleMemory(self._fallback_after(memory, moment, token), step, tripped_at, statistics)
 
-    def _alone(self, memory: RuleMemory, probs: Any, token: int) -> tuple[RuleMemory, Any] | None:
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
+        return self.in_play.after(memory.fallback, moment.probs_S, token, self.tripped(memory))
+
+    def _alone(self, memory: RuleMemory, probs: Any, token: int, known: Known | None) -> tuple[RuleMemory, Any] | None:
         """``look`` and ``advance`` for one stream in NumPy that has not tripped, where a rule has a quicker way.
 
         Beside the memory, what each comparator earned more than the response to the base.

@@ -41,7 +41,7 @@ from .moment import Moment, zeros
 from .quick_bets import QuickBets, Stepped
 from .response import gains
 
-_NOTHING = -1e30  # the logarithm of no wealth at all, as a finite number
+NOTHING = -1e30  # the logarithm of no wealth at all, as a finite number
 _LEAST_DELTA = 1e-280  # below, wealth that matters would be beyond what the compiled recurrence keeps
 _RANGE = 300.0  # how far the logarithm of a product may go within a block: products of two such are floats
 
@@ -80,7 +80,7 @@ class Bets:
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> BetStatistics:
         C, K = self.prior.comparators, len(self.rates_K)
-        none = zeros((*shape, C, K), xp, where) + _NOTHING
+        none = zeros((*shape, C, K), xp, where) + NOTHING
         since = xp.zeros((*shape, C, K), dtype=xp.int64, device=where)
         gap = zeros((*shape, C), xp, where) if self.gate else None
         return BetStatistics(none, none, since, gap, gap, xp.zeros(shape, dtype=xp.bool, device=where))
@@ -170,24 +170,27 @@ class Bets:
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         """When each of the sequences trips: within a block of time wealth is a product times a cumulative sum."""
-        law_S = moment.probs_S / total(moment.probs_S)
-        gain_CxS = self._gains(moment)
+        return self.recorded_gains(step_T, self._gains(moment), moment.probs_S, moment.token)
+
+    def recorded_gains(self, step_T: Array, gain_CxS: list[Array], probs_S: Array, token: Array) -> Array:
+        """The same from what each comparator gains in every state, C arrays ``[S, N, T]``."""
+        law_S = probs_S / total(probs_S)
         share = self.delta * self._waiting(step_T, law_S) + 0 * law_S[0]
         log_fresh_TxK = self.joining(step_T, like=law_S)
         compilable = not self.gate and self.prior.starts == "every" and self.delta > _LEAST_DELTA
         if compilable and kernels.worth(share, each=len(self.rates_K)):
-            return self._recorded_compiled(share, gain_CxS, law_S, log_fresh_TxK, moment.token)
+            return self._recorded_compiled(share, gain_CxS, law_S, log_fresh_TxK, token)
         delta, open_ = math.log(self.delta), None
         for gain_S in gain_CxS:
-            gain = pick(gain_S, moment.token)
-            for k, factor in self._factors(gain_S, moment.token, law_S):
+            gain = pick(gain_S, token)
+            for k, factor in self._factors(gain_S, token, law_S):
                 share = share + self._shares(factor, log_fresh_TxK[:, k], self.rates_K[k], delta)
             if self.gate:
                 gap = running_sum(gain)
                 rise = gap - at_most(running_min(gap), 0.0) >= self._rise(step_T)
                 open_ = rise if open_ is None else open_ | rise
         alarm = share >= 1 if open_ is None else (share >= 1) & open_
-        return first_true(alarm | (pick(law_S, moment.token) == 0)) + 1
+        return first_true(alarm | (pick(law_S, token) == 0)) + 1
 
     def _recorded_compiled(
         self, share: np.ndarray, gain_CxS: list[Array], law_S: np.ndarray, log_fresh_TxK: np.ndarray, token: np.ndarray
@@ -209,7 +212,7 @@ class Bets:
         # A step multiplies wealth by e^(rate span) at most, and divides it by e^(2 rate span) at most.
         length = max(1, int(_RANGE / (2 * rate * self.span))) if self.span else horizon
         first_only = self.prior.starts == "first"
-        found, log_wealth = [], zeros(tuple(factor_NxT.shape[:-1]), xp, device(factor_NxT)) + _NOTHING
+        found, log_wealth = [], zeros(tuple(factor_NxT.shape[:-1]), xp, device(factor_NxT)) + NOTHING
         for begin in range(0, horizon, length):
             part = factor_NxT[..., begin : begin + length]
             wealth = product = running_product(part)
@@ -255,7 +258,7 @@ class Bets:
         """ln m(c, k, step) ``[..., K]`` for one comparator."""
         xp, prior = namespace(like), self.prior
         first_K = constant(np.log(prior.weights_K(1)), like)
-        later = first_K * 0 + _NOTHING
+        later = first_K * 0 + NOTHING
         if prior.starts == "every":
             later = constant(np.log(prior.weights_K(2)), like)
         if prior.horizon is None and prior.starts == "every":  # 1 / (j (j + 1)), of which start 2 has a sixth

@@ -18,7 +18,7 @@ from ..predictors import Predictor
 from ..problems import DecisionProblem, a_problem
 from .every_start import Bets, BetStatistics, Suspicion
 from .first_start import ExactStatistics, FirstBets
-from .moment import Moment, RuleMemory
+from .moment import Known, Moment, RuleMemory
 from .response import UNKNOWN_HORIZON, ResponseRule
 
 _DOUBLE = np.dtype(np.float64)
@@ -125,7 +125,9 @@ class ExactTest(ResponseRule):
     def judge(self, statistics: Any, step: Array, moment: Moment) -> tuple[Any, Array]:
         return self.bets.judge(statistics, step, moment)
 
-    def _alone(self, memory: RuleMemory, probs: np.ndarray, token: int) -> tuple[RuleMemory, np.ndarray] | None:
+    def _alone(
+        self, memory: RuleMemory, probs: np.ndarray, token: int, known: Known | None
+    ) -> tuple[RuleMemory, np.ndarray] | None:
         bets = self.bets
         if isinstance(bets, FirstBets) or bets.quick is None:
             return None

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from .. import inputs
 from ..arrays import Array, astype, float_type, in_float64, namespace
 
 
@@ -41,7 +42,7 @@ class Moment(NamedTuple):
     fallback_A1: Array  # the answer to the fallback, likewise (None: not asked)
     probs_S: Array  # the base model's law
     token: Array  # what came
-    known: Known | None = None  # what else was known before it
+    known: Any = None  # what else was known before it, by rules that are told (a Scene)
 
 
 def spliced(late: Array, fallback: Array, base: Array) -> Array:
@@ -57,3 +58,12 @@ def steps_so_far(memory: RuleMemory) -> Array:
     """Steps so far as floating-point numbers, at least 1: evidence can be asked for before the first token."""
     xp = namespace(memory.step)
     return in_float64(xp.clip(memory.step, 1, None))
+
+
+def names_of(references: Any) -> tuple[str, ...]:
+    """The names of references, each once."""
+    if isinstance(references, str) or not isinstance(references, (tuple, list)):
+        raise ValueError(f"references must be a tuple of names, got {inputs.shown(references)}")
+    if not all(isinstance(name, str) for name in references) or len(set(references)) < len(references):
+        raise ValueError(f"references must be names, each once, got {inputs.shown(references)}")
+    return tuple(references)

@@ -73,7 +73,7 @@ class ResponseRule(Rule):
     def n_comparators(self) -> int:
         return self.problem.n_actions
 
-    def leads(self, answer_A1: Array, token: Array) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
         return leads(self.problem, token, answer_A1)
 
     def gains(self, moment: Moment) -> tuple[Array, Array]:

@@ -132,7 +132,7 @@ class VRegret(Rule):
     def n_comparators(self) -> int:
         return 2 * len(self.tips)
 
-    def leads(self, answer_A1: Array, token: Array) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
         """The V-regret of one forecast, not divided by steps, on every tip for sides +1 and then -1: ``[2 N, ...]``."""
         xp, tips_N = namespace(answer_A1), self._column(answer_A1)
         centred_N = astype(token, answer_A1.dtype) - tips_N

@@ -1,0 +1,171 @@
+"""A model beside incumbents: Algorithm 1 with regret to the best of the fixed actions and the references."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .. import inputs
+from ..arrays import Array, astype, count_up, last, namespace
+from ..certificates import Certificate
+from ..policies import Incumbent, Policy
+from ..predictors import Predictor, asked, asked_sequence, same_states, within_context
+from ..problems import DecisionProblem, with_first
+from ..rules import InformedTest, Known, RuleMemory, spliced
+
+
+class BesideMemory(NamedTuple):
+    base: Any
+    references: tuple[Any, ...]
+    probs: Array  # [..., S], what the base model predicts now
+    laws_NxS: Array  # [..., N, S], what the references predict now
+    rule: RuleMemory
+
+
+@dataclass(frozen=True)
+class Beside(Predictor, Policy):
+    """``base`` until ``rule`` trips; from then on what the rule falls back on, told what ``references`` predict.
+
+    It is a policy. Where the rule falls back on an incumbent it is a predictor too: its laws are the base's until the
+    alarm and the incumbent's from then on. Otherwise Hedge over actions may be played, which responds to no law, and
+    ``predict`` is refused.
+    """
+
+    base: Predictor
+    references: tuple[Predictor, ...]
+    rule: InformedTest
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, InformedTest) or self.rule.contexts is not None:
+            raise ValueError(f"rule must be an InformedTest without contexts, got {inputs.shown(self.rule)}")
+        inputs.keep(self, references=tuple(self.references))
+        if len(self.references) != len(self.rule.references) or self.rule.references_act:
+            raise ValueError(f"references must be {len(self.rule.references)} predictors, got {len(self.references)}")
+        for predictor in (self.base, *self.references):
+            same_states(predictor, self.rule.problem)
+            if self.rule.horizon is not None:
+                within_context(predictor, self.rule.horizon, type(predictor).__name__)
+
+    @property
+    def problem(self) -> DecisionProblem:  # type: ignore[override]
+        return self.rule.problem
+
+    @property
+    def n_states(self) -> int:  # type: ignore[override]
+        return self.rule.n_states
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed."""
+        return self.rule.certificate
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> BesideMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        base = self.base.start(shape, like=like)
+        references = tuple(reference.start(shape, like=like) for reference in self.references)
+        probs = asked(self.base, base, shape)
+        rule = self.rule.start(shape, like=probs)
+        return BesideMemory(base, references, probs, self._laws(references, probs, shape), rule)
+
+    def predict(self, memory: BesideMemory) -> Array:
+        self._lawful()
+        return self.rule.law(memory.rule, memory.probs, Known(laws_NxS=memory.laws_NxS))
+
+    def policy(self, memory: BesideMemory) -> Array:
+        moment = self.rule.look(memory.rule, memory.probs, Known(laws_NxS=memory.laws_NxS))
+        return astype(last(with_first(self.rule.answer(memory.rule, moment))), memory.probs.dtype)
+
+    def update(self, memory: BesideMemory, token: Array) -> BesideMemory:
+        shape = tuple(memory.rule.step.shape)
+        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.rule.step)
+        self.rule.refuse_past_horizon(memory.rule)
+        moment = self.rule.look(memory.rule, memory.probs, Known(laws_NxS=memory.laws_NxS))
+        rule = self.rule.advance(memory.rule, moment, token)
+        base = self.base.update(memory.base, token)
+        each = tuple(r.update(m, token) for r, m in zip(self.references, memory.references, strict=True))
+        probs = asked(self.base, base, shape)
+        return BesideMemory(base, each, probs, self._laws(each, probs, shape), rule)
+
+    def predict_sequence(self, tokens: Array) -> Array:
+        self._lawful()
+        probs, laws_NxS, tokens = self._recorded(tokens)
+        times = self.rule.trip_times(probs, tokens, Known(laws_NxS=laws_NxS))
+        late = count_up(tokens, 0, tokens.shape[-1]) >= times[..., None]
+        return spliced(late, laws_NxS[..., self.rule.in_play.fallback.index, :], probs)
+
+    def policy_sequence(self, tokens: Array) -> Array:
+        probs, laws_NxS, tokens = self._recorded(tokens)
+        memory, played = self.rule.start(tuple(tokens.shape[:-1]), like=probs), []
+        for t in range(tokens.shape[-1]):
+            moment = self.rule.look(memory, probs[..., t, :], Known(laws_NxS=laws_NxS[..., t, :, :]))
+            played.append(astype(last(with_first(self.rule.answer(memory, moment))), probs.dtype))
+            memory = self.rule.advance(memory, moment, tokens[..., t])
+        return namespace(probs).stack(played, axis=-2)
+
+    def trip_times(self, tokens: Array) -> Array:
+        """The number of tokens seen when each sequence ``[..., T]`` switched; T + 1 for never."""
+        probs, laws_NxS, tokens = self._recorded(tokens)
+        return self.rule.trip_times(probs, tokens, Known(laws_NxS=laws_NxS))
+
+    def switched(self, memory: BesideMemory) -> Array:
+        """Which streams ``[...]`` have switched."""
+        return self.rule.tripped(memory.rule)
+
+    def _lawful(self) -> None:
+        if self.rule.fallback_acts:
+            raise ValueError(
+                "predict needs a rule that falls back on laws, and this may play Hedge over actions and references: "
+                "take policy(memory), or challenge(new, incumbent, ...), which falls back on the incumbent"
+            )
+
+    def _laws(self, references: tuple[Any, ...], probs: Array, shape: tuple[int, ...]) -> Array:
+        laws = [asked(r, memory, shape) for r, memory in zip(self.references, references, strict=True)]
+        return namespace(probs).stack([astype(law, probs.dtype) for law in laws], axis=-2)
+
+    def _recorded(self, tokens: Array) -> tuple[Array, Array, Array]:
+        """What base and references say before each token, and the tokens beside them."""
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        if self.rule.horizon is not None and tokens.shape[-1] > self.rule.horizon:
+            raise ValueError(
+                f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.rule.horizon}"
+            )
+        probs = asked_sequence(self.base, tokens)
+        laws = [astype(asked_sequence(reference, tokens), probs.dtype) for reference in self.references]
+        return probs, namespace(probs).stack(laws, axis=-2), inputs.beside(tokens, probs)
+
+
+def challenge(
+    new: Predictor,
+    incumbent: Predictor,
+    problem: DecisionProblem,
+    horizon: int | None,
+    *,
+    delta: float | None = None,
+    temperature: float | None = None,
+) -> Beside:
+    """Ship a new model on approval: it costs at most the certificate against the old one, and is pulled if it must be.
+
+    ``new`` until the bets of the incumbent reach 1/delta, the incumbent from then on. If ``new`` is right it is pulled
+    with probability at most ``delta`` (1/horizon by default).
+
+    >>> from lowregret import PolyaUrn, Scheduled, matching
+    >>> on_trial = challenge(Scheduled([[0.9, 0.1]]), PolyaUrn(2), matching(), horizon=1000, delta=0.01)
+    >>> on_trial.trip_times([[0] * 100, [1] * 100]).tolist()
+    [101, 5]
+    >>> print(f"{on_trial.certificate.regret_bound:.4f}")
+    0.0418
+    """
+    for argument, predictor in (("new", new), ("incumbent", incumbent)):
+        try:
+            same_states(predictor, problem)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
+    name = "the incumbent"
+    rule = InformedTest(
+        problem,
+        horizon,
+        delta,  # type: ignore[arg-type]
+        (name,),
+        actions=False,
+        fallback=Incumbent(name),  # type: ignore[arg-type]
+        temperature=temperature,
+    )
+    return Beside(new, (incumbent,), rule)
