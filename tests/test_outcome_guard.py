@@ -72,6 +72,22 @@ def test_a_stream_in_a_batch_is_the_stream_alone() -> None:
         assert alone.share == pytest.approx(together.share[n], rel=1e-10)
 
 
+@pytest.mark.parametrize("shape", [(0,), (2, 3)])
+def test_batches_of_any_shape(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    values = np.sort(rng.normal(0, 1, (*shape, 4)), axis=-1)
+    for forecast in (lr.Samples(values), lr.Quantiles([0.2, 0.4, 0.6, 0.8], values)):
+        guard = lr.Guard(TRADE, 10, batch_shape=shape)
+        guard.advise(forecast)
+        guard.observe(np.zeros(shape), action=guard.act(seed=0))
+        for found in (guard.regret, guard.realised_regret, guard.share, guard.switched, guard.evidence[0]):
+            assert found.shape == shape
+        assert guard.certificate.regret_bound <= TRADE.span
+        again = lr.Guard(TRADE, 10, batch_shape=shape)
+        again.load_state_dict(guard.state_dict())
+        assert again.state_dict() == guard.state_dict()
+
+
 def test_it_switches_tells_and_returns() -> None:
     told: list[Any] = []
     guard = falls(horizon=400, on_switch=told.append)

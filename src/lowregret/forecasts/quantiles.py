@@ -74,7 +74,7 @@ class Quantiles(Forecast):
     def law(self, payoff: Payoff, clock: Any) -> Law:
         shares = (np.arange(_SPREAD) + 0.5) / _SPREAD
         low, high = self.values[..., :-1, None], self.values[..., 1:, None]
-        inner = (low + (high - low) * shares).reshape(*self.batch_shape, -1)
+        inner = (low + (high - low) * shares).reshape(*self.batch_shape, _SPREAD * (len(self.levels) - 1))
         masses = self._masses
         points = np.concatenate([self.values[..., :1], inner, self.values[..., -1:]], axis=-1)
         weights = np.concatenate([masses[:1], np.repeat(masses[1:-1] / _SPREAD, _SPREAD), masses[-1:]])
@@ -90,7 +90,7 @@ class Quantiles(Forecast):
         )  # [C, ..., Q + 1]
         knots, end = gains.payoff.knots, np.full((*self.batch_shape, 1), np.inf)
         low, high = np.concatenate([-end, self.values], axis=-1), np.concatenate([self.values, end], axis=-1)
-        size = max(1, _WORK // best.size)
+        size = max(1, _WORK // max(1, best.size))
         for m in range(0, len(knots), size):  # all at once, or a few where there are many streams
             some = knots[m : m + size]
             inside = (low[..., None] <= some) & (some <= high[..., None])  # [..., Q + 1, M]
