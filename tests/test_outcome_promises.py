@@ -289,10 +289,12 @@ def test_a_break_is_found_and_what_is_lost_is_within_the_certificate() -> None:
     demand = np.where(np.arange(T) < 60, rng.gamma(6, 5, T), rng.gamma(2, 2, T))
     levels = np.linspace(0.05, 0.95, 19)
     grid = np.linspace(0, 400, 201)
+    quantiles = lr.Quantiles(levels, stats.gamma.ppf(levels, 6, scale=5))
+    density = lr.Density(grid, stats.gamma.pdf(grid, 6, scale=5))
     forms = {
-        "quantiles": lambda: lr.Quantiles(levels, stats.gamma.ppf(levels, 6, scale=5)),
+        "quantiles": lambda: quantiles,
         "samples": lambda: lr.Samples(rng.gamma(6, 5, 100)),
-        "density": lambda: lr.Density(grid, stats.gamma.pdf(grid, 6, scale=5)),
+        "density": lambda: density,
     }
     for name, form in forms.items():
         guard = lr.Guard(SHOP, T, rule=lr.OutcomeTest(SHOP, T, delta=0.01))
