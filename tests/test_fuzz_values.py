@@ -32,6 +32,13 @@ STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
 TOKENS = [[0, 1, 1, 0], [1, 1, 1, 0]]
 LAWS = [[[0.5, 0.5], [0.2, 0.8], [0.9, 0.1], [0.4, 0.6]]] * 2
 
+
+def traded(position: float, move: np.ndarray) -> np.ndarray:
+    return position * np.clip(move, -1, 1)
+
+
+TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
+
 # What is left out, and why.
 RESULTS = {  # made by the package for its callers to read
     "Certificate", "Comparison", "Estimate", "Frontier", "Switch", "Worst", "certificates.AnyProblemCertificate",
@@ -47,6 +54,8 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "afresh", "made_for",
     "comparator", "worst_lead", "gains_in", "scene",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
+    "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
+    "utilities", "paid",
 }  # fmt: skip
 MEMORIES = {"memory"}  # values that start and update make, and nobody writes by hand
 
@@ -71,7 +80,9 @@ GOOD: dict[str, Any] = {
     "index": [0], "beta": 1.0, "moves": [-1.0, 1.0], "positions": (-1, 0, 1), "fee": 0.1, "progress": None,
     "predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "against": "actions", "start": 2, "end": 5,
     "episode": 6, "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
-    "resolution": None,
+    "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
+    "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE,
+    "forecast": lr.Samples([0.1, 0.2, 0.3]),
 }  # fmt: skip
 
 
@@ -81,7 +92,16 @@ def brier(p: Any, y: Any) -> Any:
 
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
+    "Bins.states": {"outcomes": [0.5, 1.5]},
+    "Density": {"weights": [1.0, 2.0, 0.5]},
     "Guard": {"payoffs": None},
+    "OutcomeGuard": {"problem": TRADE},
+    "OutcomeGuard.load_state_dict": {"d": lr.Guard(TRADE, 12).state_dict()},
+    "OutcomeTest": {"problem": TRADE},
+    "OutcomeTest.trip_times": {"forecast": lr.Samples([[0.1, 0.2], [0.3, 0.4]]), "outcomes": [0.2, -0.1]},
+    "Payoff": {"fn": traded, "actions": [0.0, 1.0], "outcomes": (-2.0, 2.0), "low": -1.0, "high": 1.0},
+    "Payoff.in_payoffs": {"utility": 0.5},
+    "Quantiles": {"levels": [0.2, 0.5, 0.7]},
     "InformedTest": {"payoffs": "scaled", "actions": True},
     "InformedTest.trip_times": {"known": None},
     "Incumbent": {"name": "today"},
@@ -145,6 +165,12 @@ def waiting() -> lr.Guard:
     return guard
 
 
+def forecast() -> Any:
+    guard = lr.Guard(TRADE, 12)
+    guard.advise(lr.Samples([0.1, 0.2, 0.4]))
+    return guard
+
+
 SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of them or all
     "AdaHedge": lambda: lr.AdaHedge(COIN),
     "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
@@ -162,6 +188,10 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "InformedTest": lambda: lr.InformedTest(COIN, 12),
     "Markov": lambda: STICKY,
     "Maximin": lambda: lr.Maximin(COIN, horizon=12),
+    "Bins": lambda: lr.Bins([0.0, 1.0, 2.0], [0.5, 1.5]),
+    "OutcomeGuard": forecast,
+    "OutcomeTest": lambda: lr.OutcomeTest(TRADE, 12),
+    "Payoff": lambda: TRADE,
     "PolyaUrn": lambda: URN,
     "RegretGap": lambda: lr.RegretGap(COIN, 12),
     "RegretRate": lambda: lr.RegretRate(COIN, 12),
@@ -193,7 +223,9 @@ CALLED = {  # what a message may call a parameter in place of its name
 }  # fmt: skip
 FUNCTIONS = {"adversary", "fn", "loss", "on_switch", "progress"}  # what these raise is their own affair
 UNREAD = {"like", "actions", "states", "name"}  # of these nothing is computed: a mask is as good as none
-PASSED_ON = {"DecisionProblem.in_payoffs", "DecisionProblem.regret_in_payoffs"}  # NaN for NaN
+PASSED_ON = {  # NaN for NaN
+    "DecisionProblem.in_payoffs", "DecisionProblem.regret_in_payoffs", "Payoff.in_payoffs", "Payoff.regret_in_payoffs",
+}  # fmt: skip
 
 
 # Finding them

@@ -13,8 +13,9 @@ from .audit import Backtest, Tuned, backtest, tune
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
+from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
-from .guard import Guard, Return, Switch
+from .guard import Guard, OutcomeGuard, Return, Switch
 from .memory import take
 from .policies import AdaHedge, FixedShare, Hedge, Incumbent, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
 from .predictors import (
@@ -30,10 +31,10 @@ from .predictors import (
     Stream,
     sample,
 )
-from .problems import DecisionProblem, cost_loss, matching, newsvendor, rock_paper_scissors, trading
+from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
 from .robust import AverageRestart, Robust, SwitchBack, challenge, context_needed, robustify
-from .rules import ExactTest, InformedTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
+from .rules import ExactTest, InformedTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .tips import tips_of
 
 __version__ = "0.1.0"
@@ -61,9 +62,11 @@ __all__ = [
     "AdaHedge",
     "AverageRestart",
     "Backtest",
+    "Bins",
     "Certificate",
     "Comparison",
     "DecisionProblem",
+    "Density",
     "Estimate",
     "ExactTest",
     "FixedShare",
@@ -78,10 +81,14 @@ __all__ = [
     "Minimax",
     "MinimaxLaw",
     "Mixture",
+    "OutcomeGuard",
+    "OutcomeTest",
+    "Payoff",
     "Policy",
     "PolyaUrn",
     "Predictor",
     "Prod",
+    "Quantiles",
     "Recovery",
     "RegretGap",
     "RegretRate",
@@ -91,6 +98,7 @@ __all__ = [
     "Return",
     "Robust",
     "Rule",
+    "Samples",
     "Scheduled",
     "ShrunkUrn",
     "Stream",

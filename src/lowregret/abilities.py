@@ -13,8 +13,8 @@ class Abilities(Protocol):
     """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
 
     >>> print(*sorted(ABILITIES))  # doctest: +NORMALIZE_WHITESPACE
-    afresh as_module context key law_of_counts laws looks_back made_for payoff_guarantee policy_of_counts regret_after
-    regret_bound total_bound
+    afresh as_module context key law_of_counts laws looks_back made_for of_models payoff_guarantee policy_of_counts
+    regret_after regret_bound shares total_bound
     """
 
     @property
@@ -73,6 +73,12 @@ class Abilities(Protocol):
     @property
     def as_module(self) -> Any:
         """A predictor as a torch module ``tokens[B, T] -> logits[B, T, S]``; entry t has seen ``tokens[:, :t]``."""
+
+    def shares(self, memory: Any) -> Array:
+        """How much of each of the models it is made of there is in what it predicts now, ``[..., N]``."""
+
+    def of_models(self, tv_bound: float) -> str:
+        """What a bound on the chance of a switch under its own law says of each of the models it is made of."""
 
     def payoff_guarantee(self, temperature: float | None = None) -> float:
         """What quantal responses to a predictor earn at least a step, in utility, whatever comes."""

@@ -2,5 +2,6 @@
 
 from .guard import Guard
 from .ledger import Return, Switch
+from .outcomes import OutcomeGuard
 
-__all__ = ["Guard", "Return", "Switch"]
+__all__ = ["Guard", "OutcomeGuard", "Return", "Switch"]

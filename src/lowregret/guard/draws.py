@@ -26,5 +26,15 @@ class Draws:
 
     def generator(self, seed: int, clock: int) -> np.random.Generator:
         """For the step after ``clock`` observations."""
-        words = f"lowregret.Guard.act {self._salt} {seed:x} {clock:x}"
-        return np.random.default_rng(int.from_bytes(blake2b(words.encode(), digest_size=16).digest()))
+        return generator_of(self._salt, seed, clock)
+
+
+def salt_of(made_for: str) -> str:
+    """What sets apart the generators of guards made otherwise."""
+    return blake2b(made_for.encode(), digest_size=16).hexdigest()
+
+
+def generator_of(salt: str, seed: int, clock: int) -> np.random.Generator:
+    """A generator of its own for each of these."""
+    words = f"lowregret.Guard.act {salt} {seed:x} {clock:x}"
+    return np.random.default_rng(int.from_bytes(blake2b(words.encode(), digest_size=16).digest()))

@@ -19,19 +19,20 @@ from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
 from .ledger import LOG, blank, moved_to, own_copy, tell
 from .likeness import Behaviour
+from .outcomes import AtOutcomes
 from .readings import Readings
 from .resume import read, written
 from .standing import Standing, standing
 
 
-class Guard(Readings):
+class Guard(AtOutcomes, Readings):
     """Bring your own probabilities: each step ``advise``, act, then ``observe`` the state.
 
     Parameters
     ----------
     problem
-        What is at stake; None where others act on the advice, in two-state problems of their own. It then has no way
-        to act itself, and ``regret`` is the largest V-regret of its advice.
+        What is at stake: a ``DecisionProblem``, or a ``Payoff`` (see ``OutcomeGuard``). None where others act on the
+        advice, in two-state problems of their own; ``regret`` is then the largest V-regret of its advice.
     horizon
         For how many steps an episode is promised (None: unknown, with a rule that allows it).
     rule

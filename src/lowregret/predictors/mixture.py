@@ -104,6 +104,32 @@ class Mixture(Predictor):
         xp = namespace(memory.log_weights)
         return last(softmax(xp.moveaxis(memory.log_weights, -1, 0)))
 
+    def shares(self, memory: MixtureMemory) -> Array:
+        """The same, by the name under which everything that is made of models tells how much there is of each."""
+        return self.posterior(memory)
+
+    def delta_for(self, delta: float) -> float:
+        """At which delta to guard the mixture so that each of its models keeps P(switch) <= ``delta``.
+
+        The mixture's law is the average of theirs: P(switch) under model i is at most that under the mixture divided by
+        its weight w_i. So delta times the least weight, delta / N for equal ones.
+
+        >>> from lowregret import PolyaUrn, Scheduled
+        >>> round(Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)], weights=[0.8, 0.2]).delta_for(0.01), 4)
+        0.002
+        """
+        assert self.weights is not None
+        return inputs.probability(delta, "delta") * min(self.weights)
+
+    def of_models(self, tv_bound: float) -> str:
+        """What a bound on the chance of a switch under the mixture says of each of the models."""
+        assert self.weights is not None
+        each = [min(1.0, tv_bound / weight) for weight in self.weights]
+        if max(each) - min(each) <= 1e-12:
+            return f"Where any one of the {len(each)} models is right, a switch has a chance of at most {each[0]:.3g}."
+        told = ", ".join(f"{chance:.3g}" for chance in each)
+        return f"Where one of the {len(each)} models is right, a switch has a chance of at most {told}, in their order."
+
     def predict_sequence(self, tokens: Array) -> Array:
         return self.laws(inputs.sequences_of(tokens, self.n_states))
 

@@ -84,6 +84,23 @@ class Stream:
         """Take in one token."""
         self._memory = self.predictor.update(self._memory, token)
 
+    @property
+    def shares(self) -> Array:
+        """How much of each model there is in what is predicted now, ``[..., N]``: of a mixture, or of one made robust.
+
+        >>> from lowregret import Mixture, PolyaUrn, Scheduled
+        >>> stream = Stream(Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)]))
+        >>> stream.update(1)
+        >>> stream.shares.round(3).tolist()
+        [0.167, 0.833]
+        """
+        shares = ability(self.predictor, "shares")
+        if shares is None:
+            raise ValueError(
+                f"shares needs a predictor made of models, such as Mixture, got {type(self.predictor).__name__}"
+            )
+        return shares(self._memory)
+
     def state_dict(self) -> dict[str, Any]:
         """Everything it remembers, as finite JSON numbers."""
         return {"format": 1, "memory": saved(self._memory)}

@@ -2,13 +2,16 @@
 
 from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
+from .from_file import payoffs_in
 from .inverse import belief_with_lead
-from .payoffs import payoffs_in
+from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .stakes import Scene, response_at, widest, worth_of
 
 __all__ = [
     "DecisionProblem",
+    "Gains",
+    "Payoff",
     "Scene",
     "a_problem",
     "action_utilities",

@@ -1,10 +1,11 @@
 """Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
 from .. import inputs
+from ..abilities import ability
 from ..arrays import Array
 from ..certificates import Certificate
 from ..policies import Policy, Respond
@@ -62,8 +63,11 @@ class Robust(Predictor):
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed."""
-        return self.rule.certificate
+        """What is guaranteed; where the base is a mixture, of each of its models too."""
+        given, of_models = self.rule.certificate, ability(self.base, "of_models")
+        if of_models is None:
+            return given
+        return replace(given, statement=f"{given.statement} {of_models(given.tv_bound)}")
 
     def respond(self, problem: DecisionProblem | None = None, temperature: float | None = None) -> Respond:
         """The policy the certificate speaks of: quantal responses at the rule's temperature.
@@ -102,6 +106,14 @@ class Robust(Predictor):
     def switched(self, memory: Any) -> Array:
         """Which streams ``[...]`` have switched, from this predictor's memory or from that of its ``respond()``."""
         return self.rule.tripped(getattr(memory, "predictor", memory).rule)
+
+    def shares(self, memory: RobustMemory) -> Array:
+        """How much of each of the base's models there is in what is predicted now, ``[..., N]``; N = 1 for one model.
+
+        Their sum is all until a switch; less after it, with ``Recovery`` more again where they are right again.
+        """
+        trusted, each = self.rule.share(memory.rule)[..., None], ability(self.base, "shares")
+        return trusted if each is None else each(memory.base) * trusted
 
     def trip_times(self, tokens: Array) -> Array:
         """The number of tokens seen when each sequence ``[..., T]`` switched; T + 1 for never."""

@@ -6,6 +6,7 @@ from .exact import ExactTest, first_test
 from .informed import InformedTest
 from .late import Late, late_rule
 from .moment import Known, Knows, Moment, RuleMemory, names_of, spliced
+from .outcomes import OutcomeMemory, OutcomeTest, Seen
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
@@ -17,11 +18,14 @@ __all__ = [
     "Knows",
     "Late",
     "Moment",
+    "OutcomeMemory",
+    "OutcomeTest",
     "RegretGap",
     "RegretRate",
     "ResponseRule",
     "Rule",
     "RuleMemory",
+    "Seen",
     "Suspicion",
     "VRegret",
     "first_test",

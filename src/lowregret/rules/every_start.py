@@ -92,13 +92,7 @@ class Bets:
         xp, token = namespace(moment.base_A1), moment.token
         gain_CxS, law_S = self._gains(moment), moment.probs_S / total(moment.probs_S)
         gain_C = _came(gain_CxS, token)
-        fresh_K = self.joining(step, like=law_S)[..., None, :]  # [..., 1, K]
-        growth_CxK = self._growth(gain_CxS, gain_C, law_S)
-        old, most = statistics.log_wealth_CxK, statistics.log_most_CxK
-        wealth_CxK = xp.logaddexp(old, fresh_K + 0 * old) + growth_CxK
-        newer = fresh_K > most
-        since = xp.where(newer, step[..., None, None], statistics.since_CxK)
-        most = xp.where(newer, fresh_K, most) + growth_CxK
+        wealth_CxK, most, since = self.grown(statistics, step, self._growth(gain_CxS, gain_C, law_S))
         impossible = pick(moment.probs_S, token) == 0
         alarm = self.reached(wealth_CxK, step)
         gap, low = statistics.gap_C, statistics.low_C
@@ -108,6 +102,15 @@ class Bets:
             alarm = alarm & (xp.max(gap - low, axis=-1) >= self._rise(step))
         after = BetStatistics(wealth_CxK, most, since, gap, low, statistics.impossible | impossible)
         return after, alarm | impossible
+
+    def grown(self, statistics: BetStatistics, step: Array, growth_CxK: Array) -> tuple[Array, Array, Array]:
+        """ln W, the richest start's part of it and that start, once those of this step have joined."""
+        xp, old, most = namespace(growth_CxK), statistics.log_wealth_CxK, statistics.log_most_CxK
+        fresh_K = self.joining(step, like=growth_CxK)[..., None, :]  # [..., 1, K]
+        newer = fresh_K > most
+        since = xp.where(newer, step[..., None, None], statistics.since_CxK)
+        wealth_CxK = xp.logaddexp(old, fresh_K + 0 * old) + growth_CxK
+        return wealth_CxK, xp.where(newer, fresh_K, most) + growth_CxK, since
 
     def after(
         self, statistics: BetStatistics, step: Array, done: Stepped, impossible: Array

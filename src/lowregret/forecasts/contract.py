@@ -1,0 +1,106 @@
+"""What every form of a forecast can do: be acted on, and say what a bet against it is charged.
+
+A bettor on action c at rate lam wins exp(lam x_c(outcome)), x_c what c gains over what is played. It is charged the
+logarithm of a weighted sum of such exponentials (at least 0), which the form chooses so that the mean of
+exp(lam x - charge) is at most 1 under every law that the forecast can stand for:
+
+* a density: over nodes that it knows exactly, since payoffs are straight lines between knots;
+* quantiles: the largest gain within each bin, so for every law that has these quantiles;
+* samples: half of them and the outcome, which are exchangeable if the samples are drawn from the law of the outcome.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..problems import Gains, Payoff
+
+
+class Law(NamedTuple):
+    """A discrete law to act on: weights ``[..., n]``, with sum one, on outcomes ``[..., n]``."""
+
+    points: np.ndarray
+    weights: np.ndarray
+
+
+class Charged(NamedTuple):
+    """What a bet on action c is charged: ln max(1, sum_m weights exp(lam gains))."""
+
+    gains_C: np.ndarray  # [C, ..., m]
+    weights: np.ndarray  # [..., m]
+
+
+class Forecast(ABC):
+    """A forecast of an outcome that is a number, in one of several forms; ``[...]`` are streams, or streams and time.
+
+    ``clock``, a whole number (or one for each place on the last axis of ``[...]``), is the step it is for: samples are
+    dealt by it.
+    """
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> tuple[int, ...]:
+        """``[...]``: one forecast for each of these."""
+
+    @abstractmethod
+    def refuse_misfit(self, payoff: Payoff) -> None:
+        """Refuse a payoff for which this form does not say enough."""
+
+    @abstractmethod
+    def law(self, payoff: Payoff, clock: Any) -> Law:
+        """What to act on."""
+
+    @abstractmethod
+    def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
+        """What the bets are charged; samples take the outcome itself into account."""
+
+    def excludes(self, outcome: np.ndarray) -> np.ndarray:
+        """Where the outcome ``[...]`` came from a range to which the forecast gave probability 0."""
+        return np.zeros(outcome.shape, dtype=bool)
+
+    @abstractmethod
+    def cdf(self, points: np.ndarray) -> np.ndarray:
+        """The probability of an outcome at most each of the points ``[E]``: ``[..., E]``."""
+
+    @abstractmethod
+    def told(self) -> dict[str, Any]:
+        """Itself as JSON values: the arguments it was made of, by name."""
+
+
+def numbers(values: Any, name: str, least: int) -> np.ndarray:
+    """Finite numbers ``[..., n]`` with at least so many along the last axis."""
+    array = inputs.numbers_of(values, name, "an array of numbers with rows of one length")
+    if array.ndim == 0 or array.shape[-1] < least:
+        raise ValueError(f"{name} must have a last axis of at least {least} numbers, got shape {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must be finite numbers, got NaN")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite numbers, got infinity")
+    return array
+
+
+def needs_knots(payoff: Payoff, form: str) -> None:
+    """Refuse a payoff of which nothing is known between the points at which it is asked."""
+    if payoff.knots is None:
+        raise ValueError(
+            f"{form} needs a Payoff that says where payoffs bend, to know the most a bet can win within a range: "
+            "Payoff(..., knots=[...]); Samples does without"
+        )
+
+
+def cell_of(grid: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The index of the last of ``grid[..., G]`` that is at most each of ``points[..., P]``; -1 where none is."""
+    if grid.ndim == 1:
+        return np.searchsorted(grid, points, side="right") - 1
+    return (grid[..., None, :] <= points[..., :, None]).sum(axis=-1) - 1
+
+
+def rows(grid: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """``grid[..., G]`` read at ``cells[..., P]``."""
+    if grid.ndim == 1:
+        return grid[cells]
+    shape = np.broadcast_shapes(grid.shape[:-1], cells.shape[:-1])
+    wide = np.broadcast_to(grid, (*shape, grid.shape[-1]))
+    return np.take_along_axis(wide, np.broadcast_to(cells, (*shape, cells.shape[-1])), axis=-1)

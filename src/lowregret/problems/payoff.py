@@ -1,0 +1,266 @@
+"""What is at stake where outcomes are numbers: a bounded payoff of action and outcome, at the outcome itself."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import frozen, read_only
+from .decision import _contrast
+
+_BEND = 1e-9  # by how much payoffs may miss a straight line, in units of high - low: rounding
+_FAR = (1.0, 1e3, 1e9)  # how far beyond the outer knots a payoff is tried
+
+
+@dataclass(frozen=True, eq=False)
+class Payoff:
+    """A payoff ``fn(action, outcome)`` between ``low`` and ``high``, in your own units, for outcomes that are numbers.
+
+    Parameters
+    ----------
+    fn
+        Called with one of the actions and a NumPy array of outcomes; returns their payoffs.
+    actions
+        At least one, of any kind: a list of order sizes, of positions, of names.
+    low, high
+        No payoff is below or above: all else is in these units.
+    knots
+        Outcomes between which every action's payoff is a straight line. Forecasts by quantiles or densities need them:
+        the largest gain within a range is then at its ends or at a knot. A payoff without bends has ``knots=()``.
+    outcomes
+        The least and the most that can come. Where there is no end, payoffs are constant beyond the last knot.
+
+    >>> def earned(order, demand):
+    ...     return 5 * np.minimum(order, demand) - 3 * order
+    >>> profit = Payoff(earned, [0, 10, 20], -60, 40, knots=[10, 20], outcomes=(0, np.inf))
+    >>> profit.payoffs([4.0, 25.0]).tolist()
+    [[0.0, 0.0], [-10.0, 20.0], [-40.0, 40.0]]
+    >>> profit.regret_in_payoffs(profit.span)  # with no demand, 20 too many cost 60
+    60.0
+    """
+
+    fn: Callable[[Any, np.ndarray], Any]
+    actions: Sequence[Any]
+    low: float
+    high: float
+    knots: Any = field(default=None, kw_only=True)
+    outcomes: Any = field(default=(-math.inf, math.inf), kw_only=True)
+
+    def __post_init__(self) -> None:
+        inputs.function(self.fn, "fn", "an action and an array of outcomes")
+        low, high = inputs.finite(self.low, "low"), inputs.finite(self.high, "high")
+        if not low < high or not high - low < inputs.LARGEST:
+            raise ValueError(f"low must be below high, got {low:.6g} and {high:.6g}")
+        given = self.actions.tolist() if isinstance(self.actions, np.ndarray) else self.actions
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or len(given) == 0:
+            raise ValueError(f"actions must be a list of at least one action, got {inputs.shown(self.actions)}")
+        actions = tuple(given)
+        inputs.keep(self, low=low, high=high, actions=actions, outcomes=_range(self.outcomes))
+        if self.knots is not None:
+            inputs.keep(self, knots=frozen(self._all_knots()))
+            self._refuse_bends()
+
+    # The problem, as others ask for it
+
+    @property
+    def n_actions(self) -> int:
+        return len(self.actions)
+
+    @cached_property
+    def span(self) -> float:
+        """The most one step can matter, in utility: over outcomes, the best minus the worst action's; else 2."""
+        if self.knots is None:
+            return 2.0
+        at_knots = self.knot_utilities
+        return float((at_knots.max(axis=0) - at_knots.min(axis=0)).max())
+
+    @cached_property
+    def contrast(self) -> float:
+        """Over pairs of actions, the range over outcomes of the difference of their utilities. 4 without knots."""
+        return 4.0 if self.knots is None else _contrast(self.knot_utilities)
+
+    @cached_property
+    def knot_utilities(self) -> np.ndarray:
+        """Utilities ``[A, M]`` at the knots, among them the ends of the outcomes where there are any."""
+        if self.knots is None:
+            raise ValueError("this Payoff has no knots")
+        return frozen(self._scaled(self._asked(self.knots)))
+
+    def payoffs(self, outcomes: Any) -> np.ndarray:
+        """What each action is paid at these outcomes ``[...]``: ``[A, ...]``, in your units."""
+        return self._asked(self.outcomes_of(outcomes))
+
+    def utilities(self, points: np.ndarray) -> np.ndarray:
+        """The same mapped onto [-1, 1], ``[A, ...]``, at points that were checked; between knots by their lines."""
+        if self.knots is None:
+            return self._scaled(self._asked(points))
+        at_knots, knots = self.knot_utilities, self.knots
+        if len(knots) == 1:
+            return np.repeat(at_knots, points.size, axis=1).reshape(-1, *points.shape)
+        cell = np.clip(np.searchsorted(knots, points, side="right") - 1, 0, len(knots) - 2)
+        share = np.clip((points - knots[cell]) / (knots[cell + 1] - knots[cell]), 0.0, 1.0)
+        return at_knots[:, cell] * (1 - share) + at_knots[:, cell + 1] * share
+
+    def paid(self, outcomes: np.ndarray) -> np.ndarray:
+        """The same at outcomes that came, always by ``fn``; refused where it is not on the lines between the knots."""
+        found = self._scaled(self._asked(outcomes))
+        if self.knots is not None:
+            off = np.abs(found - self.utilities(outcomes))
+            if off.size and off.max() > 16 * _BEND:
+                at = tuple(np.argwhere(off > 16 * _BEND)[0].tolist())
+                raise ValueError(
+                    f"knots must be all outcomes at which a payoff bends: at outcome {outcomes[at[1:]]:.6g} that of "
+                    f"{inputs.shown(self.actions[at[0]])} of the actions is not on the line between its knots"
+                )
+        return found
+
+    def _scaled(self, payoffs: np.ndarray) -> np.ndarray:
+        return np.clip((payoffs - (self.high / 2 + self.low / 2)) / (self.high / 2 - self.low / 2), -1.0, 1.0)
+
+    def in_payoffs(self, utility: Any) -> Any:
+        """A utility in your units."""
+        return inputs.amount(utility, "utility") * (self.high / 2 - self.low / 2) + (self.high / 2 + self.low / 2)
+
+    def regret_in_payoffs(self, regret: Any) -> Any:
+        """A regret, or any difference of utilities, in your units."""
+        return inputs.amount(regret, "regret") * (self.high / 2 - self.low / 2)
+
+    def anytime_temperature(self, step: Any) -> Any:
+        """The temperature at ``step`` (from 1) when the horizon is unknown; unchecked."""
+        c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
+        return c / (np.asarray(step, dtype=np.float64) + 1) ** 0.5
+
+    def outcomes_of(self, values: Any, name: str = "outcomes", shape: tuple[int, ...] | None = None) -> np.ndarray:
+        """Finite numbers within the range of outcomes, in NumPy and float64; of a shape, if one is asked for."""
+        array = inputs.numbers_of(values, name, "a number or an array of numbers")
+        if shape is not None and array.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite, got {int((~np.isfinite(array)).sum())} that are not")
+        least, most = self.outcomes
+        if array.size and (array.min() < least or array.max() > most):
+            raise ValueError(
+                f"{name} must lie in the payoff's outcomes, {least:.6g} to {most:.6g}, "
+                f"got {array.min():.6g} to {array.max():.6g}: clip them, or say outcomes=... in the Payoff"
+            )
+        return array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Payoff) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key[1:])
+
+    @cached_property
+    def _key(self) -> tuple:
+        knots = None if self.knots is None else self.knots.tobytes()
+        return self.actions, self.fn, self.low, self.high, knots, self.outcomes
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(read_only(state))
+
+    def __repr__(self) -> str:
+        bends = "no knots" if self.knots is None else f"{len(self.knots)} knots"
+        return f"Payoff({self.n_actions} actions, {self.low:.4g} to {self.high:.4g}, {bends})"
+
+    def _said(self, outcomes: np.ndarray) -> np.ndarray:
+        """What ``fn`` says, ``[A, ...]``, whatever that is."""
+        found = np.empty((self.n_actions, *outcomes.shape))
+        for a, action in enumerate(self.actions):
+            try:
+                said = self.fn(action, outcomes.copy())
+            except Exception as error:  # whatever a caller's function does
+                told = f"{inputs.shown(action)}, at outcomes {inputs.shown(outcomes)}: {error}"
+                raise ValueError(f"fn failed with {type(error).__name__} for one of the actions, {told}") from error
+            if type(said) is np.ndarray and said.shape == outcomes.shape and said.dtype == np.float64:
+                found[a] = said  # the usual case
+                continue
+            paid = inputs.numbers_of(said, "fn", "a function that returns numbers for an array of outcomes")
+            if paid.shape not in (outcomes.shape, ()):
+                raise ValueError(
+                    f"fn must return payoffs of the outcomes' shape {outcomes.shape}, got {paid.shape} for action "
+                    f"{inputs.shown(action)}: write it for arrays, or wrap it in numpy.vectorize"
+                )
+            found[a] = paid
+        return found
+
+    def _asked(self, outcomes: np.ndarray) -> np.ndarray:
+        """The same, refused where it is out of bounds."""
+        found = self._said(outcomes)
+        slack = _BEND * (self.high - self.low)
+        right = (found >= self.low - slack) & (found <= self.high + slack)  # a NaN is neither
+        if not right.all():
+            at = tuple(np.argwhere(~right)[0].tolist())
+            raise ValueError(
+                f"fn must return payoffs from low = {self.low:.6g} to high = {self.high:.6g}, got {found[at]:.6g} for "
+                f"{inputs.shown(self.actions[at[0]])} of the actions, at outcome {outcomes[at[1:]]:.6g}"
+            )
+        return found
+
+    def _all_knots(self) -> np.ndarray:
+        """The knots in order, with the finite ends of the outcomes."""
+        given = inputs.numbers_of(self.knots, "knots", "a list of numbers")
+        if given.ndim != 1 or not np.isfinite(given).all():
+            raise ValueError(f"knots must be a list of finite numbers, got {inputs.shown(self.knots)}")
+        inside = given[(given >= self.outcomes[0]) & (given <= self.outcomes[1])]
+        found = np.unique(np.concatenate([inside, [end for end in self.outcomes if math.isfinite(end)]]))
+        return found if len(found) else np.zeros(1)  # the same payoffs for every outcome
+
+    def _refuse_bends(self) -> None:
+        """Refuse payoffs that are seen not to be straight between knots, nor constant beyond the last of them."""
+        knots, slack = self.knots, 8 * _BEND * (self.high - self.low)
+        at_knots = self._asked(knots)
+        for share in (0.5, 0.381966):
+            between = self._asked(knots[:-1] + share * np.diff(knots))
+            straight = at_knots[:, :-1] + share * np.diff(at_knots, axis=1)
+            off = np.abs(between - straight)
+            if off.size and off.max() > slack:
+                a, i = map(int, np.unravel_index(int(off.argmax()), off.shape))
+                raise ValueError(
+                    "knots must be all outcomes at which a payoff bends: that of action "
+                    f"{inputs.shown(self.actions[a])} bends between {knots[i]:.6g} and {knots[i + 1]:.6g}"
+                )
+        for end, knot, sign in zip(self.outcomes, (knots[0], knots[-1]), (-1, 1), strict=True):
+            if math.isfinite(end):
+                continue
+            beyond = self._said(knot + sign * np.array(_FAR) * max(1.0, abs(knot)))
+            off = np.abs(beyond - at_knots[:, [0 if sign < 0 else -1]])
+            if not off.max() <= slack:
+                a = int(off.max(axis=1).argmax())
+                raise ValueError(
+                    f"outcomes must have {'a least' if sign < 0 else 'a most'} value: the payoff of action "
+                    f"{inputs.shown(self.actions[a])} still changes beyond the last knot {knot:.6g}"
+                )
+
+
+def _range(outcomes: Any) -> tuple[float, float]:
+    ends = inputs.numbers_of(outcomes, "outcomes", "a pair (least, most)")
+    if ends.shape != (2,) or not ends[0] < ends[1]:
+        raise ValueError(f"outcomes must be a pair (least, most) with least < most, got {inputs.shown(outcomes)}")
+    return float(ends[0]), float(ends[1])
+
+
+class Gains:
+    """What each action gains over a mixed one ``[A, ...]``, at any outcomes."""
+
+    def __init__(self, payoff: Payoff, mixed_A: np.ndarray) -> None:
+        self.payoff, self._mixed_A = payoff, mixed_A
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """At points ``[..., n]``: ``[A, ..., n]``."""
+        earned_A = self.payoff.utilities(points)
+        return earned_A - (self._mixed_A[..., None] * earned_A).sum(axis=0)
+
+    def at_one(self, outcome: np.ndarray) -> np.ndarray:
+        """At one outcome ``[...]``: ``[A, ...]``."""
+        return self.at(outcome[..., None])[..., 0]
+
+    def at_knots(self) -> np.ndarray:
+        """At the payoff's knots: ``[A, ..., M]``."""
+        earned_AxM = self.payoff.knot_utilities
+        own_M = np.moveaxis(self._mixed_A, 0, -1) @ earned_AxM  # [..., M]
+        return earned_AxM.reshape(len(earned_AxM), *(1,) * (own_M.ndim - 1), -1) - own_M
