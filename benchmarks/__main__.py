@@ -12,6 +12,7 @@ import lowregret as lr
 from lowregret.policies import shadow
 from lowregret.rules import first_test, kernels, quick_bets
 
+from .known_before import known_before
 from .loops import exact_test_loop, regret_gap_loop
 
 T, N = 1024, 1024
@@ -199,6 +200,7 @@ if __name__ == "__main__":
     both_tests()
     many_streams()
     one_stream()
+    known_before()
     bounded_memory()
     unknown_problems()
     importing()

@@ -75,8 +75,7 @@ def advise(guard: lr.Guard, now: list[Step]) -> None:
     guard.advise(rows([s.probs for s in now]), **more)
 
 
-@pytest.mark.parametrize("gives", ["plain", "scale"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "gives"), [(CASES[0], "plain"), *((case, "scale") for case in CASES)], ids=str)
 def test_streaming_recorded_and_a_literal_loop_agree(
     case: dict[str, Any], gives: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +117,7 @@ def recorded(rule: lr.InformedTest, streams: list[list[Step]]) -> np.ndarray:
     return rule.trip_times(all_of("probs"), all_of("state"), known)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[7]], ids=str)
 def test_a_guard_resumes_bit_for_bit(case: dict[str, Any]) -> None:
     rule, streams = made(case, np.random.default_rng(5), "scale")
     one = guarded(rule, (3,))

@@ -159,7 +159,7 @@ def beam(rule: lr.InformedTest, T: int, width: int, rng: np.random.Generator) ->
 def test_no_certificate_is_broken_by_a_beam_search(settings: dict[str, Any], share: float) -> None:
     T = 250
     rule = lr.InformedTest(lr.matching(), T, 0.05, **settings)
-    found, bound = beam(rule, T, 12, np.random.default_rng(3)), T * rule.certificate.regret_bound
+    found, bound = beam(rule, T, 6, np.random.default_rng(3)), T * rule.certificate.regret_bound
     assert share * bound < found <= bound, f"{found} of {bound}"
 
 

@@ -15,25 +15,30 @@ def bet(  # type: ignore[no-untyped-def]
     said,
     are_laws,
     utility_AxS,
-    numbers,
-    when,
+    warmth,
+    scale,
+    log_delta,
+    token,
+    step,
     rates_K,
     fresh_2xK,
-    own_AxK,
-    own_most_AxK,
-    own_since_AxK,
+    place,
+    own_CxAxK,
+    own_most_CxAxK,
+    own_since_CxAxK,
     all_NxK,
     all_most_NxK,
     all_since_NxK,
+    share_C,
     lead_P,
 ):
-    """All bets of a step, in place; what the actions' bettors hold, and the references', in units of 1/delta.
+    """All bets of a step in the context ``place``; the last eight are filled. What all hold, in units of 1/delta.
 
-    ``said`` are the references' laws or mixed actions; ``numbers`` the temperature, the scale and ln delta; ``when``
-    the token and the step; ``fresh_2xK`` the log capital that joins the actions' bettors, and the references'.
+    ``said`` are the references' laws or mixed actions; ``fresh_2xK`` the log capital that joins the actions' bettors,
+    and the references'.
     """
-    (A, S), N, bet_on = utility_AxS.shape, said.shape[0], own_AxK.shape[0]
-    warmth, scale, log_delta, token, step = numbers[0], numbers[1], numbers[2], when[0], when[1]
+    (A, S), N, bet_on = utility_AxS.shape, said.shape[0], own_CxAxK.shape[1]
+    own_AxK, own_most_AxK, own_since_AxK = own_CxAxK[place], own_most_CxAxK[place], own_since_CxAxK[place]
     plays_NxA = np.empty((1 + N, A))  # the response to the base, then what the references play
     for n in range(1 + N):
         if n > 0 and not are_laws:
@@ -88,13 +93,17 @@ def bet(  # type: ignore[no-untyped-def]
             mine += held
         else:
             theirs += held
-    return mine, theirs
+    share_C[place] = mine
+    for c in range(share_C.shape[0]):
+        theirs += share_C[c]
+    return theirs
 
 
 def shadow(  # type: ignore[no-untyped-def]
-    probs_S, said, speak, utility_AxS, token, keep_M, share, counts_RxMxS, weights_L
+    probs_S, said, speak, utility_AxS, token, keep_M, share, place, counts_CxRxMxS, weights_CxL
 ):
-    """Urns and weights after the token, in place; ``speak``: what the references said are laws, and among them."""
+    """Urns and weights of a context after the token, in place; ``speak``: what was said are laws, and among them."""
+    counts_RxMxS, weights_L = counts_CxRxMxS[place], weights_CxL[place]
     (A, S), M, L, N = utility_AxS.shape, keep_M.shape[0], weights_L.shape[0], said.shape[0]
     best, advised, worth_A = -np.inf, 0, np.zeros(A)
     for a in range(A):
