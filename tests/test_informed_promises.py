@@ -202,6 +202,22 @@ def test_a_challenge_is_lost_or_won() -> None:
     np.testing.assert_allclose(trial.policy_sequence(as_old), played_, atol=1e-12)
 
 
+def test_a_guard_falls_back_on_the_incumbents_law() -> None:
+    coin = lr.matching()
+    rule = lr.InformedTest(coin, 100, 0.05, references=("old",), actions=False, fallback=lr.Incumbent("old"))
+    guard, advice = lr.Guard(coin, 100, rule=rule), []
+    for _ in range(12):
+        advice.append(guard.advise([0.9, 0.1], references=[[0.3, 0.7]]))
+        guard.observe(1)
+    step = guard.events[0].step
+    np.testing.assert_array_equal(advice, [[0.9, 0.1]] * step + [[0.3, 0.7]] * (12 - step))
+    assert guard.share == 0
+    with pytest.raises(ValueError, match="rule must be a rule such as ExactTest, got InformedTest"):
+        lr.AverageRestart(lr.Markov([[0.5, 0.5]] * 2, 1), coin, 1, 5, 12, rule=lr.InformedTest(coin, 5))
+    with pytest.raises(ValueError, match="is told more than a law before each state"):
+        lr.Robust(lr.PolyaUrn(2), rule)
+
+
 def test_an_alarm_names_who_spoke_and_where() -> None:
     coin = lr.matching()
     guard = lr.Guard(coin, 500, references=("today's model", "naive"))

@@ -93,7 +93,7 @@ class AverageRestart(Predictor, Policy):
         if rule is None:  # Theorem 4.2's threshold, 8 ln T + 8 (alpha + 1) ln D under the root
             union = math.log(horizon) / math.log(extra) if extra > 1 else 0.0
             return RegretGap(self.problem, extra, alpha + union)
-        if not isinstance(rule, ResponseRule):
+        if not isinstance(rule, ResponseRule) or rule.knows is not None:
             raise ValueError(f"rule must be a rule such as ExactTest, got {type(rule).__name__}")
         if alpha != 1:
             raise ValueError("alpha only builds the default rule: set the TV bound in the rule itself")
