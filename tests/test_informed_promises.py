@@ -66,29 +66,29 @@ def test_false_alarms_stay_within_delta_by_enumeration(settings: dict[str, Any])
 def streams_of(rule: lr.InformedTest, n: int, T: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Known]:
     """Streams from the base itself; references are bold, and change their minds by what came last."""
     (A, S), N = rule.problem.utility.shape, len(rule.references)
-    probs = rng.dirichlet(np.ones(S), (n, T))
+    probs = rng.dirichlet(np.full(S, 400.0), (n, T))  # hardly anything to choose: bets are charged what they win
     tokens = (rng.random((n, T, 1)) > probs.cumsum(axis=-1)[..., :-1]).sum(axis=-1)
     plays = np.eye(A)[rng.integers(A, size=(n, T, N))]
     plays[:, 1:, : N // 2] = np.eye(A)[tokens[:, :-1] % A][:, :, None]
     places = rng.integers(rule.rows, size=(n, T)) if rule.contexts is not None else None
-    return probs, tokens, Known(plays if N else None, None, places, None, rng.uniform(0.5, 1, (n, T)))
+    return probs, tokens, Known(plays if N else None, None, places, None, np.ones((n, T)))
 
 
 @pytest.mark.parametrize(
-    ("settings", "n", "T"),
+    ("settings", "n", "T", "delta"),
     [
-        (dict(contexts=50), 200, 120),
-        (dict(references=tuple("abcdefghij"), references_act=True), 300, 120),
-        (dict(references=tuple("abcdefghij"), references_act=True, actions=False), 300, 120),
+        (dict(contexts=50), 200, 800, 0.5),
+        (dict(references=tuple("abcdefghij"), references_act=True), 500, 150, 0.1),
+        (dict(references=tuple("abcdefghij"), references_act=True, actions=False), 500, 150, 0.1),
     ],
     ids=["50 contexts", "10 references", "10 references alone"],
 )
-def test_false_alarms_stay_within_delta_on_true_laws(settings: dict[str, Any], n: int, T: int) -> None:
+def test_false_alarms_stay_within_delta_on_true_laws(settings: dict[str, Any], n: int, T: int, delta: float) -> None:
     """Judged by the binomial interval whose error probability is 1e-6."""
-    rule = lr.InformedTest(lr.matching(), T, delta=0.1, **settings)
+    rule = lr.InformedTest(lr.matching(), T, delta, **settings)
     probs, tokens, known = streams_of(rule, n, T, np.random.default_rng(1))
     alarms = int((rule.trip_times(probs, tokens, known) <= T).sum())
-    assert alarms <= binom.ppf(1 - 1e-6, n, 0.1)
+    assert 0 < alarms <= binom.ppf(1 - 1e-6, n, delta)
 
 
 def played(rule: lr.InformedTest, tokens: np.ndarray, probs: np.ndarray, known: Known) -> np.ndarray:
