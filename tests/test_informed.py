@@ -179,6 +179,8 @@ def test_what_is_wrong_is_refused_by_name_and_nothing_changes(changed: dict[str,
 @pytest.mark.parametrize("name", TWO)
 def test_what_was_not_declared_is_refused(name: str) -> None:
     guard = lr.Guard(lr.matching(), 20)
+    guard.advise(LAW)
+    guard.observe(0)
     before = json.dumps(guard.state_dict())
     with pytest.raises(ValueError, match=f"{name} was not declared when the guard was made: Guard"):
         guard.advise(LAW, **{name: TWO[name]})
@@ -277,3 +279,31 @@ def test_memory_grows_with_contexts_as_their_counts_do() -> None:
 
 def leaves(memory: Any) -> list[Any]:
     return [leaf for part in memory for leaf in leaves(part)] if isinstance(memory, tuple) else [memory]
+
+
+def test_the_first_advise_may_declare_that_payoffs_change() -> None:
+    """Nothing has been promised before the first state; after it, an undeclared change is refused as before."""
+    shop = lr.DecisionProblem.from_payoffs([[0, 3], [2, 1]], low=0, high=4)
+    for more, kind in (({"payoffs": [[0, 4], [1, 1]]}, "change"), ({"scale": 0.5}, "scaled")):
+        plain, declared = lr.Guard(shop, 20, on_switch=print), lr.Guard(shop, 20, payoffs=kind)
+        for state in (0, 1, 1):
+            for guard in (plain, declared):
+                guard.advise([0.3, 0.7], **more)
+                guard.observe(state)
+        assert plain.state_dict() == declared.state_dict()
+        assert plain.certificate.regret_bound == declared.certificate.regret_bound
+        assert plain.on_switch is print
+        begun = lr.Guard(shop, 20)
+        begun.advise([0.3, 0.7])
+        begun.observe(0)
+        before = begun.state_dict()
+        with pytest.raises(ValueError, match="was not declared when the guard was made"):
+            begun.advise([0.3, 0.7], **more)
+        assert begun.state_dict() == before
+        own = lr.Guard(shop, 20, rule=lr.ExactTest(shop, 20))
+        with pytest.raises(ValueError, match="was not declared when the guard was made"):
+            own.advise([0.3, 0.7], **more)
+    fresh = lr.Guard(shop, 20)
+    with pytest.raises(ValueError, match="payoffs must lie in the range"):
+        fresh.advise([0.3, 0.7], payoffs=[[0, 5], [1, 1]])
+    assert type(fresh.rule) is lr.ExactTest

@@ -33,6 +33,19 @@ def knows_of(problem: DecisionProblem | None, references: Any, contexts: Any, pa
     return Knows(names, contexts, payoffs or "scaled")
 
 
+def declared_now(guard: Any, payoffs: Any, scale: Any) -> dict[str, Any] | None:
+    """What a guard of the usual rule becomes if its first ``advise`` says that payoffs change; None: it cannot.
+
+    Before the first state nothing has been promised yet.
+    """
+    if guard._usual is None or guard._at.clock or (payoffs is None and scale is None):
+        return None
+    names = ("problem", "horizon", "fallback", "temperature", "batch_shape", "episode", "lag")
+    kind = "scaled" if payoffs is None else "change"
+    fresh = type(guard)(**dict(zip(names, guard._usual, strict=True)), payoffs=kind)
+    return {name: value for name, value in vars(fresh).items() if name not in ("_lock", "on_switch")}
+
+
 def known_of(
     rule: Rule, shape: tuple[int, ...], probs: Array, references: Any, context: Any, payoffs: Any, scale: Any
 ) -> Known:

@@ -14,7 +14,7 @@ from ..problems import DecisionProblem
 from ..robust import rule_for
 from ..rules import Late, Rule
 from . import late, on_time
-from .before import known_of, knows_of
+from .before import declared_now, known_of, knows_of
 from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
 from .ledger import LOG, blank, moved_to, own_copy, tell
@@ -53,7 +53,7 @@ class Guard(AtOutcomes, Readings):
         How many contexts there are, where ``advise`` is told in which a step is: a fixed action for each then counts.
     payoffs
         "scaled": ``advise`` may say how much of what the problem says is at stake in a step. "change": it may say
-        what is, within the range that the problem declares.
+        what is, within the range that the problem declares. The first ``advise`` may declare it as well.
     lag
         How late outcomes may come: the law of step t is stated before the outcomes of the last ``lag`` - 1 steps are
         known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is the
@@ -90,6 +90,7 @@ class Guard(AtOutcomes, Readings):
         lag: int = 1,
     ) -> None:
         self.lag = inputs.whole(lag, "lag")
+        self._usual = None if rule is not None else (problem, horizon, fallback, temperature, batch_shape, episode, lag)
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
@@ -154,11 +155,15 @@ class Guard(AtOutcomes, Readings):
         if self._late is None:
             late.no_step(step)
         probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
-        known = None
+        known, rule, more = None, self.rule, None
         told = references is not None or context is not None or payoffs is not None or scale is not None
-        if told or self.rule.knows is not None:
-            known = known_of(self.rule, self.batch_shape, probs, references, context, payoffs, scale)
+        if told and rule.knows is None and (more := declared_now(self, payoffs, scale)) is not None:
+            rule = more["rule"]
+        if told or rule.knows is not None:
+            known = known_of(rule, self.batch_shape, probs, references, context, payoffs, scale)
         with self._lock:
+            if more is not None:
+                self.__dict__.update(more)
             at = self._at
             if self._late is not None:
                 advice, self._at = late.with_advice(self._late, self.batch_shape, at, probs, known, step)
