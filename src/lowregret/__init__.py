@@ -39,9 +39,12 @@ from .tips import tips_of
 
 __version__ = "0.1.0"
 
-# Asked for by name, so that what they need (torch, transformers) is loaded for nobody else.
+# Asked for by name, so that what they need (torch, transformers, scikit-learn, River) is loaded for nobody else.
 _ELSEWHERE = {
     "FromModule": "torch_module",
+    "GuardDriftDetector": "river_models",
+    "GuardedClassifier": "scikit_learn",
+    "GuardedRiverClassifier": "river_models",
     "HFDistil": "hf_distil",
     "HFPredictor": "hugging_face",
     "RobustLogitsProcessor": "logits_processor",

@@ -1,0 +1,242 @@
+"""River's classifiers, guarded, and the guard as one of River's drift detectors (Algorithm 1, live)."""
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from .. import inputs
+from ..certificates import Certificate
+from ..guard import Return, Switch
+from ..problems import DecisionProblem
+from .labels import floor_of, floored, guard_of, stakes, states_of
+
+try:
+    from river import base
+except ModuleNotFoundError as error:
+    wants = f"GuardedRiverClassifier and GuardDriftDetector need {error.name}: pip install 'lowregret[river]'"
+    raise ModuleNotFoundError(wants, name=error.name) from error
+
+
+class _Labelled:
+    """Laws as River writes them, a dict from labels to probabilities, for a guard that numbers its states."""
+
+    def __init__(self, labels: tuple[Any, ...], floor: Any) -> None:
+        self.labels, self.floor = labels, floor_of(floor)
+        self.state_of = {label: state for state, label in enumerate(labels)}
+
+    def law(self, proba: Any) -> np.ndarray:
+        """``[S]``; uniform from a model that says nothing yet."""
+        if not isinstance(proba, dict):
+            raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
+        law_S = np.zeros(len(self.labels))
+        said = inputs.numbers_of(list(proba.values()), "probabilities", "numbers, one for each label")
+        law_S[states_of(proba, self.state_of, "a label of the probabilities")] = said
+        if not law_S.any():
+            return np.full(len(law_S), 1 / len(law_S))
+        return floored(inputs.probs_of(law_S, len(law_S), "probabilities", shape=()), self.floor)
+
+    def state(self, label: Any) -> int:
+        return int(states_of([label], self.state_of)[0])
+
+
+class GuardedRiverClassifier(base.Wrapper, base.Classifier):
+    """A River classifier that predicts as its model does until the labels speak against it, then as a safe fallback.
+
+    ``learn_one`` asks the model what it says of ``x``, tells the guard that and ``y``, and trains the model: one step,
+    in time order. ``predict_proba_one`` answers for the next step and changes nothing. The model learns on after a
+    switch, and the default fallback returns to it once it is right again.
+
+    Parameters
+    ----------
+    model
+        Any River classifier with ``predict_proba_one``; a label that it leaves out has probability 0.
+    problem
+        What is at stake; to guess the label by default.
+    horizon
+        How many labels will be learned at most: what the certificate is for. A ``rule`` that is given has one.
+    classes
+        The labels in the order of the problem's states, needed where these have not the labels for names.
+    rule, fallback, temperature, episode
+        As in ``Guard``.
+    floor
+        How much of the uniform law is mixed into every law: River's models start from nothing, and one that is sure of
+        the only label it has seen would be switched off by the first other one.
+
+    Beside River's own methods: ``guard``, and what can be read off it: ``switched``, ``events``, ``certificate``.
+
+    >>> from river import naive_bayes
+    >>> model = GuardedRiverClassifier(naive_bayes.BernoulliNB(), horizon=300, classes=["calm", "storm"])
+    >>> for day in range(200):  # wind means storm, and from day 100 on it means calm
+    ...     windy = day % 2 == 0
+    ...     model.learn_one({"wind": windy}, "storm" if windy == (day < 100) else "calm")
+    >>> [event.step for event in model.events][:1], max(model.predict_proba_one({"wind": True}).values()) < 0.9
+    ([114], True)
+    """
+
+    def __init__(
+        self,
+        model: base.Classifier,
+        problem: DecisionProblem | None = None,
+        horizon: int | None = None,
+        *,
+        classes: Any = None,
+        rule: Any = None,
+        fallback: Any = None,
+        temperature: float | None = None,
+        episode: int | None = None,
+        floor: float = 0.01,
+    ) -> None:
+        if not hasattr(model, "predict_proba_one"):
+            raise ValueError(f"model must be a River classifier with predict_proba_one, got {inputs.shown(model)}")
+        at_stake, labels = stakes(problem, rule, classes)
+        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, episode)
+        self._labelled = _Labelled(labels, floor)
+        self.model = model
+        self.problem = problem
+        self.horizon = horizon
+        self.classes = classes
+        self.rule = rule
+        self.fallback = fallback
+        self.temperature = temperature
+        self.episode = episode
+        self.floor = floor
+
+    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
+        """One step: what the model says of ``x`` is judged by ``y``, then the model learns both."""
+        law_S, state = self._law(x), self._labelled.state(y)
+        self.guard.advise(law_S)
+        self.model.learn_one(x, y, **kwargs)  # if this fails, the guard has seen nothing
+        self.guard.observe(state)
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The law to act on now: the model's, after a switch the fallback's."""
+        advice = copy(self.guard).advise(self._law(x, **kwargs))
+        if advice is None:
+            raise ValueError(
+                f"predict_proba_one needs a fallback that predicts, and {type(self.guard.rule.fallback).__name__} "
+                "acts: policy_one(x) has what to play"
+            )
+        return dict(zip(self._labelled.labels, advice.tolist(), strict=True))
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """The likeliest label under ``predict_proba_one``."""
+        law = self.predict_proba_one(x, **kwargs)
+        return max(law, key=law.__getitem__)
+
+    def policy_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[str, float]:
+        """The mixed action that the certificate speaks of, by the actions' names."""
+        ahead, law_S = copy(self.guard), self._law(x, **kwargs)
+        ahead.advise(law_S)
+        assert ahead.problem is not None
+        return dict(zip(ahead.problem.actions, ahead.policy().tolist(), strict=True))
+
+    @property
+    def switched(self) -> bool:
+        """Whether it has switched (in this episode); ``guard.share`` says how much of the model is left in force."""
+        return self.guard.switched
+
+    @property
+    def events(self) -> list[Switch | Return]:
+        """Every switch so far, and every return to the model."""
+        return self.guard.events
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed of ``policy_one`` over the horizon."""
+        return self.guard.certificate
+
+    def _law(self, x: dict[Any, Any], **kwargs: Any) -> np.ndarray:
+        return self._labelled.law(self.model.predict_proba_one(x, **kwargs))
+
+    # What River asks
+
+    @property
+    def _wrapped_model(self) -> base.Classifier:
+        return self.model
+
+    @property
+    def _multiclass(self) -> bool:
+        return len(self._labelled.labels) > 2
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model, naive_bayes, preprocessing
+
+        labels = {"horizon": 10_000, "classes": (False, True)}
+        yield {"model": preprocessing.StandardScaler() | linear_model.LogisticRegression(), **labels}
+        yield {"model": naive_bayes.GaussianNB(), **labels}
+
+
+class GuardDriftDetector(base.DriftDetector):
+    """A drift detector that reads what a model said and what came, and knows what is at stake.
+
+    ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
+    returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has done worse than
+    something else by more than chance allows. The update after a drift begins anew, as with River's other detectors;
+    where ``horizon`` pairs bring none, so does the next. Over each beginning the chance of a false alarm is at most
+    the rule's delta, 1/horizon by default, for a model that is right.
+
+    Parameters
+    ----------
+    problem, classes, rule, fallback, temperature, floor
+        As in ``GuardedRiverClassifier``.
+    horizon
+        For how many pairs the guard is made at each beginning. A ``rule`` that is given has one.
+
+    ``guard.events`` has what was found, with the evidence.
+
+    >>> detector = GuardDriftDetector(horizon=1000, classes=["calm", "storm"])
+    >>> for day in range(200):  # one day in five is stormy, and from day 100 on each is
+    ...     detector.update(({"calm": 0.8, "storm": 0.2}, "calm" if day % 5 and day < 100 else "storm"))
+    ...     if detector.drift_detected:
+    ...         break
+    >>> day, detector.guard.events[0].since
+    (111, 101)
+    """
+
+    def __init__(
+        self,
+        problem: DecisionProblem | None = None,
+        horizon: int | None = None,
+        *,
+        classes: Any = None,
+        rule: Any = None,
+        fallback: Any = None,
+        temperature: float | None = None,
+        floor: float = 0.01,
+    ) -> None:
+        super().__init__()
+        at_stake, labels = stakes(problem, rule, classes)
+        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, None)
+        self._labelled = _Labelled(labels, floor)
+        self._seen = 0  # since the last beginning
+        self.problem = problem
+        self.horizon = horizon
+        self.classes = classes
+        self.rule = rule
+        self.fallback = fallback
+        self.temperature = temperature
+        self.floor = floor
+
+    def update(self, x: Any) -> None:
+        """What the model said and what came: ``x`` is ``(probabilities, label)``."""
+        if not isinstance(x, (tuple, list)) or len(x) != 2:
+            raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}")
+        law_S, state = self._labelled.law(x[0]), self._labelled.state(x[1])
+        if self.drift_detected or self._seen == self.guard.horizon:
+            self._reset()
+        self.guard.advise(law_S)
+        self.guard.observe(state)
+        self._seen += 1
+        self._drift_detected = self.guard.switched
+
+    def _reset(self) -> None:
+        super()._reset()
+        self.guard.restart()
+        self._seen = 0
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"horizon": 1000, "classes": (False, True)}
