@@ -55,7 +55,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "comparator", "worst_lead", "gains_in", "scene", "widened",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
-    "utilities", "paid", "widened",
+    "utilities", "paid",
 }  # fmt: skip
 MEMORIES = {"memory"}  # values that start and update make, and nobody writes by hand
 
