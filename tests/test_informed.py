@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.policies.experts import ExpertHedge
 from lowregret.rules import Known, informed_alone
 
 from .literal_informed import Step, told
@@ -307,3 +308,38 @@ def test_the_first_advise_may_declare_that_payoffs_change() -> None:
     with pytest.raises(ValueError, match="payoffs must lie in the range"):
         fresh.advise([0.3, 0.7], payoffs=[[0, 5], [1, 1]])
     assert type(fresh.rule) is lr.ExactTest
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_an_incumbent_to_fall_back_on_states_laws_where_laws_are_advised(lag: int) -> None:
+    """Else what is advised after the alarm would be the law of the very model that was pulled."""
+    problem = lr.DecisionProblem.from_payoffs([[1, 0], [0, 1], [0.5, 0.5]])
+    settings: dict[str, Any] = {"references": ("today",), "actions": False, "fallback": lr.Incumbent("today")}
+    guard = lr.Guard(problem, 100, rule=lr.InformedTest(problem, 100, **settings), lag=lag)
+    before = guard.state_dict()
+    with pytest.raises(ValueError, match=r"references must be laws.*references_act=True"):
+        guard.advise([0.9, 0.1], references=[[0.0, 1.0, 0.0]])
+    assert guard.state_dict() == before
+    acting = lr.InformedTest(problem, 100, **settings, references_act=True)
+    guard = lr.Guard(problem, 100, rule=acting, lag=lag)
+    for _ in range(100):
+        assert guard.advise([0.9, 0.1], references=[[0.0, 1.0, 0.0]]) is None
+        played = guard.policy()
+        guard.observe(1)
+    assert guard.switched
+    assert played.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_payments_too_small_for_a_rate_leave_safe_play_a_policy() -> None:
+    hedge = ExpertHedge(experts=2, span=1.0)
+    memory = hedge.start()
+    for paid in [[1e-310, 0.0], [5e-324, 0.0], [0.0, 1e-310]]:
+        memory = hedge.update(memory, paid)
+        assert hedge.policy(memory).sum() == pytest.approx(1.0)
+    memory = hedge.update(memory, [1.0, 0.0])
+    assert hedge.policy(memory)[0] > 0.5
+
+
+def test_a_challenge_without_a_horizon_asks_for_its_own_delta() -> None:
+    with pytest.raises(ValueError, match=r"challenge\(new, incumbent, problem, None, delta=...\)"):
+        lr.challenge(lr.PolyaUrn(2), lr.PolyaUrn(2), lr.matching(), None)

@@ -310,3 +310,14 @@ def test_the_horizon_is_kept_and_advice_comes_first() -> None:
     guard.advise(lr.Samples([0.1, 0.2]))
     assert guard.policy().sum() == pytest.approx(1)
     assert math.isnan(guard.realised_regret)
+
+
+def test_of_an_unknown_horizon_nothing_is_said_of_the_end() -> None:
+    payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
+    guard = lr.Guard(payoff, None, rule=lr.OutcomeTest(payoff, None, delta=0.1))
+    guard.advise(lr.Quantiles([0.5], [0.5]))
+    guard.observe(-0.9)
+    told = str(guard.certificate)
+    assert "a step in the end" not in told
+    assert "a step over the steps so far" in told
+    assert "a step in the end" in str(lr.Guard(payoff, 20).certificate)

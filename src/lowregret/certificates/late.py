@@ -83,7 +83,8 @@ class Bettors(NamedTuple):
         rates_K, stakes = self.prior.rates_K, self.stakes
         if self.temperature is None:
             warmth_T = stakes.anytime_temperature(np.arange(1, rounds + 1.0))
-            charges_HxK = summed_kappa(stakes, rates_K, warmth_T)
+            # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
+            charges_HxK = np.stack([concave(sums) for sums in summed_kappa(stakes, rates_K, warmth_T).T], axis=-1)
         else:
             most = exact_kappa if exactly else kappa
             charges_HxK = fixed_charges(most(stakes, rates_K, self.temperature), rounds)

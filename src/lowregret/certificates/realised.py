@@ -59,9 +59,8 @@ class RealisedCertificate:
         known = "an unknown number" if self.horizon is None else f"{self.horizon}"
         lines = [f"Certificate ({self.theorem}), {self.steps} of {known} steps"]
         units = self.problem.regret_in_payoffs
-        lines.append(
-            f"  regret  <= {self.regret_bound:.4f} a step in the end ({units(self.regret_bound):.4g} in payoffs)"
-        )
+        when = "over the steps so far" if self.horizon is None else "in the end"
+        lines.append(f"  regret  <= {self.regret_bound:.4f} a step {when} ({units(self.regret_bound):.4g} in payoffs)")
         if self.steps:
             lines.append(
                 f"  so far  <= {self.bound_so_far:.4f} a step by the charges paid, whatever came; it was "

@@ -136,6 +136,11 @@ def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> 
             f"references must have shape {(*shape, N, S)} (laws over the states) or {(*shape, N, A)} (mixed actions), "
             f"for {', '.join(knows.references)}, got {tuple(said.shape)}"
         )
+    if not are_laws and not rule.fallback_acts and not knows.references_act:
+        raise ValueError(
+            f"references must be laws, of shape {(*shape, N, S)}: this guard falls back on the law of one of them, got "
+            "mixed actions; InformedTest(..., references_act=True) falls back on what it plays"
+        )
     return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), are_laws
 
 

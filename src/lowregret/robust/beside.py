@@ -158,6 +158,11 @@ def challenge(
             same_states(predictor, problem)
         except ValueError as error:
             raise ValueError(f"{argument}: {error}") from error
+    if horizon is None and delta is None:
+        raise ValueError(
+            "horizon=None (unknown) needs an explicit delta, how likely a new model that is right may be pulled: "
+            "challenge(new, incumbent, problem, None, delta=...)"
+        )
     name = "the incumbent"
     rule = InformedTest(
         problem,
