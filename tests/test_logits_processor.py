@@ -194,7 +194,7 @@ def test_rows_come_in_any_order(robust, keep):
     assert rows >= 40
     assert switched
     assert (watched.rebuilt > 0) == (keep == 7)
-    assert len(watched._held) <= keep
+    assert len(watched._histories.held) <= keep
 
 
 def test_in_single_precision():
@@ -248,7 +248,7 @@ def test_what_is_refused(robust):
         return processor(torch.tensor([ids]), scores)
 
     ask(whole)
-    before = dict(processor._held)
+    before = dict(processor._histories.held)
     for ids, says in [
         (whole[1:], "row 0 do not begin with the prompt of 2 tokens: the history was cut"),
         ([0, 0, *whole[1:]], "do not begin with the prompt of 2 tokens after 2 of padding"),
@@ -269,7 +269,7 @@ def test_what_is_refused(robust):
         ask(whole, scores * float("nan"))
     with pytest.raises(ValueError, match="scores must be one row for each of 1"):
         ask(whole, torch.zeros((2, 20)))
-    assert processor._held.keys() == before.keys()
+    assert processor._histories.held.keys() == before.keys()
     for wrong in (robust.base, lr.robustify(lr.PolyaUrn(3), lr.matching(3), 5), None):
         with pytest.raises(ValueError, match=r"robust must be robustify\(HFPredictor"):
             lr.RobustLogitsProcessor(wrong)
@@ -286,7 +286,7 @@ def test_a_prompt_that_begins_with_padding():
     out = processor(rows, model(rows).logits[:, -1].detach())
     for i, states in enumerate(([0], [0, 1, 2])):
         alone = torch.tensor([[0, *read(states, [])]])
-        law = robust.rule.law(processor._after(np.array(states), i).memory, np.exp(out[i, STATES].numpy()))
+        law = robust.rule.law(processor._histories.after(np.array([states])).memory, np.exp(out[i : i + 1, STATES].numpy()))
         assert alone.shape[1] == len(states) + 1
         assert np.isfinite(law).all()
     assert processor.decided(rows)[0].steps == 1

@@ -45,6 +45,13 @@ def take(memory: Any, index: Any) -> Any:
     return xp.take(memory, xp.asarray(chosen, device=device(memory)), axis=0)
 
 
+def joined(memories: list[Any]) -> Any:
+    """The streams of several memories of the same kind, one after the other along their first batch axis."""
+    if isinstance(memories[0], tuple):
+        return _like(memories[0], [joined(list(parts)) for parts in zip(*memories, strict=True)])
+    return None if memories[0] is None else namespace(memories[0]).concat(memories, axis=0)
+
+
 def where(condition: Array, yes: Any, no: Any) -> Any:
     """Per stream, one of two memories of the same kind; ``condition`` has the batch shape."""
     few = np.nonzero(condition) if isinstance(condition, np.ndarray) and condition.ndim else None
