@@ -52,9 +52,9 @@ GAMES = [
         "a market",
         lr.trading([1, -1], positions=(1, -1)),
         [" up", " down"],
-        "Each day the market went up or down:",
-        lr.Markov([[0.8, 0.2], [0.2, 0.8]], context_len=1),
-        "goes on as it went, four days in five",
+        "The market each day, which tends to go on as it went the day before:",
+        lr.Markov([[0.9, 0.1], [0.1, 0.9]], context_len=1),
+        "goes on as it went the day before, nine days in ten",
     ),
 ]
 

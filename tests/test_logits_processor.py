@@ -286,7 +286,9 @@ def test_a_prompt_that_begins_with_padding():
     out = processor(rows, model(rows).logits[:, -1].detach())
     for i, states in enumerate(([0], [0, 1, 2])):
         alone = torch.tensor([[0, *read(states, [])]])
-        law = robust.rule.law(processor._histories.after(np.array([states])).memory, np.exp(out[i : i + 1, STATES].numpy()))
+        law = robust.rule.law(
+            processor._histories.after(np.array([states])).memory, np.exp(out[i : i + 1, STATES].numpy())
+        )
         assert alone.shape[1] == len(states) + 1
         assert np.isfinite(law).all()
     assert processor.decided(rows)[0].steps == 1

@@ -105,7 +105,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         out = torch.full_like(scores, -math.inf)
         if due:
             ids_S, where_N = (torch.as_tensor(part, device=scores.device) for part in (self._ids_S, due))
-            said = laws_of(scores.index_select(1, ids_S)[where_N], "the model")
+            said = laws_of(scores.index_select(1, ids_S)[where_N], "the model")  # never all columns: they are many
             robust_NxS = self._laws([read[i][0] for i in due], to_numpy(said.double().cpu()), due)
             with np.errstate(divide="ignore"):
                 logs = torch.as_tensor(np.log(robust_NxS), dtype=scores.dtype, device=scores.device)

@@ -23,8 +23,8 @@ def draw(probs: Array, uniforms: Array) -> Array:
 
 def within_context(predictor: Any, horizon: int, name: str = "predictor") -> None:
     """Refuse more steps than the predictor has a context for; one without a context goes on for ever."""
-    context = ability(predictor, "context", horizon)
-    if horizon > context:
+    context = ability(predictor, "context")
+    if context is not None and horizon > context:
         raise ValueError(f"{name} has a context of {context} tokens: horizon must be at most that, got {horizon}")
 
 
