@@ -139,6 +139,7 @@ def summary(game: Game, found: dict[tuple[str, str], Played], rounds: int) -> di
         entries[f"{opponent}, {player}"] = {
             "payoff": mean,
             "payoff ±": half,
+            "payoff, first and second half": [float(part.mean()) for part in np.array_split(played.payoffs_NxT, 2, axis=1)],
             "regret": regret,
             "regret ±": around,
             "largest regret": float(played.regrets_NxT[:, -1].max() / rounds),
@@ -146,6 +147,9 @@ def summary(game: Game, found: dict[tuple[str, str], Played], rounds: int) -> di
             "switched after": [int(at) if at <= rounds else None for at in played.switches_N],
             "regret summed, every 10 rounds": played.regrets_NxT.mean(0)[9::10].round(3).tolist(),
         }
+    for opponent in ("exploits", "plain"):
+        robust, alone = (found[opponent, player].payoffs_NxT.mean(-1) for player in ("robust", "alone"))
+        entries[f"{opponent}, robust minus alone, ±"] = interval(robust - alone)
     return entries
 
 
@@ -167,7 +171,7 @@ def draw(results: dict[str, dict[tuple[str, str], Played]], rounds: int, path: P
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    opponents = {"exploits": "an opponent that plays to beat its best guess", "plain": "an opponent with a habit"}
+    opponents = {"exploits": "against one that plays to beat its best guess", "plain": "against one with a habit"}
     figure, axes = plt.subplots(2, 2, figsize=(9.6, 6.2), sharex=True, layout="constrained")
     figure.set_facecolor("white")
     t = np.arange(1, rounds + 1)
@@ -181,9 +185,9 @@ def draw(results: dict[str, dict[tuple[str, str], Played]], rounds: int, path: P
                 low, high = played.regrets_NxT.min(0), played.regrets_NxT.max(0)
                 ax.fill_between(t, low, high, color=colour, alpha=0.18, linewidth=0)
                 ax.plot(t, played.regrets_NxT.mean(0), color=colour, linestyle=style, linewidth=1.8, label=name)
-            ax.set_title(f"{game.title}: {said}", fontsize=10)
+            ax.set_title(said if game is GAMES[0] else "", fontsize=11)
             plots.plain(ax)
-        row[0].set_ylabel("regret so far")
+        row[0].set_ylabel(f"{game.title}\nregret so far")
     for ax in axes[-1]:
         ax.set_xlabel("rounds")
     handles, names = axes[0, 0].get_legend_handles_labels()

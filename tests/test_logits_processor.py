@@ -239,6 +239,18 @@ def test_switches_are_told_once_for_each_history():
     assert told[0].statistic >= told[0].threshold
 
 
+def test_states_in_any_order_of_their_ids():
+    ids, model = [6, 3, 5], IN_DOUBLE["llama"]
+    robust = lr.Robust(lr.HFPredictor(model, ids, prompt=PROMPT), RULE)
+    worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, HORIZON, temperature=0.1).tokens).ravel()
+    assert robust.trip_times(worst) < HORIZON - 1
+    processor, laws_TxS = lr.RobustLogitsProcessor(robust), robust.predict_sequence(worst)
+    for t, law_S in enumerate(laws_TxS):
+        row = torch.tensor([PROMPT + [ids[state] for state in worst[:t]]])
+        out = processor(row, model(row).logits[:, -1].detach())
+        np.testing.assert_allclose(out[0, ids].exp().numpy(), law_S, atol=1e-9)
+
+
 def test_what_is_refused(robust):
     processor = lr.RobustLogitsProcessor(robust)
     separator, scores = robust.base.states.separator.tolist(), torch.zeros((1, 20))
