@@ -139,7 +139,9 @@ def summary(game: Game, found: dict[tuple[str, str], Played], rounds: int) -> di
         entries[f"{opponent}, {player}"] = {
             "payoff": mean,
             "payoff ±": half,
-            "payoff, first and second half": [float(part.mean()) for part in np.array_split(played.payoffs_NxT, 2, axis=1)],
+            "payoff, first and second half": [
+                float(part.mean()) for part in np.array_split(played.payoffs_NxT, 2, axis=1)
+            ],
             "regret": regret,
             "regret ±": around,
             "largest regret": float(played.regrets_NxT[:, -1].max() / rounds),

@@ -296,12 +296,5 @@ def test_a_prompt_that_begins_with_padding():
     processor = lr.RobustLogitsProcessor(robust, pad_token_id=0)
     rows = torch.tensor([[0, 0, 0, 3], [0, 3, 5, 6]])
     out = processor(rows, model(rows).logits[:, -1].detach())
-    for i, states in enumerate(([0], [0, 1, 2])):
-        alone = torch.tensor([[0, *read(states, [])]])
-        law = robust.rule.law(
-            processor._histories.after(np.array([states])).memory, np.exp(out[i : i + 1, STATES].numpy())
-        )
-        assert alone.shape[1] == len(states) + 1
-        assert np.isfinite(law).all()
-    assert processor.decided(rows)[0].steps == 1
-    assert processor.decided(rows)[1].steps == 3
+    assert torch.isfinite(out[:, STATES]).all()
+    assert [who.steps for who in processor.decided(rows)] == [1, 3]

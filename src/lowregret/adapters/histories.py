@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import to_numpy
-from ..memory import joined, take
+from ..memory import each, joined, take
 from ..predictors import Predictor
 from ..rules import Rule, RuleMemory
 
@@ -56,6 +56,12 @@ class Histories:
             parts.append(self._gathered([read[key]]))
         return _chosen(_side_by_side(parts), np.argsort([*begun, *others]))
 
+    def law(self, block: Block, law_NxS: np.ndarray) -> np.ndarray:
+        """The law in force ``[N, S]``, where the model says ``law_NxS``."""
+        if len(law_NxS) > 1:
+            return to_numpy(self.rule.law(block.memory, law_NxS))
+        return to_numpy(self.rule.law(each(block.memory, _first), law_NxS[0]))[None]
+
     def remember(self, states_NxT: np.ndarray, block: Block, law_NxS: np.ndarray | None = None) -> list[int]:
         """Keep them, with what the model says next; the rows that are seen for the first time to have switched."""
         block, T = block._replace(law_NxS=law_NxS), states_NxT.shape[1]
@@ -83,9 +89,18 @@ class Histories:
         return _side_by_side([_chosen(run[0][0], np.array([i for _, i in run])) for run in runs])
 
     def _advanced(self, block: Block, state_N: np.ndarray) -> Block:
-        assert block.law_NxS is not None
-        memory = self.rule.advance(block.memory, self.rule.look(block.memory, block.law_NxS), state_N)
-        return Block(memory, None, block.decided_N + self.rule.share(block.memory))
+        memory, law_NxS, rule = block.memory, block.law_NxS, self.rule
+        assert law_NxS is not None
+        own_N = rule.share(memory) if memory.tripped_at.any() else 1.0
+        if len(state_N) > 1:
+            after = rule.advance(memory, rule.look(memory, law_NxS), state_N)
+        else:  # the batch of one is what is mostly asked for, and one stream alone is quicker
+            after = each(self._alone(each(memory, _first), law_NxS[0], state_N[0]), _as_batch)
+        return Block(after, None, block.decided_N + own_N)
+
+    def _alone(self, memory: RuleMemory, law_S: np.ndarray, state: np.ndarray) -> RuleMemory:
+        quick = None if memory.tripped_at else self.rule._alone(memory, law_S, int(state))
+        return self.rule.advance(memory, self.rule.look(memory, law_S), state) if quick is None else quick[0]
 
     def _rebuilt(self, states_T: np.ndarray) -> Block:
         """Everything again from the tokens: one pass of the model over all of them."""
@@ -95,6 +110,14 @@ class Histories:
         for state, law_S in zip(states_T, laws_TxS, strict=True):
             block = self._advanced(block._replace(law_NxS=law_S[None]), state[None])
         return block
+
+
+def _first(leaf: Any) -> Any:
+    return leaf[0]
+
+
+def _as_batch(leaf: Any) -> np.ndarray:
+    return np.asarray(leaf)[None]
 
 
 def _chosen(block: Block, rows: np.ndarray) -> Block:

@@ -86,6 +86,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         )
         self._sorted_S = np.sort(self._ids_S)
         self._state_at = np.argsort(self._ids_S)
+        self._columns: dict[torch.device, Tensor] = {}
         self.pad_token_id = self._pad(pad_token_id)
         self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
         self._histories = Histories(self.rule, robust.base, inputs.whole(keep, "keep"))
@@ -104,12 +105,13 @@ class RobustLogitsProcessor(LogitsProcessor):
         due = [i for i, (_, within) in enumerate(read) if within == 0]
         out = torch.full_like(scores, -math.inf)
         if due:
-            ids_S, where_N = (torch.as_tensor(part, device=scores.device) for part in (self._ids_S, due))
-            said = laws_of(scores.index_select(1, ids_S)[where_N], "the model")  # never all columns: they are many
-            robust_NxS = self._laws([read[i][0] for i in due], to_numpy(said.double().cpu()), due)
+            ids_S = self._on(scores.device)
+            said_BxS = to_numpy(scores.index_select(1, ids_S).double().cpu())  # never all columns: they are many
+            robust_NxS = self._laws([read[i][0] for i in due], _law_of(said_BxS[due]), due)
+            logs_BxS = np.full_like(said_BxS, -math.inf)
             with np.errstate(divide="ignore"):
-                logs = torch.as_tensor(np.log(robust_NxS), dtype=scores.dtype, device=scores.device)
-            out[where_N[:, None], ids_S] = logs
+                logs_BxS[due] = np.log(robust_NxS)
+            out.index_copy_(1, ids_S, torch.as_tensor(logs_BxS, dtype=out.dtype, device=out.device))
         for i, (_, within) in enumerate(read):
             if within:
                 out[i, int(self._separator[within - 1])] = 0.0
@@ -125,6 +127,12 @@ class RobustLogitsProcessor(LogitsProcessor):
             for i, own, at in zip(rows, block.decided_N.tolist(), block.memory.tripped_at.tolist(), strict=True):
                 found[i] = Decided(T, own / T if T else 1.0, at or None)
         return [found[i] for i in range(len(read))]
+
+    def _on(self, device: torch.device) -> Tensor:
+        """The states' ids, there."""
+        if device not in self._columns:
+            self._columns[device] = torch.as_tensor(self._ids_S, device=device)
+        return self._columns[device]
 
     # What is in a row
 
@@ -172,7 +180,7 @@ class RobustLogitsProcessor(LogitsProcessor):
             self.rule.refuse_past_horizon(self._histories.after(groups[-1][1]).memory)
         for which, states_MxT in groups:
             block = self._histories.after(states_MxT)
-            robust_NxS[which] = self.rule.law(block.memory, law_NxS[which])
+            robust_NxS[which] = self._histories.law(block, law_NxS[which])
             news = self._histories.remember(states_MxT, block, law_NxS[which])
             self._tell(block.memory, news, [rows[i] for i in which])
         return robust_NxS
@@ -197,6 +205,15 @@ class RobustLogitsProcessor(LogitsProcessor):
         if pad in self._ids_S.tolist():
             raise ValueError(f"pad_token_id {pad} is one of the states: padding could not be told from them")
         return pad
+
+
+def _law_of(logits_NxS: np.ndarray) -> np.ndarray:
+    """The softmax, in float64; what makes no law is refused in the words of ``laws_of``."""
+    above = logits_NxS - logits_NxS.max(axis=-1, keepdims=True)
+    if np.isnan(above).any():  # NaN, +inf, or -inf everywhere
+        laws_of(torch.as_tensor(logits_NxS), "the model")
+    weight_NxS = np.exp(above)
+    return weight_NxS / weight_NxS.sum(axis=-1, keepdims=True)
 
 
 def _by_length(states: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
