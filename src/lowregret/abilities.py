@@ -18,8 +18,8 @@ class Abilities(Protocol):
     """
 
     @property
-    def context(self) -> int:
-        """How many tokens it can take in at most. Without it: any number."""
+    def context(self) -> int | None:
+        """How many tokens it can take in at most. Without it, and for None: any number."""
 
     @property
     def looks_back(self) -> int:

@@ -1,5 +1,6 @@
 """Memories as values: select streams from them, write them down, read them back."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,20 @@ def take(memory: Any, index: Any) -> Any:
         raise ValueError(f"index must lie in 0..{n - 1} ({n} streams), got {chosen.min()} to {chosen.max()}")
     chosen = chosen.astype(np.int64) % max(n, 1)
     return xp.take(memory, xp.asarray(chosen, device=device(memory)), axis=0)
+
+
+def joined(memories: list[Any]) -> Any:
+    """The streams of several memories of the same kind, one after the other along their first batch axis."""
+    if isinstance(memories[0], tuple):
+        return _like(memories[0], [joined(list(parts)) for parts in zip(*memories, strict=True)])
+    return None if memories[0] is None else namespace(memories[0]).concat(memories, axis=0)
+
+
+def each(memory: Any, change: Callable[[Array], Array]) -> Any:
+    """The memory with every array of it changed."""
+    if isinstance(memory, tuple):
+        return _like(memory, [each(leaf, change) for leaf in memory])
+    return None if memory is None else change(memory)
 
 
 def where(condition: Array, yes: Any, no: Any) -> Any:

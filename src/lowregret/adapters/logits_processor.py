@@ -1,7 +1,6 @@
 """Algorithm 1 inside ``generate``: a language model that writes states, robust while it writes them."""
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from ..guard.ledger import LOG
+from .histories import Histories
 from .hugging_face import HFPredictor
 from .state_logits import laws_of
 
@@ -33,14 +33,6 @@ class Decided(NamedTuple):
     steps: int  # states that were written
     share: float  # of them that the model itself decided; after a switch by its weight in what was played
     switched_at: int | None  # states seen when it was switched away from; None for never
-
-
-class _Held(NamedTuple):
-    """Of one history: what the rule remembers after it, what the model said next, what it has decided so far."""
-
-    memory: RuleMemory
-    law_S: np.ndarray | None  # None while it is not kept
-    decided: float
 
 
 class RobustLogitsProcessor(LogitsProcessor):
@@ -92,29 +84,34 @@ class RobustLogitsProcessor(LogitsProcessor):
         self._ids_S, self._before, self._separator = (
             to_numpy(part.cpu()) for part in (states.token_ids, states.before, states.separator)
         )
-        self._state_of = {int(token): state for state, token in enumerate(self._ids_S)}
+        self._sorted_S = np.sort(self._ids_S)
+        self._state_at = np.argsort(self._ids_S)
+        self._columns: dict[torch.device, Tensor] = {}
         self.pad_token_id = self._pad(pad_token_id)
-        self.keep = inputs.whole(keep, "keep")
         self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
-        self._held: OrderedDict[bytes, _Held] = OrderedDict()
-        self.rebuilt = 0  # histories that the model had to read, because nothing was known of their beginning
+        self._histories = Histories(self.rule, robust.base, inputs.whole(keep, "keep"))
+
+    @property
+    def rebuilt(self) -> int:
+        """Histories that the model had to read, because nothing was known of their beginning."""
+        return self._histories.rebuilt
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """Scores whose softmax is the robust law over the states, or the separator where that is due."""
         rows = to_numpy(input_ids.cpu())
         if scores.ndim != 2 or len(scores) != len(rows):
             raise ValueError(f"scores must be one row for each of {len(rows)} sequences, got {tuple(scores.shape)}")
-        read = [self._read(row, i) for i, row in enumerate(rows)]
+        read = self._read_all(rows)
         due = [i for i, (_, within) in enumerate(read) if within == 0]
         out = torch.full_like(scores, -math.inf)
         if due:
-            said = laws_of(scores[due][:, torch.as_tensor(self._ids_S, device=scores.device)], "the model")
-            laws_NxS = said.double().cpu().numpy()
-            robust_NxS = np.stack([self._law(read[i][0], law_S, i) for i, law_S in zip(due, laws_NxS, strict=True)])
+            ids_S = self._on(scores.device)
+            said_BxS = to_numpy(scores.index_select(1, ids_S).double().cpu())  # never all columns: they are many
+            robust_NxS = self._laws([read[i][0] for i in due], _law_of(said_BxS[due]), due)
+            logs_BxS = np.full_like(said_BxS, -math.inf)
             with np.errstate(divide="ignore"):
-                logs = torch.as_tensor(np.log(robust_NxS), dtype=scores.dtype, device=scores.device)
-            for state, token in enumerate(self._ids_S):
-                out[due, int(token)] = logs[:, state]
+                logs_BxS[due] = np.log(robust_NxS)
+            out.index_copy_(1, ids_S, torch.as_tensor(logs_BxS, dtype=out.dtype, device=out.device))
         for i, (_, within) in enumerate(read):
             if within:
                 out[i, int(self._separator[within - 1])] = 0.0
@@ -122,15 +119,35 @@ class RobustLogitsProcessor(LogitsProcessor):
 
     def decided(self, sequences: Tensor) -> list[Decided]:
         """Of each written sequence (what ``generate`` returned): how many of its states the model itself decided."""
-        found = []
-        for i, row in enumerate(to_numpy(sequences.cpu())):
-            states, _ = self._read(row, i)
-            held = self._after(states, i)
-            share = held.decided / len(states) if len(states) else 1.0
-            found.append(Decided(len(states), share, int(held.memory.tripped_at) or None))
-        return found
+        read = [states for states, _ in self._read_all(to_numpy(sequences.cpu()))]
+        found: dict[int, Decided] = {}
+        for rows, states_NxT in _by_length(read):
+            block, T = self._histories.after(states_NxT), states_NxT.shape[1]
+            self._tell(block.memory, self._histories.remember(states_NxT, block), rows)
+            for i, own, at in zip(rows, block.decided_N.tolist(), block.memory.tripped_at.tolist(), strict=True):
+                found[i] = Decided(T, own / T if T else 1.0, at or None)
+        return [found[i] for i in range(len(read))]
+
+    def _on(self, device: torch.device) -> Tensor:
+        """The states' ids, there."""
+        if device not in self._columns:
+            self._columns[device] = torch.as_tensor(self._ids_S, device=device)
+        return self._columns[device]
 
     # What is in a row
+
+    def _read_all(self, rows_BxL: np.ndarray) -> list[tuple[np.ndarray, int]]:
+        """``_read`` of every row; at once where none is padded and nothing is amiss."""
+        before, separator = self._before, self._separator
+        P, step = len(before), 1 + len(separator)
+        if before[0] != self.pad_token_id and rows_BxL.shape[1] >= P and (rows_BxL[:, :P] == before).all():
+            rest = rows_BxL[:, P:]
+            tokens, within = rest[:, ::step], rest.shape[1] % step
+            found = np.minimum(np.searchsorted(self._sorted_S, tokens), len(self._sorted_S) - 1)
+            apart = all((rest[:, k::step] == token).all() for k, token in enumerate(separator, start=1))
+            if apart and (self._sorted_S[found] == tokens).all():
+                return [(states_T, within) for states_T in self._state_at[found]]
+        return [self._read(row, i) for i, row in enumerate(rows_BxL)]
 
     def _read(self, row: np.ndarray, i: int) -> tuple[np.ndarray, int]:
         """The states written so far, and how much is there already of a last one with its separator."""
@@ -151,63 +168,46 @@ class RobustLogitsProcessor(LogitsProcessor):
         rest, step = row[place + P :], 1 + len(self._separator)
         whole, within = divmod(len(rest), step)
         written = rest[: whole * step].reshape(whole, step)
-        begun = rest[whole * step :]
-        tokens = [*written[:, 0].tolist(), *begun[:1].tolist()]
-        strange = [n for n, token in enumerate(tokens) if token not in self._state_of]
-        if strange:
-            where, token = place + P + strange[0] * step, tokens[strange[0]]
+        tokens = rest[::step]
+        states = np.minimum(np.searchsorted(self._sorted_S, tokens), len(self._sorted_S) - 1)
+        strange = np.flatnonzero(self._sorted_S[states] != tokens)
+        if len(strange):
+            where, token = place + P + int(strange[0]) * step, int(tokens[strange[0]])
             raise ValueError(f"input_ids of row {i} have token {token} at {where}, where one of the states belongs")
-        apart = (written[:, 1:] == self._separator).all() and np.array_equal(
-            begun[1:], self._separator[: max(within - 1, 0)]
-        )
-        if not apart:
-            raise ValueError(f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states")
-        return np.array([self._state_of[token] for token in tokens], dtype=np.int64), within
+        if step > 1:
+            begun = rest[whole * step + 1 :]
+            apart = (written[:, 1:] == self._separator).all() and np.array_equal(begun, self._separator[: len(begun)])
+            if not apart:
+                raise ValueError(
+                    f"input_ids of row {i} lack the separator {self._separator.tolist()} between two states"
+                )
+        return self._state_at[states], within
 
-    # What is known of a history
+    # What is robust
 
-    def _law(self, states: np.ndarray, law_S: np.ndarray, i: int) -> np.ndarray:
-        """The robust law after the states, where the model itself says ``law_S``."""
-        held = self._after(states, i)
-        self.rule.refuse_past_horizon(held.memory)
-        key = states.tobytes()
-        self._held[key] = held._replace(law_S=law_S)
-        self._held.move_to_end(key)
-        while len(self._held) > self.keep:
-            self._held.popitem(last=False)
-        return to_numpy(self.rule.law(held.memory, law_S))
+    def _laws(self, states: list[np.ndarray], law_NxS: np.ndarray, rows: list[int]) -> np.ndarray:
+        """The robust laws after these states, where the model itself says ``law_NxS``."""
+        robust_NxS = np.empty_like(law_NxS)
+        groups, horizon = _by_length(states), self.rule.horizon
+        if horizon is not None and groups[-1][1].shape[1] >= horizon:  # before anything is remembered
+            self.rule.refuse_past_horizon(self._histories.after(groups[-1][1]).memory)
+        for which, states_MxT in groups:
+            block = self._histories.after(states_MxT)
+            robust_NxS[which] = self._histories.law(block, law_NxS[which])
+            news = self._histories.remember(states_MxT, block, law_NxS[which])
+            self._tell(block.memory, news, [rows[i] for i in which])
+        return robust_NxS
 
-    def _after(self, states: np.ndarray, i: int) -> _Held:
-        """What the rule remembers after the states: from what was said before the last one, else from the model."""
-        if len(states) == 0:
-            return _Held(self.rule.start(), None, 0.0)
-        parent, known = self._held.get(states[:-1].tobytes()), self._held.get(states.tobytes())
-        # From what came before it even where it is known: the model may have been asked again since.
-        held = (known or self._rebuilt(states)) if parent is None else self._advanced(parent, int(states[-1]))
-        if known is None and int(held.memory.tripped_at) > 0 and (parent is None or not int(parent.memory.tripped_at)):
-            self._tell(held.memory, i)
-        return held
-
-    def _advanced(self, held: _Held, state: int) -> _Held:
-        assert held.law_S is not None
-        memory = self.rule.update(held.memory, held.law_S, np.asarray(state))
-        return _Held(memory, None, held.decided + float(self.rule.share(held.memory)))
-
-    def _rebuilt(self, states: np.ndarray) -> _Held:
-        """Everything again from the tokens: one pass of the model over all of them."""
-        self.rebuilt += 1
-        laws_TxS = np.asarray(to_numpy(self.robust.base.predict_sequence(states)), dtype=np.float64)
-        held = _Held(self.rule.start(), None, 0.0)
-        for state, law_S in zip(states.tolist(), laws_TxS, strict=True):
-            held = self._advanced(held._replace(law_S=law_S), state)
-        return held
-
-    def _tell(self, memory: RuleMemory, i: int) -> None:
+    def _tell(self, memory: RuleMemory, news: list[int], rows: list[int]) -> None:
+        if not news:
+            return
         statistic, threshold = self.rule.evidence(memory)
-        switch = Switch(i, int(memory.tripped_at), type(self.rule).__name__, float(statistic), float(threshold))
-        LOG.info("%s", switch)
-        if self.on_switch is not None:
-            self.on_switch(switch)
+        for n in news:
+            numbers = float(statistic[n]), float(threshold[n])
+            switch = Switch(rows[n], int(memory.tripped_at[n]), type(self.rule).__name__, *numbers)
+            LOG.info("%s", switch)
+            if self.on_switch is not None:
+                self.on_switch(switch)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base
@@ -215,6 +215,23 @@ class RobustLogitsProcessor(LogitsProcessor):
         pad = None if given is None else inputs.whole(given, "pad_token_id", least=0)
         for owner in (base.tokenizer, base.model.generation_config, base.model.config):
             pad = getattr(owner, "pad_token_id", None) if pad is None else pad
-        if pad in self._state_of:
+        if pad in self._ids_S.tolist():
             raise ValueError(f"pad_token_id {pad} is one of the states: padding could not be told from them")
         return pad
+
+
+def _law_of(logits_NxS: np.ndarray) -> np.ndarray:
+    """The softmax, in float64; what makes no law is refused in the words of ``laws_of``."""
+    above = logits_NxS - logits_NxS.max(axis=-1, keepdims=True)
+    if np.isnan(above).any():  # NaN, +inf, or -inf everywhere
+        laws_of(torch.as_tensor(logits_NxS), "the model")
+    weight_NxS = np.exp(above)
+    return weight_NxS / weight_NxS.sum(axis=-1, keepdims=True)
+
+
+def _by_length(states: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
+    """Which of the histories have one length, and these side by side; the shortest first."""
+    rows: dict[int, list[int]] = {}
+    for i, states_T in enumerate(states):
+        rows.setdefault(len(states_T), []).append(i)
+    return [(which, np.stack([states[i] for i in which])) for _, which in sorted(rows.items())]

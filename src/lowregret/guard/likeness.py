@@ -78,7 +78,7 @@ class Behaviour:
         found: list[float | None] = []
         try:
             memory = rule.start((), like=like)
-            for t in range(min(_STEPS, rule.horizon or _STEPS, ability(rule.fallback, "context", _STEPS))):
+            for t in range(min(_STEPS, rule.horizon or _STEPS, ability(rule.fallback, "context") or _STEPS)):
                 answer = to_numpy(rule.fallback_answer(memory, base)).astype(np.float64)
                 said.append(_finite(answer @ np.cos(np.arange(len(answer)))))
                 memory = rule.update(memory, base, t * (t + 1) // 2 % S)
