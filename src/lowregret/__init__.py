@@ -15,7 +15,7 @@ from .comparison import Comparison, compare
 from .distances import Estimate, next_token_tv, sequence_tv
 from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
-from .guard import Guard, OutcomeGuard, Return, Switch
+from .guard import EventLog, Guard, OutcomeGuard, Return, Switch
 from .memory import take
 from .policies import AdaHedge, FixedShare, Hedge, Incumbent, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
 from .predictors import (
@@ -71,6 +71,7 @@ __all__ = [
     "DecisionProblem",
     "Density",
     "Estimate",
+    "EventLog",
     "ExactTest",
     "FixedShare",
     "FromFunction",

@@ -1,6 +1,6 @@
 """Memories as values: select streams from them, write them down, read them back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,10 @@ def take(memory: Any, index: Any) -> Any:
     return xp.take(memory, xp.asarray(chosen, device=device(memory)), axis=0)
 
 
-def joined(memories: list[Any]) -> Any:
+def end_to_end(memories: list[Any]) -> Any:
     """The streams of several memories of the same kind, one after the other along their first batch axis."""
     if isinstance(memories[0], tuple):
-        return _like(memories[0], [joined(list(parts)) for parts in zip(*memories, strict=True)])
+        return _like(memories[0], [end_to_end(list(parts)) for parts in zip(*memories, strict=True)])
     return None if memories[0] is None else namespace(memories[0]).concat(memories, axis=0)
 
 
@@ -79,6 +79,27 @@ def _where(condition: Array, few: tuple[np.ndarray, ...] | None, yes: Any, no: A
         return chosen
     mask = namespace(condition).reshape(condition, (*condition.shape, *(1,) * (yes.ndim - condition.ndim)))
     return namespace(yes).where(mask, yes, no)
+
+
+def joined(template: Any, parts: Sequence[Any]) -> Any:
+    """Memories side by side along the first batch axis; ``template`` is a fresh one of them all, of that length."""
+    if isinstance(template, tuple):
+        return _like(template, [joined(t, leaves) for t, *leaves in zip(template, *parts, strict=True)])
+    if template is None:
+        return None
+    ages = {tuple(part.shape[1:]) for part in parts if part.shape[0]}
+    if len(ages) > 1:
+        raise ValueError(f"streams of different ages cannot share this memory: shapes {sorted(ages)} a stream")
+    xp, grown = namespace(template), next(iter(ages), tuple(template.shape[1:]))
+    if grown == tuple(template.shape[1:]):
+        own = xp.empty_like(template)  # its axes lie in memory as the template's do: how sums round may depend on it
+    else:
+        own = xp.empty((template.shape[0], *grown), dtype=template.dtype, device=device(template))
+    begin = 0
+    for part in parts:
+        own[begin : begin + part.shape[0], ...] = part
+        begin += part.shape[0]
+    return own
 
 
 def row_of(memory: Any, index: Array) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import to_numpy
-from ..memory import each, joined, take
+from ..memory import each, end_to_end, take
 from ..predictors import Predictor
 from ..rules import Rule, RuleMemory
 
@@ -99,7 +99,7 @@ class Histories:
         return Block(after, None, block.decided_N + own_N)
 
     def _alone(self, memory: RuleMemory, law_S: np.ndarray, state: np.ndarray) -> RuleMemory:
-        quick = None if memory.tripped_at else self.rule._alone(memory, law_S, int(state))
+        quick = None if memory.tripped_at else self.rule._alone(memory, law_S, int(state), None)
         return self.rule.advance(memory, self.rule.look(memory, law_S), state) if quick is None else quick[0]
 
     def _rebuilt(self, states_T: np.ndarray) -> Block:
@@ -133,5 +133,5 @@ def _side_by_side(blocks: list[Block]) -> Block:
         return blocks[0]
     laws = [block.law_NxS for block in blocks if block.law_NxS is not None]
     law_NxS = np.concatenate(laws) if len(laws) == len(blocks) else None
-    memory = joined([block.memory for block in blocks])
+    memory = end_to_end([block.memory for block in blocks])
     return Block(memory, law_NxS, np.concatenate([block.decided_N for block in blocks]))

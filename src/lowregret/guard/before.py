@@ -38,11 +38,13 @@ def declared_now(guard: Any, payoffs: Any, scale: Any) -> dict[str, Any] | None:
 
     Before the first state nothing has been promised yet.
     """
-    if guard._usual is None or guard._at.clock or (payoffs is None and scale is None):
+    at = guard._at
+    untouched = at.clock == 0 and at.advised == 0 and at.numbers is None
+    if guard._usual is None or not untouched or (payoffs is None and scale is None):
         return None
-    names = ("problem", "horizon", "fallback", "temperature", "batch_shape", "episode", "lag")
+    names = ("problem", "horizon", "fallback", "temperature", "episode", "lag")
     kind = "scaled" if payoffs is None else "change"
-    fresh = type(guard)(**dict(zip(names, guard._usual, strict=True)), payoffs=kind)
+    fresh = type(guard)(**dict(zip(names, guard._usual, strict=True)), batch_shape=guard.batch_shape, payoffs=kind)
     return {name: value for name, value in vars(fresh).items() if name not in ("_lock", "on_switch")}
 
 

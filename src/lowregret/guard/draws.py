@@ -16,12 +16,12 @@ class Draws:
     """
 
     def __init__(self, rule: Rule, batch_shape: tuple[int, ...]) -> None:
-        self._rule, self._batch_shape = rule, batch_shape
+        self._rule, self.batch_shape = rule, batch_shape
 
     @cached_property
     def _salt(self) -> str:
         rule, utility = self._rule, b"" if self._rule.problem is None else self._rule.problem.utility.tobytes()
-        made = (type(rule).__name__, rule.horizon, rule.n_states, self._batch_shape)
+        made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
         return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
 
     def generator(self, seed: int, clock: int) -> np.random.Generator:

@@ -12,6 +12,7 @@ from ..problems import DecisionProblem
 from ..robust import informed_for, rule_for
 from ..rules import ExactTest, Knows, Rule
 from .ledger import Ledger, blank
+from .numbers import Numbers, places_of
 
 
 def rule_of_episodes(
@@ -37,8 +38,8 @@ def rule_of_episodes(
     return rule_for(problem, episode, rule, fallback, temperature, knows)
 
 
-def streams_of(streams: Any, batch_shape: tuple[int, ...]) -> np.ndarray:
-    """All streams for None, else those meant by indices or a mask along the first batch axis: a mask of the batch."""
+def streams_of(streams: Any, batch_shape: tuple[int, ...], numbers: Numbers | None) -> np.ndarray:
+    """All streams for None, else those meant by numbers or a mask along the first batch axis: a mask of the batch."""
     if streams is None:
         return np.ones(batch_shape, dtype=bool)
     if batch_shape == ():
@@ -48,7 +49,7 @@ def streams_of(streams: Any, batch_shape: tuple[int, ...]) -> np.ndarray:
     if index.size == 0:
         index = index.astype(np.int64)
     if index.dtype != bool:
-        index = inputs.tokens_of(index, n, "streams", shape=(index.size,))
+        index = places_of(index, n, numbers)
     elif index.shape != (n,):
         raise ValueError(f"streams is a mask of shape {index.shape}, the guard has {n} along its first axis")
     mask[index] = True

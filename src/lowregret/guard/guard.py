@@ -17,15 +17,18 @@ from . import late, on_time
 from .before import declared_now, known_of, knows_of
 from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
-from .ledger import LOG, blank, moved_to, own_copy, tell
+from .fleet import Fleet
+from .ledger import LOG, Ledger, blank, moved_to, own_copy
 from .likeness import Behaviour
+from .numbers import Numbers
 from .outcomes import AtOutcomes
 from .readings import Readings
 from .resume import read, written
 from .standing import Standing, standing
+from .telling import tell
 
 
-class Guard(AtOutcomes, Readings):
+class Guard(AtOutcomes, Fleet, Readings):
     """Bring your own probabilities: each step ``advise``, act, then ``observe`` the state.
 
     Parameters
@@ -90,7 +93,7 @@ class Guard(AtOutcomes, Readings):
         lag: int = 1,
     ) -> None:
         self.lag = inputs.whole(lag, "lag")
-        self._usual = None if rule is not None else (problem, horizon, fallback, temperature, batch_shape, episode, lag)
+        self._usual = None if rule is not None else (problem, horizon, fallback, temperature, episode, lag)
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
@@ -101,11 +104,11 @@ class Guard(AtOutcomes, Readings):
         self.rule = late.rule_of(self.rule, self.lag, self.episode)
         self._late = self.rule if isinstance(self.rule, Late) else None
         self.problem = self.rule.problem
-        self.batch_shape = inputs.batch_shape_of(batch_shape)
+        shape = inputs.batch_shape_of(batch_shape)
         self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
         self._lock = RLock()
-        self._draws, self._says = Draws(self.rule, self.batch_shape), Behaviour(self.rule)
-        self._at = standing(blank(self.rule, self.batch_shape))
+        self._drawing, self._says = Draws(self.rule, shape), Behaviour(self.rule)
+        self._at = standing(blank(self.rule, shape))
 
     @property
     def horizon(self) -> int | None:
@@ -154,29 +157,31 @@ class Guard(AtOutcomes, Readings):
         """
         if self._late is None:
             late.no_step(step)
-        probs = inputs.probs_of(probs, self.rule.n_states, shape=self.batch_shape)
-        known, rule, more = None, self.rule, None
         told = references is not None or context is not None or payoffs is not None or scale is not None
-        if told and rule.knows is None and (more := declared_now(self, payoffs, scale)) is not None:
-            rule = more["rule"]
-        if told or rule.knows is not None:
-            known = known_of(rule, self.batch_shape, probs, references, context, payoffs, scale)
         with self._lock:
+            at, known, shape, rule, more = self._at, None, self.batch_shape, self.rule, None
+            probs = inputs.probs_of(probs, rule.n_states, shape=shape)
+            if told and rule.knows is None and (more := declared_now(self, payoffs, scale)) is not None:
+                rule, at = more["rule"], more["_at"]
+            if told or rule.knows is not None:
+                known = known_of(rule, shape, probs, references, context, payoffs, scale)
             if more is not None:
                 self.__dict__.update(more)
-            at = self._at
             if self._late is not None:
-                advice, self._at = late.with_advice(self._late, self.batch_shape, at, probs, known, step)
+                advice, self._at = late.with_advice(self._late, shape, at, probs, known, step)
                 return advice
             if at.longest == self.rule.horizon:
                 at = self._next_episode(at)
             ledger = at.ledger
             if type(probs) is not np.ndarray or type(ledger.lead_A) is not np.ndarray:
-                ledger = moved_to(self.rule, self.batch_shape, ledger, probs, begun=at.clock > 0)
+                ledger = moved_to(self.rule, shape, ledger, probs, begun=at.clock > 0)
             advice = None
             if not self.rule.fallback_acts:
                 advice = self.rule.law(ledger.rule, probs, known) if at.any_tripped else probs
-            self._at = Standing(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None, known)
+            self._at = Standing(
+                *(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None, known),
+                numbers=at.numbers,
+            )
         return advice
 
     def policy(self, *, step: int | None = None) -> Array:
@@ -200,9 +205,10 @@ class Guard(AtOutcomes, Readings):
         mixed, _, clock = self._mixed(step)
         if not isinstance(seed, np.random.Generator):
             seed = self._draws.generator(inputs.whole(seed, "seed", least=0, most=None), clock)
-        uniforms = namespace(mixed).asarray(seed.random(self.batch_shape), dtype=mixed.dtype, device=device(mixed))
+        shape = tuple(mixed.shape[:-1])
+        uniforms = namespace(mixed).asarray(seed.random(shape), dtype=mixed.dtype, device=device(mixed))
         action = draw(mixed, uniforms)
-        return int(action) if self.batch_shape == () else action
+        return int(action) if shape == () else action
 
     def observe(self, state: Array, action: Array | None = None, *, step: int | None = None) -> None:
         """The state that came, and if you like the action that was taken; ``step``: of which, by default the oldest.
@@ -235,45 +241,46 @@ class Guard(AtOutcomes, Readings):
     # Episodes
 
     def restart(self, streams: Any = None) -> None:
-        """Open a new episode, for all streams or for some (indices or a mask along the first batch axis)."""
-        mask = streams_of(streams, self.batch_shape)
+        """Open a new episode, for all streams or for some (numbers or a mask along the first batch axis)."""
         with self._lock:
             at = self._at
+            mask = streams_of(streams, self.batch_shape, at.numbers)
             if self._late is not None:
                 self._at = late.restarted(self._late, at, mask)
             else:
-                self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events)
+                self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events, numbers=at.numbers)
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
     def _next_episode(self, at: Standing) -> Standing:
         """Where the guard stands once the streams whose episode is over have a new one, if it may open one."""
-        over = at.ledger.rule.step == self.rule.horizon
-        if self.episode is None or (self._whole is not None and at.clock >= self._whole):
-            self.rule.refuse_past_horizon(at.ledger.rule)
+        ledger = at.ledger
+        over = ledger.rule.step == self.rule.horizon
+        seen = ledger.past_steps + ledger.rule.step  # of its own, since the stream was added
+        if self.episode is None or (self._whole is not None and bool((over & (seen >= self._whole)).any())):
+            self.rule.refuse_past_horizon(ledger.rule)
         LOG.info("new episode for %d streams, by itself", int(over.sum()))
-        return standing(reopened(self.rule, at.ledger, to_numpy(over)), at.clock, at.events)
-
-    # Resuming
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
-        at = self._at
-        return written(self.rule, at, self._says(at.ledger.lead_A))
-
-    def load_state_dict(self, d: dict[str, Any]) -> None:
-        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
-        at = read(self.rule, self.batch_shape, d, self._says)
-        with self._lock:
-            self._at = at
+        return standing(reopened(self.rule, ledger, to_numpy(over)), at.clock, at.events, numbers=at.numbers)
 
     # Inside
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}  # a lock stays where it is
+    def _written(self, at: Standing, told: Callable[[Any], Any]) -> dict[str, Any]:
+        return written(self.rule, at, self._says(at.ledger.lead_A), told)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = RLock()
+    def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> Standing:
+        return read(self.rule, batch_shape, d, self._says)
+
+    def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
+        return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)
+
+    def _regrouped(self, at: Standing, ledger: Ledger, numbers: Numbers) -> Standing:
+        late.refuse_while_waiting(at, "add() and retire()")
+        return standing(ledger, at.clock, at.events, numbers=numbers)._replace(advised=at.advised)
+
+    @property
+    def _draws(self) -> Draws:
+        if self._drawing.batch_shape != self.batch_shape:
+            self._drawing = Draws(self.rule, self.batch_shape)
+        return self._drawing
 
     def _mixed(self, step: int | None) -> tuple[Array, Array, int]:
         """The mixed action ``[..., A]``, the law it is for, and the steps before; what was seen is kept."""

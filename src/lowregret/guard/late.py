@@ -16,6 +16,7 @@ from ..problems import with_first
 from ..rules import Known, Late, Moment, Rule, late_rule
 from .episodes import certificate_over, reopened
 from .ledger import Ledger, Return, Switch, entered, happened, moved_to, name_of, own_copy
+from .numbers import numbered
 from .standing import Advice, Standing, standing
 
 
@@ -85,11 +86,12 @@ def with_outcome(
         quick = each.advance(part, moment, state), last(earned_A)
     scene = None if action is None or rule.knows is None else _seen(rule, at, due).known
     ledger = entered(old, rule, rule.joined(old.rule, place, quick[0]), quick[1], state, action, scene)
-    fresh = _told(rule, ledger)
+    fresh = numbered(_told(rule, ledger), at.numbers)
     waiting = tuple(one for one in at.waiting if one.step != due.step)
     tripped = at.any_tripped or bool(fresh)
     return Standing(
-        ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, tripped, None, None, waiting, at.advised
+        *(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, tripped, None, None, waiting),
+        *(at.advised, at.numbers),
     ), fresh
 
 
@@ -113,15 +115,20 @@ def mixed_at(rule: Late, at: Standing, step: Any) -> tuple[Array, Standing, Advi
 
 def restarted(rule: Late, at: Standing, mask: np.ndarray) -> Standing:
     """The standing after a new episode was opened for the streams in the mask."""
-    if at.waiting:
-        steps = _listed(one.step for one in at.waiting)
-        raise ValueError(f"restart() must wait for the outcomes of steps {steps}: observe them, or skip(step) first")
+    refuse_while_waiting(at, "restart()")
     ledger, old = reopened(rule, at.ledger, mask), at.ledger
     missed = rule.missed(old.rule) * namespace(old.lead_A).asarray(mask, device=device(old.lead_A))
     ledger = ledger._replace(
         past_steps=ledger.past_steps + missed, past_bound=ledger.past_bound + missed * rule.problem.span
     )
-    return standing(ledger, at.clock, at.events)._replace(advised=at.advised)
+    return standing(ledger, at.clock, at.events, numbers=at.numbers)._replace(advised=at.advised)
+
+
+def refuse_while_waiting(at: Standing, what: str) -> None:
+    """What cannot be done while outcomes are due."""
+    if at.waiting:
+        steps = _listed(one.step for one in at.waiting)
+        raise ValueError(f"{what} must wait for the outcomes of steps {steps}: observe them, or skip(step) first")
 
 
 def certificate_of(rule: Late, ledger: Ledger) -> Certificate:

@@ -1,12 +1,12 @@
 """Advices that wait for their outcomes as finite JSON numbers, and back: refused unless a run can have led there."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
-from ..memory import saved
 from ..rules import Late, Rule, RuleMemory
 from .before import known_again
 from .standing import Advice, Standing
@@ -14,14 +14,14 @@ from .standing import Advice, Standing
 _IMPOSSIBLE = "state_dict does not fit: no run of this guard can have led to its counts of steps"
 
 
-def waiting_in_json(at: Standing) -> dict[str, Any]:
+def waiting_told(at: Standing, told: Callable[[Any], Any]) -> dict[str, Any]:
     """How many steps were advised, and those that wait: each with its law and what else was known."""
-    steps = [[one.step, to_numpy(one.probs).tolist(), _dtype(one.probs), saved(one.known)] for one in at.waiting]
+    steps = [[one.step, told(one.probs), _dtype(one.probs), told(one.known)] for one in at.waiting]
     return {"advised": at.advised, "steps": steps}
 
 
 def waiting_from(rule: Late, shape: tuple[int, ...], at: Standing, found: Any) -> Standing:
-    """The standing with the advices that ``waiting_in_json`` wrote."""
+    """The standing with the advices that ``waiting_told`` wrote."""
     if not isinstance(found, dict) or not isinstance(found.get("steps"), list) or "advised" not in found:
         raise ValueError("state_dict does not fit: waiting must have the steps that wait, and how many were advised")
     advised, waiting = inputs.whole(found["advised"], "advised", least=0), []

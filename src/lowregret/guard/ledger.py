@@ -2,7 +2,6 @@
 
 import logging
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,19 +178,3 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
 
 def name_of(at: tuple[int, ...]) -> Any:
     return at[0] if len(at) == 1 else at
-
-
-def tell(fresh: tuple[Switch | Return, ...], on_switch: Callable[[Any], Any] | None) -> None:
-    """Log what happened and call ``on_switch`` with each, whatever it does with the others."""
-    errors = []
-    for event in fresh:
-        try:
-            LOG.info("%s", event)
-            if on_switch is not None:
-                on_switch(event)
-        except Exception as error:  # whatever a caller's function does
-            errors.append(error)
-    if len(errors) > 1:
-        raise errors[0] from ExceptionGroup("on_switch raised for other switches too", errors[1:])
-    if errors:
-        raise errors[0]

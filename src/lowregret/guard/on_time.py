@@ -9,6 +9,7 @@ from ..arrays import Array, last
 from ..problems import with_first
 from ..rules import Moment, Rule, RuleMemory
 from .ledger import Return, Switch, entered, happened
+from .numbers import numbered
 from .readings import acts_in
 from .standing import Standing
 
@@ -33,9 +34,11 @@ def with_outcome(
     memory, earned_A = _judged(rule, shape, at, state)
     scene = None if action is None or rule.knows is None else _seen(rule, at).known
     ledger = entered(old, rule, memory, earned_A, state, action, scene)
-    fresh = happened(rule, ledger)
+    fresh = numbered(happened(rule, ledger), at.numbers)
     any_tripped = at.any_tripped or bool(fresh)
-    return Standing(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None), fresh
+    return Standing(
+        ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None, numbers=at.numbers
+    ), fresh
 
 
 def _seen(rule: Rule, at: Standing) -> Moment:

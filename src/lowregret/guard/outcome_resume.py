@@ -8,12 +8,12 @@ import numpy as np
 
 from .. import inputs
 from ..forecasts import Density, Forecast, Quantiles, Samples
-from ..memory import restored, saved
+from ..memory import restored
 from ..rules import OutcomeTest
 from .ledger import Return, Switch
 from .likeness import alike
 from .outcome_ledger import OutcomeLedger, blank
-from .resume import _event_from, _event_in_json
+from .resume import event_from, event_in_json
 
 _FORMS = {form.__name__: form for form in (Density, Quantiles, Samples)}
 
@@ -45,19 +45,19 @@ def _says(rule: OutcomeTest) -> dict[str, Any]:
 def written(
     rule: OutcomeTest,
     batch_shape: tuple[int, ...],
-    ledger: OutcomeLedger,
+    ledger: Any,
     clock: int,
     events: tuple[Switch | Return, ...],
     forecast: Forecast | None,
 ) -> dict[str, Any]:
-    """Where a guard stands, as JSON values."""
+    """Where a guard stands, as JSON values; ``ledger`` as it is told."""
     return {
         "format": 1,
         "made_for": made_for(rule, batch_shape),
         "says": _says(rule),
-        "ledger": saved(ledger),
+        "ledger": ledger,
         "clock": clock,
-        "events": [_event_in_json(event) for event in events],
+        "events": [event_in_json(event) for event in events],
         "advised": None if forecast is None else {"form": type(forecast).__name__, **forecast.told()},
     }
 
@@ -87,7 +87,7 @@ def read(
     return (
         ledger,
         clock,
-        tuple(_event_from(values) for values in d["events"]),
+        tuple(event_from(values) for values in d["events"]),
         _forecast(rule, batch_shape, d["advised"]),
     )
 

@@ -15,9 +15,12 @@ from ..problems import Payoff
 from ..rules import OutcomeTest, Seen
 from .draws import generator_of, salt_of
 from .episodes import streams_of
-from .ledger import LOG, Return, Switch, tell
+from .fleet import Fleet
+from .ledger import LOG, Return, Switch
+from .numbers import Numbers, numbered, numbers_from, numbers_told
 from .outcome_ledger import OutcomeLedger, average, blank, certificate_of, entered, happened, reopened
 from .outcome_resume import made_for, read, written
+from .telling import tell
 
 
 class OutcomeStanding(NamedTuple):
@@ -28,9 +31,10 @@ class OutcomeStanding(NamedTuple):
     events: tuple[Switch | Return, ...]
     forecast: Forecast | None  # what advise was given for this step
     seen: Seen | None  # what follows from it
+    numbers: Numbers | None = None  # by which each stream is known; None: by its place
 
 
-class OutcomeGuard:
+class OutcomeGuard(Fleet):
     """What ``Guard(payoff, horizon)`` makes for a ``Payoff``: each step ``advise``, act, then ``observe`` the outcome.
 
     Parameters
@@ -69,11 +73,11 @@ class OutcomeGuard:
     ) -> None:
         self.rule = _rule_for(problem, horizon, rule, temperature)
         self.problem = self.rule.problem
-        self.batch_shape = inputs.batch_shape_of(batch_shape)
+        shape = inputs.batch_shape_of(batch_shape)
         self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
         self._lock = RLock()
-        self._salt = salt_of(repr(made_for(self.rule, self.batch_shape)))
-        self._at = OutcomeStanding(blank(self.rule, self.batch_shape), 0, (), None, None)
+        self._salts: dict[tuple[int, ...], str] = {}
+        self._at = OutcomeStanding(blank(self.rule, shape), 0, (), None, None)
 
     @property
     def horizon(self) -> int | None:
@@ -89,9 +93,9 @@ class OutcomeGuard:
 
     def advise(self, forecast: Forecast) -> None:
         """Take in the forecast of the next outcome: ``Samples``, ``Quantiles`` or a ``Density``; then ``act()``."""
-        self.rule.fits(forecast, self.batch_shape)
         with self._lock:
             at = self._at
+            self.rule.fits(forecast, self.batch_shape)
             over = self.rule.horizon is not None and int(at.ledger.rule.step.max(initial=0)) >= self.rule.horizon
             if over:
                 raise ValueError(
@@ -109,47 +113,36 @@ class OutcomeGuard:
         """An action drawn from ``policy``, as its place in ``problem.actions``; an int gives a fresh draw each step."""
         at = self._at
         mixed = np.moveaxis(self._seen(at).played_A, 0, -1)
+        shape = mixed.shape[:-1]
         if not isinstance(seed, np.random.Generator):
-            seed = generator_of(self._salt, inputs.whole(seed, "seed", least=0, most=None), at.clock)
-        action = draw(mixed, seed.random(self.batch_shape))
-        return int(action) if self.batch_shape == () else action
+            if shape not in self._salts:
+                self._salts = {shape: salt_of(repr(made_for(self.rule, shape)))}
+            seed = generator_of(self._salts[shape], inputs.whole(seed, "seed", least=0, most=None), at.clock)
+        action = draw(mixed, seed.random(shape))
+        return int(action) if shape == () else action
 
     def observe(self, outcome: Any, action: Any = None) -> None:
         """The outcome that came, and if you like the action that was taken; the step is taken whole or not at all."""
-        outcome = self.problem.outcomes_of(outcome, "outcome", shape=self.batch_shape)
-        if action is not None:
-            action = inputs.tokens_of(action, self.problem.n_actions, "action", shape=self.batch_shape)
         with self._lock:
-            at = self._at
+            at, shape = self._at, self.batch_shape
+            outcome = self.problem.outcomes_of(outcome, "outcome", shape=shape)
+            if action is not None:
+                action = inputs.tokens_of(action, self.problem.n_actions, "action", shape=shape)
             seen = self._seen(at)
             memory, utility_A = self.rule.advance(at.ledger.rule, at.forecast, seen, outcome, at.clock)  # type: ignore[arg-type]
             ledger = entered(at.ledger, memory, np.moveaxis(seen.played_A, 0, -1), utility_A, action)
-            fresh = happened(self.rule, ledger)
-            self._at = OutcomeStanding(ledger, at.clock + 1, at.events + fresh, None, None)
+            fresh = numbered(happened(self.rule, ledger), at.numbers)
+            self._at = OutcomeStanding(ledger, at.clock + 1, at.events + fresh, None, None, at.numbers)
         if fresh:
             tell(fresh, self.on_switch)
 
     def restart(self, streams: Any = None) -> None:
-        """Open a new episode, for all streams or for some (indices or a mask along the first batch axis)."""
-        mask = streams_of(streams, self.batch_shape)
+        """Open a new episode, for all streams or for some (numbers or a mask along the first batch axis)."""
         with self._lock:
             at = self._at
-            self._at = OutcomeStanding(reopened(self.rule, at.ledger, mask), at.clock, at.events, None, None)
+            mask = streams_of(streams, self.batch_shape, at.numbers)
+            self._at = self._regrouped(at, reopened(self.rule, at.ledger, mask), at.numbers)
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
-
-    # Resuming
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
-        at = self._at
-        return written(self.rule, self.batch_shape, at.ledger, at.clock, at.events, at.forecast)
-
-    def load_state_dict(self, d: dict[str, Any]) -> None:
-        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
-        ledger, clock, events, forecast = read(self.rule, self.batch_shape, d)
-        seen = None if forecast is None else self.rule.look(ledger.rule, forecast, clock)
-        with self._lock:
-            self._at = OutcomeStanding(ledger, clock, events, forecast, seen)
 
     # Readings
 
@@ -200,12 +193,20 @@ class OutcomeGuard:
 
     # Inside
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+    def _written(self, at: OutcomeStanding, told: Callable[[Any], Any]) -> dict[str, Any]:
+        state = written(self.rule, at.ledger.episode.shape, told(at.ledger), at.clock, at.events, at.forecast)
+        return {**state, **numbers_told(at.numbers, told)}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = RLock()
+    def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> OutcomeStanding:
+        ledger, clock, events, forecast = read(self.rule, batch_shape, d)
+        seen = None if forecast is None else self.rule.look(ledger.rule, forecast, clock)
+        return OutcomeStanding(ledger, clock, events, forecast, seen, numbers_from(d.get("streams"), batch_shape))
+
+    def _blank(self, batch_shape: tuple[int, ...]) -> OutcomeLedger:
+        return blank(self.rule, batch_shape)
+
+    def _regrouped(self, at: OutcomeStanding, ledger: OutcomeLedger, numbers: Numbers | None) -> OutcomeStanding:
+        return OutcomeStanding(ledger, at.clock, at.events, None, None, numbers)
 
     @staticmethod
     def _seen(at: OutcomeStanding) -> Seen:

@@ -8,18 +8,18 @@ from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..rules import Late, Rule
 from .episodes import certificate_over
+from .keeping import Kept
 from .late import certificate_of
 from .ledger import Return, Switch, average, own_copy
 from .standing import Standing
 from .waiting import waiting_for
 
 
-class Readings:
+class Readings(Kept):
     """The properties of a guard: nothing here changes it."""
 
     rule: Rule
     problem: DecisionProblem | None
-    batch_shape: tuple[int, ...]
     _at: Standing
 
     @property

@@ -2,6 +2,7 @@
 
 import math
 import reprlib
+from collections.abc import Callable
 from typing import Any
 
 from .. import inputs
@@ -9,26 +10,28 @@ from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Late, Rule
 from .before import known_again
-from .late_resume import advised_from, refuse_impossible_classes, waiting_from, waiting_in_json
+from .late_resume import advised_from, refuse_impossible_classes, waiting_from, waiting_told
 from .ledger import Ledger, Return, Switch, blank, kind_of
 from .likeness import Behaviour, alike, in_full, loaded_by, made_for
+from .numbers import numbers_from, numbers_told
 from .standing import Standing, standing
 
 
-def written(rule: Rule, at: Standing, says: dict[str, Any]) -> dict[str, Any]:
-    """Where a guard with this rule, which behaves as it ``says``, stands: as JSON values."""
+def written(rule: Rule, at: Standing, says: dict[str, Any], told: Callable[[Any], Any] = saved) -> dict[str, Any]:
+    """Where a guard with this rule, which behaves as it ``says``, stands: JSON values, arrays as they are ``told``."""
     return {
         "format": 1,
         "made_for": made_for(rule, tuple(at.ledger.episode.shape)),
         "says": says,
         "arrays": list(kind_of(at.ledger.lead_A)),
-        "ledger": saved(at.ledger),
+        "ledger": told(at.ledger),
         "clock": at.clock,
-        "events": [_event_in_json(event) for event in at.events],
-        "advised": None if at.probs is None else to_numpy(at.probs).tolist(),
+        "events": [event_in_json(event) for event in at.events],
+        "advised": None if at.probs is None else told(at.probs),
         "dtype": None if at.probs is None else str(at.probs.dtype).removeprefix("torch."),
-        **({} if at.known is None else {"known": saved(at.known)}),
-        **({"waiting": waiting_in_json(at)} if isinstance(rule, Late) else {}),
+        **({} if at.known is None else {"known": told(at.known)}),
+        **({"waiting": waiting_told(at, told)} if isinstance(rule, Late) else {}),
+        **numbers_told(at.numbers, told),
     }
 
 
@@ -55,13 +58,13 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
     clock = inputs.whole(d["clock"], "clock", least=0)
     if not isinstance(d["events"], list):
         raise ValueError(f"state_dict does not fit: events must be a list, got {type(d['events']).__name__}")
-    events = tuple(_event_from(values) for values in d["events"])
+    events = tuple(event_from(values) for values in d["events"])
     probs = None
     if d["advised"] is not None:
         rule.refuse_past_horizon(ledger.rule)
         probs = advised_from(rule, batch_shape, d["advised"], d["dtype"], like=fresh.lead_A)
     known = None if probs is None else known_again(rule, batch_shape, probs, d.get("known"))
-    found = standing(ledger, clock, events, probs, known)
+    found = standing(ledger, clock, events, probs, known, numbers_from(d.get("streams"), batch_shape))
     return waiting_from(rule, batch_shape, found, d.get("waiting")) if isinstance(rule, Late) else found
 
 
@@ -102,19 +105,19 @@ def _array_of_kind(kind: Any) -> Array | None:
         raise ValueError(f"state_dict does not fit: arrays were on {kind[1]!r}, which is not here") from error
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _event_in_json(event: Switch | Return) -> list[Any]:
+def event_in_json(event: Switch | Return) -> list[Any]:
     told = event if isinstance(event, Return) or event[9:] != (None, None) else event[:9]  # as states always were
-    values = [_as_json(v) for v in told]
+    values = [as_json(v) for v in told]
     return ["return", *values] if isinstance(event, Return) else values
 
 
-def _event_from(values: Any) -> Switch | Return:
+def event_from(values: Any) -> Switch | Return:
     if isinstance(values, list) and values[:1] == ["return"]:
         return _return_from(values)
     try:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from ..arrays import Array
 from ..rules import Known, Moment
 from .ledger import Ledger, Return, Switch
+from .numbers import Numbers
 
 
 class Advice(NamedTuple):
@@ -31,6 +32,8 @@ class Standing(NamedTuple):
     # Where outcomes may come late:
     waiting: tuple[Advice, ...] = ()  # in the order of their steps
     advised: int = 0  # steps so far, over all episodes
+    # Where streams have come or gone:
+    numbers: Numbers | None = None  # by which each is known; None: by its place
 
 
 def standing(
@@ -39,8 +42,10 @@ def standing(
     events: tuple[Switch | Return, ...] = (),
     probs: Array | None = None,
     known: Known | None = None,
+    numbers: Numbers | None = None,
 ) -> Standing:
     """The whole out of what it follows from."""
     step, tripped_at = ledger.rule.step, ledger.rule.tripped_at
     longest = int(step.max()) if 0 not in step.shape else 0
-    return Standing(ledger, clock, events, probs, longest, bool((tripped_at > 0).any()), None, known)
+    any_tripped = bool((tripped_at > 0).any())
+    return Standing(ledger, clock, events, probs, longest, any_tripped, None, known, numbers=numbers)

@@ -1,0 +1,75 @@
+"""A guard of 100,000 streams: a step, a file, streams that come and go, as ratios to a step; and memory."""
+
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import lowregret as lr
+
+N = 100_000
+
+
+def seconds(call: Callable[[], Any], times: int = 3) -> float:
+    """The least of a few."""
+    least = float("inf")
+    for _ in range(times):
+        begin = time.perf_counter()
+        call()
+        least = min(least, time.perf_counter() - begin)
+    return least
+
+
+def fleet(n: int = N) -> None:
+    """The default guard of a coin, and one told a scale for each stream; in the middle of a run, nobody switched."""
+    rng, folder = np.random.default_rng(0), tempfile.TemporaryDirectory()
+    path = f"{folder.name}/fleet.safetensors"
+    for name, settings in {"law alone": {}, "a scale each": {"payoffs": "scaled"}}.items():
+        guard = lr.Guard(lr.matching(), 10_000, batch_shape=(n,), **settings)  # type: ignore[arg-type]
+
+        def step(guard: lr.Guard = guard, settings: Any = settings) -> None:
+            m = guard.batch_shape[0]
+            chance = rng.uniform(0.3, 0.7, m)
+            told = {"scale": rng.uniform(0.1, 1, m)} if settings else {}
+            guard.advise(np.stack([1 - chance, chance], axis=-1), **told)
+            guard.observe((rng.random(m) < chance).astype(int))
+
+        one = lr.Guard(lr.matching(), 10_000, **settings)  # type: ignore[arg-type]
+
+        def alone(one: lr.Guard = one, settings: Any = settings) -> None:
+            for _ in range(200):
+                one.advise(np.array([0.5, 0.5]), **({"scale": 0.5} if settings else {}))
+                one.observe(0)
+
+        for _ in range(5):
+            step()
+        unit, single = seconds(step, 5), seconds(alone) / 200
+        print(f"{n} streams, {name}: a step {unit * 1e3:.1f} ms, {n * single / unit:.0f} times faster than one by one")
+        other = lr.Guard(lr.matching(), 10_000, batch_shape=(1,), **settings)  # type: ignore[arg-type]
+        rows: dict[str, Callable[[], Any]] = {
+            "save": lambda guard=guard: guard.save(path),
+            "load": lambda other=other: other.load(path),
+            "state_dict": guard.state_dict,
+            "add 1,000": lambda guard=guard: guard.add(n // 100),
+            "retire 1,000": lambda guard=guard: guard.retire(guard.streams[: n // 100]),
+        }
+        for what, call in rows.items():
+            took = seconds(call)
+            print(f"  {what:14s} {took * 1e3:8.1f} ms {took / unit:8.2f} steps")
+        assert other.batch_shape == (n,)
+        print(f"  the file {os.path.getsize(path) / 2**20:.1f} MiB, {os.path.getsize(path) / n:.0f} bytes a stream")
+    log = lr.EventLog(f"{folder.name}/events.jsonl")
+    events = [lr.Switch(i, 100, "ExactTest", 9.0, 8.0, 1, 0, 0.5, 90) for i in range(n)]
+    print(f"{n} events to a log at once: {seconds(lambda: log.extend(events), 1):.2f} s")
+    print(f"  read back: {seconds(lambda: lr.EventLog.read(log.path), 1):.2f} s")
+    log.close()
+    folder.cleanup()
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MiB")
+
+
+if __name__ == "__main__":
+    fleet()

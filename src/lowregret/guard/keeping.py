@@ -1,0 +1,72 @@
+"""What a guard remembers, given out and taken up again: as JSON values, as one safetensors file, as a pickle."""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+from .. import files
+from ..memory import saved
+from .tensors import read_from, write_to
+
+
+class Kept:
+    """The state of a guard; who has these methods says what it is (``_written``) and how to go on (``_read``)."""
+
+    _at: Any
+    _lock: Any
+    _written: Callable[[Any, Callable[[Any], Any]], dict[str, Any]]
+    _read: Callable[[dict[str, Any], tuple[int, ...]], Any]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """How many streams there are along each batch axis, now."""
+        return tuple(self._at.ledger.episode.shape)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
+        return self._written(self._at, saved)
+
+    def load_state_dict(self, d: dict[str, Any]) -> None:
+        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
+        with self._lock:
+            self._at = self._read(d, self.batch_shape)
+
+    def save(self, path: str | Path) -> None:
+        """Everything it remembers as one safetensors file, written whole or not at all (extra ``fleet``).
+
+        The tensors are what is kept of each stream, by name; the rest is JSON in the header, with a digest of it all.
+        """
+        path = files.to_write(path, ".safetensors")
+        write_to(path, self._written(self._at, lambda memory: memory))
+
+    def load(self, path: str | Path) -> None:
+        """Take up where ``save`` left off, bit for bit, with the streams that there were then.
+
+        Refused, and nothing changed, if the file was made by another guard, was cut short or has been changed. How
+        many streams there are along the first batch axis is the file's to say.
+        """
+        path = files.a_path(path)
+        d = read_from(path)
+        with self._lock:
+            try:
+                self._at = self._read(d, _shape_in(d, self.batch_shape))
+            except ValueError as error:
+                raise ValueError(f"{path}: {str(error).replace('state_dict', 'its state')}") from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}  # a lock stays where it is
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
+
+
+def _shape_in(d: dict[str, Any], mine: tuple[int, ...]) -> tuple[int, ...]:
+    """The batch shape that a file speaks of, if its arrays bear that out; else ours, which is then found to differ."""
+    made_for, ledger = d.get("made_for"), d.get("ledger")
+    said = made_for.get("batch_shape") if isinstance(made_for, dict) else None
+    held = ledger[-3:-2] if isinstance(ledger, list) else []  # the episode of each stream
+    if not mine or not isinstance(said, list) or not held or list(getattr(held[0], "shape", ())) != said:
+        return mine
+    return tuple(said) if len(said) == len(mine) and said[1:] == list(mine[1:]) else mine

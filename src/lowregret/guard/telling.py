@@ -1,0 +1,28 @@
+"""Telling of a step that was taken: every event is told, whatever comes of the others."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .event_log import EventLog
+from .ledger import LOG, Return, Switch
+
+
+def tell(fresh: tuple[Switch | Return, ...], on_switch: Callable[[Any], Any] | None) -> None:
+    """Log what happened and call ``on_switch`` with each, whatever it does with the others; a log has them at once."""
+    errors = []
+    if isinstance(on_switch, EventLog):
+        for event in fresh:
+            LOG.info("%s", event)
+        on_switch.extend(fresh)
+        return
+    for event in fresh:
+        try:
+            LOG.info("%s", event)
+            if on_switch is not None:
+                on_switch(event)
+        except Exception as error:  # whatever a caller's function does
+            errors.append(error)
+    if len(errors) > 1:
+        raise errors[0] from ExceptionGroup("on_switch raised for other switches too", errors[1:])
+    if errors:
+        raise errors[0]

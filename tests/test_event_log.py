@@ -1,0 +1,112 @@
+"""A log of events cut at any byte keeps every whole line, and is written by one at a time."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+
+from .guarded_runs import COIN
+
+EVENTS = [
+    lr.Switch(3, 7, "ExactTest", 5.5, 4.25, 2, 1, 0.5, 6),
+    lr.Switch((2, 1), 1, "InformedTest", np.inf, 4.0, 1),
+    lr.Return((), 19, 0.625, 1),
+    lr.Switch(0, 8, "InformedTest", 9.0, 4.0, 1, None, 0.25, 3, 'a\n"name"', 2),
+]
+
+
+def test_a_guard_writes_what_it_tells(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with lr.EventLog(path) as log:
+        guard = lr.Guard(COIN, 60, batch_shape=(5,), on_switch=log)
+        for t in range(60):
+            guard.advise([[0.9, 0.1]] * guard.batch_shape[0])
+            guard.observe((np.arange(guard.batch_shape[0]) + t // 20) % 2)
+            if t == 8:
+                guard.retire([0])
+        assert guard.events
+        assert lr.EventLog.read(path) == guard.events  # while it is open
+    with lr.EventLog(path) as log:
+        log(EVENTS[0])
+    assert lr.EventLog.read(path) == [*guard.events, EVENTS[0]]
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_cut_at_every_byte_it_keeps_every_whole_line(tmp_path: Path) -> None:
+    path, cut = tmp_path / "events.jsonl", tmp_path / "cut.jsonl"
+    with lr.EventLog(path, sync=False) as log:
+        log.extend(EVENTS[1:3])
+    data = path.read_bytes()
+    ends = np.cumsum([len(line) for line in data.splitlines(keepends=True)])
+    for n in range(len(data) + 1):
+        cut.write_bytes(data[:n])
+        whole = max(0, int(np.sum(ends <= n + 1)) - 1)  # a line is whole without its end
+        assert lr.EventLog.read(cut) == EVENTS[1 : 1 + whole], n
+        with lr.EventLog(cut, sync=False) as log:
+            log(EVENTS[2])
+        assert lr.EventLog.read(cut) == [*EVENTS[1 : 1 + whole], EVENTS[2]], n
+
+
+def test_damage_before_the_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    with lr.EventLog(path, sync=False) as log:
+        log.extend(EVENTS)
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = b"".join([*lines[:2], lines[2].replace(b"1", b"2", 1), *lines[3:]])
+    path.write_bytes(damaged)
+    for call in (lr.EventLog.read, lr.EventLog):
+        with pytest.raises(ValueError, match=r"events.jsonl, line 3 is damaged"):
+            call(path)
+    assert path.read_bytes() == damaged
+    for other in (b"a letter\n", b'{"a":1}\n', b"\0" * 9):
+        path.write_bytes(other)
+        for call in (lr.EventLog.read, lr.EventLog):
+            with pytest.raises(ValueError, match="path must be a log of events"):
+                call(path)
+        assert path.read_bytes() == other
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = lr.EventLog(path)
+    with pytest.raises(ValueError, match=r"events.jsonl is written to by process"):
+        lr.EventLog(path)
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        pickle.dumps(log)
+    log.close()
+    with pytest.raises(ValueError, match="is closed"):
+        log(EVENTS[0])
+    lr.EventLog(path).close()
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, write = tmp_path / "events.jsonl", os.write
+    with lr.EventLog(path) as log:
+        log(EVENTS[0])
+        count = iter(range(9))
+
+        def full(file: int, data: Any) -> int:
+            if next(count):
+                raise OSError(28, "No space left on device")
+            return write(file, data[:20])
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", full)
+            with pytest.raises(OSError, match=r"events.jsonl could not be written: No space"):
+                log.extend(EVENTS)
+        assert lr.EventLog.read(path) == EVENTS[:1]
+        log.extend(EVENTS[1:])
+    assert lr.EventLog.read(path) == EVENTS
+
+
+@pytest.mark.parametrize("event", [3, None, ("a",), lr.Switch("shop", 1, "ExactTest", 1.0, 1.0)], ids=str)
+def test_what_is_no_event_is_refused(event: Any, tmp_path: Path) -> None:
+    with lr.EventLog(tmp_path / "events.jsonl") as log:
+        with pytest.raises(ValueError, match=r"event must be|events hold"):
+            log(event)
+        assert lr.EventLog.read(log.path) == []
