@@ -1,7 +1,7 @@
 """What a recording of predictions and states would have earned: the model, the guard, and what else one might do."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from ..problems import DecisionProblem, a_problem
 from ..rules import ResponseRule
 from ..tables import Table
 from ..tips import worst_tip
+from .frames import is_frame, result_frame, streams_in
 from .picture import picture
 from .playing import PLAYERS, made_like, play
 from .streams import Streams, streams_of
@@ -112,6 +113,14 @@ class Backtest:
         }
         return json.dumps(about, indent=1, default=_plain)
 
+    def to_frame(self) -> Any:
+        """A row a step (extra: ``data``): payoffs by player, and whether the guard ``used_fallback``.
+
+        Of a frame, its rows as they stand, with its columns of streams and steps: as an Arrow table, or for pandas as
+        a frame with the same index.
+        """
+        return result_frame(self)
+
     def regret(self, player: str = "guard") -> tuple[np.ndarray, ...]:
         """By stream, ``[T]``: average regret of every prefix to the best action until then, in utility."""
         inputs.choice(player, "player", tuple(self.paid))
@@ -144,10 +153,11 @@ class Backtest:
 def backtest(
     problem: DecisionProblem,
     probs: Any,
-    states: Any,
+    states: Any = None,
     *,
     guard: Guard | None = None,
     names: Sequence[Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
     fallback: bool = True,
 ) -> Backtest:
     """What the recorded predictions would have earned: acted on as they are, guarded, and not at all.
@@ -156,12 +166,16 @@ def backtest(
     ----------
     probs, states
         ``[T, S]`` and ``[T]``, or ``[B, T, S]`` and ``[B, T]``, or lists of streams of any lengths: what was predicted
-        before each state, and the state that came.
+        before each state, and the state that came. Or a frame in place of ``probs`` (pandas, polars, pyarrow: any that
+        speaks Arrow; extra ``data``), one row a step in any order, with or without the name of its column of states.
     guard
         Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule, fallback or episodes; by default
         ``Guard(problem, longest stream)``. It is not touched.
     names
         Of the streams; their indices by default.
+    columns
+        Of a frame: which is the ``stream``, ``order``, ``state``, and which hold ``probs`` (one a state, or one of
+        lists), where they are not called as usual (``docs/audit.md``).
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
 
@@ -175,7 +189,7 @@ def backtest(
     """
     a_problem(problem)
     fallback = inputs.flag(fallback, "fallback")
-    recording = streams_of(problem, probs, states, names)
+    recording = recorded(problem, probs, states, names, columns)
     guard = Guard(problem, recording.longest) if guard is None else _fitting(guard, problem, recording.longest)
     paid: dict[str, list] = {name: [None] * len(recording.names) for name in PLAYERS if fallback or name != "fallback"}
     share: list = [None] * len(recording.names)
@@ -198,6 +212,19 @@ def backtest(
     return Backtest(
         problem, recording, guard, tuple(results), tuple(event for _, event in events), together, tuple(share)
     )
+
+
+def recorded(problem: DecisionProblem, probs: Any, states: Any, names: Any, columns: Any) -> Streams:
+    """The streams of arrays, or of a frame."""
+    if is_frame(probs) and (states is None or isinstance(states, str)):
+        if names is not None:
+            raise ValueError(f"names are in the frame's own column: leave them out, got {inputs.shown(names)}")
+        return streams_in(problem, probs, states, columns)
+    if columns is not None:
+        raise ValueError(f"columns go with a frame, and probs is {type(probs).__name__}: leave them out")
+    if states is None:
+        raise ValueError(f"states must be given, unless probs is a frame that has them, got {type(probs).__name__}")
+    return streams_of(problem, probs, states, names)
 
 
 def _result(

@@ -28,12 +28,21 @@ class Block(NamedTuple):
         return np.arange(self.states_NxT.shape[1]) < self.lengths_N[:, None]
 
 
+class Source(NamedTuple):
+    """The frame that streams come from, and the columns that name its rows."""
+
+    frame: Any
+    columns: tuple[str, ...]
+
+
 class Streams(NamedTuple):
     """What was predicted and what came, stream by stream."""
 
     names: tuple[Any, ...]
     probs: Sequence[np.ndarray]  # [T, S] each
     states: Sequence[np.ndarray]  # [T] each
+    rows: Sequence[np.ndarray] | None = None  # [T] each: which rows of the frame they are
+    source: Source | None = None
 
     @property
     def lengths_B(self) -> np.ndarray:
