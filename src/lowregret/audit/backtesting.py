@@ -23,6 +23,21 @@ from .streams import Streams, streams_of
 BEST = "best fixed action"
 
 
+def warnings_of(problem: DecisionProblem, earned: dict[str, float], certificate: Certificate) -> tuple[str, ...]:
+    """What speaks against relying on the guarantee, or on the model, by what was earned a step."""
+    bound, edge, found = certificate.regret_bound_in_payoffs, earned["model"] - earned[BEST], []
+    if edge <= 0:
+        found.append(f"the model earned {-edge:.4g} a step less than the best fixed action of each stream")
+    elif edge < bound:
+        found.append(
+            f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "
+            "promise anything that matters"
+        )
+    if bound >= float(problem.regret_in_payoffs(problem.span)):
+        found.append(f"the guarantee of {bound:.4g} a step is all that one step can matter: it promises nothing")
+    return tuple(found)
+
+
 class StreamResult(NamedTuple):
     """One stream: payoffs a step by player, and what the guard did."""
 
@@ -71,18 +86,7 @@ class Backtest:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against relying on the guarantee, or on the model, in plain words."""
-        earned, bound = self.earned, self.certificate.regret_bound_in_payoffs
-        edge, found = earned["model"] - earned[BEST], []
-        if edge <= 0:
-            found.append(f"the model earned {-edge:.4g} a step less than the best fixed action of each stream")
-        elif edge < bound:
-            found.append(
-                f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "
-                "promise anything that matters"
-            )
-        if bound >= float(self.problem.regret_in_payoffs(self.problem.span)):
-            found.append(f"the guarantee of {bound:.4g} a step is all that one step can matter: it promises nothing")
-        return tuple(found)
+        return warnings_of(self.problem, self.earned, self.certificate)
 
     def table(self) -> Table:
         """Payoffs a step over all streams, and what the guard did."""

@@ -69,8 +69,8 @@ class Streams(NamedTuple):
             [self.states[i][parts[i]] for i in kept],
         )
 
-    def blocks(self) -> Iterator[Block]:
-        """All streams, those of about the same length together."""
+    def blocks(self, cells: int = CELLS) -> Iterator[Block]:
+        """All streams, those of about the same length together, of about ``cells`` steps in all."""
         lengths_B = self.lengths_B
         order = np.argsort(lengths_B, kind="stable")
         start = 0
@@ -78,7 +78,7 @@ class Streams(NamedTuple):
             end, least = start + 1, lengths_B[order[start]]
             while end < len(order):
                 longest = lengths_B[order[end]]
-                if longest > _SLACK * least or longest * (end + 1 - start) > CELLS:
+                if longest > _SLACK * least or longest * (end + 1 - start) > cells:
                     break
                 end += 1
             yield self._block(order[start:end], lengths_B)
