@@ -74,7 +74,5 @@ def test_a_part_and_a_refusal(two_workers, folder):
     written(table.slice(0, 12), folder / "3.parquet")
     written(table.slice(13), folder / "4.parquet")
     for engine in ("local", "ray"):
-        with pytest.raises(
-            lr.audit.Refused, match=r"4.parquet, row 1: step 15 of stream 'a' is missing: 14 is followed"
-        ):
+        with pytest.raises(lr.audit.Refused, match=r"4.parquet, row 1: step 15 of stream 'a' is missing"):
             lr.audit.audit_log(folder, SHOP, engine=engine)

@@ -6,6 +6,7 @@ and judge it. Ray runs anew what was lost with a worker, and results go by parti
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def on_ray(
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
     """What the audit is about, and its numbers by partition; every machine must see the log under the same path."""
     try:
-        import ray
+        ray: Any = import_module("ray")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("--engine ray needs Ray: pip install 'lowregret[ray]'", name="ray") from error
     own = not ray.is_initialized()
@@ -48,7 +49,8 @@ def on_ray(
         if not partitions:
             dealt = [[one] for one in dealt]
         lengths: dict[str, int] = {}
-        counted, renormalised = set(), 0
+        counted: set[bool] = set()
+        renormalised = 0
         for summary, *_ in dealt:  # in the order of the log: the first to be refused is its first
             found = ray.get(summary)
             if isinstance(found, Refused):
@@ -86,7 +88,9 @@ def deal_fragment(
     fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, partitions: list[int]
 ) -> Any:
     """Pass one of a fragment: rows by stream, kinds of steps and rows renormalised, then a piece for each partition."""
-    names, found, counted, renormalised = Names(), [], set(), 0
+    names, renormalised = Names(), 0
+    found: list[np.ndarray] = []
+    counted: set[bool] = set()
     try:
         for records, kind, off in records_in(fragment, log, problem, tolerance, names):
             found.append(records)
