@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import lowregret as lr
+from lowregret.audit.page import page
 
 
 def main() -> None:
@@ -30,22 +31,22 @@ def main() -> None:
         wall, cpu = time.perf_counter() - begin[0], _cpu() - begin[1]
         own, each = (resource.getrusage(who).ru_maxrss / 2**20 for who in (0, resource.RUSAGE_CHILDREN))
         begin = time.perf_counter(), _cpu()
-        page = len(lr.audit.page.page(found).encode())
+        text = len(page(found).encode())
         drawn = time.perf_counter() - begin[0]
         print(f"{rows:,} rows of {streams:,} streams ({size / 2**20:.0f} MiB of Parquet), {found.alarms} switched")
         print(
             f"audit     {wall:7.1f} s wall, {cpu:7.1f} s CPU: {rows / wall:12,.0f} rows/s, {rows / cpu:12,.0f} a core"
         )
         print(f"memory    at most {own + 2 * each:.2f} GiB: {own:.2f} and twice {each:.2f}")
-        print(f"page      {page / 1e6:.2f} MB, {drawn:.1f} s")
+        print(f"page      {text / 1e6:.2f} MB, {drawn:.1f} s")
         loop = _by_hand(log, max(1, streams // 10), steps)
-        print(f"pandas    {loop * rows:7.1f} s CPU for as many rows: {loop * rows / cpu:.1f} times the audit's")
+        print(f"pandas    {loop * rows:.1f} s CPU for as many rows: {loop * rows / cpu:.1f} times the audit's")
         if importlib.util.find_spec("ray") and rows <= 2_000_000:
             begin = time.perf_counter(), _cpu()
             again = lr.audit.audit_log(log, lr.matching(), engine="ray", fallback=False)
             wall = time.perf_counter() - begin[0]
             assert again.alarms == found.alarms
-            print(f"ray       {wall:7.1f} s wall with two workers, their start included")
+            print(f"ray       {wall:.1f} s wall with two workers, their start included")
 
 
 def _write(path: Path, streams: int, steps: int) -> None:

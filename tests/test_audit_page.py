@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import lowregret as lr
+from lowregret.audit.page import page
 
 from .audit_logs import SHOP, table_of, written
 
@@ -22,7 +23,7 @@ def test_the_page_in_a_browser(tmp_path, width):
     names = {"calm": 200, EVIL: 200, "<img src=x onerror=alert(2)>": 200, "other": 200}
     found = lr.audit.audit_log(written(table_of(names, broken=2), tmp_path / "log.parquet"), SHOP)
     file = tmp_path / "audit.html"
-    file.write_text(lr.audit.page.page(found), encoding="utf-8")
+    file.write_text(page(found), encoding="utf-8")
     said, asked = [], []
     with playwright.sync_playwright() as p:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
