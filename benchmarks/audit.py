@@ -34,9 +34,7 @@ def main() -> None:
         text = len(page(found).encode())
         drawn = time.perf_counter() - begin[0]
         print(f"{rows:,} rows of {streams:,} streams ({size / 2**20:.0f} MiB of Parquet), {found.alarms} switched")
-        print(
-            f"audit     {wall:7.1f} s wall, {cpu:7.1f} s CPU: {rows / wall:12,.0f} rows/s, {rows / cpu:12,.0f} a core"
-        )
+        print(f"audit     {wall:.1f} s wall, {cpu:.1f} s CPU: {rows / wall:,.0f} rows/s, {rows / cpu:,.0f} a core")
         print(f"memory    at most {own + 2 * each:.2f} GiB: {own:.2f} and twice {each:.2f}")
         print(f"page      {text / 1e6:.2f} MB, {drawn:.1f} s")
         loop = _by_hand(log, max(1, streams // 10), steps)
