@@ -55,6 +55,9 @@ def test_every_stream_is_backtested(tmp_path):
         assert one.earned == pytest.approx(other.earned)
         assert (one.best_action, one.switched_at) == (other.best_action, other.switched_at)
         assert (one.regret, one.v_regret) == pytest.approx((other.regret, other.v_regret))
+        log_e = asked.evidence(one.stream)["evidence"][:, 0]
+        level = math.log(max(1 / 0.01, len(LENGTHS) / 0.1))  # where it is stopped, or at the end
+        assert one.log_e == pytest.approx(next((value for value in log_e if value >= level), log_e[-1]), abs=1e-9)
     steps, curves = found.curves()
     for name, line in curves.items():
         assert line[-1] == pytest.approx(sum(one.steps * one.earned[name] for one in found.streams))

@@ -83,6 +83,7 @@ def test_what_stands_in_a_log_is_shown_and_not_run(tmp_path, payoffs):
         assert evil not in rest
         assert text.count(evil) == sum(one["stream"].count(evil) for one in data["details"]) + 1
     assert "<script>alert" not in text
+    assert not set("<>&") & set(script.split("</script>")[0])
     assert not re.search(r"""(src|href)=["'](https?:)?//""", script)
     assert "default-src 'none'" in rest
 
