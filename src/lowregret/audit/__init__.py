@@ -1,6 +1,20 @@
 """A recording in, an answer out: was acting on this model safe, and what would the guard have done?"""
 
+from .auditing import audit_log, merge
 from .backtesting import Backtest, StreamResult, backtest
+from .report import Audit, Judgement
+from .rows import Refused
 from .tuning import Tuned, tune
 
-__all__ = ["Backtest", "StreamResult", "Tuned", "backtest", "tune"]
+__all__ = [
+    "Audit",
+    "Backtest",
+    "Judgement",
+    "Refused",
+    "StreamResult",
+    "Tuned",
+    "audit_log",
+    "backtest",
+    "merge",
+    "tune",
+]

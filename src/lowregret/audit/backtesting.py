@@ -1,7 +1,7 @@
 """What a recording of predictions and states would have earned: the model, the guard, and what else one might do."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,11 +15,27 @@ from ..problems import DecisionProblem, a_problem
 from ..rules import ResponseRule
 from ..tables import Table
 from ..tips import worst_tip
+from .frames import is_frame, result_frame, streams_in
 from .picture import picture
 from .playing import PLAYERS, made_like, play
 from .streams import Streams, streams_of
 
 BEST = "best fixed action"
+
+
+def warnings_of(problem: DecisionProblem, earned: dict[str, float], certificate: Certificate) -> tuple[str, ...]:
+    """What speaks against relying on the guarantee, or on the model, by what was earned a step."""
+    bound, edge, found = certificate.regret_bound_in_payoffs, earned["model"] - earned[BEST], []
+    if edge <= 0:
+        found.append(f"the model earned {-edge:.4g} a step less than the best fixed action of each stream")
+    elif edge < bound:
+        found.append(
+            f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "
+            "promise anything that matters"
+        )
+    if bound >= float(problem.regret_in_payoffs(problem.span)):
+        found.append(f"the guarantee of {bound:.4g} a step is all that one step can matter: it promises nothing")
+    return tuple(found)
 
 
 class StreamResult(NamedTuple):
@@ -70,18 +86,7 @@ class Backtest:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against relying on the guarantee, or on the model, in plain words."""
-        earned, bound = self.earned, self.certificate.regret_bound_in_payoffs
-        edge, found = earned["model"] - earned[BEST], []
-        if edge <= 0:
-            found.append(f"the model earned {-edge:.4g} a step less than the best fixed action of each stream")
-        elif edge < bound:
-            found.append(
-                f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "
-                "promise anything that matters"
-            )
-        if bound >= float(self.problem.regret_in_payoffs(self.problem.span)):
-            found.append(f"the guarantee of {bound:.4g} a step is all that one step can matter: it promises nothing")
-        return tuple(found)
+        return warnings_of(self.problem, self.earned, self.certificate)
 
     def table(self) -> Table:
         """Payoffs a step over all streams, and what the guard did."""
@@ -111,6 +116,14 @@ class Backtest:
             ],
         }
         return json.dumps(about, indent=1, default=_plain)
+
+    def to_frame(self) -> Any:
+        """A row a step (extra: ``data``): payoffs by player, and whether the guard ``used_fallback``.
+
+        Of a frame, its rows as they stand, with its columns of streams and steps: as an Arrow table, or for pandas as
+        a frame with the same index.
+        """
+        return result_frame(self)
 
     def regret(self, player: str = "guard") -> tuple[np.ndarray, ...]:
         """By stream, ``[T]``: average regret of every prefix to the best action until then, in utility."""
@@ -144,10 +157,11 @@ class Backtest:
 def backtest(
     problem: DecisionProblem,
     probs: Any,
-    states: Any,
+    states: Any = None,
     *,
     guard: Guard | None = None,
     names: Sequence[Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
     fallback: bool = True,
 ) -> Backtest:
     """What the recorded predictions would have earned: acted on as they are, guarded, and not at all.
@@ -156,12 +170,16 @@ def backtest(
     ----------
     probs, states
         ``[T, S]`` and ``[T]``, or ``[B, T, S]`` and ``[B, T]``, or lists of streams of any lengths: what was predicted
-        before each state, and the state that came.
+        before each state, and the state that came. Or a frame in place of ``probs`` (pandas, polars, pyarrow: any that
+        speaks Arrow; extra ``data``), one row a step in any order, with or without the name of its column of states.
     guard
         Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule, fallback or episodes; by default
         ``Guard(problem, longest stream)``. It is not touched.
     names
         Of the streams; their indices by default.
+    columns
+        Of a frame: which is the ``stream``, ``order``, ``state``, and which hold ``probs`` (one a state, or one of
+        lists), where they are not called as usual (``docs/audit.md``).
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
 
@@ -175,7 +193,7 @@ def backtest(
     """
     a_problem(problem)
     fallback = inputs.flag(fallback, "fallback")
-    recording = streams_of(problem, probs, states, names)
+    recording = recorded(problem, probs, states, names, columns)
     guard = Guard(problem, recording.longest) if guard is None else _fitting(guard, problem, recording.longest)
     paid: dict[str, list] = {name: [None] * len(recording.names) for name in PLAYERS if fallback or name != "fallback"}
     share: list = [None] * len(recording.names)
@@ -198,6 +216,19 @@ def backtest(
     return Backtest(
         problem, recording, guard, tuple(results), tuple(event for _, event in events), together, tuple(share)
     )
+
+
+def recorded(problem: DecisionProblem, probs: Any, states: Any, names: Any, columns: Any) -> Streams:
+    """The streams of arrays, or of a frame."""
+    if is_frame(probs) and (states is None or isinstance(states, str)):
+        if names is not None:
+            raise ValueError(f"names are in the frame's own column: leave them out, got {inputs.shown(names)}")
+        return streams_in(problem, probs, states, columns)
+    if columns is not None:
+        raise ValueError(f"columns go with a frame, and probs is {type(probs).__name__}: leave them out")
+    if states is None:
+        raise ValueError(f"states must be given, unless probs is a frame that has them, got {type(probs).__name__}")
+    return streams_of(problem, probs, states, names)
 
 
 def _result(

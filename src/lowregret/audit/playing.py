@@ -24,8 +24,12 @@ class Played(NamedTuple):
     events: tuple[tuple[int, Switch | Return], ...]  # with the row of the stream
 
 
-def play(guard: Guard, block: Block, fallback: bool = True) -> Played:
-    """The players on a block; ``guard`` says how the guard is made, and is not touched."""
+def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True) -> Played:
+    """The players on a block; ``guard`` says how the guard is made, and is not touched.
+
+    Unless ``live``, what the guard played is taken from the recorded form of its rule where there is one: the same, but
+    it tells nothing, and its share after a switch stays unknown (NaN).
+    """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
     assert isinstance(rule, ResponseRule)
     assert problem is not None
@@ -38,8 +42,12 @@ def play(guard: Guard, block: Block, fallback: bool = True) -> Played:
     paid["guard"], share_NxT = paid["model"].copy(), np.ones((N, T))
     trips_N = np.zeros(N, dtype=np.int64)
     events: list[tuple[int, Switch | Return]] = []
-    rows = _to_replay(guard, block)
-    if len(rows):
+    rows, times_N = _to_replay(guard, block)
+    if len(rows) and not live and guard.episode is None and not rule.in_play.acts:
+        paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], warmth, utility_AxNxT[:, rows])
+        share_NxT[np.arange(T) >= times_N[:, None]] = np.nan
+        trips_N[rows] = times_N[rows]
+    elif len(rows):
         replayed = _replayed(guard, block, rows, utility_AxNxT[:, rows])
         paid["guard"][rows], share_NxT[rows], trips_N[rows] = replayed[:3]
         events = [(int(rows[row]), event) for row, event in replayed[3]]
@@ -64,12 +72,30 @@ def made_like(guard: Guard, n: int) -> Guard:
     return Guard(guard.problem, whole, rule=rule, batch_shape=(n,), episode=episode)
 
 
-def _to_replay(guard: Guard, block: Block) -> np.ndarray:
-    """The rows on which the guard must be asked step by step: those that switch, where that is known beforehand."""
+def _to_replay(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """The rows on which the guard may not play the model: those that switch, where that is known beforehand; when."""
     if guard.episode is not None:
-        return np.arange(len(block.index_N))
+        return np.arange(len(block.index_N)), np.zeros(0, dtype=np.int64)
     trips_N = guard.rule.first_trips(block.probs_NxTxS, block.states_NxT)
-    return np.flatnonzero(trips_N <= block.lengths_N)
+    return np.flatnonzero(trips_N <= block.lengths_N), trips_N
+
+
+def _spliced(
+    rule: ResponseRule,
+    block: Block,
+    rows: np.ndarray,
+    times_N: np.ndarray,
+    warmth: np.ndarray,
+    utility_AxNxT: np.ndarray,
+) -> np.ndarray:
+    """What the responses to the model's laws, and from the trip on to the fallback's, were paid on these rows."""
+    own, probs_NxTxS, states_NxT = rule.in_play, block.probs_NxTxS[rows], block.states_NxT[rows]
+    if own.follows:
+        said = own.fallback.laws_beside(probs_NxTxS, states_NxT, times_N)
+    else:
+        late_NxT = np.arange(states_NxT.shape[1]) >= times_N[:, None]
+        said = np.where(late_NxT[..., None], own.answers(states_NxT), probs_NxTxS)
+    return (rule.problem.respond(np.moveaxis(said, -1, 0), warmth) * utility_AxNxT).sum(axis=0)
 
 
 def _replayed(

@@ -28,12 +28,21 @@ class Block(NamedTuple):
         return np.arange(self.states_NxT.shape[1]) < self.lengths_N[:, None]
 
 
+class Source(NamedTuple):
+    """The frame that streams come from, and the columns that name its rows."""
+
+    frame: Any
+    columns: tuple[str, ...]
+
+
 class Streams(NamedTuple):
     """What was predicted and what came, stream by stream."""
 
     names: tuple[Any, ...]
     probs: Sequence[np.ndarray]  # [T, S] each
     states: Sequence[np.ndarray]  # [T] each
+    rows: Sequence[np.ndarray] | None = None  # [T] each: which rows of the frame they are
+    source: Source | None = None
 
     @property
     def lengths_B(self) -> np.ndarray:
@@ -60,8 +69,8 @@ class Streams(NamedTuple):
             [self.states[i][parts[i]] for i in kept],
         )
 
-    def blocks(self) -> Iterator[Block]:
-        """All streams, those of about the same length together."""
+    def blocks(self, cells: int = CELLS) -> Iterator[Block]:
+        """All streams, those of about the same length together, of about ``cells`` steps in all."""
         lengths_B = self.lengths_B
         order = np.argsort(lengths_B, kind="stable")
         start = 0
@@ -69,7 +78,7 @@ class Streams(NamedTuple):
             end, least = start + 1, lengths_B[order[start]]
             while end < len(order):
                 longest = lengths_B[order[end]]
-                if longest > _SLACK * least or longest * (end + 1 - start) > CELLS:
+                if longest > _SLACK * least or longest * (end + 1 - start) > cells:
                     break
                 end += 1
             yield self._block(order[start:end], lengths_B)

@@ -2,7 +2,7 @@
 
 import itertools
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,8 +14,8 @@ from ..policies import Recovery
 from ..problems import DecisionProblem, a_problem
 from ..rules import ExactTest
 from ..tables import Table
-from .backtesting import Backtest, backtest
-from .streams import Streams, streams_of
+from .backtesting import Backtest, backtest, recorded
+from .streams import Streams
 
 
 class Setting(NamedTuple):
@@ -55,7 +55,7 @@ class Tuned:
 def tune(
     problem: DecisionProblem,
     probs: Any,
-    states: Any,
+    states: Any = None,
     *,
     until: float | int = 0.5,
     deltas: Sequence[float] | None = None,
@@ -63,11 +63,14 @@ def tune(
     episodes: Sequence[int | None] = (None,),
     fallbacks: Sequence[Any] | None = None,
     names: Sequence[Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """Try every combination of settings on the first part of each stream, and the best of them on the rest.
 
     Parameters
     ----------
+    probs, states, names, columns
+        As ``backtest`` takes them.
     until
         Where the earlier part ends: a share of each stream, or a number of steps.
     deltas
@@ -81,7 +84,7 @@ def tune(
     (2, 200)
     """
     a_problem(problem)
-    recording = streams_of(problem, probs, states, names)
+    recording = recorded(problem, probs, states, names, columns)
     steps_B = _earlier(recording, until)
     first, later = recording.cut(steps_B, rest=False), recording.cut(steps_B, rest=True)
     if not first.names or not later.names:

@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify`` (extra: ``cli``), ``reproduce | train | evaluate | construct`` (``torch``)."""
+"""The command line: ``demo | verify`` (extra: ``cli``), ``audit`` (``audit``), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -23,6 +23,7 @@ def _app() -> "typer.Typer":
     import typer
 
     from .. import __version__, files
+    from .auditing import audit
     from .options import folder_for, refusals
     from .transformers import add_commands
 
@@ -82,6 +83,7 @@ def _app() -> "typer.Typer":
         if not passed:
             raise typer.Exit(1)
 
+    app.command()(audit)
     add_commands(app)
     return app
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Where = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU if there is one.")]
 PAYOFFS = (
     "Payoffs in your own units, in place of --problem: .csv with a row for each action and a column for each state, a "
-    "first row and a first column of names if you like; or .npy."
+    "first row and a first column of names if you like; or .npy, or .toml with payoffs, actions and states."
 )
 
 _EXTRAS = {
@@ -32,6 +32,9 @@ _EXTRAS = {
     "onnxscript": "onnx",
     "rich": "cli",
     "matplotlib": "cli",
+    "pyarrow": "audit",
+    "plotly": "audit",
+    "ray": "ray",
 }
 
 

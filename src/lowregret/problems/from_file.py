@@ -1,6 +1,7 @@
 """A decision problem out of a file: payoffs in the user's own units, with names if it has any."""
 
 import csv
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ from .decision import DecisionProblem
 
 
 def payoffs_in(path: str | Path) -> DecisionProblem:
-    """``DecisionProblem.from_payoffs`` of a .csv table or a .npy matrix: a row is an action, a column a state.
+    """``DecisionProblem.from_payoffs`` of a .csv, .toml or .npy file: a row is an action, a column a state.
 
     A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
-    name is what is not a number.
+    name is what is not a number. A .toml file has ``payoffs``, a list of rows, and ``actions`` and ``states`` if named.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -22,9 +23,11 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     >>> shop.states, shop.actions, shop.in_payoffs(shop.utility).tolist()
     (('dry', 'wet'), ('open', 'shut'), [[100.0, -20.0], [0.0, 0.0]])
     """
-    path = files.handed_over(path, "payoffs", (".csv", ".npy"))
+    path = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml"))
     if path.suffix.lower() == ".npy":
         return DecisionProblem.from_payoffs(files.array_in(path, "payoffs"))
+    if path.suffix.lower() == ".toml":
+        return _told(path)
     lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
     rows = [(at, [cell.strip() for cell in cells]) for at, cells in enumerate(lines, start=1) if any(cells)]
     states = actions = None
@@ -39,6 +42,16 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     if actions is not None and states is not None and len(states) == width + 1:
         states = states[1:]  # over the actions stands whatever the table is called
     return DecisionProblem.from_payoffs([_numbers(cells, width, at, path) for at, cells in rows], actions, states)
+
+
+def _told(path: Path) -> DecisionProblem:
+    try:
+        told = tomllib.loads(files.text_in(path, "payoffs"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"payoffs must be TOML, and {path} is not: {error}") from error
+    if "payoffs" not in told or not set(told) <= {"payoffs", "actions", "states"}:
+        raise ValueError(f"payoffs must have payoffs, and may have actions and states: {path} has {', '.join(told)}")
+    return DecisionProblem.from_payoffs(told["payoffs"], told.get("actions"), told.get("states"))
 
 
 def _numbers(cells: list[str], width: int, at: int, path: Path) -> list[float]:

@@ -196,6 +196,22 @@ class Bets:
         self, share: np.ndarray, gain_CxS: list[Array], law_S: np.ndarray, log_fresh_TxK: np.ndarray, token: np.ndarray
     ) -> np.ndarray:
         """The same by a compiled recurrence: without a gate no wealth beyond 1/delta matters, none is lost below."""
+        total_NxT = self._totals(share, gain_CxS, law_S, log_fresh_TxK, token)
+        return first_true((total_NxT >= 1 / self.delta) | (pick(law_S, token) == 0)) + 1
+
+    def log_totals(self, step_T: Array, moment: Moment) -> np.ndarray | None:
+        """ln E after every step by the compiled recurrence, up to what it keeps (about 690); None without one."""
+        law_S = moment.probs_S / total(moment.probs_S)
+        share = self.delta * self._waiting(step_T, law_S) + 0 * law_S[0]
+        if self.prior.starts != "every" or not kernels.worth(share, each=len(self.rates_K)):
+            return None
+        log_fresh_TxK = self._joining(step_T, like=law_S)
+        return np.log(self._totals(share, self._gains(moment), law_S, log_fresh_TxK, moment.token))
+
+    def _totals(
+        self, share: np.ndarray, gain_CxS: list[Array], law_S: np.ndarray, log_fresh_TxK: np.ndarray, token: np.ndarray
+    ) -> np.ndarray:
+        """E after every step, ``[N, T]``."""
         order = [k for k, _ in self.steps]
         heads = [k for k, doubles in self.steps if not doubles]
         ladder_K = np.array([-1 if doubles else heads.index(k) for k, doubles in self.steps])
@@ -204,7 +220,7 @@ class Bets:
         for gain_S in gain_CxS:
             excess = np.stack([np.expm1(gain_S * self.rates_K[k]) for k in heads])
             kernels.add_wealth(total_NxT, excess, ladder_K, law_S, token, fresh_TxK)
-        return first_true((total_NxT >= 1 / self.delta) | (pick(law_S, token) == 0)) + 1
+        return total_NxT
 
     def _shares(self, factor_NxT: Array, log_fresh_T: Array, rate: float, log_delta: float) -> Array:
         """One bettor's wealth at every step, in units of 1/delta and capped at it."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import certificates, inputs
-from ..arrays import Array, namespace
+from ..arrays import Array, namespace, to_numpy
 from ..certificates import Certificate, certify, every_start
 from ..certificates.coupled import certificate_temperature, kappa, summed_kappa, total_kappa
 from ..certificates.exact_charge import exact_kappa, quick_main_rate
@@ -159,6 +159,38 @@ class ExactTest(ResponseRule):
         xp, threshold = namespace(level), -math.log(self.delta)
         statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, level)
         return statistic, xp.zeros_like(statistic) + threshold
+
+    def log_evidence(self, probs: Array, tokens: Array) -> np.ndarray:
+        """ln E after every step of recorded sequences ``[N, T]`` in NumPy; infinite from a token on that was excluded.
+
+        By the compiled recurrence where it is to be had, up to the largest numbers that it keeps (about 690).
+
+        >>> from lowregret import matching
+        >>> rule = ExactTest(matching(), horizon=100)
+        >>> rule.log_evidence([[[0.5, 0.5]] * 3, [[0.9, 0.1]] * 3], [[0, 1, 1], [1, 1, 1]]).round(2).tolist()
+        [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
+        """
+        tokens_NxT = to_numpy(inputs.sequences_of(tokens, self.n_states))
+        if tokens_NxT.ndim != 2:
+            raise ValueError(f"tokens must be sequences [N, T], got shape {tokens_NxT.shape}")
+        probs_NxTxS = to_numpy(inputs.probs_of(probs, self.n_states))
+        if tuple(probs_NxTxS.shape[:-1]) != tokens_NxT.shape:
+            fits = f"{(*tokens_NxT.shape, self.n_states)}, for tokens of shape {tokens_NxT.shape}"
+            raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
+        if self.horizon is not None and tokens_NxT.shape[1] > self.horizon:
+            raise ValueError(f"tokens are longer than the rule's horizon: {tokens_NxT.shape[1]} steps, {self.horizon}")
+        step_T = np.arange(1, tokens_NxT.shape[1] + 1)
+        if isinstance(self.bets, Bets) and not self.bets.on_fallback:
+            found = self.bets.log_totals(step_T, self.moment(probs_NxTxS, None, tokens_NxT, step_T))
+            if found is not None:
+                came = np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
+                found[np.logical_or.accumulate(came == 0, axis=1)] = math.inf
+                return found
+        memory, levels = self.start((len(tokens_NxT),)), []
+        for t in range(len(step_T)):
+            memory = self.update(memory, probs_NxTxS[:, t], tokens_NxT[:, t])
+            levels.append(self.evidence(memory)[0])
+        return np.stack(levels, axis=-1)
 
     def suspicion(self, memory: RuleMemory) -> Suspicion | None:
         """What the richest bettor of each stream bets on; None for the test as it was first published."""

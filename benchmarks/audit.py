@@ -1,0 +1,109 @@
+"""``python -m benchmarks.audit [streams [steps]]``: rows/s of an audit and its memory, beside a pandas groupby loop.
+
+The loop is what one would write by hand: for every stream of a frame, ``trip_times`` of the default rule, payoffs of
+the model and of the guard. It runs on a tenth of the streams, in one process; the audit on all of them, in two.
+"""
+
+import importlib.util
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lowregret as lr
+from lowregret.audit.page import page
+
+
+def main() -> None:
+    streams, steps = (int(n) for n in (*sys.argv[1:], *("10000", "1000")[len(sys.argv) - 1 :]))
+    rows = streams * steps
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.parquet"
+        _write(log, streams, steps)
+        size = log.stat().st_size
+        _timed(log.with_name("small.parquet"), 50)  # compiles, and imports what there is to import
+        begin = time.perf_counter(), _cpu()
+        found = lr.audit.audit_log(log, lr.matching(), fallback=False)
+        wall, cpu = time.perf_counter() - begin[0], _cpu() - begin[1]
+        own, each = (resource.getrusage(who).ru_maxrss / 2**20 for who in (0, resource.RUSAGE_CHILDREN))
+        begin = time.perf_counter(), _cpu()
+        text = len(page(found).encode())
+        drawn = time.perf_counter() - begin[0]
+        print(f"{rows:,} rows of {streams:,} streams ({size / 2**20:.0f} MiB of Parquet), {found.alarms} switched")
+        print(f"audit     {wall:.1f} s wall, {cpu:.1f} s CPU: {rows / wall:,.0f} rows/s, {rows / cpu:,.0f} a core")
+        print(f"memory    at most {own + 2 * each:.2f} GiB: {own:.2f} and twice {each:.2f}")
+        print(f"page      {text / 1e6:.2f} MB, {drawn:.1f} s")
+        loop = _by_hand(log, max(1, streams // 10), steps)
+        print(f"pandas    {loop * rows:.1f} s CPU for as many rows: {loop * rows / cpu:.1f} times the audit's")
+        if importlib.util.find_spec("ray") and rows <= 2_000_000:
+            begin = time.perf_counter(), _cpu()
+            again = lr.audit.audit_log(log, lr.matching(), engine="ray", fallback=False)
+            wall = time.perf_counter() - begin[0]
+            assert again.alarms == found.alarms
+            print(f"ray       {wall:.1f} s wall with two workers, their start included")
+
+
+def _write(path: Path, streams: int, steps: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng, writer = np.random.default_rng(0), None
+    for first in range(0, streams, 250):
+        n = min(250, streams - first)
+        p = rng.beta(2, 2, (n, steps)).round(6)
+        states = rng.random((n, steps)) < p
+        broken = rng.random(n) < 0.02
+        states[broken, steps // 2 :] = rng.random((int(broken.sum()), steps - steps // 2)) < 0.5
+        names = pa.array([f"stream-{i:06}" for i in range(first, first + n)])
+        table = pa.table(
+            {
+                "stream": names.take(pa.array(np.repeat(np.arange(n), steps))),
+                "step": np.tile(np.arange(1, steps + 1, dtype=np.int32), n),
+                "p_0": (1 - p).ravel(),
+                "p_1": p.ravel(),
+                "state": states.ravel().astype(np.int8),
+            }
+        )
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+
+
+def _timed(path: Path, streams: int) -> Any:
+    _write(path, streams, 1000)
+    return lr.audit.audit_log(path, lr.matching(), jobs=1)
+
+
+def _by_hand(log: Path, streams: int, steps: int) -> float:
+    """CPU seconds a row."""
+    import pandas as pd
+
+    begin = _cpu()
+    frame = pd.read_parquet(log, filters=[("stream", "<", f"stream-{streams:06}")])
+    problem, earned = lr.matching(), []
+    rule = lr.ExactTest(problem, steps)
+    for _, own in frame.groupby("stream"):
+        own = own.sort_values("step")
+        probs, states = own[["p_0", "p_1"]].to_numpy(), own["state"].to_numpy().astype(np.int64)
+        laws, _ = rule.replaced(probs[None], states[None])
+        for law in (probs, laws[0]):
+            played = problem.quantal_response(law, rule.temperature)
+            earned.append((played * problem.utility[:, states].T).sum())
+        hedge = lr.Hedge(problem, steps).policy_sequence(states)
+        earned.append((hedge * problem.utility[:, states].T).sum())
+    return (_cpu() - begin) / len(frame)
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and of those that it started and that are done."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+if __name__ == "__main__":
+    main()

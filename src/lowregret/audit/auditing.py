@@ -1,0 +1,186 @@
+"""The audit of a log: pass one deals its rows out by stream, pass two judges the streams, then all is added up."""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import files, inputs
+from ..problems import DecisionProblem, a_problem
+from .judging import BEST, Settings, judged
+from .logs import Log, log_at
+from .playing import PLAYERS
+from .report import KIND, Audit, problem_told
+from .spool import Counted, Spool
+
+_SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
+Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
+
+
+def audit_log(
+    log: str | Path,
+    problem: DecisionProblem,
+    *,
+    delta: float | None = None,
+    gate: float = 0.0,
+    horizon: int | None = None,
+    family_delta: bool = False,
+    fdr: float = 0.1,
+    tolerance: float = inputs.SUM_TOLERANCE,
+    columns: Mapping[str, Any] | None = None,
+    fallback: bool | None = None,
+    part: tuple[int, int] | None = None,
+    jobs: int = 2,
+    engine: str = "local",
+    told: Told | None = None,
+) -> Audit:
+    """The backtest of every stream of a log on a disk, in memory that does not grow with it.
+
+    Parameters
+    ----------
+    log
+        A .csv or .parquet file, or a folder of one kind; rows in any order.
+    delta, gate
+        As ``ExactTest`` takes them; ``family_delta`` divides delta by the number of streams.
+    horizon
+        The longest stream by default.
+    fdr
+        The share of wrong names among ``Audit.survivors``, at most and on average.
+    tolerance
+        How far probabilities may be from summing to one; those further off than 1e-6 are renormalised and counted.
+    columns
+        As ``backtest`` takes them.
+    fallback
+        Whether to play the fallback alone too; by default on logs of up to a million rows.
+    part
+        (i, n): only the i-th of n parts of the streams, for ``merge``.
+    jobs, engine
+        How many processes; "ray" takes those of a Ray cluster (extra: ``ray``).
+    told
+        Hears what is being done, and how many rows of how many.
+    """
+    a_problem(problem)
+    tolerance = inputs.positive(tolerance, "tolerance")
+    fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
+    gate = inputs.not_negative(gate, "gate")
+    delta = None if delta is None else inputs.probability(delta, "delta")
+    inputs.choice(engine, "engine", ("local", "ray"))
+    kept = _kept(part)
+    found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    told = told or (lambda *_: None)
+
+    def settled(counted: Counted) -> tuple[Settings, dict[str, Any]]:
+        whole = inputs.horizon_or_none(horizon) or counted.longest
+        if whole < counted.longest:
+            raise ValueError(f"horizon must last for the longest stream, {counted.longest} steps, got {whole}")
+        own = 1 / max(whole, 2) if delta is None else delta
+        each = own / counted.streams if family_delta else own
+        plays = counted.rows <= _SMALL if fallback is None else inputs.flag(fallback, "fallback")
+        level = max(1 / each, counted.streams / fdr)
+        settings = Settings(problem, whole, each, gate, level, plays, counted.counted)
+        about = {
+            "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
+            **counted._asdict(),
+            "horizon": whole,
+            "delta": each,
+            "family_delta": family_delta,
+            "gate": gate,
+            "fdr": fdr,
+            "tolerance": tolerance,
+            "partitions": found.partitions,
+            "players": [*(name for name in PLAYERS if plays or name != "fallback"), BEST],
+            "grid": settings.grid.tolist(),
+            "problem": problem_told(problem),
+        }
+        return settings, about
+
+    if engine == "ray":
+        from .cluster import on_ray
+
+        about, parts = on_ray(found, problem, tolerance, kept, jobs, settled, told)
+        return Audit(about, parts)
+    with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder:
+        spool, read = Spool(found, problem, Path(folder), kept), 0
+
+        def heard(rows: int) -> None:
+            nonlocal read
+            read += rows
+            told("reading", read, max(found.rows, read))
+
+        counted = spool.fill(tolerance, jobs, heard)
+        settings, about = settled(counted)
+        parts, done, in_all = {}, 0, int(spool.rows_P[spool.kept].sum())
+        for p, result in _judged(found, spool, settings, jobs):
+            parts[p] = result
+            done += int(spool.rows_P[p])
+            told("judging", done, in_all)
+    return Audit(about, {p: parts[p] for p in sorted(parts)})
+
+
+def merge(paths: Sequence[str | Path]) -> Audit:
+    """The audit of a whole log out of the files of its parts, the same to the last bit."""
+    about: dict[str, Any] | None = None
+    parts: dict[int, dict[str, Any]] = {}
+    first = None
+    for path in map(files.a_path, paths):
+        try:
+            found = json.loads(files.text_in(files.handed_over(path, "a part", (".json",)), "a part"))
+            kind, own, held = found["kind"], found["about"], {int(p): one for p, one in found["partitions"].items()}
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"a part must be a file that audit --part wrote, and {path} is not") from error
+        if kind != f"{KIND} part":
+            raise ValueError(f"a part must be a file that audit --part wrote, and {path} is {inputs.shown(kind)}")
+        if about is None:
+            about, first = own, path
+        if own != about:
+            other = next((name for name in {**about, **own} if about.get(name) != own.get(name)), "")
+            raise ValueError(f"all parts must be of one audit, and {path} has another {other} than {first}")
+        if twice := parts.keys() & held.keys():
+            raise ValueError(f"every part must be given once, and partition {min(twice)} is in {path} too")
+        parts |= held
+    if about is None:
+        raise ValueError("there must be parts to merge, got none")
+    missing = set(range(about["partitions"])) - parts.keys()
+    if missing:
+        raise ValueError(f"all parts must be given, and {len(missing)} of {about['partitions']} partitions are missing")
+    return Audit(about, {p: parts[p] for p in sorted(parts)})
+
+
+def _kept(part: Any) -> Callable[[int], bool]:
+    if part is None:
+        return lambda p: True
+    i, n = part
+    if not 1 <= inputs.whole(i, "part") <= inputs.whole(n, "part"):
+        raise ValueError(f"part must be i/n with i from 1 to n, got {i}/{n}")
+    return lambda p: p % n == i - 1
+
+
+def _judged(log: Log, spool: Spool, settings: Settings, jobs: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The partitions one by one; a log that went to the disk by several processes."""
+    if jobs == 1 or not spool.on_disk:
+        for p in spool.kept:
+            yield p, judged(settings, spool.names_of(p), spool.taken(p), log.where)
+        return
+    spool.to_disk()
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            asked = {p: pool.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
+            for p in spool.kept:
+                yield p, asked.pop(p).result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def judge_file(settings: Settings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
+    """``judged`` of the rows in a file."""
+    from .logs import record_of
+
+    record = record_of(settings.problem.n_states)
+    records = np.fromfile(path, dtype=record) if path.exists() else np.zeros(0, dtype=record)
+    return judged(settings, names, records, log.where)

@@ -1,0 +1,192 @@
+"""Logs on a disk, CSV or Parquet, read a piece at a time (extra: ``data``)."""
+
+import csv
+import re
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..problems import DecisionProblem
+from .columns import Columns, columns_of
+from .rows import Refused, arrow, rows_of
+
+_FILE = 40  # bits of a row's number within its file; those above say which file
+_BATCH = 1 << 17  # rows that are decoded at a time
+_FRAGMENT = 1 << 18  # rows of a fragment, in whole row groups
+_CSV_BLOCK = 1 << 23  # bytes
+_CSV_ROW = 32  # bytes that a row of CSV may be taken to have, where rows are not counted beforehand
+_PARTITION = 400_000  # rows: streams that are judged together
+_FEWEST, _MOST = 4, 4096  # partitions
+
+
+class Fragment(NamedTuple):
+    """A part of a file that is read on its own."""
+
+    file: int
+    path: str
+    groups: tuple[int, ...] | None  # row groups of Parquet; None: all of a CSV
+    before: int  # rows of the file before it
+    rows: int  # about how many it has
+
+
+class Log(NamedTuple):
+    """A file, or the files of a folder in the order of their names."""
+
+    paths: tuple[str, ...]
+    rows: int  # about how many
+    fragments: tuple[Fragment, ...]
+    columns: Columns
+
+    @property
+    def partitions(self) -> int:
+        """Into how many parts its streams are dealt out: by the log alone, so that everyone deals alike."""
+        return int(min(max(-(-self.rows // _PARTITION), _FEWEST), _MOST))
+
+    def where(self, row: int) -> tuple[str, int]:
+        """Of which file a row is, and which row of it, from 1."""
+        return self.paths[row >> _FILE], (row & ((1 << _FILE) - 1)) + 1
+
+
+class Names:
+    """Streams by number, in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def of(self, names: list[str]) -> np.ndarray:
+        with self._lock:
+            numbers = self.numbers
+            return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int32)
+
+
+def record_of(n_states: int) -> np.dtype:
+    """What is kept of a row."""
+    return np.dtype(
+        [("stream", "<i4"), ("state", "<i4"), ("order", "<i8"), ("row", "<i8"), ("probs", "<f8", (n_states,))]
+    )
+
+
+def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = None) -> Log:
+    """The log in a file or a folder: what it holds is read later."""
+    if not path.exists():
+        raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {path} is not there")
+    found = sorted(p for p in path.rglob("*") if p.suffix.lower() in (".csv", ".parquet")) if path.is_dir() else [path]
+    kinds = {p.suffix.lower() for p in found}
+    if len(kinds) != 1 or not kinds <= {".csv", ".parquet"}:
+        held = "holds " + (" and ".join(sorted(kinds)) or "none") if path.is_dir() else f"ends in {path.suffix!r}"
+        raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of one kind, and {path} {held}")
+    columns, fragments = None, []
+    for i, file in enumerate(found):
+        names, own = (_csv if file.suffix.lower() == ".csv" else _parquet)(i, file)
+        fragments += own
+        try:
+            here = columns_of(names, problem, told)
+        except ValueError as error:
+            raise Refused(str(file), None, str(error)) from error
+        if columns is not None and here != columns:
+            raise Refused(str(file), None, f"its columns are others than those of {found[0]}")
+        columns = here
+        if file.suffix.lower() == ".csv" and len(columns.probs) != problem.n_states:
+            raise Refused(str(file), None, "a CSV file must have one column of probabilities a state")
+    assert columns is not None
+    if not fragments:
+        raise Refused(str(path), None, "there is no row in it")
+    return Log(tuple(map(str, found)), sum(f.rows for f in fragments), tuple(fragments), columns)
+
+
+def records_in(
+    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: Names
+) -> Iterator[tuple[np.ndarray, bool, int]]:
+    """Checked rows of a fragment as records, whether their steps are counted, and how many were renormalised."""
+    before, pa = fragment.before, arrow()
+    record = record_of(problem.n_states)
+    batches = _batches(fragment, log.columns)
+    while True:
+        try:
+            table = next(batches, None)
+            if table is None:
+                return
+            rows = rows_of(table, log.columns, problem, tolerance, fragment.path, before)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise Refused(fragment.path, _row_said(error), _words(error)) from error
+        found = np.empty(len(rows.stream_R), dtype=record)
+        found["stream"] = names.of(list(map(str, rows.names)))[rows.stream_R]
+        found["state"], found["order"], found["probs"] = rows.states_R, rows.order_R, rows.probs_RxS
+        found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
+        before += len(found)
+        yield found, rows.counted, rows.renormalised
+
+
+def partition_of(name: str, partitions: int) -> int:
+    """Where a stream belongs: the same on every machine."""
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % partitions
+
+
+def _batches(fragment: Fragment, columns: Columns) -> Iterator[Any]:
+    if fragment.groups is None:
+        yield from _csv_batches(fragment.path, columns)
+        return
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(fragment.path, read_dictionary=[name for name in (columns.stream, columns.state) if name]) as f:
+        yield from f.iter_batches(_BATCH, row_groups=list(fragment.groups), columns=columns.needed, use_threads=False)
+
+
+def _csv_batches(path: str, columns: Columns) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.csv as text
+
+    types = dict.fromkeys(columns.probs, pa.float64())
+    types |= {name: pa.string() for name in (columns.stream, columns.state) if name is not None}
+    with text.open_csv(
+        path,
+        read_options=text.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
+        parse_options=text.ParseOptions(newlines_in_values=True),
+        convert_options=text.ConvertOptions(include_columns=columns.needed, column_types=types),
+    ) as reader:
+        yield from reader
+
+
+def _csv(at: int, path: Path) -> tuple[list[str], list[Fragment]]:
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file), [])
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise Refused(str(path), None, f"it is no CSV in UTF-8: {error}") from error
+    if not header:
+        raise Refused(str(path), None, "it is empty")
+    return header, [Fragment(at, str(path), None, 0, -(-path.stat().st_size // _CSV_ROW))]
+
+
+def _parquet(at: int, path: Path) -> tuple[list[str], list[Fragment]]:
+    pa = arrow()
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            about, names = file.metadata, file.schema_arrow.names
+            sizes = [about.row_group(g).num_rows for g in range(about.num_row_groups)]
+    except (pa.ArrowException, OSError) as error:
+        raise Refused(str(path), None, f"it is no Parquet file: {_words(error)}") from error
+    found, begin, before = [], 0, 0
+    for g in range(len(sizes)):
+        rows = sum(sizes[begin : g + 1])
+        if rows >= _FRAGMENT or (g == len(sizes) - 1 and rows):
+            found.append(Fragment(at, str(path), tuple(range(begin, g + 1)), before, rows))
+            begin, before = g + 1, before + rows
+    return names, found
+
+
+def _row_said(error: Exception) -> int | None:
+    """The row that a reader of CSV names, which counts the header too."""
+    found = re.search(r"Row #(\d+)", str(error))
+    return None if found is None else max(int(found.group(1)) - 1, 1)
+
+
+def _words(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]

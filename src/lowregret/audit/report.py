@@ -1,0 +1,198 @@
+"""What an audit found, over all streams and of each: added up the same way however it was divided."""
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..certificates import Certificate
+from ..problems import DecisionProblem
+from ..tables import Table
+from .backtesting import warnings_of
+from .judging import BEST, LISTED, guard_of
+
+KIND = "lowregret audit"
+
+
+class Judgement(NamedTuple):
+    """One stream of an audit: payoffs a step by player, and what the guard did."""
+
+    stream: str
+    steps: int
+    earned: dict[str, float]
+    best_action: str
+    regret: float  # of the guard, a step, in utility
+    switched_at: int | None
+    log_e: float  # the evidence against its model, where it was stopped
+    survives: bool  # whether its alarm is one of those that e-BH names
+    v_regret: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """The backtest of every stream of a log. ``about`` says how it was made; ``parts`` holds numbers by partition."""
+
+    about: dict[str, Any]
+    parts: dict[int, dict[str, Any]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every partition is there."""
+        return len(self.parts) == self.about["partitions"]
+
+    @cached_property
+    def problem(self) -> DecisionProblem:
+        return problem_in(self.about["problem"])
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is guaranteed of every stream."""
+        a = self.about
+        return guard_of(self.problem, a["horizon"], a["delta"], a["gate"]).certificate
+
+    @cached_property
+    def streams(self) -> list[Judgement]:
+        """By name."""
+        survivors, problem = set(self.survivors), self.problem
+        scale, shift = float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
+        found, players = [], self.about["players"]
+        guard, best = players.index("guard"), players.index(BEST)
+        for name, steps, totals, action, trip, log_e, v_regret in self._rows:
+            earned = {player: value / steps * scale + shift for player, value in zip(players, totals, strict=True)}
+            regret, survives = (totals[best] - totals[guard]) / steps, name in survivors
+            found.append(
+                Judgement(name, steps, earned, problem.actions[action], regret, trip or None, log_e, survives, v_regret)
+            )
+        return found
+
+    @cached_property
+    def _rows(self) -> list[list[Any]]:
+        return sorted((row for p in sorted(self.parts) for row in self.parts[p]["streams"]), key=lambda row: row[0])
+
+    @property
+    def steps(self) -> int:
+        return sum(row[1] for row in self._rows)
+
+    @cached_property
+    def earned(self) -> dict[str, float]:
+        """Payoff a step by player, over all streams; each sum is the exact one, rounded once."""
+        players, steps = self.about["players"], self.steps
+        return {
+            player: float(self.problem.in_payoffs(math.fsum(row[2][k] for row in self._rows) / steps))
+            for k, player in enumerate(players)
+        }
+
+    @cached_property
+    def alarms(self) -> int:
+        """Streams that switched."""
+        return sum(row[4] > 0 for row in self._rows)
+
+    @property
+    def allowed(self) -> float:
+        """How many of all streams may switch on average though their models are right."""
+        return self.about["delta"] * self.about["streams"]
+
+    @cached_property
+    def survivors(self) -> tuple[str, ...]:
+        """Streams whose alarm survives e-BH: of those named, a share of ``fdr`` is wrong on average at most."""
+        if not self.whole:
+            return ()
+        alarmed = [(row[5], row[0]) for row in self._rows if row[4]]
+        return e_bh(alarmed, self.about["streams"], self.about["fdr"])
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        found = list(warnings_of(self.problem, self.earned, self.certificate))
+        if self.about["renormalised"]:
+            found.append(f"{self.about['renormalised']:,} rows did not sum to one and were renormalised")
+        return tuple(found)
+
+    def table(self) -> Table:
+        """Payoffs a step over all streams, and how many switched beside how many might by chance."""
+        a = self.about
+        rows = [(name, f"{value:.6g}") for name, value in self.earned.items()]
+        rows += [("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}")]
+        rows += [("streams that switched", f"{self.alarms:,}")]
+        rows += [("false switches that delta allows, on average", f"{self.allowed:.4g}")]
+        if self.whole:
+            rows += [(f"alarms that survive a false-discovery rate of {a['fdr']:g}", f"{len(self.survivors):,}")]
+        which = "" if self.whole else f", {len(self.parts)} of {a['partitions']} partitions"
+        title = f"Payoff a step over {self.steps:,} steps of {len(self._rows):,} streams{which}"
+        return Table("\n".join([title, *(f"! {warning}" for warning in self.warnings)]), ("", ""), tuple(rows))
+
+    def curves(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Steps, and payoffs added up over all streams until each of them, by player."""
+        scale, shift = float(self.problem.regret_in_payoffs(1.0)), float(self.problem.in_payoffs(0.0))
+        ordered = [self.parts[p] for p in sorted(self.parts) if self.parts[p]["curves"]]
+        steps = np.sum([part["curve_steps"] for part in ordered], axis=0)
+        found = {}
+        for name in self.about["players"]:
+            total = np.zeros(len(steps))
+            for part in ordered:  # one after the other: the same sum to the last bit
+                total += np.array(part["curves"][name])
+            found[name] = total * scale + steps * shift
+        return np.array(self.about["grid"]), found
+
+    @property
+    def details(self) -> list[dict[str, Any]]:
+        """The curves of the streams with most evidence against their models."""
+        found = [one for part in self.parts.values() for one in part["details"]]
+        return sorted(found, key=lambda one: (-one["log_e"], one["stream"]))[:LISTED]
+
+    def to_json(self) -> str:
+        """Everything but the curves; of a part, what ``merge`` needs."""
+        if not self.whole:
+            parts = {str(p): self.parts[p] for p in sorted(self.parts)}
+            return json.dumps({"kind": f"{KIND} part", "about": self.about, "partitions": parts})
+        a, certificate = self.about, self.certificate
+        found = {
+            "kind": KIND,
+            "about": {name: a[name] for name in a if name != "grid"},
+            "earned": self.earned,
+            "warnings": self.warnings,
+            "regret_bound": certificate.regret_bound,
+            "regret_bound_in_payoffs": certificate.regret_bound_in_payoffs,
+            "alarms": self.alarms,
+            "allowed": self.allowed,
+            "survivors": self.survivors,
+            "streams": [one._asdict() for one in self.streams],
+        }
+        return json.dumps(found, indent=1)
+
+
+def e_bh(alarmed: list[tuple[float, str]], streams: int, level: float) -> tuple[str, ...]:
+    """Names by e-Benjamini-Hochberg, from pairs of ln e and name, of so many streams in all (the others count as 0).
+
+    The k with the largest e-values, for the largest k of which all are at least streams / (level k); whatever the
+    dependence between streams, an expected share of at most ``level`` of those named is named wrongly.
+
+    >>> e_bh([(7.0, "a"), (3.5, "b"), (1.0, "c")], streams=3, level=0.1)
+    ('a', 'b')
+    """
+    ordered = sorted(alarmed, key=lambda pair: (-pair[0], pair[1]))
+    most = 0
+    for k, (log_e, _) in enumerate(ordered, start=1):
+        if log_e >= math.log(streams / (level * k)):
+            most = k
+    return tuple(name for _, name in ordered[:most])
+
+
+def problem_told(problem: DecisionProblem) -> dict[str, Any]:
+    """A problem as plain numbers, to the last bit."""
+    return {
+        "utility": problem.utility.tolist(),
+        "scale": problem._scale,
+        "shift": problem._shift,
+        "actions": list(problem.actions),
+        "states": list(problem.states),
+    }
+
+
+def problem_in(told: dict[str, Any]) -> DecisionProblem:
+    """The problem out of ``problem_told``."""
+    problem = DecisionProblem(told["utility"], told["actions"], told["states"])
+    problem._scale, problem._shift = told["scale"], told["shift"]
+    return problem

@@ -1,0 +1,131 @@
+"""Rows dealt out by stream, so that each stream lies in one place, in memory or on the disk: pass one of an audit."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..problems import DecisionProblem
+from .logs import Fragment, Log, Names, partition_of, record_of, records_in
+from .rows import Refused
+
+_HELD = 192 << 20  # bytes of rows in memory; what is more goes to the disk
+
+
+class Counted(NamedTuple):
+    """What pass one knows of the whole log, whoever keeps which rows."""
+
+    rows: int
+    streams: int
+    longest: int
+    counted: bool  # the order counts steps
+    renormalised: int
+
+
+class Spool:
+    """The rows of the partitions that are ``kept``, by partition."""
+
+    def __init__(self, log: Log, problem: DecisionProblem, folder: Path, kept: Callable[[int], bool]) -> None:
+        self.log, self.problem, self.folder = log, problem, folder
+        self.record, self.names = record_of(problem.n_states), Names()
+        self.kept = [p for p in range(log.partitions) if kept(p)]
+        self.rows_P = np.zeros(log.partitions, dtype=np.int64)
+        self._pieces: dict[int, list[np.ndarray]] = {p: [] for p in self.kept}
+        self._held, self._lock = 0, threading.Lock()
+        self._place = np.zeros(0, dtype=np.int64)  # the partition of each stream
+        self._lengths = np.zeros(0, dtype=np.int64)
+
+    def fill(self, tolerance: float, jobs: int, told: Callable[[int], None]) -> Counted:
+        """Read the log, by as many threads; ``told`` hears of rows that were read."""
+        counted, renormalised = set(), 0
+
+        def read(fragment: Fragment) -> tuple[set[bool], int]:
+            kinds, changed = set(), 0
+            for records, kind, off in records_in(fragment, self.log, self.problem, tolerance, self.names):
+                self._deal(records)
+                kinds.add(kind)
+                changed += off
+                told(len(records))
+            return kinds, changed
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for done in _in_turn(pool, read, self.log.fragments, ahead=jobs + 1):
+                kinds, changed = done.result()
+                counted |= kinds
+                renormalised += changed
+        if not self._lengths.sum():
+            raise Refused(self.log.paths[0], None, "there is no row in it")
+        if len(counted) > 1:
+            raise Refused(self.log.paths[0], None, "steps are numbers in some places and times in others")
+        lengths = self._lengths
+        return Counted(int(lengths.sum()), len(lengths), int(lengths.max()), counted.pop(), renormalised)
+
+    def _deal(self, records: np.ndarray) -> None:
+        with self._lock:  # the streams of these rows are known by now
+            known = list(self.names.numbers)[len(self._place) :]
+            new = [partition_of(name, self.log.partitions) for name in known]
+            self._place = np.append(self._place, np.array(new, dtype=np.int64))
+            self._lengths = np.append(self._lengths, np.zeros(len(new), dtype=np.int64))
+            here = np.bincount(records["stream"], minlength=len(self._place))
+            self._lengths += here
+            place_R = self._place[records["stream"]].astype(np.uint16)
+        counts_P = np.bincount(place_R, minlength=self.log.partitions)
+        records = records[np.argsort(place_R, kind="stable")]
+        ends_P = np.cumsum(counts_P)
+        with self._lock:
+            self.rows_P += counts_P
+            for p in self.kept:
+                if counts_P[p]:
+                    self._pieces[p].append(records[ends_P[p] - counts_P[p] : ends_P[p]])
+            self._held += records.nbytes
+            if self._held > _HELD:
+                self.to_disk()
+
+    def to_disk(self) -> None:
+        """Everything that is held in memory."""
+        for p, pieces in self._pieces.items():
+            if pieces:
+                with open(self.file(p), "ab") as file:
+                    for piece in pieces:
+                        piece.tofile(file)
+                pieces.clear()
+        self._held = 0
+
+    @property
+    def on_disk(self) -> bool:
+        return any(self.file(p).exists() for p in self.kept)
+
+    def file(self, p: int) -> Path:
+        return self.folder / f"rows-{p}"
+
+    def names_of(self, p: int) -> dict[int, str]:
+        """The streams of a partition by their numbers."""
+        numbers = np.flatnonzero(self._place == p)
+        names = list(self.names.numbers)
+        return {int(i): names[i] for i in numbers}
+
+    def taken(self, p: int) -> np.ndarray:
+        """The rows of a partition, in no order; they are not kept."""
+        pieces = self._pieces.pop(p)
+        if self.file(p).exists():
+            pieces = [np.fromfile(self.file(p), dtype=self.record), *pieces]
+        return np.concatenate(pieces) if pieces else np.zeros(0, dtype=self.record)
+
+
+def _in_turn(pool: ThreadPoolExecutor, work: Callable, items: tuple[Fragment, ...], ahead: int) -> Iterator[Future]:
+    """Futures in the order of the items, with few under way: the first to be refused is the first of the log."""
+    waiting: deque[Future] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft()
+        while waiting:
+            yield waiting.popleft()
+    finally:
+        for future in waiting:
+            future.cancel()

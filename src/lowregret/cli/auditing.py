@@ -1,0 +1,143 @@
+"""``lowregret audit``: a log of predictions and states in, the answer out (extra: ``audit``)."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import files
+from .options import PAYOFFS, folder_for, refusals
+
+ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
+_EVERY = 1 << 18  # rows between two looks at the progress bar
+
+
+def audit(
+    log: Annotated[list[Path], typer.Argument(help="A .csv or .parquet file or a folder of them; --merge: parts.")],
+    payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS.replace(", in place of --problem", ""))] = None,
+    out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
+    delta: Annotated[float | None, typer.Option(help="Chance of a false switch, a stream; 1/horizon.")] = None,
+    family_delta: Annotated[bool, typer.Option("--family-delta", help="Divide delta by the streams' number.")] = False,
+    fdr: Annotated[float, typer.Option(help="False-discovery rate of the alarms that are named.")] = 0.1,
+    gate: Annotated[float, typer.Option(min=0, help="As ExactTest takes it.")] = 0.0,
+    horizon: Annotated[int | None, typer.Option(min=1, help="Steps of a stream; the longest one's.")] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="How far probabilities may be from summing to one; they are then renormalised.")
+    ] = 1e-6,
+    stream: Annotated[str | None, typer.Option(help="The column of streams: stream, unique_id.")] = None,
+    order: Annotated[str | None, typer.Option(help="The column of steps or times: step, ds, time.")] = None,
+    state: Annotated[str | None, typer.Option(help="The column of states: state, y.")] = None,
+    probs: Annotated[
+        str | None, typer.Option(help="Columns of probabilities, with commas: p_STATE each, or one of lists: probs.")
+    ] = None,
+    fallback: Annotated[
+        bool | None, typer.Option(help="Play the fallback alone too; up to a million rows unless told.")
+    ] = None,
+    part: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, written for --merge.")] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Put the files of all parts together.")] = False,
+    engine: Annotated[str, typer.Option(help="local, or ray (extra: ray).")] = "local",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
+) -> None:
+    """Was acting on this model safe? What every stream of a log would have earned, guarded and not.
+
+    Ends with 0 where no stream switched, 3 where one did, 4 where the log is refused, 1 on an error, 2 on bad options.
+    """
+    with refusals():
+        from ..audit import auditing
+        from ..audit.page import page, plotly_js
+        from ..audit.rows import Refused
+        from ..problems import payoffs_in
+
+        piece = _piece(part)
+        name = "audit" if piece is None else f"audit-part-{piece[0]}-of-{piece[1]}"
+        written = [f"{name}.json"] if piece else [f"{name}.json", f"{name}.html"]
+        if piece is None:
+            plotly_js()  # before the work rather than after it
+        if merge and (payoffs or piece):
+            raise ValueError("--merge takes the files of parts, which say the rest: leave --payoffs and --part out")
+        if not merge and (payoffs is None or len(log) != 1):
+            raise ValueError("audit takes one LOG and --payoffs, or with --merge the files of all parts")
+        folder_for(out, *written)
+        outputs = {f"--out {one}": out / one for one in written}
+        files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs})
+        try:
+            if merge:
+                found = auditing.merge(log)
+            else:
+                assert payoffs is not None
+                columns = {"stream": stream, "order": order, "state": state, "probs": probs and probs.split(",")}
+                with _progress() as told:
+                    found = auditing.audit_log(
+                        log[0],
+                        payoffs_in(payoffs),
+                        delta=delta,
+                        gate=gate,
+                        horizon=horizon,
+                        family_delta=family_delta,
+                        fdr=fdr,
+                        tolerance=tolerance,
+                        columns={role: given for role, given in columns.items() if given is not None},
+                        fallback=fallback,
+                        part=piece,
+                        jobs=jobs,
+                        engine=engine,
+                        told=told,
+                    )
+        except Refused as error:
+            typer.echo(f"refused: {error}", err=True)
+            raise typer.Exit(REFUSED) from error
+        contents = {out / f"{name}.json": found.to_json().encode()}
+        if piece is None:
+            contents[out / f"{name}.html"] = page(found).encode()
+        files.replace_all(contents)
+        typer.echo(str(found.table()))
+        if found.survivors:
+            shown = ", ".join(repr(name) for name in found.survivors[:8])
+            typer.echo(f"Named by e-BH: {shown}{', ...' if len(found.survivors) > 8 else ''}")
+        typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
+    if found.alarms:
+        raise typer.Exit(ALARM)
+
+
+def _piece(part: str | None) -> tuple[int, int] | None:
+    if part is None:
+        return None
+    numbers = part.split("/")
+    if len(numbers) != 2 or not all(n.isascii() and n.isdecimal() for n in numbers):
+        raise ValueError(f"--part must be i/n, such as 2/4, got {part!r}")
+    i, n = map(int, numbers)
+    if not 1 <= i <= n:
+        raise ValueError(f"--part must be i/n with i from 1 to n, got {part!r}")
+    return i, n
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each pass over the rows, where someone is watching."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(file=sys.stderr)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} rows"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        tasks: dict[str, Any] = {}
+        said = 0
+
+        def told(what: str, done: int, whole: int) -> None:
+            nonlocal said
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=whole)
+            elif abs(done - said) < _EVERY and done < whole:
+                return
+            said = done
+            bar.update(tasks[what], completed=done, total=whole)
+
+        yield told
