@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
         def full(file: int, data: Any) -> int:
             if next(count):
                 raise OSError(28, "No space left on device")
-            return write(file, data[:20])
+            return write(file, data[:-10])  # with whole lines before the one that is cut
 
         with monkeypatch.context() as patched:
             patched.setattr(os, "write", full)
