@@ -205,7 +205,7 @@ class Bets:
         share = self.delta * self._waiting(step_T, law_S) + 0 * law_S[0]
         if self.prior.starts != "every" or not kernels.worth(share, each=len(self.rates_K)):
             return None
-        log_fresh_TxK = self._joining(step_T, like=law_S)
+        log_fresh_TxK = self.joining(step_T, like=law_S)
         return np.log(self._totals(share, self._gains(moment), law_S, log_fresh_TxK, moment.token))
 
     def _totals(
