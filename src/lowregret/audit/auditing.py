@@ -1,5 +1,6 @@
 """The audit of a log: pass one deals its rows out by stream, pass two judges the streams, then all is added up."""
 
+import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from .. import files, inputs
 from ..problems import DecisionProblem, a_problem
-from .judging import BEST, Settings, judged
+from .judging import BEST, Settings, guard_of, judged
 from .logs import Log, log_at
 from .playing import PLAYERS
 from .report import KIND, Audit, problem_told
@@ -104,7 +105,8 @@ def audit_log(
 
         about, parts = on_ray(found, problem, tolerance, kept, jobs, settled, told)
         return Audit(about, parts)
-    with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder:
+    large = jobs > 1 and found.rows > _SMALL
+    with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
         spool, read = Spool(found, problem, Path(folder), kept), 0
 
         def heard(rows: int) -> None:
@@ -115,7 +117,7 @@ def audit_log(
         counted = spool.fill(tolerance, jobs, heard)
         settings, about = settled(counted)
         parts, done, in_all = {}, 0, int(spool.rows_P[spool.kept].sum())
-        for p, result in _judged(found, spool, settings, jobs):
+        for p, result in _judged(found, spool, settings, jobs, pool):
             parts[p] = result
             done += int(spool.rows_P[p])
             told("judging", done, in_all)
@@ -160,21 +162,42 @@ def _kept(part: Any) -> Callable[[int], bool]:
     return lambda p: p % n == i - 1
 
 
-def _judged(log: Log, spool: Spool, settings: Settings, jobs: int) -> Iterator[tuple[int, dict[str, Any]]]:
+@contextlib.contextmanager
+def _started(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Processes that import what they need while the log is read; what is under way ends with an error here."""
+    if not jobs:
+        yield None
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            for _ in range(jobs):
+                pool.submit(_ready)
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _ready() -> None:
+    """Nothing, but whoever runs it has imported this file, and compiled what is compiled."""
+    problem = DecisionProblem([[1, 0], [0, 1]])
+    guard_of(problem, 256, 0.1, 0.0).rule.first_trips(np.full((64, 256, 2), 0.5), np.zeros((64, 256), dtype=np.int64))
+
+
+def _judged(
+    log: Log, spool: Spool, settings: Settings, jobs: int, pool: ProcessPoolExecutor | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """The partitions one by one; a log that went to the disk by several processes."""
     if jobs == 1 or not spool.on_disk:
         for p in spool.kept:
             yield p, judged(settings, spool.names_of(p), spool.taken(p), log.where)
         return
     spool.to_disk()
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            asked = {p: pool.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
-            for p in spool.kept:
-                yield p, asked.pop(p).result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with contextlib.nullcontext(pool) if pool is not None else _started(jobs) as workers:
+        assert workers is not None
+        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
+        for p in spool.kept:
+            yield p, asked.pop(p).result()
 
 
 def judge_file(settings: Settings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:

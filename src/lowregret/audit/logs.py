@@ -19,7 +19,7 @@ _BATCH = 1 << 17  # rows that are decoded at a time
 _FRAGMENT = 1 << 18  # rows of a fragment, in whole row groups
 _CSV_BLOCK = 1 << 23  # bytes
 _CSV_ROW = 32  # bytes that a row of CSV may be taken to have, where rows are not counted beforehand
-_PARTITION = 400_000  # rows: streams that are judged together
+_PARTITION = 800_000  # rows: streams that are judged together
 _FEWEST, _MOST = 4, 4096  # partitions
 
 
