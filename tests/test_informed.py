@@ -148,7 +148,7 @@ TWO = {"references": [LAW, LAW], "context": 1, "payoffs": [[1.0, 0.0], [0.0, 1.0
     ("changed", "says"),
     [
         ({"references": [[0.2, 0.3, 0.5]] * 2}, r"references must have shape \(2, 2\) \(laws over the states\)"),
-        ({"references": [LAW]}, "for old, naive, got"),
+        ({"references": [LAW]}, "a row for each of old, naive, got"),
         ({"references": [[0.7, 0.7], LAW]}, "references must sum to one"),
         ({"references": None}, "references must be given: what old, naive say"),
         ({"context": 3}, r"context must lie in 0..2, got 3"),
@@ -343,3 +343,21 @@ def test_payments_too_small_for_a_rate_leave_safe_play_a_policy() -> None:
 def test_a_challenge_without_a_horizon_asks_for_its_own_delta() -> None:
     with pytest.raises(ValueError, match=r"challenge\(new, incumbent, problem, None, delta=...\)"):
         lr.challenge(lr.PolyaUrn(2), lr.PolyaUrn(2), lr.matching(), None)
+
+
+def test_references_by_name() -> None:
+    laws = {"new": [0.2, 0.8], "old": [0.6, 0.4]}
+    listed, named = (lr.Guard(lr.matching(), 20, references=("old", "new")) for _ in range(2))
+    for state in (0, 1, 1):
+        listed.advise([0.3, 0.7], references=[laws["old"], laws["new"]])
+        named.advise([0.3, 0.7], references=laws)
+        listed.observe(state)
+        named.observe(state)
+    assert listed.state_dict() == named.state_dict()
+    with pytest.raises(ValueError, match="references must be what old, new say, got"):
+        named.advise([0.3, 0.7], references={"old": [0.5, 0.5]})
+    with pytest.raises(ValueError, match=r"shape \(2, 2\) \(laws over the states\), a row for each"):
+        named.advise([0.3, 0.7], references=[0.5, 0.5])
+    for make in (lr.Guard, lr.ExactTest):
+        with pytest.raises(ValueError, match=r"told what it says: Guard\(\.\.\., references=\('a',\)"):
+            make(lr.matching(), 20, fallback=lr.Incumbent("a"))

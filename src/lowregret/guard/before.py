@@ -126,6 +126,10 @@ def known_again(rule: Rule, shape: tuple[int, ...], probs: Array, values: Any) -
 
 def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Array, bool]:
     """What the references said, and whether these are laws."""
+    if isinstance(references, dict):
+        if set(references) != set(knows.references):
+            raise ValueError(f"references must be what {', '.join(knows.references)} say, got {list(references)}")
+        references = np.stack([to_numpy(inputs.array_of(references[n], "references")) for n in knows.references], -2)
     said, N = inputs.array_of(references, "references"), len(knows.references)
     problem = rule.problem
     assert problem is not None
@@ -135,8 +139,9 @@ def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> 
     fits = (*shape, N, S if are_laws else A)
     if tuple(said.shape) != fits:
         raise ValueError(
-            f"references must have shape {(*shape, N, S)} (laws over the states) or {(*shape, N, A)} (mixed actions), "
-            f"for {', '.join(knows.references)}, got {tuple(said.shape)}"
+            f"references must have shape {(*shape, N, S)} (laws over the states)"
+            + (f" or {(*shape, N, A)} (mixed actions)" if A != S else "")
+            + f", a row for each of {', '.join(knows.references)}, got {tuple(said.shape)}"
         )
     if not are_laws and not rule.fallback_acts and not knows.references_act:
         raise ValueError(

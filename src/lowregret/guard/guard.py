@@ -143,8 +143,8 @@ class Guard(AtOutcomes, Fleet, Readings):
         Parameters
         ----------
         references
-            What the references say of this step, in the order of their names: laws ``[..., N, S]``, or mixed actions
-            ``[..., N, A]``.
+            What the references say of this step, in the order of their names (or a dict by name): laws
+            ``[..., N, S]``, or mixed actions ``[..., N, A]``.
         context
             In which context the step is, from 0.
         payoffs

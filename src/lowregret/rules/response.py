@@ -8,7 +8,7 @@ from typing import Any
 from .. import inputs
 from ..arrays import Array, astype, detached, first, in_float64, mix, pick
 from ..certificates import Certificate, certify
-from ..policies import Policy, Recovery
+from ..policies import Incumbent, Policy, Recovery
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, a_problem, leads, same_problem
 from .contract import Rule
@@ -97,6 +97,9 @@ class ResponseRule(Rule):
                     f"{type(self).__name__} bets on how the fallback differs from it: use a rule that bets on actions"
                 )
             return
+        if isinstance(self.fallback, Incumbent):
+            one = f"references=({self.fallback.name!r},)"
+            raise ValueError(f"fallback {self.fallback} needs a guard that is told what it says: Guard(..., {one})")
         if not self.fallback_acts:
             same_states(self.fallback, self.problem)
         name = type(self.fallback).__name__
