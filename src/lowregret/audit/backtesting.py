@@ -27,7 +27,8 @@ def warnings_of(problem: DecisionProblem, earned: dict[str, float], certificate:
     """What speaks against relying on the guarantee, or on the model, by what was earned a step."""
     bound, edge, found = certificate.regret_bound_in_payoffs, earned["model"] - earned[BEST], []
     if edge <= 0:
-        found.append(f"the model earned {-edge:.4g} a step less than the best fixed action of each stream")
+        less = f"{-edge:.4g} a step less" if edge < 0 else "no more"
+        found.append(f"the model earned {less} than the best fixed action of each stream")
     elif edge < bound:
         found.append(
             f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "

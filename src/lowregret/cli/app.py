@@ -49,7 +49,7 @@ def _app() -> "typer.Typer":
         seed: Annotated[int, typer.Option(min=0, help="Seed of the sequences.")] = 0,
         out: Annotated[Path, typer.Option(help="Folder for the figure and the numbers.")] = Path("results/demo"),
     ) -> None:
-        """Five players on the paper's eight sources and against an adversary: tables, the 2 x 4 figure, JSON."""
+        """Six players on the paper's eight sources and against an adversary: tables, the 2 x 4 figure, JSON."""
         with refusals():
             from ..paper import eight_sources
 
