@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ except ModuleNotFoundError as error:
     wants = f"HFDistil needs {error.name}: pip install 'lowregret[hf]'"
     raise ModuleNotFoundError(wants, name=error.name) from error
 
+from ..construct.base_model import in_use
 from ..transformer import data
 from ..transformer.loss import Scaled, of_responses
 from ..transformer.tasks import Stakes, robust_laws
@@ -120,8 +122,7 @@ class HFDistil:
         loss_BxT = F.kl_div(log_law_BxTxS, labels, reduction="none").sum(-1)
         if self.response_weight:
             assert self.rule.temperature is not None
-            stakes = Scaled.of(Stakes(self.rule.problem, self.rule.temperature, self.response_weight), labels.device)
-            assert stakes is not None
+            stakes = _scaled(Stakes(self.rule.problem, self.rule.temperature, self.response_weight), labels.device)
             loss_BxT = loss_BxT + of_responses(torch.softmax(own_BxTxS, dim=-1), labels, stakes)
         return loss_BxT.sum() / (B * T if num_items_in_batch is None else num_items_in_batch / S)
 
@@ -134,9 +135,7 @@ class HFDistil:
         """Add to the pool what the greedy adversary plays against ``model`` now, ``[N, T]``; returns what was added."""
         states, T = self.base.states, self.rule.horizon
         ids = [part.tolist() for part in (states.token_ids, states.before, states.separator)]
-        training = model.training
-        model.eval()
-        try:
+        with in_use(model):
             student = HFPredictor(model, ids[0], prompt=ids[1], separator=ids[2])
             random = data.generator(student.states.device, self.seed, step, 1)
             home_NxT = self._at_home(random)
@@ -147,8 +146,6 @@ class HFDistil:
                 tokens.append(choose(memory.law.float(), t))
                 if t + 1 < (T or 0):
                     memory = student.update(memory, tokens[-1])
-        finally:
-            model.train(training)
         fresh_NxT = torch.stack(tokens, dim=-1).to(states.device)
         kept = [] if self.played_NxT is None else [self.played_NxT]
         self.played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
@@ -169,6 +166,14 @@ class HFDistil:
             raise ValueError(f"examples must have {wants}, got lengths {sorted(lengths)}")
         tokens_BxT = np.stack([to_numpy(inputs.array_of(row, "examples")) for row in rows])
         return torch.as_tensor(inputs.sequences_of(tokens_BxT, self.base.n_states, "examples"))
+
+
+@lru_cache(maxsize=16)
+def _scaled(stakes: Stakes, device: torch.device) -> Scaled:
+    """What is at stake, sent to the device once."""
+    found = Scaled.of(stakes, device)
+    assert found is not None
+    return found
 
 
 class _Player(TrainerCallback):

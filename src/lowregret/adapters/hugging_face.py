@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from ..predictors import Predictor
+from ..predictors.function import no_history, with_token
 from ..transformer.tensors import as_kind, as_tensor
 from .key_values import KeyValues
 from .state_logits import (
@@ -116,11 +117,9 @@ class HFPredictor(Predictor):
         )
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HFMemory:
-        shape = inputs.batch_shape_of(batch_shape)
         kind = torch.zeros(0, device=self.states.device) if like is None else like
-        xp = namespace(kind)
-        history = xp.zeros((*shape, 0), dtype=xp.int64, device=device(kind))
-        return HFMemory(history, *self._now(history, kind), xp.zeros(shape, dtype=xp.int64, device=device(kind)))
+        past = no_history(batch_shape, kind)
+        return HFMemory(past.history, *self._now(past.history, kind), past.seen)
 
     def predict(self, memory: HFMemory) -> Array:
         return memory.law
@@ -130,12 +129,10 @@ class HFPredictor(Predictor):
         return memory.mass
 
     def update(self, memory: HFMemory, token: Array) -> HFMemory:
-        xp, shape = namespace(memory.history), tuple(memory.seen.shape)
-        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.seen)
+        past = with_token(memory, token, self.n_states)
         if self.context is not None and memory.history.shape[-1] >= self.context:
             raise ValueError(f"the model's context is full: after the prompt it has room for {self.context} states")
-        history = xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1)
-        return HFMemory(history, *self._now(history, memory.law), memory.seen + 1)
+        return HFMemory(past.history, *self._now(past.history, memory.law), past.seen)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = self._checked(tokens)

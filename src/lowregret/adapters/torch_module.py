@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from ..predictors import Predictor
+from ..predictors.function import no_history, with_token
 from ..transformer.tensors import as_kind, as_tensor
 from .state_logits import (
     StateLogits,
@@ -93,22 +94,18 @@ class FromModule(Predictor):
         return f"FromModule({type(self.module).__name__} over tokens {list(self.token_ids)}, bos {self.bos})"
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ModuleMemory:
-        shape, where = inputs.batch_shape_of(batch_shape), self.states.device
-        kind = torch.zeros(0, device=where) if like is None else like
-        xp = namespace(kind)
-        history = xp.zeros((*shape, 0), dtype=xp.int64, device=device(kind))
-        return ModuleMemory(history, self._now(history, kind), xp.zeros(shape, dtype=xp.int64, device=device(kind)))
+        kind = torch.zeros(0, device=self.states.device) if like is None else like
+        past = no_history(batch_shape, kind)
+        return ModuleMemory(past.history, self._now(past.history, kind), past.seen)
 
     def predict(self, memory: ModuleMemory) -> Array:
         return memory.law
 
     def update(self, memory: ModuleMemory, token: Array) -> ModuleMemory:
-        xp, shape = namespace(memory.history), tuple(memory.seen.shape)
-        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.seen)
+        past = with_token(memory, token, self.n_states)
         if self.context is not None and memory.history.shape[-1] >= self.context:
             raise ValueError(f"the context is full: the module has room for {self.context} states and no more")
-        history = xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1)
-        return ModuleMemory(history, self._now(history, memory.law), memory.seen + 1)
+        return ModuleMemory(past.history, self._now(past.history, memory.law), past.seen)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)

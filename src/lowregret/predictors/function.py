@@ -16,6 +16,20 @@ class HistoryMemory(NamedTuple):
     seen: Array  # [...], tokens so far
 
 
+def no_history(batch_shape: tuple[int, ...], like: Array | None) -> HistoryMemory:
+    """Before the first token; ``like`` gives the kind of array and its device."""
+    xp, shape, where = namespace(like), inputs.batch_shape_of(batch_shape), device(like)
+    history = xp.zeros((*shape, 0), dtype=xp.int64, device=where)
+    return HistoryMemory(history, xp.zeros(shape, dtype=xp.int64, device=where))
+
+
+def with_token(memory: Any, token: Array, n_states: int) -> HistoryMemory:
+    """After one more token, which is checked; of a memory only ``history`` and ``seen`` are read."""
+    xp, seen = namespace(memory.history), memory.seen
+    token = inputs.tokens_of(token, n_states, "token", shape=tuple(seen.shape), like=seen)
+    return HistoryMemory(xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1), seen + 1)
+
+
 @dataclass(frozen=True, eq=False)
 class FromFunction(Predictor):
     """Any function of the history: ``fn(history[t]) -> [S]``, or with ``batched`` ``fn(history[B, t]) -> [B, S]``.
@@ -38,10 +52,7 @@ class FromFunction(Predictor):
         inputs.keep(self, n_states=n_states, batched=batched)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> HistoryMemory:
-        xp = namespace(like)
-        shape, where = inputs.batch_shape_of(batch_shape), device(like)
-        history = xp.zeros((*shape, 0), dtype=xp.int64, device=where)
-        return HistoryMemory(history, xp.zeros(shape, dtype=xp.int64, device=where))
+        return no_history(batch_shape, like)
 
     def predict(self, memory: HistoryMemory) -> Array:
         history = memory.history
@@ -56,9 +67,7 @@ class FromFunction(Predictor):
         return xp.reshape(laws, (*shape, self.n_states))
 
     def update(self, memory: HistoryMemory, token: Array) -> HistoryMemory:
-        xp, seen = namespace(memory.history), memory.seen
-        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(seen.shape), like=seen)
-        return HistoryMemory(xp.concat([memory.history, xp.astype(token, xp.int64)[..., None]], axis=-1), seen + 1)
+        return with_token(memory, token, self.n_states)
 
     def _asked(self, history: Array, shape: tuple[int, ...]) -> Array:
         """What the function says of this history: checked, and an array like the history."""
