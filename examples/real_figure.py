@@ -41,7 +41,9 @@ class Run(NamedTuple):
 def staged(said: np.ndarray, wrong: dict[str, np.ndarray], steps: Sequence[int]) -> tuple[list, np.ndarray]:
     """What breaks with its step, and what is then said, ``[N, T, ...]``: nothing first, then each at every step."""
     cases = [("", 0), *((name, step) for name in wrong for step in steps)]
-    return cases, np.stack([np.concatenate([said[:step], wrong[name][step:]]) if name else said for name, step in cases])
+    return cases, np.stack(
+        [np.concatenate([said[:step], wrong[name][step:]]) if name else said for name, step in cases]
+    )
 
 
 def runs_of(found: lr.Backtest, cases: list) -> list[Run]:
@@ -94,7 +96,9 @@ def _bars(runs: list[Run], when: Any, form: str, unit: str, axes: Any) -> None:
         axes.barh(places, [run.saved for run in own], height=0.34, color=(COLOURS[0], COLOURS[4])[k], label=kind)
         for place, run in zip(places, own, strict=True):
             told = {"none": "no alarm", "before it": "alarm before it"}.get(run.delay, f"{run.delay} {unit}")
-            axes.annotate(told, (max(run.saved, 0), place), xytext=(3, 0), textcoords="offset points", va="center", size=8)
+            axes.annotate(
+                told, (max(run.saved, 0), place), xytext=(3, 0), textcoords="offset points", va="center", size=8
+            )
     axes.axvline(0, color="black", lw=0.8)
     axes.set_yticks(range(len(steps)), [when[step].strftime(form) for step in steps])
     axes.invert_yaxis()
