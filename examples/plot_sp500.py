@@ -36,14 +36,20 @@ title = f"Dollars earned in {len(came):,} days, after fees"
 print(real_figure.money_table(runs, days, title, "%Y", "days"))
 
 # %%
-# What one may promise at all. The model's edge is small beside what one day matters, and so no test can tell a sign
-# error from bad luck before years have passed: the sign error is found late or never, and what it costs is lost. The
-# stuck feed claims far more than the model ever did. That is refuted within a year, whatever it costs.
+# The model's edge is small beside what one day matters. So the sign error is found late or never, and what it costs is
+# lost. Even who knew what breaks and when, and bet on it by the likelihood ratio, would have needed years in most cases
+# to be as sure as the guard has to be. The stuck feed claims far more than the model ever did. That is refuted sooner,
+# whether it loses money or, as in 2017, has luck: then leaving it costs.
+ratio = np.log(said[range(len(came)), came] / said[range(len(came)), 2 - came])
+known = [int(np.argmax(np.cumsum(ratio[at:]) >= np.log(len(came)))) + 1 for at in breaks]
+print("the sign error, days for who knows of it:", *known)
+
+# %%
+# What one may promise at all.
 alone = lr.backtest(trade, said, came, fallback=False)
-print(f"earned a day: model {alone.earned['model']:.2f}, always {alone.streams[0].best_action} ", end="")
-print(
-    f"{alone.earned['best fixed action']:.2f}; guaranteed regret at most {found.certificate.regret_bound_in_payoffs:.2f}"
-)
+fixed, bound = alone.earned["best fixed action"], found.certificate.regret_bound_in_payoffs
+print(f"earned a day: model {alone.earned['model']:.2f}, position {alone.streams[0].best_action} {fixed:.2f}; ", end="")
+print(f"guaranteed regret a day at most {bound:.2f}")
 print(*alone.warnings, sep="\n")
 
 # %%
