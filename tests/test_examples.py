@@ -54,6 +54,12 @@ def test_the_page_shows_three_of_them() -> None:
     assert shown <= {script.stem for script in EXAMPLES}
 
 
+def test_the_tutorial_has_each_in_twelve_lines() -> None:
+    _, _, section = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").partition("twelve lines each\n")
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert [len(block.splitlines()) <= 12 for block in blocks] == [True] * 3
+
+
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
     for shown in reversed(list(SHOWN.finditer(text))):
