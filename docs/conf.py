@@ -1,5 +1,7 @@
 """How the documentation is built: MyST pages, autodoc for the public names, nothing fetched from the network."""
 
+import logging
+
 from docutils import nodes
 from latex2mathml.converter import convert as latex_to_mathml
 from sphinx.ext.napoleon import Config, NumpyDocstring
@@ -10,6 +12,8 @@ project = "lowregret"
 author = "The lowregret authors"
 project_copyright = "The lowregret authors"
 version = release = lowregret.__version__
+
+logging.getLogger("lowregret").setLevel(logging.WARNING)  # else latex2mathml shows every switch of the examples
 
 extensions = [
     "myst_parser",
