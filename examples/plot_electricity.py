@@ -51,7 +51,8 @@ cases, values = real_figure.staged(said, wrong, breaks)
 # %%
 # All of them at once, an hour at a time: a guard with a stream for each. The model alone follows the newsvendor rule;
 # the fallback alone is Hedge over the orders and the model's, which the guard plays after an alarm. The temperature
-# says how sharply the guard goes by a forecast; what the default would have cost is at the end.
+# says how sharply the guard goes by a forecast. It was chosen on this same recording; what the default would have
+# cost is at the end.
 test = lr.OutcomeTest(bill, len(came), temperature=0.002)
 guard = lr.Guard(bill, len(came), rule=test, batch_shape=(len(cases),))
 each = bill.payoffs(came).T  # [T, A]: what each order earned
