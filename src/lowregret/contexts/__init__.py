@@ -1,0 +1,5 @@
+"""Predictors that go by what was seen after the same recent past: of one history, or of both sides of a game."""
+
+from .mixture import ContextMixture, Reader
+
+__all__ = ["ContextMixture", "Reader"]
