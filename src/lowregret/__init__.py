@@ -17,7 +17,19 @@ from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
 from .guard import EventLog, Guard, OutcomeGuard, Return, Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Incumbent, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
+from .policies import (
+    AdaHedge,
+    FixedShare,
+    Hedge,
+    Incumbent,
+    MaximinPlay,
+    Minimax,
+    Policy,
+    Prod,
+    Recovery,
+    Respond,
+    RestartHedge,
+)
 from .predictors import (
     FromFunction,
     Markov,
@@ -82,6 +94,7 @@ __all__ = [
     "InformedTest",
     "Markov",
     "Maximin",
+    "MaximinPlay",
     "Minimax",
     "MinimaxLaw",
     "Mixture",
