@@ -213,6 +213,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Scheduled": lambda: lr.Scheduled([[0.5, 0.5]]),
     "ShrunkUrn": lambda: lr.ShrunkUrn(COIN, 12),
     "Stream": lambda: lr.Stream(URN),
+    "MaximinPlay": lambda: lr.MaximinPlay(COIN),
     "Minimax": lambda: lr.Minimax(COIN, 12),
     "MinimaxLaw": lambda: lr.MinimaxLaw(COIN, 12),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),

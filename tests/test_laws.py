@@ -63,6 +63,8 @@ POLICIES = {
     "adahedge, one action": lr.AdaHedge(ONE_ACTION),
     "fixed share": lr.FixedShare(RPS, 50),
     "fixed share, quick": lr.FixedShare(MATCHING, 50, rate=2.0, share=0.3),
+    "maximin play": lr.MaximinPlay(RPS),
+    "maximin play, one action": lr.MaximinPlay(ONE_ACTION),
     "minimax": lr.Minimax(MATCHING, 12),
     "prod": lr.Prod(MISTAKEN, MATCHING, 12),
     "restart hedge": lr.RestartHedge(RPS, 4),

@@ -29,7 +29,7 @@ from ..arrays import Array, astype, count_up, detached, device, first, in_float6
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, a_problem, leads, with_first
-from .budgets import Outcome, PayoffBudget, RegretBudget
+from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for
 from .contract import Policy
 from .shadow import Shadow, ShadowMemory
 
@@ -94,11 +94,7 @@ class Recovering:
 
     @cached_property
     def _budget(self) -> RegretBudget | PayoffBudget:
-        """Of payoff where safe play guarantees one, else of regret."""
-        least = guaranteed_by(self.safe, self.temperature)
-        if least is None:
-            return RegretBudget(self.problem, self.horizon, self.budget)
-        return PayoffBudget(self.problem, self.horizon, self.budget, least)
+        return budget_for(self.problem, self.horizon, self.budget, guaranteed_by(self.safe, self.temperature))
 
     @cached_property
     def _laws(self) -> Shadow:
@@ -132,7 +128,7 @@ class Recovering:
         if not _some(late):
             return after
         lead_A = mixture_A = leads(self.problem, token, self._chances(memory, mixture_S))
-        if self._budget.asks_mixture and _some(memory.is_safe):
+        if isinstance(self._budget, PayoffBudget) and _some(memory.is_safe):
             mixture_A = leads(self.problem, token, self._respond(mixture_S, after.step))
         came = Outcome(token, lead_A, mixture_A, late, after.step)
         account, is_safe = self._budget.after(first(memory.account), memory.is_safe, came)
