@@ -22,7 +22,7 @@ def by_supports(U: np.ndarray) -> float:
 
 
 def scaled_by_supports(U: np.ndarray) -> float:
-    """The value, on a scale from 0 to 1, by Shapley and Snow: some square block of the matrix has equalising strategies that are optimal."""
+    """On a scale from 0 to 1, by Shapley and Snow: in some square block equalising strategies are optimal."""
     (A, S), reach = U.shape, float(np.ptp(U))
     if reach > 0:
         U = (U - U.min()) / reach
