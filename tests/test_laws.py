@@ -42,6 +42,8 @@ PREDICTORS = {
     "maximin": lr.Maximin(RPS, horizon=50),
     "mixture": lr.Mixture([MISTAKEN, lr.PolyaUrn(2)]),
     "minimax law": lr.MinimaxLaw(MATCHING, 12),
+    "context tree": lr.ContextTree(3, 2),
+    "context tree, no depth": lr.ContextTree(2, 0, stop=0.3),
     "robust, the urn for good": lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)),
     "robust": lr.robustify(MISTAKEN, MATCHING, 12),
     "challenge": lr.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
