@@ -126,7 +126,7 @@ class Lines:
         """Drop what a crash has left of a line, and begin a file that is new."""
         size = os.fstat(self._file).st_size
         if size > self._end:
-            LOG.warning("%s: dropped its last %d bytes, which are no whole event", self.path, size - self._end)
+            LOG.warning("%s: dropped its last %d bytes, which are no whole line", self.path, size - self._end)
             os.ftruncate(self._file, self._end)
         if self._end == 0:
             self._write(header)

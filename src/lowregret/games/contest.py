@@ -166,10 +166,12 @@ def _pool(jobs: int, sent: bytes) -> Iterator[ProcessPoolExecutor]:
 
 
 def _warm(table: _Table) -> None:
-    """A round that counts nowhere: what is compiled on first use is compiled before throws are timed."""
-    seat = table.player.sit(table.problem[0], table.rounds, np.random.default_rng(0), 0)
-    seat.policy()
-    seat.observe(0, 0)
+    """Rounds that count nowhere: what is compiled in the first hundred is compiled before throws are timed."""
+    mine = table.problem[0]
+    seat = table.player.sit(mine, table.rounds, np.random.default_rng(0), 0)
+    if not hasattr(seat, "policy_against"):
+        for t in range(min(table.rounds, 100)):
+            seat.observe(int(np.argmax(seat.policy())), t % mine.n_states)
 
 
 _HERE: list[_Table] = []  # in a process of the pool: its table

@@ -23,13 +23,21 @@ except ModuleNotFoundError as error:
 THROWS = 1000  # the programs keep tables of this length: they play so many throws and no others
 
 
-def bots() -> tuple["OpenSpielBot", ...]:
+def bots(half: str | None = None) -> tuple["OpenSpielBot", ...]:
     """The 43 tournament programs, in the order of their names.
 
-    >>> len(bots()), bots()[14].name
-    (43, 'greenberg')
+    Parameters
+    ----------
+    half
+        "A": the first of them, the third, and so on, to tune a player on; "B": the others, to see what that was worth.
+
+    >>> len(bots()), len(bots("A")), len(bots("B")), bots("A")[7].name
+    (43, 22, 21, 'greenberg')
     """
-    return tuple(OpenSpielBot(name) for name in sorted(pyspiel.roshambo_bot_names()))
+    names = sorted(pyspiel.roshambo_bot_names())
+    if half is not None:
+        names = names["AB".index(inputs.choice(half, "half", ("A", "B"))) :: 2]
+    return tuple(OpenSpielBot(name) for name in names)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from ..plots import COLOURS, plain, pyplot
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MARKS = "osD^vP*"
 
 
-def returns_picture(arenas: Sequence[Any]) -> "Axes":
+def picture(arenas: Sequence[Any]) -> "Figure":
     """Every opponent's mean with twice its standard error, in the order of the first player's; dashes: populations."""
     plt = pyplot()
     first = arenas[0]
@@ -39,4 +39,4 @@ def returns_picture(arenas: Sequence[Any]) -> "Axes":
     ax.set_xlabel(f"payoff of a match of {first.rounds} rounds (bars: two standard errors)")
     figure.legend(loc="outside upper center", ncols=min(len(arenas), 4), frameon=False, fontsize=9)
     plain(ax)
-    return ax
+    return figure

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..files.lines import Lines
+from ..files import Lines
 from .scores import Played
 
 _BEGINS = b'{"lowregret":"arena","format":1,'

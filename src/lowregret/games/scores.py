@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..tables import Table
-from .picture import returns_picture
+from .picture import picture
 
 
 class Played(NamedTuple):
@@ -160,7 +160,7 @@ class Arena:
 
     def plot(self) -> Any:
         """The mean of every opponent with twice its standard error (needs matplotlib)."""
-        return returns_picture([self])
+        return picture([self]).axes[0]
 
     def to_json(self) -> str:
         """The scores and every match as JSON."""
