@@ -184,7 +184,9 @@ def test_what_was_found_is_written_and_read_back() -> None:
         found.opponents, key=lambda name: found.by_opponent[name].value
     )
     ax.figure.clear()
-    with pytest.raises(ValueError, match="opponents must be among rocky, scissory, follows, got nobody"):
+    with pytest.raises(
+        ValueError, match=r"opponents must be a list of names among rocky, scissory, follows, got .nobody."
+    ):
         found.only(["nobody"])
     broken = Arena("us", 1, 2, 0, tuple(p._replace(bound=p.regret - 0.01) for p in found.played))
     assert broken.held is False

@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify`` (extra: ``cli``), ``audit`` (its own), ``arena`` (``games``), others (``torch``)."""
+"""Commands: ``demo | verify`` (extra: ``cli``), ``audit`` (its own), ``arena`` (``games``), the rest ``torch``."""
 
 import sys
 from pathlib import Path

@@ -73,11 +73,20 @@ class Guarded(Player):
     model: Any
     rule: Rule | Made | None = None
     fallback: Predictor | Policy | Made | None = None
-    temperature: float | None = None
+    temperature: Any = None
     name: str = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         inputs.keep(self, model=a_model(self.model), name=named(self.name, f"guarded {type(self.model).__name__}"))
+        for name, given in (("rule", self.rule), ("fallback", self.fallback)):
+            if not (given is None or _is_one(given) or callable(given)):
+                what = "a Rule" if name == "rule" else "a Predictor or Policy"
+                raise ValueError(
+                    f"{name} must be {what}, or a function of a problem and a number of rounds that makes one, "
+                    f"got {inputs.shown(given)}"
+                )
+        if self.temperature is not None and not isinstance(self.temperature, str):
+            inputs.keep(self, temperature=inputs.positive(self.temperature, "temperature"))
 
     def sit(self, problem: DecisionProblem, rounds: int, rng: np.random.Generator, seat: int) -> Seat:
         rule = _made(self.rule, problem, rounds)
@@ -205,5 +214,9 @@ def named(name: Any, default: str) -> str:
 
 def _made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:
     """A rule or a fallback, made for this match where a function is given."""
-    is_one = not isinstance(thing, type) and (hasattr(thing, "start") or hasattr(thing, "made_for"))
-    return thing if thing is None or is_one or not callable(thing) else thing(problem, rounds)
+    return thing if thing is None or _is_one(thing) else thing(problem, rounds)
+
+
+def _is_one(thing: Any) -> bool:
+    """Whether it is a rule or a fallback, or a recipe that a rule itself makes one of (``Recovery``)."""
+    return not isinstance(thing, type) and (hasattr(thing, "start") or hasattr(thing, "made_for"))

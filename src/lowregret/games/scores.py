@@ -2,13 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import inputs
 from ..tables import Table
 from .picture import picture
 
@@ -130,13 +131,17 @@ class Arena:
         """Milliseconds that a throw took the player, on average."""
         return math.fsum(p.ms for p in self.played) / len(self.played)
 
-    def only(self, opponents: Iterable[str]) -> "Arena":
+    def only(self, opponents: Collection[str]) -> "Arena":
         """The same of some of the opponents: a half that nothing was tuned on, say."""
-        chosen = set(opponents)
-        if unknown := chosen - set(self.opponents):
-            raise ValueError(f"opponents must be among {', '.join(self.opponents)}, got {', '.join(sorted(unknown))}")
+        known = f"opponents must be a list of names among {', '.join(self.opponents)}"
+        if not isinstance(opponents, (list, tuple, set, frozenset)):
+            raise ValueError(f"{known}, got {inputs.shown(opponents)}")
+        chosen = list(opponents)
+        for name in chosen:
+            if not isinstance(name, str) or name not in self.by_opponent:
+                raise ValueError(f"{known}, got {inputs.shown(name)}")
         if not chosen:
-            raise ValueError("opponents must name at least one")
+            raise ValueError(f"{known}, got none")
         return Arena(
             self.player, self.rounds, self.matches, self.seed, tuple(p for p in self.played if p.opponent in chosen)
         )
