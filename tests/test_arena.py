@@ -31,7 +31,7 @@ def made_up(payoffs_OxM: np.ndarray) -> Arena:
         payoffs_OxM.shape[1],
         0,
         tuple(
-            Played(f"o{o}", m % 2, m // 2, float(x), -float(x), float(x), 0.0, None, 0, 0, 0.5)
+            Played(f"o{o}", m % 2, m // 2, float(x), -float(x), float(x), 0.0, None, None, 0, 0, 0.5)
             for o, row in enumerate(payoffs_OxM)
             for m, x in enumerate(row)
         ),
@@ -109,13 +109,13 @@ def test_cut_at_any_byte_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     asked = lr.arena(URN, OTHERS[:2], 6, 2, 5, path=whole)
     data = whole.read_bytes()
     ends = np.cumsum([len(line) for line in data.splitlines(keepends=True)]).tolist()
-    assert len(ends) == 5
+    assert len(ends) == 6
     for n in sorted({*range(0, len(data), 61), *(end + k for end in ends for k in (-2, -1, 0, 1)), len(data)}):
         cut.write_bytes(data[:n])
         seen.clear()
         found = lr.arena(URN, OTHERS[:2], 6, 2, 5, path=cut, progress=lambda share, name: seen.append(share))
         assert timeless(found) == timeless(asked), n
-        kept = max(0, sum(end <= n + 1 for end in ends) - 1)  # a line is whole without its end
+        kept = max(0, sum(end <= n + 1 for end in ends) - 2)  # a line is whole without its end
         assert len(seen) == 4 - kept, n
         assert found.played[:kept] == asked.played[:kept], (
             n
@@ -139,7 +139,7 @@ def test_another_run_s_matches_are_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=words):
             lr.arena(**{**usual, **change}, path=path)
     path.write_bytes(data.replace(b'"seat":0', b'"seat":1', 1))
-    with pytest.raises(ValueError, match="line 2 is damaged"):
+    with pytest.raises(ValueError, match="line 3 is damaged"):
         lr.arena(**usual, path=path)
     path.write_text("my notes\n")
     with pytest.raises(ValueError, match="must be a record of matches"):
@@ -161,6 +161,7 @@ def test_another_run_s_matches_are_refused_by_name(tmp_path: Path) -> None:
         ({"opponents": {"": OTHERS[0]}}, "names that are text"),
         ({"player": lr.PolyaUrn(3)}, "player must be a Player"),
         ({"opponents": [*OTHERS, OpenSpielBot("greenberg")]}, "rounds: greenberg plays matches of exactly 1000"),
+        ({"player": Nemesis(), "opponents": [Nemesis("other")]}, "other sees through the other, and so does nemesis"),
         ({"progress": 3}, "progress must be a function"),
         ({"player": Says(lambda *_: np.eye(3)[0]), "jobs": 2}, "jobs: with 2 processes.* cannot be pickled"),
     ],
@@ -188,7 +189,7 @@ def test_what_was_found_is_written_and_read_back() -> None:
         ValueError, match=r"opponents must be a list of names among rocky, scissory, follows, got .nobody."
     ):
         found.only(["nobody"])
-    broken = Arena("us", 1, 2, 0, tuple(p._replace(bound=p.regret - 0.01) for p in found.played))
+    broken = Arena("us", 1, 2, 0, (*found.played[1:], found.played[0]._replace(held=False)))
     assert broken.held is False
 
 

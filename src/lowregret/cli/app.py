@@ -1,4 +1,4 @@
-"""Commands: ``demo | verify`` (extra: ``cli``), ``audit`` (its own), ``arena`` (``games``), the rest ``torch``."""
+"""The command line: ``demo | verify`` (extra: ``cli``), ``audit`` and ``arena`` (their own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path

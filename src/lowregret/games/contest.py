@@ -1,6 +1,7 @@
 """One player against many: matches in both seats, over several processes, resumed where they were stopped."""
 
 import pickle
+import signal
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -47,6 +48,7 @@ class _Table(NamedTuple):
             expected=float(match.expected[seat].sum()),
             regret=match.regret[seat],
             bound=None if certificate is None else float(certificate.regret_bound),
+            held=match.held[seat],
             alarms=len(events) - returns,
             returns=returns,
             ms=1000 * match.seconds[seat] / self.rounds,
@@ -178,6 +180,7 @@ _HERE: list[_Table] = []  # in a process of the pool: its table
 
 
 def _sit_down(sent: bytes) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is heard where the processes were started
     _HERE[:] = [pickle.loads(sent)]
     _warm(_HERE[0])
 
@@ -208,9 +211,14 @@ def _named(opponents: Any) -> dict[str, Player]:
 
 def _try_seats(table: _Table) -> None:
     """Let everyone sit down once in either seat: who refuses does so before the first match."""
-    for who in (table.player, *table.opponents.values()):
+    sees = []
+    for name, who in {**table.opponents, "player": table.player}.items():
         for seat in (0, 1):
-            who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat)
+            at = who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat)
+        if hasattr(at, "policy_against"):
+            sees.append(name)
+    if len(sees) > 1 and sees[-1] == "player":
+        raise ValueError(f"opponents: {sees[0]} sees through the other, and so does {table.player.name}: not both can")
 
 
 def _whole_seed(seed: Any) -> int:

@@ -65,10 +65,10 @@ class Match:
 
     @property
     def held(self) -> tuple[bool | None, bool | None]:
-        """Whether the regret was within the certificate; None for who has none."""
+        """Whether the certificate was kept, by the regret and by the payoff where it promises one; None: there is none."""
         first, second = (
-            None if promised is None else regret <= promised.regret_bound + 1e-9
-            for regret, promised in zip(self.regret, self.certificates, strict=True)
+            None if promised is None else kept(promised, self.regret[i], self.problems[i], self.expected[i])
+            for i, promised in enumerate(self.certificates)
         )
         return first, second
 
@@ -174,6 +174,13 @@ def _played(
         certificates=tuple(None if guard is None else guard.certificate for guard in guards),  # type: ignore[arg-type]
         seconds=(seconds[0], seconds[1]),
     )
+
+
+def kept(promised: Certificate, regret: float, problem: DecisionProblem, expected_T: np.ndarray) -> bool:
+    """Whether a match was as a certificate has it, up to rounding."""
+    least = promised.payoff_bound  # in utility, a round
+    paid = least is None or float(np.mean(expected_T)) >= problem.in_payoffs(least - 1e-9)
+    return paid and regret <= promised.regret_bound + 1e-9
 
 
 def _drawn(mixed_A: list[float], uniform: float) -> int:

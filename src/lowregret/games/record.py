@@ -1,15 +1,14 @@
 """Finished matches on the disk: an append-only file that a run which was stopped goes on from."""
 
-import json
 import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ..files import Lines
+from ..files import Journal, lines_in
 from .scores import Played
 
-_BEGINS = b'{"lowregret":"arena","format":1,'
+_KIND = ("arena", "a record of matches")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 Key = tuple[str, int, int]  # opponent, seat, match
@@ -28,14 +27,16 @@ class Record:
 
     def __init__(self, path: str | Path | None, settings: dict[str, Any], opponents: dict[str, str]) -> None:
         self.found: dict[Key, Played] = {}
-        self._opponents, self._lines = opponents, None
-        if path is None:
+        self._opponents = opponents
+        self._journal = None if path is None else Journal(path, *_KIND)
+        if self._journal is None:
             return
-        header = {"lowregret": "arena", "format": 1, **settings}
-        self._lines = Lines(path, header, _BEGINS, "a record of matches", keep=True)
         try:
-            if self._lines.found:
-                self._read(settings, [json.loads(line) for line in self._lines.found])
+            lines = lines_in(self._journal.path, *_KIND)
+            if lines:
+                self._read(settings, lines)
+            else:
+                self._journal.append([settings])
         except BaseException:
             self.close()
             raise
@@ -43,12 +44,12 @@ class Record:
     def add(self, played: Played) -> None:
         """Keep one more match."""
         self.found[played[:3]] = played
-        if self._lines is not None:
-            self._lines.append([{**played._asdict(), "who": self._opponents[played.opponent]}])
+        if self._journal is not None:
+            self._journal.append([{**played._asdict(), "who": self._opponents[played.opponent]}])
 
     def close(self) -> None:
-        if self._lines is not None:
-            self._lines.close()
+        if self._journal is not None:
+            self._journal.close()
 
     def __enter__(self) -> "Record":
         return self
@@ -57,22 +58,21 @@ class Record:
         self.close()
 
     def _read(self, settings: dict[str, Any], lines: list[dict[str, Any]]) -> None:
-        assert self._lines is not None
-        header, *matches = lines
+        assert self._journal is not None
+        before, *matches = lines
         for name, value in settings.items():
-            if header.get(name) != value:
+            if before.get(name) != value:
                 raise ValueError(
-                    f"path: the matches of {self._lines.path} were played with {name} {header.get(name)}, "
+                    f"path: the matches of {self._journal.path} were played with {name} {before.get(name)}, "
                     f"these have {value}: take another path, or the same {name}"
                 )
         for line in matches:
-            line.pop("crc")
             who = line.pop("who")
             played = Played(**line)
             now = self._opponents.get(played.opponent, who)
             if now != who:
                 raise ValueError(
-                    f"path: in {self._lines.path} the opponent {played.opponent} was {who}, now it is {now}: "
+                    f"path: in {self._journal.path} the opponent {played.opponent} was {who}, now it is {now}: "
                     "take another path, or another name"
                 )
             self.found[played[:3]] = played

@@ -25,6 +25,7 @@ class Played(NamedTuple):
     expected: float  # of our mixed actions against the opponent's moves
     regret: float  # of our mixed actions
     bound: float | None  # the certificate's, where our player is guarded
+    held: bool | None  # whether it was kept, with what it says of payoffs
     alarms: int
     returns: int
     ms: float  # that a throw took our player, on average: the one number that another run will not repeat
@@ -110,11 +111,9 @@ class Arena:
 
     @property
     def held(self) -> bool | None:
-        """Whether the certificate held in every match: no regret above its bound. None where there is none."""
-        bounds = [(p.regret, p.bound) for p in self.played]
-        if any(bound is None for _, bound in bounds):
-            return None
-        return all(regret <= bound + 1e-9 for regret, bound in bounds if bound is not None)
+        """Whether the certificate held in every match. None where there is none."""
+        found = [p.held for p in self.played]
+        return None if None in found else all(found)
 
     @property
     def alarms(self) -> int:

@@ -1,6 +1,5 @@
 """Events as an append-only file of JSON lines, which a crash at any byte leaves whole but for its last line."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -11,8 +10,7 @@ from .ledger import Return, Switch
 from .resume import as_json, event_from
 
 _KINDS: dict[str, type] = {"switch": Switch, "return": Return}
-_HEADER = {"lowregret": "events", "format": 1}
-_WHAT = "a log of events"
+_FILE = "events", "a log of events"
 
 
 class EventLog:
@@ -41,9 +39,15 @@ class EventLog:
     """
 
     def __init__(self, path: str | Path, *, sync: bool = True) -> None:
-        self.sync = inputs.flag(sync, "sync")
-        self._lines = files.Lines(path, _HEADER, files.line_of(_HEADER), _WHAT, sync=self.sync)
-        self.path = self._lines.path
+        self._journal = files.Journal(path, *_FILE, sync=inputs.flag(sync, "sync"))
+
+    @property
+    def path(self) -> Path:
+        return self._journal.path
+
+    @property
+    def sync(self) -> bool:
+        return self._journal.sync
 
     def __call__(self, event: Switch | Return) -> None:
         """Append one event."""
@@ -51,11 +55,11 @@ class EventLog:
 
     def extend(self, events: Iterable[Switch | Return]) -> None:
         """Append events, all of them or, if the disk refuses, none."""
-        self._lines.append([_told(event) for event in events])
+        self._journal.append([_told(event) for event in events])
 
     def close(self) -> None:
         """Let go of the file; another may write to it then."""
-        self._lines.close()
+        self._journal.close()
 
     @staticmethod
     def read(path: str | Path) -> list[Switch | Return]:
@@ -65,10 +69,9 @@ class EventLog:
             raise ValueError(
                 f"path must be a log of events, and {found} is {'a folder' if found.is_dir() else 'not there'}"
             )
-        lines: list[bytes] = []
-        files.whole_lines(found, files.line_of(_HEADER), _WHAT, lines)
+        lines = files.lines_in(found, *_FILE)
         try:
-            return [_found(json.loads(line)) for line in lines[1:]]
+            return [_found(line) for line in lines]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{found} holds what is no event of a guard: {error}") from error
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import lowregret as lr
 from lowregret.games import Fixed, Guarded, Nemesis, Plain, Player
-from lowregret.games.playing import _drawn
+from lowregret.games.playing import _drawn, kept
 from lowregret.games.sides import sides_of
 from lowregret.predictors import draw
 
@@ -167,6 +167,17 @@ def test_a_promise_that_is_broken_is_seen() -> None:
 
     player = Guarded(lr.Scheduled([[0.8, 0.1, 0.1]]), rule=lambda problem, rounds: Boasts(problem, rounds, alpha=100.0))
     assert lr.play(RPS, (player, Fixed([0.1, 0.1, 0.8])), 100, 0).held == (False, None)
+
+
+def test_a_promise_of_payoff_counts_too() -> None:
+    coins = lr.DecisionProblem.from_payoffs([[0, 4], [4, 0]])
+    guard = lr.Guard(coins, 10_000, fallback=lr.Maximin(coins, horizon=10_000))
+    promised = guard.certificate
+    assert promised.payoff_bound is not None
+    least = float(coins.in_payoffs(promised.payoff_bound))
+    assert kept(promised, 0.0, coins, np.array([least, least]))
+    assert not kept(promised, 0.0, coins, np.array([least, least - 0.01]))
+    assert not kept(promised, promised.regret_bound + 0.01, coins, np.array([4.0]))
 
 
 def test_rules_and_fallbacks_may_be_recipes() -> None:
