@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify`` (extra: ``cli``), ``audit`` (``audit``), the rest (``torch``)."""
+"""The command line: ``demo | verify`` (extra: ``cli``), ``audit`` and ``arena`` (their own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -23,6 +23,7 @@ def _app() -> "typer.Typer":
     import typer
 
     from .. import __version__, files
+    from .arena import arena
     from .auditing import audit
     from .options import folder_for, refusals
     from .transformers import add_commands
@@ -84,6 +85,7 @@ def _app() -> "typer.Typer":
             raise typer.Exit(1)
 
     app.command()(audit)
+    app.command()(arena)
     add_commands(app)
     return app
 

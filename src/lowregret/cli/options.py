@@ -35,6 +35,7 @@ _EXTRAS = {
     "pyarrow": "audit",
     "plotly": "audit",
     "ray": "ray",
+    "pyspiel": "games",
 }
 
 

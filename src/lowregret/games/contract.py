@@ -8,7 +8,11 @@ from ..problems import DecisionProblem
 
 
 class Seat(ABC):
-    """A player in one match. It lives: what it remembers is its own."""
+    """A player in one match. It lives: what it remembers is its own.
+
+    A seat may have more, which a match asks for by name: ``policy_against(mixed_A) -> [A]``, what it plays once it has
+    been told the other's mixed action; ``guard``, the ``Guard`` it acts by, whose events and certificate are kept.
+    """
 
     @abstractmethod
     def policy(self) -> np.ndarray:
