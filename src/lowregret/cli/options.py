@@ -35,6 +35,8 @@ _EXTRAS = {
     "pyarrow": "audit",
     "plotly": "audit",
     "ray": "ray",
+    "starlette": "play",
+    "uvicorn": "play",
 }
 
 
