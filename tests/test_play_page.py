@@ -58,6 +58,40 @@ def in_python(path: Path, rounds: int) -> tuple[float, int]:
     return float(regret), -int(sum(problem.utility[a, s] for a, s in zip(own_T, other_T, strict=True)))
 
 
+def test_after_the_last_round_one_plays_on_or_anew(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium")
+    server, address = served(tmp_path, "--game", "matching-pennies", "--rounds", "3")
+    with playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        tab = browser.new_page(viewport={"width": 390, "height": 844})
+        tab.goto(address)
+        for key in "hth":
+            tab.wait_for_selector("#moves button:enabled")
+            tab.keyboard.press(key)
+            tab.wait_for_timeout(200)
+        tab.wait_for_selector("#over:not([hidden])")
+        tab.keyboard.press("h")  # of no round
+        if where := os.environ.get("SCREENSHOTS"):
+            tab.screenshot(path=Path(where) / "play-over.png")
+        tab.click("#on")
+        tab.wait_for_selector("#chart-regret[data-round='0']")
+        assert "episode 2" in tab.text_content("#round")
+        tab.click("[data-move=tails]")
+        tab.wait_for_selector("#chart-regret[data-round='1']")
+        for _ in range(2):  # it asks whether you are sure
+            tab.wait_for_selector("#new:enabled")
+            tab.click("#new")
+        tab.wait_for_selector("#chart-regret[data-round='0']")
+        assert tab.text_content("#before").count(" in ") == 2
+        browser.close()
+    end(server, signal.SIGINT)
+    with Sitting(tmp_path / "matching-pennies.jsonl", "matching-pennies") as sitting:
+        assert [one["rounds"] for one in sitting.before] == [3, 1]
+        assert sitting.number == 0
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_hundred_rounds_in_a_browser(tmp_path: Path, width: int) -> None:
     playwright = pytest.importorskip("playwright.sync_api")

@@ -29,12 +29,13 @@ def play(
     """
     with refusals():
         from ..games.page import server
-        from ..games.page.opponent import GAMES
+        from ..games.page.opponent import GAMES, warm
         from ..games.page.sitting import Sitting
 
         one_of("--game", game, GAMES)
         path = folder_for(out, f"{game}.jsonl") / f"{game}.jsonl"
         with server.listen(host, port) as listening, Sitting(path, game, rounds, anew=new) as sitting:
+            warm(game, sitting.rounds)
             address = _address(listening.getsockname())
 
             def ready() -> None:

@@ -99,6 +99,15 @@ def guard_for(problem: DecisionProblem, rounds: int) -> Guard:
     return Guard(problem, rounds)
 
 
+def warm(plays: str, rounds: int) -> None:
+    """Let what is compiled once on a machine be compiled before the first round rather than in the middle of a game."""
+    problem = GAMES[plays].problem
+    guard, law_S = guard_for(problem, rounds), np.full(problem.n_states, 1 / problem.n_states)
+    for _ in range(min(rounds, 70)):
+        guard.advise(law_S)
+        guard.observe(0)
+
+
 @lru_cache(maxsize=8)
 def promised(plays: str, rounds: int) -> dict[str, Any]:
     """What the guard promises of an episode, in points: ``[t, the most that it may be behind by after t rounds]``.
