@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import lowregret as lr
-from lowregret.games.page import Sitting
+from lowregret.games.page import Sitting, seals
 from lowregret.games.page.opponent import GAMES, guard_for, model
 from lowregret.games.page.server import application, listen, page
 
@@ -124,6 +125,17 @@ def test_a_move_is_sealed_before_yours_and_opened_after_it(browser: TestClient, 
         assert (told["game"], told["round"], told["move"]) == (state["game"], said["round"], opened["own"])
     assert state["over"]
     assert state["sealed"] is None
+
+
+def test_moves_are_drawn_from_the_mixed_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(seals._DICE, SystemRandom)  # nobody who saw its numbers can tell the next
+    mixed_A = np.array([0.2, 0.0, 0.8])
+    for uniform, own in {0.0: 0, 0.19: 0, 0.21: 2, 0.999: 2}.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(seals._DICE, "random", lambda uniform=uniform: uniform)
+            seal = seals.sealed(GAMES[RPS].problem, "one", 7, mixed_A)
+        assert seal.own == own
+        assert json.loads(seal.text)["move"] == MOVES[RPS][own]
 
 
 def test_a_round_counts_once(browser: TestClient, sitting: Sitting) -> None:
