@@ -5,6 +5,7 @@ import base64
 import hashlib
 import ipaddress
 import json
+import os
 import re
 import socket
 from collections.abc import Awaitable, Callable
@@ -100,7 +101,7 @@ def serve(sitting: Sitting, listening: socket.socket, host: str, ready: Callable
         while not server.started and not answering.done():
             await asyncio.sleep(0.01)
         if server.started:
-            ready()
+            await asyncio.to_thread(ready)  # a browser may take its time to come back
         await answering
 
     asyncio.run(run())
@@ -114,7 +115,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise ValueError(f"--host must be an address of this machine, such as 127.0.0.1, got {host!r}") from None
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # elsewhere it would share the port with another program
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
     except OSError as error:
         listening.close()
