@@ -43,9 +43,10 @@ TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
 RESULTS = {  # made by the package for its callers to read
     "Certificate", "Comparison", "Estimate", "Frontier", "Switch", "Worst", "certificates.AnyProblemCertificate",
     "Backtest", "Tuned", "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
+    "Arena", "games.Match",
 }  # fmt: skip
 FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
-ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule"}
+ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule", "games.Player", "games.Seat"}
 INSIDE = {  # hooks of rules, and what searches share: called by the package with what it has checked
     "advance", "answer", "blank", "conditions", "evidence", "fallback_answer", "fallback_answers", "first_trips",
     "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon", "replaced",
@@ -55,10 +56,10 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "comparator", "worst_lead", "gains_in", "scene", "widened",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
-    "utilities", "paid",
+    "utilities", "paid", "sit",
 }  # fmt: skip
 FILES = {"EventLog", "Guard.save", "Guard.load", "OutcomeGuard.save", "OutcomeGuard.load"}  # they have their own tests
-MEMORIES = {"memory"}  # values that start and update make, and nobody writes by hand
+MEMORIES = {"memory", "path"}  # values that start and update make, and nobody writes by hand; names of files
 
 GOOD: dict[str, Any] = {
     "problem": COIN, "horizon": 12, "context_len": 1, "extra_context": 5, "alpha": 1.0, "rule": None, "fallback": None,
@@ -83,7 +84,7 @@ GOOD: dict[str, Any] = {
     "episode": 6, "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
     "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE,
-    "forecast": lr.Samples([0.1, 0.2, 0.3]),
+    "forecast": lr.Samples([0.1, 0.2, 0.3]), "rounds": 4, "matches": 2, "jobs": 1, "mixed_A": [0.5, 0.5],
 }  # fmt: skip
 
 
@@ -93,6 +94,7 @@ def brier(p: Any, y: Any) -> Any:
 
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
+    "ContextTree": {"depth": 3, "stop": 0.5},
     "Bins.states": {"outcomes": [0.5, 1.5]},
     "Density": {"weights": [1.0, 2.0, 0.5]},
     "Guard": {"payoffs": None},
@@ -147,6 +149,10 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
 }
 _RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None, "columns": None}
 FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True}
+FOR["Arena.only"] = {"opponents": ["fixed"]}
+FOR["arena"] = {"player": lr.games.Plain(URN), "opponents": [lr.games.Fixed([0.3, 0.7])]}
+FOR["games.play"] = {"players": (lr.games.Plain(URN), lr.games.Fixed([0.3, 0.7]))}
+FOR["games.Guarded"] = {"temperature": None}
 FOR["tune"] = {**_RECORDED, "until": 0.5, "episodes": (None,), "fallbacks": None}
 FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 1, 0]]}
 FOR["Backtest.evidence"] = {"stream": 0}
@@ -181,6 +187,7 @@ def fleet() -> lr.Guard:
 
 SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of them or all
     "AdaHedge": lambda: lr.AdaHedge(COIN),
+    "Arena": lambda: lr.arena(lr.games.Plain(URN), [lr.games.Fixed([0.3, 0.7])], 3, 2, 0, problem=COIN),
     "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
     "Backtest": lambda: lr.backtest(COIN, [[0.2, 0.8]] * 3, [0, 1, 1]),
     "Certificate": lambda: lr.ExactTest(COIN, 12).certificate,
@@ -213,6 +220,8 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Scheduled": lambda: lr.Scheduled([[0.5, 0.5]]),
     "ShrunkUrn": lambda: lr.ShrunkUrn(COIN, 12),
     "Stream": lambda: lr.Stream(URN),
+    "MaximinPlay": lambda: lr.MaximinPlay(COIN),
+    "ContextTree": lambda: lr.ContextTree(2, 3),
     "Minimax": lambda: lr.Minimax(COIN, 12),
     "MinimaxLaw": lambda: lr.MinimaxLaw(COIN, 12),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),

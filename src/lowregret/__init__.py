@@ -7,17 +7,31 @@ acting on it is provably never much worse than the best fixed action in hindsigh
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from . import adversaries, certificates, checks, distances, impossibility, plots, scoring, sources, tips
+from . import adversaries, certificates, checks, distances, games, impossibility, plots, scoring, sources, tips
 from .adversaries import Worst
 from .audit import Backtest, Tuned, backtest, tune
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
+from .contexts import ContextMixture, ContextTree
 from .distances import Estimate, next_token_tv, sequence_tv
 from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
+from .games import Arena, arena, play
 from .guard import EventLog, Guard, OutcomeGuard, Return, Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Incumbent, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
+from .policies import (
+    AdaHedge,
+    FixedShare,
+    Hedge,
+    Incumbent,
+    MaximinPlay,
+    Minimax,
+    Policy,
+    Prod,
+    Recovery,
+    Respond,
+    RestartHedge,
+)
 from .predictors import (
     FromFunction,
     Markov,
@@ -63,11 +77,14 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AdaHedge",
+    "Arena",
     "AverageRestart",
     "Backtest",
     "Bins",
     "Certificate",
     "Comparison",
+    "ContextMixture",
+    "ContextTree",
     "DecisionProblem",
     "Density",
     "Estimate",
@@ -82,6 +99,7 @@ __all__ = [
     "InformedTest",
     "Markov",
     "Maximin",
+    "MaximinPlay",
     "Minimax",
     "MinimaxLaw",
     "Mixture",
@@ -113,6 +131,7 @@ __all__ = [
     "Worst",
     "__version__",
     "adversaries",
+    "arena",
     "backtest",
     "certificates",
     "challenge",
@@ -122,11 +141,13 @@ __all__ = [
     "cost_loss",
     "distances",
     "external_regret",
+    "games",
     "impossibility",
     "limits",
     "matching",
     "newsvendor",
     "next_token_tv",
+    "play",
     "plots",
     "price_of_robustness",
     "robustify",

@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify`` (extra: ``cli``), ``audit`` (``audit``), the rest (``torch``)."""
+"""The command line: ``demo | verify`` (extra: ``cli``), ``audit | arena | play`` (their own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -23,8 +23,10 @@ def _app() -> "typer.Typer":
     import typer
 
     from .. import __version__, files
+    from .arena import arena
     from .auditing import audit
     from .options import folder_for, refusals
+    from .playing import play
     from .transformers import add_commands
 
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
@@ -84,6 +86,8 @@ def _app() -> "typer.Typer":
             raise typer.Exit(1)
 
     app.command()(audit)
+    app.command()(arena)
+    app.command()(play)
     add_commands(app)
     return app
 

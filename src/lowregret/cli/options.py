@@ -35,6 +35,9 @@ _EXTRAS = {
     "pyarrow": "audit",
     "plotly": "audit",
     "ray": "ray",
+    "pyspiel": "games",
+    "starlette": "play",
+    "uvicorn": "play",
 }
 
 

@@ -1,5 +1,6 @@
 """What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
 
+from .journal import Journal, lines_in
 from .lock import locked
 from .paths import a_path, apart, in_folder, to_write, writable
 from .reading import array_in, handed_over, text_in
@@ -7,6 +8,7 @@ from .room import in_memory, on_disk
 from .writing import drafted, replace, replace_all, sweep
 
 __all__ = [
+    "Journal",
     "a_path",
     "apart",
     "array_in",
@@ -14,6 +16,7 @@ __all__ = [
     "handed_over",
     "in_folder",
     "in_memory",
+    "lines_in",
     "locked",
     "on_disk",
     "replace",

@@ -1,30 +1,16 @@
 """Events as an append-only file of JSON lines, which a crash at any byte leaves whole but for its last line."""
 
-import contextlib
-import json
-import os
-import re
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from .. import files, inputs
-from .ledger import LOG, Return, Switch
+from .ledger import Return, Switch
 from .resume import as_json, event_from
 
-_CRC = re.compile(rb',"crc":"([0-9a-f]{8})"}')
 _KINDS: dict[str, type] = {"switch": Switch, "return": Return}
-
-
-def _line(values: dict[str, Any]) -> bytes:
-    """One JSON object, with a checksum of all before it."""
-    body = json.dumps(values, separators=(",", ":"), allow_nan=False).encode()[:-1]
-    return body + b',"crc":"%08x"}\n' % zlib.crc32(body)
-
-
-_HEADER = _line({"lowregret": "events", "format": 1})
+_FILE = "events", "a log of events"
 
 
 class EventLog:
@@ -53,19 +39,15 @@ class EventLog:
     """
 
     def __init__(self, path: str | Path, *, sync: bool = True) -> None:
-        self.path, self.sync = files.to_write(path), inputs.flag(sync, "sync")
-        self._open = contextlib.ExitStack()
-        lock = self.path.with_name(f".{self.path.name}.lock")
-        self._open.enter_context(files.locked(lock, f"{self.path} is written to"))
-        try:
-            self._end = _lines(self.path) if self.path.exists() else 0
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-            self._open.callback(os.close, self._file)
-            self._mended()
-        except BaseException:
-            self._open.close()
-            raise
-        self._writer: int | None = os.getpid()
+        self._journal = files.Journal(path, *_FILE, sync=inputs.flag(sync, "sync"))
+
+    @property
+    def path(self) -> Path:
+        return self._journal.path
+
+    @property
+    def sync(self) -> bool:
+        return self._journal.sync
 
     def __call__(self, event: Switch | Return) -> None:
         """Append one event."""
@@ -73,26 +55,11 @@ class EventLog:
 
     def extend(self, events: Iterable[Switch | Return]) -> None:
         """Append events, all of them or, if the disk refuses, none."""
-        lines = [_line(_told(event)) for event in events]
-        if self._writer != os.getpid():
-            raise ValueError(f"this log of {self.path} is closed, or was opened by another process")
-        if not lines:
-            return
-        try:
-            self._write(b"".join(lines))
-        except BaseException as error:
-            try:
-                os.ftruncate(self._file, self._end)
-            except OSError:
-                self._writer = None  # what comes next would stand behind half a line
-            if isinstance(error, OSError):
-                raise OSError(error.errno, f"{self.path} could not be written: {error.strerror}") from error
-            raise
+        self._journal.append([_told(event) for event in events])
 
     def close(self) -> None:
         """Let go of the file; another may write to it then."""
-        self._writer = None
-        self._open.close()
+        self._journal.close()
 
     @staticmethod
     def read(path: str | Path) -> list[Switch | Return]:
@@ -102,10 +69,9 @@ class EventLog:
             raise ValueError(
                 f"path must be a log of events, and {found} is {'a folder' if found.is_dir() else 'not there'}"
             )
-        lines: list[bytes] = []
-        _lines(found, lines)
+        lines = files.lines_in(found, *_FILE)
         try:
-            return [_found(json.loads(line)) for line in lines]
+            return [_found(line) for line in lines]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{found} holds what is no event of a guard: {error}") from error
 
@@ -120,56 +86,6 @@ class EventLog:
 
     def __reduce__(self) -> Any:
         raise TypeError(f"a log that is being written to cannot be copied or pickled: {self.path}")
-
-    def _mended(self) -> None:
-        """Drop what a crash has left of a line, and begin a log that is new."""
-        size = os.fstat(self._file).st_size
-        if size > self._end:
-            LOG.warning("%s: dropped its last %d bytes, which are no whole event", self.path, size - self._end)
-            os.ftruncate(self._file, self._end)
-        if self._end == 0:
-            self._write(_HEADER)
-            if self.sync:
-                _in_folder(self.path.parent)
-            return
-        os.lseek(self._file, self._end - 1, os.SEEK_SET)
-        if os.read(self._file, 1) != b"\n":
-            self._write(b"\n")  # all but the end of the line was there
-
-    def _write(self, data: bytes) -> None:
-        os.lseek(self._file, self._end, os.SEEK_SET)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        if self.sync:
-            os.fsync(self._file)
-        self._end += len(data)
-
-
-def _lines(path: Path, kept: list[bytes] | None = None) -> int:
-    """Where the last whole line ends, 0 for a log that is yet to begin; its lines are put into ``kept``."""
-    with open(path, "rb") as file:
-        header = file.readline()
-        if header != _HEADER:
-            if _HEADER.startswith(header):
-                return 0
-            raise ValueError(f"path must be a log of events, or a file that is not there yet, and {path} is neither")
-        end, torn, begin = len(_HEADER), None, len(_HEADER)
-        for number, line in enumerate(file, 2):
-            begin += len(line)
-            body = line.removesuffix(b"\n")
-            crc = _CRC.fullmatch(body[-18:])
-            if crc is None or int(crc[1], 16) != zlib.crc32(body[:-18]):
-                torn = number if torn is None else torn
-                continue
-            if torn is not None:
-                raise ValueError(
-                    f"{path}, line {torn} is damaged, and whole ones come after it: a crash leaves no such"
-                )
-            end = begin
-            if kept is not None:
-                kept.append(body)
-    return end
 
 
 def _told(event: Any) -> dict[str, Any]:
@@ -188,13 +104,3 @@ def _found(told: dict[str, Any]) -> Switch | Return:
     kind = _KINDS[told.pop("event")]
     values = [told[name] for name in kind._fields]  # type: ignore[attr-defined]
     return event_from(values if kind is Switch else ["return", *values])
-
-
-def _in_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder, where the system can say so."""
-    with contextlib.suppress(OSError):
-        file = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)

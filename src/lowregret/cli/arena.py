@@ -1,0 +1,164 @@
+"""``lowregret arena``: players against OpenSpiel's tournament programs, scored side by side (extras: ``cli games``)."""
+
+import contextlib
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .. import files
+from .options import folder_for, refusals, resumable
+
+if TYPE_CHECKING:
+    from ..games import Arena, Player
+    from ..tables import Table
+
+FIGURE, NUMBERS = "arena.png", "arena.json"
+
+
+def arena(
+    player: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="mixture, guarded, urn, guarded-urn, uniform, nemesis or a program's name; may be given again."
+        ),
+    ] = None,
+    opponents: Annotated[
+        str, typer.Option(help="roshambo (all 43 programs) or names of players, with commas.")
+    ] = "roshambo",
+    half: Annotated[
+        str | None, typer.Option(help="A or B: every other one of the 43, from the first or the second name.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Of a match; the programs play 1,000 and no others.")] = 1000,
+    matches: Annotated[int, typer.Option("--matches", "-n", min=2, help="With each opponent, half in each seat.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Of the matches.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
+    out: Annotated[Path, typer.Option(help="Folder for the matches, the figure and the numbers.")] = Path(
+        "results/arena"
+    ),
+) -> None:
+    """Rock-paper-scissors against 43 tournament programs: what players earn of them all, and of the worst for them.
+
+    A run that was stopped goes on where it was; so do more matches, or more opponents, in the same folder.
+    """
+    with refusals(), resumable(lambda: "where it was"):
+        names = player or ["mixture", "guarded", "greenberg", "iocainebot"]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"--player must name different players, got {', '.join(sorted(repeated))} twice")
+        ours = [_player(name) for name in names]
+        others = _opponents(opponents, half)
+        records = {one.name: out / f"{re.sub('[^A-Za-z0-9_-]', '_', one.name)}.jsonl" for one in ours}
+        folder_for(out, FIGURE, NUMBERS, *(path.name for path in records.values()))
+        found = [_faced(one, others, rounds, matches, seed, jobs, records[one.name]) for one in ours]
+        _write(found, out)
+        if len(found) == 1:
+            typer.echo(f"{found[0].table()}\n")
+        typer.echo(str(_scores(found, f"{len(others)} opponents, {matches} matches each of {rounds} rounds")))
+        for name, names_in in _halves(found[0]).items():
+            typer.echo(f"\n{_scores([one.only(names_in) for one in found], f'Half {name}: {len(names_in)} opponents')}")
+        typer.echo(f"\nWritten to {out / NUMBERS}, {out / FIGURE}")
+
+
+def _player(name: str) -> "Player":
+    from ..contexts import ContextMixture
+    from ..games import Fixed, Guarded, Nemesis, Plain
+    from ..games.open_spiel import OpenSpielBot
+    from ..predictors import PolyaUrn
+
+    made: dict[str, Callable[[], Player]] = {
+        "mixture": lambda: Plain(ContextMixture(), name=name),
+        "guarded": lambda: Guarded(ContextMixture(), name=name),
+        "urn": lambda: Plain(PolyaUrn(3), name=name),
+        "guarded-urn": lambda: Guarded(PolyaUrn(3), name=name),
+        "uniform": lambda: Fixed([1 / 3] * 3, name),
+        "nemesis": lambda: Nemesis(),
+    }
+    if name in made:
+        return made[name]()
+    try:
+        return OpenSpielBot(name)
+    except ValueError as error:
+        raise ValueError(f"a player is one of {', '.join(made)}, or a program: {error}") from None
+
+
+def _opponents(text: str, half: str | None) -> "list[Player]":
+    from ..games.open_spiel import bots
+
+    if half is not None and text != "roshambo":
+        raise ValueError(f"--half is of the 43 programs: leave --opponents out, got {text!r}")
+    if text == "roshambo":
+        return list(bots(half))
+    return [_player(name.strip()) for name in text.split(",")]
+
+
+def _faced(
+    player: "Player", opponents: "list[Player]", rounds: int, matches: int, seed: int, jobs: int, path: Path
+) -> "Arena":
+    from ..games import arena as run
+
+    with _progress(player.name) as told:
+        return run(player, opponents, rounds, matches, seed, path=path, jobs=jobs, progress=told)
+
+
+def _halves(found: "Arena") -> dict[str, list[str]]:
+    """The names of both halves, where all programs were there."""
+    from ..games.open_spiel import bots
+
+    halves = {half: [bot.name for bot in bots(half)] for half in ("A", "B")}
+    return halves if set(found.opponents) == {name for names in halves.values() for name in names} else {}
+
+
+def _scores(found: "list[Arena]", title: str) -> "Table":
+    from ..tables import Table
+
+    header = ("player", "population", "worst", "of", "worst, split", "aggregate", "ms a throw", "alarms", "certificate")
+    held = {True: "held", False: "broken", None: ""}
+    rows = (
+        (
+            one.player,
+            str(one.population),
+            str(one.worst),
+            one.worst_opponent,
+            "" if one.worst_split is None else str(one.worst_split),
+            str(one.aggregate),
+            f"{one.ms:.3f}",
+            str(one.alarms),
+            held[one.held],
+        )
+        for one in found
+    )
+    return Table(title, header, tuple(rows))
+
+
+def _write(found: "list[Arena]", out: Path) -> None:
+    from ..games.picture import picture
+
+    png = io.BytesIO()
+    picture(found).savefig(png, format="png", dpi=150)
+    told = []
+    for one in found:
+        halves = {half: one.only(names).summary() for half, names in _halves(one).items()}
+        told.append({**json.loads(one.to_json()), "halves": halves})
+    numbers = json.dumps({"format": 1, "players": told}, allow_nan=False).encode()
+    files.replace_all({out / FIGURE: png.getvalue(), out / NUMBERS: numbers})
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Iterator[Callable[[float, str], None]]:
+    """A bar of the matches, where someone is watching."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(file=sys.stderr)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=1.0)
+
+        def told(share: float, opponent: str) -> None:
+            bar.update(task, completed=share, description=f"{name} against {opponent}")
+
+        yield told

@@ -1,0 +1,40 @@
+"""Repeated games: players who see both histories, matches between them, and what a player earns of many."""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from .contest import arena
+from .contract import Player, Seat
+from .nemesis import Nemesis
+from .players import Fixed, Guarded, Plain
+from .playing import Match, play
+from .scores import Arena, Played, Score
+
+# Asked for by name, so that OpenSpiel is loaded for nobody else.
+_ELSEWHERE = ("OpenSpielBot", "SpielPlayer", "bots")
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_import_module(".open_spiel", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_ELSEWHERE]
+
+
+__all__ = [
+    "Arena",
+    "Fixed",
+    "Guarded",
+    "Match",
+    "Nemesis",
+    "Plain",
+    "Played",
+    "Player",
+    "Score",
+    "Seat",
+    "arena",
+    "play",
+]

@@ -1,0 +1,233 @@
+"""One player against many: matches in both seats, over several processes, resumed where they were stopped."""
+
+import pickle
+import signal
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..guard import Return
+from ..problems import DecisionProblem, rock_paper_scissors
+from .contract import Player
+from .playing import a_player, play
+from .record import Key, Record, described
+from .scores import Arena, Played
+from .sides import Sides, sides_of
+
+
+class _Table(NamedTuple):
+    """All that a match depends on but for who sits where and its number."""
+
+    player: Player
+    opponents: dict[str, Player]
+    problem: Sides
+    rounds: int
+    seed: int
+
+    def played(self, key: Key) -> Played:
+        """One match: the same whoever plays it, and whenever."""
+        opponent, seat, number = key
+        ours, theirs = self.player, self.opponents[opponent]
+        name = list(opponent.encode())
+        seeds = np.random.SeedSequence([self.seed, seat, number, len(name), *name])
+        players = (ours, theirs) if seat == 0 else (theirs, ours)
+        match = play(self.problem, players, self.rounds, np.random.default_rng(seeds))
+        certificate, events = match.certificates[seat], match.events[seat]
+        returns = sum(isinstance(event, Return) for event in events)
+        return Played(
+            *key,
+            payoff=match.totals[seat],
+            theirs=match.totals[1 - seat],
+            expected=float(match.expected[seat].sum()),
+            regret=match.regret[seat],
+            bound=None if certificate is None else float(certificate.regret_bound),
+            held=match.held[seat],
+            alarms=len(events) - returns,
+            returns=returns,
+            ms=1000 * match.seconds[seat] / self.rounds,
+        )
+
+
+def arena(
+    player: Player,
+    opponents: Sequence[Player] | Mapping[str, Player],
+    rounds: int,
+    matches: int,
+    seed: int | np.random.Generator,
+    *,
+    problem: DecisionProblem | Sequence[DecisionProblem] | None = None,
+    path: str | Path | None = None,
+    jobs: int = 1,
+    progress: Callable[[float, str], None] | None = None,
+) -> Arena:
+    """Play matches against each opponent, half of them in each seat.
+
+    A match depends on ``seed``, the opponent's name, the seat and its number, and on nothing else: more opponents, more
+    matches or more processes change none of those that were there.
+
+    Parameters
+    ----------
+    opponents
+        Players with different names, or a dict by name.
+    matches
+        How many with each opponent; an even number, for there are as many in seat 0 as in seat 1.
+    problem
+        As ``play`` takes it; rock-paper-scissors by default. The row player is the one in seat 0.
+    path
+        A file for the matches that are finished (lines of JSON). A run that was stopped goes on from there, to the
+        same numbers; one with other settings is refused.
+    jobs
+        How many processes to use. With more than one, players must be such that they can be sent to another process,
+        and a script needs the usual ``if __name__ == "__main__":``.
+    progress
+        Called after each match with the share of them that is done and the opponent's name.
+
+    >>> from lowregret import PolyaUrn
+    >>> from lowregret.games import Fixed, Plain
+    >>> biased = [Fixed([0.6, 0.2, 0.2], "rocky"), Fixed([0.2, 0.2, 0.6], "scissory"), Fixed([1 / 3] * 3, "even")]
+    >>> print(arena(Plain(PolyaUrn(3), name="urn"), biased, rounds=200, matches=20, seed=0).table())
+    urn: payoff of a match of 200 rounds, 20 matches an opponent
+    opponent            payoff  seat 0  seat 1  alarms
+    scissory      +78.20 ±2.66   +80.9   +75.5       0
+    rocky         +76.00 ±3.08   +74.7   +77.3       0
+    even           +2.90 ±2.45    +0.2    +5.6       0
+    population    +52.37 ±1.58   +51.9   +52.8       0
+    worst          +2.90 ±2.45    +0.2    +5.6
+    worst, split   +2.90 ±2.49
+    aggregate     +55.27 ±3.54
+    """
+    player = a_player(player, "player")
+    table = _Table(
+        player=player,
+        opponents=_named(opponents),
+        problem=sides_of(rock_paper_scissors() if problem is None else problem),
+        rounds=inputs.whole(rounds, "rounds"),
+        seed=_whole_seed(seed),
+    )
+    matches, jobs = inputs.whole(matches, "matches", least=2), inputs.whole(jobs, "jobs")
+    if matches % 2:
+        raise ValueError(f"matches must be an even number, half of them in each seat, got {matches}")
+    if progress is not None:
+        inputs.function(progress, "progress", "a share and a name")
+    _try_seats(table)
+    settings = {
+        "player": described(player),
+        "rounds": table.rounds,
+        "seed": table.seed,
+        "problem": [_stakes(side) for side in table.problem],
+    }
+    keys = [(name, seat, number) for name in table.opponents for number in range(matches // 2) for seat in (0, 1)]
+    with Record(path, settings, {name: described(who) for name, who in table.opponents.items()}) as record:
+        missing = [key for key in keys if key not in record.found]
+        done = len(keys) - len(missing)
+        for played in _in_turn(table, missing) if jobs == 1 or len(missing) < 2 else _spread(table, missing, jobs):
+            record.add(played)
+            done += 1
+            if progress is not None:
+                progress(done / len(keys), played.opponent)
+        return Arena(player.name, table.rounds, matches, table.seed, tuple(record.found[key] for key in keys))
+
+
+def _in_turn(table: _Table, keys: list[Key]) -> Iterator[Played]:
+    if keys:
+        _warm(table)
+    yield from map(table.played, keys)
+
+
+def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Played]:
+    """The matches by several processes, as they end."""
+    try:
+        sent = pickle.dumps(table)
+    except Exception as error:
+        raise ValueError(
+            f"jobs: with {jobs} processes players are sent to them, and one cannot be pickled: {error}; take jobs=1, "
+            "or functions that have a name"
+        ) from error
+    with _pool(min(jobs, len(keys)), sent) as pool:
+        for future in as_completed([pool.submit(_match, key) for key in keys]):
+            yield future.result()
+
+
+@contextmanager
+def _pool(jobs: int, sent: bytes) -> Iterator[ProcessPoolExecutor]:
+    """Processes that know the table; what has not begun ends with an error here."""
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_sit_down, initargs=(sent,))
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _warm(table: _Table) -> None:
+    """Rounds that count nowhere: what is compiled in the first hundred is compiled before throws are timed."""
+    mine = table.problem[0]
+    seat = table.player.sit(mine, table.rounds, np.random.default_rng(0), 0)
+    if not hasattr(seat, "policy_against"):
+        for t in range(min(table.rounds, 100)):
+            seat.observe(int(np.argmax(seat.policy())), t % mine.n_states)
+
+
+_HERE: list[_Table] = []  # in a process of the pool: its table
+
+
+def _sit_down(sent: bytes) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is heard where the processes were started
+    _HERE[:] = [pickle.loads(sent)]
+    _warm(_HERE[0])
+
+
+def _match(key: Key) -> Played:
+    return _HERE[0].played(key)
+
+
+def _named(opponents: Any) -> dict[str, Player]:
+    """Opponents by name."""
+    if isinstance(opponents, Mapping):
+        named = list(opponents.items())
+    elif isinstance(opponents, (list, tuple)):
+        named = [(a_player(one, f"opponents[{i}]").name, one) for i, one in enumerate(opponents)]
+    else:
+        raise ValueError(f"opponents must be a list of players or a dict by name, got {inputs.shown(opponents)}")
+    found: dict[str, Player] = {}
+    for name, one in named:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"opponents must have names that are text, got {inputs.shown(name)}")
+        if name in found:
+            raise ValueError(f"opponents must have different names, got two called {name}")
+        found[name] = a_player(one, f"opponents[{name!r}]")
+    if not found:
+        raise ValueError("opponents must be at least one, got none")
+    return found
+
+
+def _try_seats(table: _Table) -> None:
+    """Let everyone sit down once in either seat: who refuses does so before the first match."""
+    sees = []
+    for name, who in {**table.opponents, "player": table.player}.items():
+        for seat in (0, 1):
+            at = who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat)
+        if hasattr(at, "policy_against"):
+            sees.append(name)
+    if len(sees) > 1 and sees[-1] == "player":
+        raise ValueError(f"opponents: {sees[0]} sees through the other, and so does {table.player.name}: not both can")
+
+
+def _whole_seed(seed: Any) -> int:
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    return inputs.whole(seed, "seed", least=0, most=None)
+
+
+def _stakes(side: DecisionProblem) -> str:
+    """A problem in a few words that no other shares."""
+    said = repr((side.utility.tolist(), float(side.in_payoffs(-1.0)), float(side.in_payoffs(1.0))))
+    return f"{side.n_actions}x{side.n_states} {zlib.crc32(said.encode()):08x}"
