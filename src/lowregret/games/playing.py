@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import numpy as np
@@ -150,17 +150,17 @@ def _played(
     stated: list[Any] = [None, None]
     for t in range(rounds):
         for i in order:
-            began = perf_counter()
+            began = thread_time()
             said = seats[i].policy_against(stated[1 - i]) if sees[i] else seats[i].policy()  # type: ignore[attr-defined]
-            seconds[i] += perf_counter() - began
+            seconds[i] += thread_time() - began
             stated[i] = inputs.probs_of(said, widths[i], says[i], shape=())
             mixed[i][t] = stated[i]
         drawn = [_drawn(stated[i].tolist(), uniforms[t][i]) for i in (0, 1)]
         for i in (0, 1):
             moves[i][t] = drawn[i]
-            began = perf_counter()
+            began = thread_time()
             seats[i].observe(drawn[i], drawn[1 - i])
-            seconds[i] += perf_counter() - began
+            seconds[i] += thread_time() - began
     guards = [getattr(seat, "guard", None) for seat in seats]
     payoffs_AxS = [np.asarray(side.in_payoffs(side.utility)) for side in sides]
     return Match(

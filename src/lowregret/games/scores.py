@@ -127,7 +127,7 @@ class Arena:
 
     @property
     def ms(self) -> float:
-        """Milliseconds that a throw took the player, on average."""
+        """Milliseconds of processor time that a throw took the player, on average."""
         return math.fsum(p.ms for p in self.played) / len(self.played)
 
     def only(self, opponents: Collection[str]) -> "Arena":
