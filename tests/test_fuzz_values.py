@@ -94,6 +94,7 @@ def brier(p: Any, y: Any) -> Any:
 
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
+    "ContextTree": {"depth": 3, "stop": 0.5},
     "Bins.states": {"outcomes": [0.5, 1.5]},
     "Density": {"weights": [1.0, 2.0, 0.5]},
     "Guard": {"payoffs": None},
@@ -219,6 +220,8 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Scheduled": lambda: lr.Scheduled([[0.5, 0.5]]),
     "ShrunkUrn": lambda: lr.ShrunkUrn(COIN, 12),
     "Stream": lambda: lr.Stream(URN),
+    "MaximinPlay": lambda: lr.MaximinPlay(COIN),
+    "ContextTree": lambda: lr.ContextTree(2, 3),
     "Minimax": lambda: lr.Minimax(COIN, 12),
     "MinimaxLaw": lambda: lr.MinimaxLaw(COIN, 12),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),

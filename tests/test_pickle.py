@@ -27,6 +27,7 @@ RULES = {
     "ExactTest, unknown horizon": first_test(COIN, None, delta=0.1),
     "ExactTest onto a policy": first_test(COIN, 20, fallback=lr.AdaHedge(COIN)),
     "ExactTest onto Maximin": first_test(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
+    "ExactTest onto Recovery onto MaximinPlay": lr.ExactTest(COIN, 20, fallback=lr.Recovery(safe=lr.MaximinPlay(COIN))),
     "RegretGap": lr.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.RegretGap(COIN, None, delta=0.1),
     "RegretRate": lr.RegretRate(COIN, 20),

@@ -138,7 +138,7 @@ def test_streaming_is_the_definition(game: str, safe: str, known: bool) -> None:
         was = memory.is_safe
         assert was.tolist() == [w["safe"][t] for w in wanted]
         memory = back.update_beside(memory, probs[:, t], tokens[:, t], np.array(alarms) <= t)
-        np.testing.assert_allclose(memory.rise_A.max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
+        np.testing.assert_allclose(memory.account.max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
         assert back.returned(memory).tolist() == [w["returned"][t] for w in wanted]
         entered, left = entered + (memory.is_safe & ~was).sum(), left + (was & ~memory.is_safe).sum()
         returns += back.returned(memory).sum()

@@ -12,13 +12,26 @@ from .adversaries import Worst
 from .audit import Backtest, Tuned, backtest, tune
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
+from .contexts import ContextTree
 from .distances import Estimate, next_token_tv, sequence_tv
 from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
 from .games import Arena, arena, play
 from .guard import EventLog, Guard, OutcomeGuard, Return, Switch
 from .memory import take
-from .policies import AdaHedge, FixedShare, Hedge, Incumbent, Minimax, Policy, Prod, Recovery, Respond, RestartHedge
+from .policies import (
+    AdaHedge,
+    FixedShare,
+    Hedge,
+    Incumbent,
+    MaximinPlay,
+    Minimax,
+    Policy,
+    Prod,
+    Recovery,
+    Respond,
+    RestartHedge,
+)
 from .predictors import (
     FromFunction,
     Markov,
@@ -70,6 +83,7 @@ __all__ = [
     "Bins",
     "Certificate",
     "Comparison",
+    "ContextTree",
     "DecisionProblem",
     "Density",
     "Estimate",
@@ -84,6 +98,7 @@ __all__ = [
     "InformedTest",
     "Markov",
     "Maximin",
+    "MaximinPlay",
     "Minimax",
     "MinimaxLaw",
     "Mixture",

@@ -14,7 +14,7 @@ class Abilities(Protocol):
 
     >>> print(*sorted(ABILITIES))  # doctest: +NORMALIZE_WHITESPACE
     afresh as_module context key law_of_counts laws looks_back made_for of_models payoff_guarantee policy_of_counts
-    regret_after regret_bound shares total_bound
+    regret_after regret_bound shares shortfall total_bound
     """
 
     @property
@@ -80,8 +80,14 @@ class Abilities(Protocol):
     def of_models(self, tv_bound: float) -> str:
         """What a bound on the chance of a switch under its own law says of each of the models it is made of."""
 
-    def payoff_guarantee(self, temperature: float | None = None) -> float:
-        """What quantal responses to a predictor earn at least a step, in utility, whatever comes."""
+    def payoff_guarantee(self, temperature: float | None = None) -> float | None:
+        """What quantal responses to a predictor, or a policy, earn at least a step, in utility, whatever comes."""
+
+    def shortfall(self, steps: int, until: int) -> float:
+        """What it may earn less than its guaranteed payoff in all, over ``steps`` steps after an alarm.
+
+        ``until``: the step at which they end. Without it: nothing.
+        """
 
 
 ABILITIES = frozenset(name for name in vars(Abilities) if not name.startswith("_"))
@@ -96,3 +102,16 @@ def ability(player: Any, name: str, default: Any = None) -> Any:
 def looks_back(player: Any) -> int | None:
     """On how many of the last tokens its answer depends, if it says so: a ``context_len`` says it too."""
     return ability(player, "looks_back", getattr(player, "context_len", None))
+
+
+def guaranteed_by(player: Any, temperature: float | None) -> float | None:
+    """What it earns at least a step, whatever comes; None where it does not say, or for laws under a schedule."""
+    says = ability(player, "payoff_guarantee")
+    acts = getattr(player, "acts", not hasattr(player, "predict"))
+    return None if says is None or (temperature is None and not acts) else says(temperature)
+
+
+def shortfall_of(player: Any, temperature: float | None, steps: int) -> float:
+    """What a player that guarantees a payoff may earn less in all, in ``steps`` steps after an alarm; else 0."""
+    own = ability(player, "shortfall")
+    return 0.0 if own is None or guaranteed_by(player, temperature) is None else float(own(steps, steps))

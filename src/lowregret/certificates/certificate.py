@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..abilities import ability
-from ..problems import DecisionProblem
+from ..abilities import ability, guaranteed_by
+from ..problems import DecisionProblem, solved
 from . import bounds, by_counts, limits
 from .bounds import Terms
 
@@ -32,7 +32,8 @@ class Certificate:
     guaranteed_payoff: float | None = None  # what the fallback earns at least a step, where it says so
     exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
     terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
-    # What a comparator may lead by, a step, when the fallback takes over; else all terms but the fallback's.
+    # What a comparator may lead by, a step, when the fallback takes over; else all terms but the fallback's. A fallback
+    # that guarantees a payoff may fall short of it afterwards: that is in it.
     let_pass: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
     between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
     sharper: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
@@ -52,6 +53,17 @@ class Certificate:
         if self.let_pass is not None and self.horizon is not None:
             over = {"before the alarm": self.let_pass(self.horizon)}
         return bounds.maximin_payoff(self.guaranteed_payoff, over)
+
+    @property
+    def payoff_floor(self) -> float:
+        """The least average utility by all that is known: ``payoff_bound``, or the game's value less ``regret_bound``.
+
+        The best fixed action in hindsight earns no less than the maximin one does, and that the value of the game.
+        """
+        if self.horizon is None:
+            raise ValueError("payoff_floor is that of a number of steps: certificate.at(step).payoff_floor")
+        by_regret = solved(self.problem).value - self.regret_bound
+        return by_regret if self.payoff_bound is None else max(by_regret, self.payoff_bound)
 
     def interval(self, start: int, end: int) -> float:
         """The most *total* regret to any action over the steps ``start .. end`` (from 1), if no alarm sounded by then.
@@ -233,7 +245,6 @@ def certify(
     """Put a rule's own bound on top of its fallback's; ``over_fallback=None``: the rule bounds nothing."""
     made = _OnFallback(problem, temperature, fallback, over_fallback)
     name = type(fallback).__name__
-    payoff = ability(fallback, "payoff_guarantee")
     assumptions = assumptions_of(temperature, fallback)
     if over_fallback is None:
         return Certificate(
@@ -258,7 +269,7 @@ def certify(
         problem=problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
+        guaranteed_payoff=guaranteed_by(fallback, temperature),
         exact_fallback=made.exact_fallback,
         terms_at=made.terms_at,
         temperature=temperature,

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..abilities import ability
+from ..abilities import ability, guaranteed_by, shortfall_of
 from ..problems import DecisionProblem
 from .bounds import Terms
 from .certificate import Certificate, assumptions_of
@@ -148,8 +148,13 @@ class SwitchesLate(NamedTuple):
         return {name: part / steps for name, part in zip(names, parts, strict=True) if part or name == names[0]}
 
     def let_pass(self, steps: int) -> float:
-        """What any comparator may lead by when the fallback takes over, a step: the most over all alarms."""
-        return float(self.before(-(-steps // self.lag))[-1] + self.lag * self.problem.span) / steps
+        """What any comparator may lead by when the fallbacks take over, a step: the most over all alarms.
+
+        With what those that guarantee a payoff may fall short of it afterwards.
+        """
+        rounds = -(-steps // self.lag)
+        own = self.lag * shortfall_of(self.fallback, self.temperature, rounds)
+        return (float(self.before(rounds)[-1] + self.lag * self.problem.span) + own) / steps
 
     def sharpened(self, before: Callable[[int], np.ndarray], steps: int) -> Terms:
         """The terms with a sharper bound before the alarm."""
@@ -174,7 +179,6 @@ def certify_late(
     )
     if made.after(1) is None:
         statement += f" What {name} may lose after an alarm is not known: it enters as the span."
-    payoff = ability(made.fallback, "payoff_guarantee")
     draft = Certificate(
         regret_bound=made.problem.span,
         tv_bound=tv_bound,
@@ -190,7 +194,7 @@ def certify_late(
         problem=made.problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=None if payoff is None or made.temperature is None else payoff(made.temperature),
+        guaranteed_payoff=guaranteed_by(made.fallback, made.temperature),
         terms_at=made.terms_at,
         let_pass=made.let_pass,
         between=interval,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..abilities import ability
+from ..abilities import ability, guaranteed_by, shortfall_of
 from ..problems import DecisionProblem
 from .bounds import Terms
 from .certificate import Certificate, assumptions_of
@@ -48,8 +48,12 @@ class SwitchesOnce(NamedTuple):
         return {name: float(part) / steps for name, part in parts.items()}
 
     def let_pass(self, steps: int) -> float:
-        """What any comparator may lead by when the fallback takes over, a step: the most over all alarms."""
-        return float(self.before(steps)[max(steps - 1, 0)] + self.problem.span) / steps
+        """What any comparator may lead by when the fallback takes over, a step: the most over all alarms.
+
+        With what a fallback that guarantees a payoff may fall short of it afterwards.
+        """
+        own = shortfall_of(self.fallback, self.temperature, steps)
+        return (float(self.before(steps)[max(steps - 1, 0)] + self.problem.span) + own) / steps
 
 
 def certify_switch(
@@ -69,7 +73,6 @@ def certify_switch(
     statement = f"No action leads by more before the alarm, and {name} loses no more after it, whenever it sounds."
     if made.after(horizon or 1) is None:
         statement += f" What {name} may lose after an alarm is not known: it enters as the span."
-    payoff = ability(fallback, "payoff_guarantee")
     draft = Certificate(
         regret_bound=problem.span,
         tv_bound=tv_bound,
@@ -79,7 +82,7 @@ def certify_switch(
         problem=problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=None if payoff is None or temperature is None else payoff(temperature),
+        guaranteed_payoff=guaranteed_by(fallback, temperature),
         terms_at=made.terms_at,
         let_pass=made.let_pass,
         between=interval,

@@ -6,6 +6,7 @@ from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
 from .incumbent import Incumbent, PlaysReference
 from .informed import InformedMemory, InformedRecovering
+from .maximin_play import MaximinPlay
 from .minimax import Minimax
 from .prod import Prod
 from .recall import RestartHedge, oldest
@@ -22,6 +23,7 @@ __all__ = [
     "Incumbent",
     "InformedMemory",
     "InformedRecovering",
+    "MaximinPlay",
     "Minimax",
     "PlaysReference",
     "Policy",

@@ -12,6 +12,8 @@ sqrt(T) (sqrt(t) where the horizon is unknown), and D(t) = max_a [ R_a(t) - min_
   earlier entries does not matter: D has seen all that was played in them.
 
 Hence **R_a(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
+
+Safe play that guarantees a payoff (``MaximinPlay``) has no such F: ``budgets`` has what is promised, and when, then.
 """
 
 import math
@@ -22,11 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..abilities import ability
+from ..abilities import ability, guaranteed_by
 from ..arrays import Array, astype, count_up, detached, device, first, in_float64, last, namespace, to_numpy
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, a_problem, leads, with_first
+from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for
 from .contract import Policy
 from .shadow import Shadow, ShadowMemory
 
@@ -37,7 +40,7 @@ _HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and be
 class RecoveryMemory(NamedTuple):
     step: Array  # [...], tokens seen
     shadow: ShadowMemory
-    rise_A: Array  # [..., A], R_a above its lowest point
+    account: Array  # [..., K], what the budget keeps: by action R_a above its lowest point, or of the payoff
     is_safe: Array  # [...], whether the budget is spent: safe play is in force
     safe: Any  # its memory, without meaning where it is not in force
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
@@ -90,6 +93,10 @@ class Recovering:
         return not hasattr(self.safe, "predict")
 
     @cached_property
+    def _budget(self) -> RegretBudget | PayoffBudget:
+        return budget_for(self.problem, self.horizon, self.budget, guaranteed_by(self.safe, self.temperature))
+
+    @cached_property
     def _laws(self) -> Shadow:
         return Shadow(self.problem, self.memories, self.share)
 
@@ -98,8 +105,8 @@ class Recovering:
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
         step, no = xp.zeros(shape, dtype=xp.int64, device=where), xp.zeros(shape, dtype=xp.bool, device=where)
         laws = self._laws.start(shape, like)
-        rise_A = xp.zeros((self.problem.n_actions, *shape), dtype=laws.weights.dtype, device=where)
-        return RecoveryMemory(step, laws, last(rise_A), no, self.safe.start(shape, like=like), no, step)
+        account = xp.zeros((self._budget.width, *shape), dtype=laws.weights.dtype, device=where)
+        return RecoveryMemory(step, laws, last(account), no, self.safe.start(shape, like=like), no, step)
 
     # A step at a time
 
@@ -120,9 +127,12 @@ class Recovering:
         after = memory._replace(step=memory.step + 1, shadow=laws)
         if not _some(late):
             return after
-        lead_A = leads(self.problem, token, self._chances(memory, mixture_S))
-        rise_A, is_safe = self._spent(first(memory.rise_A), memory.is_safe, lead_A, late, after.step)
-        after = after._replace(rise_A=last(rise_A), is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
+        lead_A = mixture_A = leads(self.problem, token, self._chances(memory, mixture_S))
+        if isinstance(self._budget, PayoffBudget) and _some(memory.is_safe):
+            mixture_A = leads(self.problem, token, self._respond(mixture_S, after.step))
+        came = Outcome(token, lead_A, mixture_A, late, after.step)
+        account, is_safe = self._budget.after(first(memory.account), memory.is_safe, came)
+        after = after._replace(account=last(account), is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
         share = self.share_of_base(after)
         trusted = late & ((share > _HOME) | (memory.trusted & (share > _GONE)))
         returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
@@ -172,16 +182,18 @@ class Recovering:
         step_T = count_up(tokens_NxT, 1, tokens_NxT.shape[-1] + 1)
         lead_AxNxT = leads(self.problem, tokens_NxT, self._respond(law_SxNxT, step_T))
         memory, laws = self.start(tuple(times_N.shape), like=probs_NxTxS), []
-        rise_A, xp = first(memory.rise_A), namespace(law_SxNxT)
+        account, xp = first(memory.account), namespace(law_SxNxT)
         for t in range(int(times_N.min()), tokens_NxT.shape[-1]):
-            law_S, lead_A, token = law_SxNxT[..., t], lead_AxNxT[..., t], tokens_NxT[:, t]
+            law_S, token = law_SxNxT[..., t], tokens_NxT[:, t]
+            lead_A = mixture_A = lead_AxNxT[..., t]
             memory = memory._replace(step=xp.zeros_like(memory.step) + t)
             if _some(memory.is_safe):
                 law_S = self._law(memory, law_S)
                 safe_A = leads(self.problem, token, self._respond(law_S, memory.step + 1))
                 lead_A = xp.where(memory.is_safe, safe_A, lead_A)
             laws.append(law_S)
-            rise_A, is_safe = self._spent(rise_A, memory.is_safe, lead_A, times_N <= t, memory.step + 1)
+            came = Outcome(token, lead_A, mixture_A, times_N <= t, memory.step + 1)
+            account, is_safe = self._budget.after(account, memory.is_safe, came)
             memory = memory._replace(is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
         late_SxNxT = xp.stack(laws, axis=-1)
         law_SxNxT = xp.concat([law_SxNxT[..., : -len(laws)], late_SxNxT], axis=-1)
@@ -208,9 +220,19 @@ class Recovering:
         J, end = self.problem.span, self.horizon if until is None else until
         if end is None:
             raise ValueError("until must say at which step they end: the horizon is unknown")
+        if isinstance(self._budget, PayoffBudget):
+            return steps * J
         budget = self.budget * math.sqrt(end if self.horizon is None else self.horizon)
         safe = self._safe_bound(max(steps - math.ceil(budget), 0), end)
         return min(steps * J, budget * J + J + safe)
+
+    def payoff_guarantee(self, temperature: float | None = None) -> float | None:
+        """What it earns at least a step after an alarm, but for its ``shortfall``; None: safe play has none."""
+        return self._budget.guarantee if isinstance(self._budget, PayoffBudget) else None
+
+    def shortfall(self, steps: int, until: int) -> float:
+        """What it may earn less than that in all over ``steps`` steps after an alarm, the last of them ``until``."""
+        return self._budget.shortfall(steps, until) if isinstance(self._budget, PayoffBudget) else math.inf
 
     def _safe_bound(self, steps: int, until: int) -> float:
         """F: what safe play begun afresh loses at most in all over that many steps."""
@@ -236,12 +258,12 @@ class Recovering:
     def _full(self, memory: RecoveryMemory, probs: Array) -> Array:
         """The base's law in double precision, short axis first, one for each stream."""
         probs_S, shape = first(in_float64(detached(probs))), memory.step.shape
-        return (
-            probs_S if probs_S.shape[1:] == shape else namespace(probs_S).broadcast_to(probs_S, (self.n_states, *shape))
-        )
+        if probs_S.shape[1:] == shape:
+            return probs_S
+        return namespace(probs_S).broadcast_to(probs_S, (self.n_states, *shape))
 
     def _law(self, memory: RecoveryMemory, law_S: Array) -> Array:
-        """The mixture's law ``law_S``, or that of safe play where it is in force."""
+        """The mixture's law, or that of safe play where it is in force."""
         if not self.acts and _some(memory.is_safe):
             safe_S = first(astype(self.safe.predict(memory.safe), law_S.dtype))  # type: ignore[union-attr]
             law_S = namespace(law_S).where(memory.is_safe, safe_S, law_S)
@@ -259,21 +281,13 @@ class Recovering:
         warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
         return self.problem.chances(law_S, warmth)
 
-    def _spent(self, rise_A: Array, is_safe: Array, lead_A: Array, late: Array, step: Array) -> tuple[Array, Array]:
-        """R_a above its lowest point after one more step, and whether safe play is in force from then on."""
-        xp = namespace(rise_A)
-        rise_A = xp.clip(rise_A + lead_A, 0.0, None) * late  # nothing counts before the alarm
-        root = in_float64(step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
-        worst, limit = xp.max(rise_A, axis=0), self.budget * self.problem.span * root
-        return rise_A, late & xp.where(is_safe, worst > limit / 2, worst >= limit)
-
     def _safe_after(self, memory: RecoveryMemory, token: Array, is_safe: Array) -> Any:
         """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
         if not _some(memory.is_safe | is_safe):
             return memory.safe
         afresh = ability(self.safe, "afresh")
         if afresh is None:
-            fresh = self.safe.start(tuple(memory.step.shape), like=memory.rise_A)
+            fresh = self.safe.start(tuple(memory.step.shape), like=memory.account)
         else:
             fresh = afresh(memory.step + 1)
         if not _some(memory.is_safe):

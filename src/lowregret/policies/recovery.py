@@ -28,9 +28,11 @@ class Recovery:
     share
         Of all weight, what is dealt out evenly each step, so that the mixture can follow changes.
     budget
-        What the mixture may lose to any one action, in units of span * sqrt(horizon).
+        What the mixture may lose to any one action, in units of span * sqrt(horizon); to the payoff of ``safe``, in
+        units of span * sqrt(t), where that guarantees one.
     safe
         What to play once it is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good bound.
+        With ``MaximinPlay(problem)`` a payoff is promised and no regret: the value of the game, less the budget.
 
     >>> import numpy as np
     >>> from lowregret import matching

@@ -7,12 +7,14 @@ from .inverse import belief_with_lead
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .stakes import Scene, response_at, widest, worth_of
+from .value import Solved, solved
 
 __all__ = [
     "DecisionProblem",
     "Gains",
     "Payoff",
     "Scene",
+    "Solved",
     "a_problem",
     "action_utilities",
     "belief_with_lead",
@@ -24,6 +26,7 @@ __all__ = [
     "response_at",
     "rock_paper_scissors",
     "same_problem",
+    "solved",
     "trading",
     "widest",
     "with_first",

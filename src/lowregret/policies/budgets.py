@@ -1,0 +1,98 @@
+"""What the way back may cost, and when it is tried again: a budget of regret, or one of payoff.
+
+**Of payoff**, where safe play guarantees one: it earns at least v a step, whatever comes. Let Y(t) be the shortfall
+after step t: v for every step since the alarm, minus what was earned in them. Let b(t) = budget J sqrt(t), J the span,
+and c = v - min U.
+
+* A step of safe play does not raise Y. A step of anything raises it by at most c. (And c <= J: in the state of the
+  least utility safe play earns at least v.)
+* The mixture is in force in step t + 1 only if Y(t) < b(t) - c, or in the first step after the alarm, where Y = 0.
+
+Hence **Y(t) <= max(b(t), c) after every step, however often it returns**, since b does not fall. Under safe play Y need
+not fall either (in rock-paper-scissors it earns just v), so one cannot wait for that to try again. Instead a *try* of
+the mixture may lose, from its own best moment, a quarter of what is left of b - c there, and never more than b/4: some
+is left after each, more comes as b grows, and of what a try has won little is risked. The next one begins when the
+mixture, unplayed, would have won from its own lowest point twice as much more than safe play as the try may lose.
+"""
+
+import math
+from typing import NamedTuple
+
+from ..arrays import Array, in_float64, namespace
+from ..problems import DecisionProblem, action_utilities
+
+
+class Outcome(NamedTuple):
+    """What came of one step, by the actions, short axis first."""
+
+    token: Array
+    lead_A: Array  # what each earned more than what was played
+    mixture_A: Array | None  # what each earned more than the response to the mixture; None: nobody asked
+    late: Array  # whether the alarm had sounded before
+    step: Array  # counted from 1
+
+
+class RegretBudget(NamedTuple):
+    """R_a above its lowest point may reach b for no action; the mixture is back in force at b/2."""
+
+    problem: DecisionProblem
+    horizon: int | None
+    budget: float
+
+    @property
+    def width(self) -> int:
+        """How many numbers it keeps of a stream: here R_a above its lowest point, for each action."""
+        return self.problem.n_actions
+
+    def after(self, account_A: Array, is_safe: Array, came: Outcome) -> tuple[Array, Array]:
+        """The account after one more step, and whether safe play is in force from then on."""
+        xp = namespace(account_A)
+        rise_A = xp.clip(account_A + came.lead_A, 0.0, None) * came.late  # nothing counts before the alarm
+        root = in_float64(came.step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
+        worst, limit = xp.max(rise_A, axis=0), self.budget * self.problem.span * root
+        return rise_A, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
+
+
+class PayoffBudget(NamedTuple):
+    """The shortfall of the ``guarantee`` of safe play may reach b; see above for when the mixture is in force."""
+
+    problem: DecisionProblem
+    budget: float
+    guarantee: float
+
+    @property
+    def width(self) -> int:
+        """The shortfall, its lowest point in the present try, and what the mixture would have won in safe play."""
+        return 3
+
+    @property
+    def worst_step(self) -> float:
+        """c: what a step may fall short by."""
+        return max(self.guarantee - float(self.problem.utility.min()), 0.0)
+
+    def after(self, account_K: Array, is_safe: Array, came: Outcome) -> tuple[Array, Array]:
+        """The account after one more step, and whether safe play is in force from then on."""
+        xp, limit = namespace(account_K), self.budget * self.problem.span * in_float64(came.step) ** 0.5
+        assert came.mixture_A is not None
+        own = action_utilities(self.problem, came.token, account_K)[0] - came.lead_A[0]
+        short = (account_K[0] + self.guarantee - own) * came.late
+        # In safe play the lowest point is where a try would begin.
+        low = xp.where(is_safe, short, xp.minimum(account_K[1], short))
+        hope = xp.clip(account_K[2] + came.lead_A[0] - came.mixture_A[0], 0.0, None) * is_safe
+        stake = xp.clip(limit - self.worst_step - low, None, limit) / 4
+        goes_on = xp.where(is_safe, hope >= 2 * stake, short - low < stake) & (stake > 0)
+        return xp.stack([short, low, hope]), came.late & ~goes_on
+
+    def shortfall(self, steps: int, until: int) -> float:
+        """Y: what is earned less than the guarantee at most over so many steps after an alarm, the last ``until``."""
+        limit = self.budget * self.problem.span * math.sqrt(until)
+        return min(steps * self.worst_step, max(limit, self.worst_step))
+
+
+def budget_for(
+    problem: DecisionProblem, horizon: int | None, budget: float, guarantee: float | None
+) -> RegretBudget | PayoffBudget:
+    """Of payoff where safe play has a ``guarantee``, else of regret."""
+    if guarantee is None:
+        return RegretBudget(problem, horizon, budget)
+    return PayoffBudget(problem, budget, guarantee)
