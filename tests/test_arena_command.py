@@ -1,6 +1,7 @@
 """``lowregret arena``, and bots of others at any matrix game."""
 
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 import lowregret as lr
 from lowregret.cli.app import _app
+from lowregret.cli.arena import _player
 from lowregret.games import Fixed
 from lowregret.games.open_spiel import SpielPlayer
 
@@ -43,6 +45,14 @@ def test_players_are_scored_side_by_side_and_a_run_goes_on(tmp_path: Path) -> No
     refused = lowregret(*asked, "--seed", "1")
     assert refused.exit_code == 2
     assert "played with seed 0" in " ".join(refused.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", ["mixture", "guarded", "guarded-maximin", "guarded-urn", "uniform"])
+def test_every_player_of_ours_can_be_sent_and_plays(name: str) -> None:
+    player = pickle.loads(pickle.dumps(_player(name)))
+    match = lr.play(lr.rock_paper_scissors(), (player, Fixed([0, 0, 1])), 30, 0)
+    assert player.name == name == match.names[0]
+    assert (match.certificates[0] is None) == (not name.startswith("guarded"))
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +16,8 @@ from .options import folder_for, refusals, resumable
 
 if TYPE_CHECKING:
     from ..games import Arena, Player
+    from ..policies import Policy
+    from ..problems import DecisionProblem
     from ..tables import Table
 
 FIGURE, NUMBERS = "arena.png", "arena.json"
@@ -26,7 +27,7 @@ def arena(
     player: Annotated[
         list[str] | None,
         typer.Option(
-            help="mixture, guarded, urn, guarded-urn, uniform, nemesis or a program's name; may be given again."
+            help="mixture, guarded, guarded-maximin, urn, guarded-urn, uniform, nemesis or a program; may be given again."
         ),
     ] = None,
     opponents: Annotated[
@@ -66,13 +67,15 @@ def arena(
 
 
 def _player(name: str) -> "Player":
+    from ..contexts import ContextMixture
     from ..games import Fixed, Guarded, Nemesis, Plain
     from ..games.open_spiel import OpenSpielBot
     from ..predictors import PolyaUrn
 
     made: dict[str, Callable[[], Player]] = {
-        "mixture": lambda: Plain(_mixture(), name=name),
-        "guarded": lambda: Guarded(_mixture(), name=name),
+        "mixture": lambda: Plain(ContextMixture(), name=name),
+        "guarded": lambda: Guarded(ContextMixture(), name=name),
+        "guarded-maximin": lambda: Guarded(ContextMixture(), fallback=_maximin, name=name),
         "urn": lambda: Plain(PolyaUrn(3), name=name),
         "guarded-urn": lambda: Guarded(PolyaUrn(3), name=name),
         "uniform": lambda: Fixed([1 / 3] * 3, name),
@@ -86,8 +89,11 @@ def _player(name: str) -> "Player":
         raise ValueError(f"a player is one of {', '.join(made)}, or a program: {error}") from None
 
 
-def _mixture() -> Any:
-    return import_module("..contexts", __package__).ContextMixture()
+def _maximin(problem: "DecisionProblem", rounds: int) -> "Policy":
+    """The safest mixed action, from the alarm on."""
+    from ..policies import MaximinPlay
+
+    return MaximinPlay(problem)
 
 
 def _opponents(text: str, half: str | None) -> "list[Player]":
