@@ -58,7 +58,7 @@ def test_every_player_of_ours_can_be_sent_and_plays(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--player", "deepblue"), "a player is one of mixture, guarded, urn"),
+        (("--player", "deepblue"), "a player is one of mixture, guarded, guarded-maximin"),
         (("--player", "urn", "--player", "urn"), "--player must name different players, got urn twice"),
         (("--player", "urn", "--half", "C"), 'half must be "A" or "B"'),
         (("--player", "urn", "--opponents", "rockbot", "--half", "A"), "--half is of the 43 programs"),

@@ -27,7 +27,7 @@ def arena(
     player: Annotated[
         list[str] | None,
         typer.Option(
-            help="mixture, guarded, guarded-maximin, urn, guarded-urn, uniform, nemesis or a program; may be given again."
+            help="mixture, guarded, guarded-maximin, urn, guarded-urn, uniform, nemesis, or a program; again for more."
         ),
     ] = None,
     opponents: Annotated[
