@@ -83,6 +83,8 @@ def test_both_seats_are_taken_in_turn() -> None:
         *[(0, 1, 14.0, -14.0), (1, 1, -14.0, 14.0)],
     ]
     assert found.population.value == 0
+    paper, rock = Fixed([0, 1, 0], "paper"), Fixed([1, 0, 0], "rock")
+    assert [(p.payoff, p.theirs) for p in lr.arena(paper, [rock], 7, 2, 0).played] == [(7.0, -7.0)] * 2
 
 
 def test_a_match_depends_on_seed_name_seat_and_number_alone() -> None:
@@ -90,10 +92,12 @@ def test_a_match_depends_on_seed_name_seat_and_number_alone() -> None:
     by_key = {p[:3]: p for p in timeless(whole)}
     for fewer in (lr.arena(URN, OTHERS[::-1], 30, 2, 7), lr.arena(URN, {"rocky": OTHERS[0]}, 30, 4, 7)):
         assert all(by_key[p[:3]] == p for p in timeless(fewer))
-    assert len({p.payoff for p in whole.played}) > 4
+    assert len({p.expected for p in whole.played}) == 12  # no two matches are one
     renamed = lr.arena(URN, {"stone": OTHERS[0]}, 30, 4, 7)
     assert [p.payoff for p in renamed.played] != [p.payoff for p in whole.played[:4]]
     assert timeless(lr.arena(URN, OTHERS, 30, 4, 8)) != timeless(whole)
+    alike = lr.arena(OTHERS[0], {"twin": OTHERS[0]}, 30, 4, 7).played  # one seed in both seats: opposite payoffs
+    assert [p.payoff for p in alike[::2]] != [-p.payoff for p in alike[1::2]]
     assert lr.arena(URN, OTHERS, 30, 2, np.random.default_rng(0)).seed > 2**32
 
 

@@ -1,6 +1,7 @@
 """``lowregret arena``, and bots of others at any matrix game."""
 
 import json
+import pickle
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 import lowregret as lr
 from lowregret.cli.app import _app
+from lowregret.cli.arena import _player
 from lowregret.games import Fixed
 from lowregret.games.open_spiel import SpielPlayer
 
@@ -45,10 +47,18 @@ def test_players_are_scored_side_by_side_and_a_run_goes_on(tmp_path: Path) -> No
     assert "played with seed 0" in " ".join(refused.output.replace("│", " ").split())
 
 
+@pytest.mark.parametrize("name", ["mixture", "guarded", "guarded-maximin", "guarded-urn", "uniform"])
+def test_every_player_of_ours_can_be_sent_and_plays(name: str) -> None:
+    player = pickle.loads(pickle.dumps(_player(name)))
+    match = lr.play(lr.rock_paper_scissors(), (player, Fixed([0, 0, 1])), 30, 0)
+    assert player.name == name == match.names[0]
+    assert (match.certificates[0] is None) == (not name.startswith("guarded"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--player", "deepblue"), "a player is one of mixture, guarded, urn"),
+        (("--player", "deepblue"), "a player is one of mixture, guarded, guarded-maximin"),
         (("--player", "urn", "--player", "urn"), "--player must name different players, got urn twice"),
         (("--player", "urn", "--half", "C"), 'half must be "A" or "B"'),
         (("--player", "urn", "--opponents", "rockbot", "--half", "A"), "--half is of the 43 programs"),

@@ -534,6 +534,8 @@ def put_to_use(made: Any) -> Any:
     """What the answer, a player perhaps, would tell its user: one that was only made has asked nobody yet."""
     if isinstance(made, lr.Stream):
         return made.predict()
+    if isinstance(made, lr.games.Player):
+        return made.sit(COIN, 4, np.random.default_rng(0), 0).policy()
     if not isinstance(made, (lr.Predictor, lr.Policy)):
         return made
     forms = {"predict_sequence": TOKENS[0], "policy_sequence": TOKENS[0], "predict": made.start()}

@@ -16,6 +16,8 @@ from .options import folder_for, refusals, resumable
 
 if TYPE_CHECKING:
     from ..games import Arena, Player
+    from ..policies import Policy
+    from ..problems import DecisionProblem
     from ..tables import Table
 
 FIGURE, NUMBERS = "arena.png", "arena.json"
@@ -25,7 +27,7 @@ def arena(
     player: Annotated[
         list[str] | None,
         typer.Option(
-            help="mixture, guarded, urn, guarded-urn, uniform, nemesis or a program's name; may be given again."
+            help="mixture, guarded, guarded-maximin, urn, guarded-urn, uniform, nemesis, or a program; again for more."
         ),
     ] = None,
     opponents: Annotated[
@@ -73,6 +75,7 @@ def _player(name: str) -> "Player":
     made: dict[str, Callable[[], Player]] = {
         "mixture": lambda: Plain(ContextMixture(), name=name),
         "guarded": lambda: Guarded(ContextMixture(), name=name),
+        "guarded-maximin": lambda: Guarded(ContextMixture(), fallback=_maximin, name=name),
         "urn": lambda: Plain(PolyaUrn(3), name=name),
         "guarded-urn": lambda: Guarded(PolyaUrn(3), name=name),
         "uniform": lambda: Fixed([1 / 3] * 3, name),
@@ -84,6 +87,13 @@ def _player(name: str) -> "Player":
         return OpenSpielBot(name)
     except ValueError as error:
         raise ValueError(f"a player is one of {', '.join(made)}, or a program: {error}") from None
+
+
+def _maximin(problem: "DecisionProblem", rounds: int) -> "Policy":
+    """The safest mixed action, from the alarm on."""
+    from ..policies import MaximinPlay
+
+    return MaximinPlay(problem)
 
 
 def _opponents(text: str, half: str | None) -> "list[Player]":
