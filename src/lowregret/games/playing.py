@@ -65,7 +65,7 @@ class Match:
 
     @property
     def held(self) -> tuple[bool | None, bool | None]:
-        """Whether the certificate was kept: by the regret, and by the payoff where it has one. None: no certificate."""
+        """Whether the certificate was kept, by the regret and by the payoff where it promises one; None without."""
         first, second = (
             None if promised is None else kept(promised, self.regret[i], self.problems[i], self.expected[i])
             for i, promised in enumerate(self.certificates)

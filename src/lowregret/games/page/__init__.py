@@ -1,0 +1,5 @@
+"""A page to play on: a person against the guarded predictor, in a browser (extra: play)."""
+
+from .sitting import ROUNDS, Sitting
+
+__all__ = ["ROUNDS", "Sitting"]

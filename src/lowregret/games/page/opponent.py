@@ -1,0 +1,69 @@
+"""Who sits across the table: a predictor of your next move, a guard around it, and the games that are played."""
+
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...contexts import ContextMixture
+from ...guard import Guard
+from ...problems import DecisionProblem, rock_paper_scissors
+
+
+class Game(NamedTuple):
+    """A game that a person can play here: its title, the machine's problem, what the machine's aim is."""
+
+    title: str
+    problem: DecisionProblem
+    rule: str
+
+
+def pennies() -> DecisionProblem:
+    """Matching pennies for the one who wants them alike: +1 where they are, -1 where they differ."""
+    names = ["heads", "tails"]
+    return DecisionProblem([[1, -1], [-1, 1]], actions=names, states=names)
+
+
+GAMES = {
+    "rock-paper-scissors": Game(
+        "Rock, paper, scissors", rock_paper_scissors(), "Rock beats scissors, scissors beat paper, paper beats rock."
+    ),
+    "matching-pennies": Game(
+        "Matching pennies", pennies(), "You win when the coins differ; the machine wins when they are alike."
+    ),
+}
+
+
+def model() -> ContextMixture:
+    """The predictor that plays. The one line that says which."""
+    return ContextMixture()
+
+
+def guard_for(problem: DecisionProblem, rounds: int) -> Guard:
+    """The guard around it, which falls back on ``Recovery``: the predictor can come back."""
+    return Guard(problem, rounds)
+
+
+def warm(plays: str, rounds: int) -> None:
+    """Let what is compiled once on a machine be compiled before the first round rather than in the middle of a game."""
+    problem = GAMES[plays].problem
+    guard, law_S = guard_for(problem, rounds), np.full(problem.n_states, 1 / problem.n_states)
+    for _ in range(min(rounds, 70)):
+        guard.advise(law_S)
+        guard.observe(0)
+
+
+@lru_cache(maxsize=8)
+def promised(plays: str, rounds: int) -> dict[str, Any]:
+    """What the guard promises of an episode, in points: ``[t, the most that it may be behind by after t rounds]``.
+
+    At some fifty numbers of rounds, the last among them.
+    """
+    certificate = guard_for(GAMES[plays].problem, rounds).certificate
+    times = np.unique(np.append(np.linspace(1, rounds, 40).round(), np.arange(1, min(rounds, 12)))).astype(int)
+    behind = []
+    for t in times.tolist():
+        with suppress(ValueError):  # some speak of the whole only
+            behind.append([t, t * certificate.at(t).regret_bound])
+    return {"behind": behind, "theorem": certificate.theorem, "false_switch": certificate.tv_bound}

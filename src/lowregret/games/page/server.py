@@ -1,0 +1,235 @@
+"""The page over HTTP, for one person: whatever comes from a browser is untrusted until it is checked, by name."""
+
+import asyncio
+import base64
+import hashlib
+import ipaddress
+import json
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ... import inputs
+from .sitting import Sitting
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.datastructures import Headers
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"the page needs {error.name}: pip install 'lowregret[play]'", name=error.name) from error
+
+_PAGE = Path(__file__).with_name("page.html")
+_LONGEST = 500  # bytes of a request's body: all that is asked for fits in a hundred
+_PATIENCE = 10.0  # seconds for a body to come
+
+
+@lru_cache(maxsize=1)
+def page() -> tuple[str, str]:
+    """The page, and the policy that lets its own script and style run and nothing else, nor anything be fetched."""
+    text = _PAGE.read_text(encoding="utf-8")
+    allowed = {}
+    for kind in ("script", "style"):
+        inside = re.findall(f"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
+        digests = (base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in inside)
+        allowed[kind] = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = (
+        f"default-src 'none'; script-src {allowed['script']}; style-src {allowed['style']}; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return text, policy
+
+
+def application(sitting: Sitting, host: str = "127.0.0.1") -> ASGIApp:
+    """The page and its three questions, for whoever comes by one of this machine's own names.
+
+    Parameters
+    ----------
+    host
+        The address that is listened to.
+    """
+
+    async def show(request: Request) -> Response:
+        return HTMLResponse(page()[0])
+
+    async def state(request: Request) -> Response:
+        return JSONResponse(sitting.state())
+
+    async def move(request: Request) -> Response:
+        said = await _said(request, {"game": str, "round": int, "move": str})
+        return JSONResponse(sitting.move(said["game"], said["round"], said["move"]))
+
+    async def anew(request: Request) -> Response:
+        said = await _said(request, {"game": str, "round": int, "what": str})
+        return JSONResponse(sitting.anew(said["game"], said["round"], said["what"]))
+
+    routes = [
+        Route("/", show, methods=["GET"]),
+        Route("/state", _answering(state), methods=["GET"]),
+        Route("/move", _answering(move), methods=["POST"]),
+        Route("/new", _answering(anew), methods=["POST"]),
+    ]
+    return _Door(Starlette(routes=routes), host)
+
+
+def serve(sitting: Sitting, listening: socket.socket, host: str, ready: Callable[[], None]) -> None:
+    """Answer until Ctrl-C; ``ready`` is called once it does."""
+    config = uvicorn.Config(
+        application(sitting, host),
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=64,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+
+    async def run() -> None:
+        answering = asyncio.create_task(server.serve(sockets=[listening]))
+        while not server.started and not answering.done():
+            await asyncio.sleep(0.01)
+        if server.started:
+            await asyncio.to_thread(ready)  # a browser may take its time to come back
+        await answering
+
+    asyncio.run(run())
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0: any that is free."""
+    try:
+        family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+    except ValueError:
+        raise ValueError(f"--host must be an address of this machine, such as 127.0.0.1, got {host!r}") from None
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # elsewhere it would share the port with another program
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"{host} port {port} cannot be listened to: {error.strerror}") from error
+    return listening
+
+
+def _answering(ask: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """What is refused is said in a sentence, and what the disk refuses too."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await ask(request)
+        except ValueError as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+        except OSError as error:
+            return JSONResponse({"error": str(error.strerror or error)}, status_code=503)
+
+    return answer
+
+
+async def _said(request: Request, fields: dict[str, type]) -> dict[str, Any]:
+    """The JSON object of a request, with these fields and no others."""
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ValueError(f"the body must be application/json, got {inputs.shown(kind)}")
+    body = b""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            async for part in request.stream():
+                body += part
+                if len(body) > _LONGEST:
+                    raise ValueError(f"the body must have at most {_LONGEST} bytes")
+    except TimeoutError:
+        raise ValueError(f"the body must come within {_PATIENCE:g} seconds") from None
+    try:
+        said = json.loads(body.decode(), object_pairs_hook=_once)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise ValueError("the body must be a JSON object in UTF-8") from None
+    if not isinstance(said, dict):
+        raise ValueError(f"the body must be a JSON object, got {inputs.shown(said)}")
+    for name in said:
+        if name not in fields:
+            raise ValueError(f"{inputs.shown(name)} is no field: they are {', '.join(fields)}")
+    for name, wanted in fields.items():
+        if name not in said:
+            raise ValueError(f"{name} is missing")
+        if wanted is int:
+            inputs.whole(said[name], name)
+        elif not isinstance(said[name], str):
+            raise ValueError(f"{name} must be a text, got {inputs.shown(said[name])}")
+    return said
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a field must be given once")
+    return dict(pairs)
+
+
+class _Door:
+    """Who is let in, and what every answer says of itself.
+
+    A page elsewhere can send a browser here by a name of its own that it lets point to this machine (DNS rebinding):
+    its requests carry that name. Or it can post without asking: its requests carry its origin.
+    """
+
+    def __init__(self, app: ASGIApp, host: str) -> None:
+        self.app, self.host = app, host
+        self.headers = {
+            "content-security-policy": page()[1],
+            "x-content-type-options": "nosniff",
+            "x-frame-options": "DENY",
+            "referrer-policy": "no-referrer",
+            "cross-origin-resource-policy": "same-origin",
+            "cross-origin-opener-policy": "same-origin",
+            "cache-control": "no-store",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [pair for pair in message["headers"] if pair[0].decode().lower() not in self.headers]
+                message = {**message, "headers": kept + [(k.encode(), v.encode()) for k, v in self.headers.items()]}
+            await send(message)
+
+        if scope["type"] != "http":
+            return
+        refused = self._refused(scope["method"], Headers(scope=scope))
+        app = self.app if refused is None else PlainTextResponse(f"{refused}\n", status_code=403)
+        await app(scope, receive, sent)
+
+    def _refused(self, method: str, headers: Headers) -> str | None:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or not self._ours(hosts[0]):
+            return "Host must be an address of this machine"
+        if method not in ("GET", "HEAD") and origins != [f"http://{hosts[0]}"]:
+            return "Origin must be this page's own"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and method not in ("GET", "HEAD"):
+            return "Sec-Fetch-Site must be same-origin"
+        return None
+
+    def _ours(self, said: str) -> bool:
+        """Whether a Host is a name by which one gets here: by number, or localhost; any port, for there are tunnels."""
+        found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[0-9A-Za-z.-]+)(:[0-9]{1,5})?", said)
+        if found is None:
+            return False
+        name = found[1].strip("[]").lower()
+        if name == "localhost":
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        bound = ipaddress.ip_address(self.host)
+        return address.is_loopback or address == bound or bound.is_unspecified

@@ -1,0 +1,222 @@
+"""A person against the machine: rounds that are sealed, played and written down, and played again from the file."""
+
+import datetime
+import secrets
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import inputs
+from ...files import Journal, lines_in
+from ...guard import Return, Switch
+from .opponent import GAMES, guard_for, model, promised
+from .past import finite, results_in, yours_of
+from .seals import Seal, opened, sealed
+
+ROUNDS = 300  # of an episode: a person plays so many
+_FILE = "play", "a record of games"
+
+
+class Sitting:
+    """The games of one person at one table, as they stand in one file: whoever opens it goes on where it ends.
+
+    A round is two lines: the seal of the machine's move, which is on the disk before its digest is shown, and your
+    move, which is on the disk before it counts. So a crash at any byte loses no round that was answered, and shows no
+    second seal for one round.
+
+    Parameters
+    ----------
+    path
+        The file; one that is not there yet begins with a new game.
+    plays
+        The name of the game.
+    rounds
+        How many an episode of a new game has. A game that the file has already begun keeps its own.
+    anew
+        Begin a new game, whatever the file says of the last one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Sitting(Path(folder) / "rounds.jsonl") as sitting:
+    ...     answer = sitting.move(sitting.game, 1, "rock")
+    ...     answer["round"], len(answer["played"]), answer["stale"]
+    (2, 1, False)
+    """
+
+    def __init__(
+        self, path: Path, plays: str = "rock-paper-scissors", rounds: int = ROUNDS, *, anew: bool = False
+    ) -> None:
+        inputs.choice(plays, "game", tuple(GAMES))
+        self.new_rounds = inputs.whole(rounds, "rounds", least=2, most=10_000)
+        self.plays, self.problem = plays, GAMES[plays].problem
+        self._journal = Journal(path, *_FILE)
+        try:
+            lines = lines_in(path, *_FILE)
+            begun = [at for at, line in enumerate(lines) if "game" in line]
+            last = begun[-1] if begun and not anew else len(lines)
+            self.before = results_in(self.problem, lines[:last])
+            if lines[last:]:
+                self._again(path, lines[last:])
+            else:
+                self._new_game()
+            self._seal()
+        except BaseException:
+            self._journal.close()
+            raise
+
+    # What the page asks for
+
+    def state(self, since: int = 0) -> dict[str, Any]:
+        """All that is shown, of the sealed move only the digest; ``since``: rounds from this one on."""
+        self._seal()
+        game = GAMES[self.plays]
+        first = self.number - len(self.played)  # rounds of the episodes before
+        return {
+            "title": game.title,
+            "rule": game.rule,
+            "moves": list(self.problem.states),
+            "game": self.game,
+            "episode": self.episode,
+            "rounds": self.rounds,
+            "first": first + 1,
+            "round": self.number + 1,
+            "sealed": None if self.pending is None else self.pending.digest,
+            "over": self.over,
+            "threshold": finite(self.guard.conditions["evidence"][1]),
+            "certificate": self.promised,
+            "before": self.before[-12:],
+            "played": self.played[max(0, since - 1 - first) :],
+        }
+
+    def move(self, game: str, number: int, move: str) -> dict[str, Any]:
+        """Play this round; one that is not due (a second click, another tab) changes nothing and is told the state."""
+        other = self.problem.states.index(inputs.choice(move, "move", self.problem.states))
+        self._seal()
+        fresh = (game, number) == (self.game, self.number + 1) and not self.over
+        if fresh:
+            self._journal.append([{"round": number, "move": move}])
+            self._moved(other)
+        return {**self.state(number if game == self.game else 0), "stale": not fresh}
+
+    def anew(self, game: str, number: int, what: str) -> dict[str, Any]:
+        """A new "game", in which the machine knows nothing of you, or once one is over an "episode", where it does."""
+        inputs.choice(what, "what", ("game", "episode"))
+        fresh = (game, number) == (self.game, self.number + 1) and (what == "game" or self.over)
+        if fresh and what == "episode":
+            self._journal.append([{"episode": self.episode + 1}])
+            self._new_episode()
+        elif fresh:
+            self.before += [_summary(self.played)] if self.played else []
+            self._new_game()
+        return {**self.state(), "stale": not fresh}
+
+    @property
+    def over(self) -> bool:
+        return len(self.played) == self.rounds
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._journal.close()
+
+    def __enter__(self) -> "Sitting":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # What happens
+
+    def _new_game(self) -> None:
+        line = {
+            "game": secrets.token_hex(8),
+            "plays": self.plays,
+            "rounds": self.new_rounds,
+            "model": type(model()).__name__,
+            "began": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        }
+        self._journal.append([line])
+        self._begin(line)
+
+    def _begin(self, line: dict[str, Any]) -> None:
+        self.game, self.rounds, self.number, self.episode = line["game"], line["rounds"], 0, 1
+        self.played: list[dict[str, Any]] = []  # of this episode
+        self.pending: Seal | None = None
+        player = model()
+        self.reader, self.guard = player.begin(self.problem), guard_for(self.problem, self.rounds)
+        self.promised = promised(self.plays, self.rounds)
+
+    def _new_episode(self) -> None:
+        self.guard.restart()
+        self.before.append(_summary(self.played))
+        self.episode, self.played = self.episode + 1, []
+
+    def _advised(self) -> np.ndarray:
+        self.law_S = self.reader.predict()
+        self.guard.advise(self.law_S)
+        return np.asarray(self.guard.policy())
+
+    def _seal(self) -> None:
+        """Decide on the next move and write it down, unless that is done or the episode is over."""
+        if self.pending is None and not self.over:
+            seal = sealed(self.problem, self.game, self.number + 1, self._advised())
+            self._journal.append([{"seal": self.number + 1, "text": seal.text}])
+            self.pending = seal
+
+    def _moved(self, other: int) -> None:
+        seal, told = self.pending, len(self.guard.events)
+        assert seal is not None
+        foreseen = float(self.law_S[other])
+        self.guard.observe(other, action=seal.own)
+        self.reader.observe(seal.own, other)
+        self.pending, self.number = None, self.number + 1
+        last: dict[str, Any] = self.played[-1] if self.played else {"score": 0, "fixed": [0] * self.problem.n_states}
+        yours_S = yours_of(self.problem, seal.own)
+        statistic, threshold = self.guard.conditions["evidence"]
+        regret = float(self.guard.regret)
+        events = self.guard.events[told:]
+        self.played.append(
+            {
+                "round": self.number,
+                "own": self.problem.actions[seal.own],
+                "other": self.problem.states[other],
+                "opened": seal.text,
+                "foreseen": foreseen,
+                "points": yours_S[other],
+                "score": last["score"] + yours_S[other],
+                "fixed": [sum(pair) for pair in zip(last["fixed"], yours_S, strict=True)],
+                "regret": regret,
+                "behind": regret * (len(self.played) + 1),
+                "evidence": finite(statistic),
+                "threshold": finite(threshold),
+                "share": float(self.guard.share),
+                "event": next((_kind(event) for event in events), None),
+            }
+        )
+
+    def _again(self, path: Path, lines: list[dict[str, Any]]) -> None:
+        """Play a game again from its lines."""
+        begun = lines[0]
+        if begun["plays"] != self.plays:
+            raise ValueError(f"{path} is a record of {begun['plays']}, and the game is {self.plays}")
+        self._begin(begun)
+        for line in lines[1:]:
+            if "seal" in line:
+                mixed_A = self._advised()
+                self.pending = opened(self.problem, self.game, self.number + 1, line["text"])
+                if np.abs(mixed_A - self.pending.mixed_A).max() > 1e-9:
+                    raise ValueError(
+                        f"{path}: the machine would not play round {self.number + 1} as it did, so another model or "
+                        "version has: --new begins a new game, and leaves this one in the file"
+                    )
+            elif "round" in line:
+                self._moved(self.problem.states.index(line["move"]))
+            elif "episode" in line:
+                self._new_episode()
+
+
+def _summary(played: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"rounds": len(played), "score": played[-1]["score"], "best": max(played[-1]["fixed"])}
+
+
+def _kind(event: Switch | Return) -> dict[str, Any]:
+    return {"kind": type(event).__name__.lower(), "says": str(event)}
