@@ -221,6 +221,19 @@ def test_recorded_is_streaming_with_a_law_that_guarantees_a_payoff() -> None:
     assert (were_safe[:3] < T - times[:3]).all()
 
 
+@pytest.mark.parametrize("problem", [RPS, LOPSIDED, WIDE], ids=["rps", "lopsided", "wide"])
+def test_adversaries_find_no_payoff_below_the_promise(problem: lr.DecisionProblem) -> None:
+    """Greedy takes the state in which the player earns least, step by step; a beam looks ahead for regret."""
+    T, S = 120, problem.n_states
+    base = lr.Markov(np.eye(S) * 0.9 + 0.1 / S, 1)
+    rule = lr.ExactTest(problem, T, delta=0.5, fallback=lr.Recovery(safe=lr.Maximin(problem, horizon=T), budget=0.3))
+    player, promised = lr.Robust(base, rule).respond(), rule.certificate.payoff_bound
+    for found in (lr.adversaries.greedy(player, problem, T), lr.adversaries.beam(player, problem, T, width=24)):
+        played = player.policy_sequence(found.tokens)
+        assert (played * problem.utility.T[found.tokens]).sum(-1).mean() >= promised
+        assert rule.trip_times(base.predict_sequence(found.tokens), found.tokens) <= T
+
+
 @pytest.mark.parametrize("budget", [0.05, 0.5])
 def test_a_nemesis_takes_no_more_than_promised(budget: float) -> None:
     """Best responses to the very mixed action that is played, against counts of pairs taken for certain."""

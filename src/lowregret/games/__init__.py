@@ -10,14 +10,19 @@ from .players import Fixed, Guarded, Plain
 from .playing import Match, play
 from .scores import Arena, Played, Score
 
-# Asked for by name, so that OpenSpiel is loaded for nobody else.
-_ELSEWHERE = ("OpenSpielBot", "SpielPlayer", "bots")
+# Asked for by name, so that OpenSpiel and torch are loaded for nobody else.
+_ELSEWHERE = {
+    "Exploiter": "exploiter",
+    "OpenSpielBot": "open_spiel",
+    "SpielPlayer": "open_spiel",
+    "bots": "open_spiel",
+}
 
 
 def __getattr__(name: str) -> _Any:
     if name not in _ELSEWHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_import_module(".open_spiel", __name__), name)
+    return getattr(_import_module(f".{_ELSEWHERE[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -89,8 +89,8 @@ class Guarded(Player):
             inputs.keep(self, temperature=inputs.positive(self.temperature, "temperature"))
 
     def sit(self, problem: DecisionProblem, rounds: int, rng: np.random.Generator, seat: int) -> Seat:
-        rule = _made(self.rule, problem, rounds)
-        fallback = _made(self.fallback, problem, rounds)
+        rule = made(self.rule, problem, rounds)
+        fallback = made(self.fallback, problem, rounds)
         return GuardedSeat(
             self, problem, Guard(problem, rounds, rule=rule, fallback=fallback, temperature=self.temperature)
         )
@@ -212,7 +212,7 @@ def named(name: Any, default: str) -> str:
     return name
 
 
-def _made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:
+def made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:
     """A rule or a fallback, made for this match where a function is given."""
     return thing if thing is None or _is_one(thing) else thing(problem, rounds)
 
