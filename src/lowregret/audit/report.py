@@ -11,8 +11,8 @@ import numpy as np
 from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..tables import Table
-from .backtesting import warnings_of
 from .judging import BEST, LISTED, guard_of
+from .result import warnings_of
 
 KIND = "lowregret audit"
 
