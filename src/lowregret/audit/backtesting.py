@@ -112,7 +112,8 @@ def recorded(
             raise ValueError(f"names are in the frame's own column: leave them out, got {inputs.shown(names)}")
         if given:
             name = next(iter(given))
-            raise ValueError(f"{name} go with arrays: of a frame, columns={{{name!r}: ...}} says where they are")
+            role = "context" if name == "contexts" else name
+            raise ValueError(f"{name} go with arrays: of a frame, columns={{{role!r}: ...}} says where they are")
         return (outcomes_in if at_outcomes else streams_in)(problem, probs, states, columns)
     if columns is not None:
         raise ValueError(f"columns go with a frame, and probs is {type(probs).__name__}: leave them out")
