@@ -118,6 +118,8 @@ def records_in(
         found["stream"] = names.of(list(map(str, rows.names)))[rows.stream_R]
         found["state"], found["order"], found["probs"] = rows.states_R, rows.order_R, rows.probs_RxS
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
+        if log.columns.order is None:  # as they stand, one file after the other
+            found["order"] = found["row"]
         before += len(found)
         yield found, rows.counted, rows.renormalised
 

@@ -26,11 +26,12 @@ class Played(NamedTuple):
     certificate: Any = None  # where what is guaranteed depends on the run
 
 
-def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True) -> Played:
+def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
     """The players on a block; ``guard`` says how the guard is made, and is not touched.
 
     Unless ``live``, what the guard played is taken from the recorded form of its rule where there is one: the same, but
-    it tells nothing, and its share after a switch stays unknown (NaN).
+    it tells nothing, and its share after a switch stays unknown (NaN). ``others``: all but the guard, who stays with
+    the model.
     """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
     assert isinstance(rule, ResponseRule)
@@ -44,7 +45,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True) -
     paid["guard"], share_NxT = paid["model"].copy(), np.ones((N, T))
     trips_N = np.zeros(N, dtype=np.int64)
     events: list[tuple[int, Switch | Return]] = []
-    rows, times_N = _to_replay(guard, block)
+    rows, times_N = (np.zeros(0, dtype=np.int64), trips_N) if others else _to_replay(guard, block)
     if len(rows) and not live and guard.episode is None and not rule.in_play.acts:
         paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], warmth, utility_AxNxT[:, rows])
         share_NxT[np.arange(T) >= times_N[:, None]] = np.nan

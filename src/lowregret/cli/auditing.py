@@ -33,6 +33,11 @@ def audit(
     probs: Annotated[
         str | None, typer.Option(help="Columns of probabilities, with commas: p_STATE each, or one of lists: probs.")
     ] = None,
+    every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
+    episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
+    events: Annotated[
+        bool | None, typer.Option(help="Say since when, and returns; up to a million rows unless told.")
+    ] = None,
     fallback: Annotated[
         bool | None, typer.Option(help="Play the fallback alone too; up to a million rows unless told.")
     ] = None,
@@ -69,6 +74,7 @@ def audit(
             else:
                 assert payoffs is not None
                 columns = {"stream": stream, "order": order, "state": state, "probs": probs and probs.split(",")}
+                columns["every"] = every
                 with _progress() as told:
                     found = auditing.audit_log(
                         log[0],
@@ -81,6 +87,8 @@ def audit(
                         tolerance=tolerance,
                         columns={role: given for role, given in columns.items() if given is not None},
                         fallback=fallback,
+                        events=events,
+                        episode=episode,
                         part=piece,
                         jobs=jobs,
                         engine=engine,
