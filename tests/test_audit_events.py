@@ -162,7 +162,7 @@ def test_what_is_said_of_times():
     assert spelt(0) == "1970-01-01"
     assert spelt(3_600_000_000_000) == "1970-01-01T01:00:00"
     assert spelt(1_500_000_000) == "1970-01-01T00:00:01.5"
-    for bad in ("d", "0d", "1.5h", "1y", "-1d", 1, None, "1d ", "١d"):
+    for bad in ("d", "0d", "1.5h", "1y", "-1d", 1, None, "1d ", "\u0661d"):
         with pytest.raises(ValueError, match="every must be a whole number of s, min, h"):
             every_of(bad)
     table = dated(range(3)).set_column(1, "step", pa.array([1, 2, 3]))
