@@ -14,11 +14,17 @@ class Refused(ValueError):
     """A log that cannot be answered for: which file, which row (the first below the header is 1), and why."""
 
     def __init__(self, where: str, row: int | None, reason: str) -> None:
-        super().__init__(f"{where}{'' if row is None else f', row {row}'}: {reason}")
+        super().__init__(printable(f"{where}{'' if row is None else f', row {row}'}: {reason}"))
         self.where, self.row, self.reason = where, row, reason
 
     def __reduce__(self) -> Any:
         return Refused, (self.where, self.row, self.reason)
+
+
+def printable(text: str, most: int = 2000) -> str:
+    """What a log says, for a terminal: signs that would steer it are spelt out, and it ends somewhere."""
+    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text[:most])
+    return shown if len(text) <= most else shown + "..."
 
 
 class Rows(NamedTuple):
@@ -107,9 +113,21 @@ def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -
         return [0], np.zeros(table.num_rows, dtype=np.int32)
     column = one_column(table, name)
     without_nulls(column, f"the stream ({name})", where, before)
-    if not hasattr(column, "dictionary"):
-        column = column.dictionary_encode()
-    return column.dictionary.to_pylist(), np.asarray(column.indices).astype(np.int32, copy=False)
+    column = _encoded(column, f"the streams ({name})", where)
+    names, stream_R = column.dictionary.to_pylist(), np.asarray(column.indices).astype(np.int32, copy=False)
+    if bad := [i for i, value in enumerate(names) if value != value]:
+        row = int(np.flatnonzero(stream_R == bad[0])[0])
+        raise Refused(where, before + row + 1, f"the stream ({name}) is not a number")
+    return names, stream_R
+
+
+def _encoded(column: Any, what: str, where: str) -> Any:
+    """A column by its different values, which must be names or numbers."""
+    pa = arrow()
+    kind = column.dictionary.type if hasattr(column, "dictionary") else column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise Refused(where, None, f"{what} must be names or numbers, got {kind}")
+    return column if hasattr(column, "dictionary") else column.dictionary_encode()
 
 
 def order_in(
@@ -168,9 +186,9 @@ def _states(table: Any, name: str, problem: DecisionProblem, where: str, before:
     place = {state: i for i, state in enumerate(problem.states)}
     if not any(state.lstrip("-").isdecimal() for state in place):
         place |= {str(i): i for i in range(problem.n_states)}
-    if not hasattr(column, "dictionary"):
-        column = (column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column).dictionary_encode()
-    distinct = [_spelt(value) for value in column.dictionary.to_pylist()]
+    column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+    column = _encoded(column, f"the states ({name})", where)
+    distinct = [plainly(value) for value in column.dictionary.to_pylist()]
     found = np.array([place.get(value, -1) for value in distinct], dtype=np.int32)
     states_R = found[np.asarray(column.indices)] if len(found) else np.zeros(0, dtype=np.int32)
     if len(found) and found.min() < 0 and len(bad := np.flatnonzero(states_R < 0)):
@@ -180,8 +198,8 @@ def _states(table: Any, name: str, problem: DecisionProblem, where: str, before:
     return states_R
 
 
-def _spelt(value: Any) -> str:
-    """A state as its name would be: 1.0 is 1."""
+def plainly(value: Any) -> str:
+    """A state or stream as its name would be: 1.0 is 1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

@@ -53,7 +53,7 @@ def audit(
     with refusals():
         from ..audit import auditing
         from ..audit.page import page, plotly_js
-        from ..audit.rows import Refused
+        from ..audit.rows import Refused, printable
         from ..problems import payoffs_in
 
         piece = _piece(part)
@@ -103,7 +103,7 @@ def audit(
         files.replace_all(contents)
         typer.echo(str(found.table()))
         if found.survivors:
-            shown = ", ".join(repr(name) for name in found.survivors[:8])
+            shown = ", ".join(printable(repr(name), 80) for name in found.survivors[:8])
             typer.echo(f"Named by e-BH: {shown}{', ...' if len(found.survivors) > 8 else ''}")
         typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
