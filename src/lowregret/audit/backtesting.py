@@ -60,6 +60,7 @@ def backtest(
         a step was (names or numbers), what was at stake in it (``[..., A, S]``), or how much of what the problem says.
         The guard is then made with them, and regret is to the best of all that it promises.
 
+    >>> import numpy as np
     >>> from lowregret import matching
     >>> probs = np.tile([0.9, 0.1], (300, 1))
     >>> found = backtest(matching(), probs, [0] * 100 + [1] * 200)

@@ -123,10 +123,10 @@ class Backtest:
         inputs.choice(player, "player", tuple(self.paid))
         found = []
         for i, paid_T in enumerate(self.paid[player]):
-            found.append((self.best_T(i) - np.cumsum(paid_T)) / np.arange(1, len(paid_T) + 1))
+            found.append((self._best_T(i) - np.cumsum(paid_T)) / np.arange(1, len(paid_T) + 1))
         return tuple(found)
 
-    def best_T(self, i: int) -> np.ndarray:
+    def _best_T(self, i: int) -> np.ndarray:
         """What the best comparator of each prefix of the i-th stream had earned, in utility: action or reference."""
         return best_of(self.recording, self.problem, self.guard.rule, i, {n: paid[i] for n, paid in self.paid.items()})
 
