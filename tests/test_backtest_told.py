@@ -82,8 +82,7 @@ def by_hand(own, names, guard):
     return {name: value / T for name, value in totals.items()}, (best - totals["guard"]) / T, live
 
 
-@pytest.mark.parametrize("episode", [None, 80])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "episode"), [*((case, None) for case in CASES), ("contexts", 80), ("all", 80)])
 def test_equals_guards_asked_step_by_step(case, episode):
     streams, names = recorded(), CASES[case]
     told = given(case)
