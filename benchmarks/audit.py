@@ -1,10 +1,13 @@
-"""``python -m benchmarks.audit [streams [steps]]``: rows/s of an audit and its memory, beside a pandas groupby loop.
+"""``python -m benchmarks.audit [streams [steps]]``: an audit beside a pandas groupby loop, as CSV, and on Ray.
 
-The loop is what one would write by hand: for every stream of a frame, ``trip_times`` of the default rule, payoffs of
-the model and of the guard. It runs on a tenth of the streams, in one process; the audit on all of them, in two.
+The loop is what one would write by hand: for every stream of a frame, the default rule, payoffs of the model, of the
+guard and of Hedge. It runs on at most a thousand streams, in one process. Up to two million rows, the same log is read
+as CSV too, and audited by two workers of a local Ray with a home of its own, where Ray is installed.
 """
 
+import importlib
 import importlib.util
+import os
 import resource
 import sys
 import tempfile
@@ -25,26 +28,62 @@ def main() -> None:
         log = Path(folder) / "log.parquet"
         _write(log, streams, steps)
         size = log.stat().st_size
-        _timed(log.with_name("small.parquet"), 50)  # compiles, and imports what there is to import
-        begin = time.perf_counter(), _cpu()
-        found = lr.audit.audit_log(log, lr.matching(), fallback=False)
-        wall, cpu = time.perf_counter() - begin[0], _cpu() - begin[1]
+        _warm(log.with_name("small.parquet"), 50)  # compiles, and imports what there is to import
+        wall, cpu, found = _timed(log)
         own, each = (resource.getrusage(who).ru_maxrss / 2**20 for who in (0, resource.RUSAGE_CHILDREN))
-        begin = time.perf_counter(), _cpu()
+        start = time.perf_counter()
         text = len(page(found).encode())
-        drawn = time.perf_counter() - begin[0]
+        drawn = time.perf_counter() - start
         print(f"{rows:,} rows of {streams:,} streams ({size / 2**20:.0f} MiB of Parquet), {found.alarms} switched")
         print(f"audit     {wall:.1f} s wall, {cpu:.1f} s CPU: {rows / wall:,.0f} rows/s, {rows / cpu:,.0f} a core")
         print(f"memory    at most {own + 2 * each:.2f} GiB: {own:.2f} and twice {each:.2f}")
         print(f"page      {text / 1e6:.2f} MB, {drawn:.1f} s")
-        loop = _by_hand(log, max(1, streams // 10), steps)
-        print(f"pandas    {loop * rows:.1f} s CPU for as many rows: {loop * rows / cpu:.1f} times the audit's")
-        if importlib.util.find_spec("ray") and rows <= 2_000_000:
-            begin = time.perf_counter(), _cpu()
-            again = lr.audit.audit_log(log, lr.matching(), engine="ray", fallback=False)
-            wall = time.perf_counter() - begin[0]
-            assert again.alarms == found.alarms
-            print(f"ray       {wall:.1f} s wall with two workers, their start included")
+        loop = _by_hand(log, min(streams, 1000), steps)
+        print(f"pandas    {loop * rows:.1f} s CPU for as many rows: {loop * rows / cpu:.2f} times the audit's")
+        if rows > 2_000_000:
+            return
+        told, its_cpu, _ = _timed(log, events=True)
+        print(f"events    {told:.1f} s wall, {its_cpu:.1f} s CPU with events: {its_cpu / cpu:.2f} times without")
+        table = log.with_name("log.csv")
+        _as_csv(log, table)
+        read, its_cpu, again = _timed(table)
+        assert again.alarms == found.alarms
+        print(f"CSV       {read:.1f} s wall, {its_cpu:.1f} s CPU ({table.stat().st_size / 2**20:.0f} MiB): ", end="")
+        print(f"{its_cpu / cpu:.2f} times Parquet; pandas {loop * rows / its_cpu:.2f} times CSV")
+        if importlib.util.find_spec("ray"):
+            _on_ray(log, found, wall, loop * rows)
+
+
+def _timed(log: Path, **settings: Any) -> tuple[float, float, Any]:
+    """Wall and CPU seconds of an audit, and what it found."""
+    begin, used = time.perf_counter(), _cpu()
+    found = lr.audit.audit_log(log, lr.matching(), **{"fallback": False, "events": False, **settings})
+    return time.perf_counter() - begin, _cpu() - used, found
+
+
+def _as_csv(log: Path, path: Path) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    pyarrow.csv.write_csv(pyarrow.parquet.read_table(log), path)
+
+
+def _on_ray(log: Path, found: Any, wall: float, by_hand: float) -> None:
+    """The second audit on two workers: at the first they import what they need."""
+    with tempfile.TemporaryDirectory() as home:
+        os.environ.update(HOME=home, RAY_USAGE_STATS_ENABLED="0")
+        os.environ.pop("RAY_ADDRESS", None)
+        ray: Any = importlib.import_module("ray")
+        begin = time.perf_counter()
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        started = time.perf_counter() - begin
+        first, _, _ = _timed(log, engine="ray")
+        second, _, again = _timed(log, engine="ray")
+        assert again.parts == found.parts
+        print(f"ray       {second:.1f} s wall with two workers, the same numbers: {second / wall:.2f} times ", end="")
+        print(f"the audit, pandas {by_hand / second:.2f} times it; ", end="")
+        print(f"{started:.1f} s to start Ray, {first:.1f} s the first time")
+        ray.shutdown()
 
 
 def _write(path: Path, streams: int, steps: int) -> None:
@@ -74,9 +113,9 @@ def _write(path: Path, streams: int, steps: int) -> None:
     writer.close()
 
 
-def _timed(path: Path, streams: int) -> Any:
+def _warm(path: Path, streams: int) -> None:
     _write(path, streams, 1000)
-    return lr.audit.audit_log(path, lr.matching(), jobs=1)
+    lr.audit.audit_log(path, lr.matching(), jobs=1)
 
 
 def _by_hand(log: Path, streams: int, steps: int) -> float:

@@ -148,11 +148,12 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "DecisionProblem.in_payoffs": {"utility": 0.5},
 }
 _RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None, "columns": None}
-FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True}
 FOR["Arena.only"] = {"opponents": ["fixed"]}
 FOR["arena"] = {"player": lr.games.Plain(URN), "opponents": [lr.games.Fixed([0.3, 0.7])]}
 FOR["games.play"] = {"players": (lr.games.Plain(URN), lr.games.Fixed([0.3, 0.7]))}
 FOR["games.Guarded"] = {"temperature": None}
+_TOLD = {"references": {"today": [[0.5, 0.5]] * 8}, "contexts": [0, 1] * 4, "scale": [1.0, 0.5] * 4, "payoffs": None}
+FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True, **_TOLD}
 FOR["tune"] = {**_RECORDED, "until": 0.5, "episodes": (None,), "fallbacks": None}
 FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 1, 0]]}
 FOR["Backtest.evidence"] = {"stream": 0}

@@ -1,8 +1,9 @@
 """A recording in, an answer out: was acting on this model safe, and what would the guard have done?"""
 
 from .auditing import audit_log, merge
-from .backtesting import Backtest, StreamResult, backtest
+from .backtesting import backtest
 from .report import Audit, Judgement
+from .result import Backtest, StreamResult
 from .rows import Refused
 from .tuning import Tuned, tune
 

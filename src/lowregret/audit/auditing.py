@@ -35,6 +35,8 @@ def audit_log(
     tolerance: float = inputs.SUM_TOLERANCE,
     columns: Mapping[str, Any] | None = None,
     fallback: bool | None = None,
+    events: bool | None = None,
+    episode: int | None = None,
     part: tuple[int, int] | None = None,
     jobs: int = 2,
     engine: str = "local",
@@ -58,6 +60,10 @@ def audit_log(
         As ``backtest`` takes them.
     fallback
         Whether to play the fallback alone too; by default on logs of up to a million rows.
+    events
+        Whether to say since when the model of a stream that switched was wrong, and how often it returned; likewise.
+    episode
+        The guard of every stream begins afresh after so many steps; delta is shared evenly by the episodes.
     part
         (i, n): only the i-th of n parts of the streams, for ``merge``.
     jobs, engine
@@ -70,6 +76,7 @@ def audit_log(
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
     gate = inputs.not_negative(gate, "gate")
     delta = None if delta is None else inputs.probability(delta, "delta")
+    episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
     kept = _kept(part)
     found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
@@ -82,8 +89,13 @@ def audit_log(
         own = 1 / max(whole, 2) if delta is None else delta
         each = own / counted.streams if family_delta else own
         plays = counted.rows <= _SMALL if fallback is None else inputs.flag(fallback, "fallback")
-        level = max(1 / each, counted.streams / fdr)
-        settings = Settings(problem, whole, each, gate, level, plays, counted.counted)
+        tells = counted.rows <= _SMALL if events is None else inputs.flag(events, "events")
+        own_episode = None if episode is None or episode >= whole else episode
+        level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
+        order, every = found.columns.order, found.columns.every
+        settings = Settings(
+            *(problem, whole, each, gate, level, plays, tells, own_episode, counted.counted, order is not None, every)
+        )
         about = {
             "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
             **counted._asdict(),
@@ -91,6 +103,7 @@ def audit_log(
             "delta": each,
             "family_delta": family_delta,
             "gate": gate,
+            "episode": own_episode,
             "fdr": fdr,
             "tolerance": tolerance,
             "partitions": found.partitions,

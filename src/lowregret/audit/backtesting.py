@@ -1,162 +1,27 @@
 """What a recording of predictions and states would have earned: the model, the guard, and what else one might do."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from .. import inputs
-from ..certificates import Certificate
-from ..guard import Guard, Return, Switch
-from ..problems import DecisionProblem, a_problem
-from ..rules import ResponseRule
-from ..tables import Table
+from ..guard import Guard, OutcomeGuard, Return, Switch
+from ..problems import DecisionProblem, Payoff, a_problem
+from ..rules import InformedTest, OutcomeTest, ResponseRule
 from ..tips import worst_tip
-from .frames import is_frame, result_frame, streams_in
-from .picture import picture
-from .playing import PLAYERS, made_like, play
+from .frames import is_frame, streams_in
+from .outcome_frames import outcomes_in
+from .outcomes import Outcomes, outcomes_of
+from .playing import Played, play
+from .playing_outcomes import play_outcomes
+from .playing_told import play_told
+from .result import BEST, BEST_OF_ALL, Backtest, StreamResult, best_of
 from .streams import Streams, streams_of
-
-BEST = "best fixed action"
-
-
-def warnings_of(problem: DecisionProblem, earned: dict[str, float], certificate: Certificate) -> tuple[str, ...]:
-    """What speaks against relying on the guarantee, or on the model, by what was earned a step."""
-    bound, edge, found = certificate.regret_bound_in_payoffs, earned["model"] - earned[BEST], []
-    if edge <= 0:
-        less = f"{-edge:.4g} a step less" if edge < 0 else "no more"
-        found.append(f"the model earned {less} than the best fixed action of each stream")
-    elif edge < bound:
-        found.append(
-            f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "
-            "promise anything that matters"
-        )
-    if bound >= float(problem.regret_in_payoffs(problem.span)):
-        found.append(f"the guarantee of {bound:.4g} a step is all that one step can matter: it promises nothing")
-    return tuple(found)
-
-
-class StreamResult(NamedTuple):
-    """One stream: payoffs a step by player, and what the guard did."""
-
-    stream: Any
-    steps: int
-    earned: dict[str, float]
-    best_action: str
-    regret: float  # of the guard, a step, in utility
-    switched_at: int | None
-    returns: int
-    model_share: float  # how much of what the guard played was the model's
-    v_regret: float | None  # of the model, for two states: how far it is from calibrated, for the worst problem
-
-
-@dataclass(frozen=True, eq=False)
-class Backtest:
-    """What ``backtest`` found. Payoffs are in the problem's own units, regrets in utility."""
-
-    problem: DecisionProblem
-    recording: Streams
-    guard: Guard
-    streams: tuple[StreamResult, ...]
-    switches: tuple[Switch | Return, ...]  # with the names of their streams, in order of streams and steps
-    paid: dict[str, tuple[np.ndarray, ...]]  # by player and stream, [T], in utility
-    share: tuple[np.ndarray, ...]  # by stream, [T]: how much of what the guard played was the model's
-
-    @property
-    def steps(self) -> int:
-        """Of all streams together."""
-        return sum(result.steps for result in self.streams)
-
-    @property
-    def earned(self) -> dict[str, float]:
-        """Payoff a step by player, over all streams."""
-        totals = {name: 0.0 for name in self.streams[0].earned}
-        for result in self.streams:
-            for name, value in result.earned.items():
-                totals[name] += result.steps * value
-        return {name: value / self.steps for name, value in totals.items()}
-
-    @property
-    def certificate(self) -> Certificate:
-        """What is guaranteed of every stream."""
-        return self.guard.certificate
-
-    @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """What speaks against relying on the guarantee, or on the model, in plain words."""
-        return warnings_of(self.problem, self.earned, self.certificate)
-
-    def table(self) -> Table:
-        """Payoffs a step over all streams, and what the guard did."""
-        rows = [(name, f"{value:.6g}") for name, value in self.earned.items()]
-        switched = sum(result.switched_at is not None for result in self.streams)
-        rows += [
-            ("streams that switched", f"{switched} of {len(self.streams)}"),
-            ("returns", str(sum(result.returns for result in self.streams))),
-            ("model's share of the guard's play", f"{self._mean('model_share'):.1%}"),
-            ("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}"),
-        ]
-        title = f"Payoff a step over {self.steps:,} steps of {len(self.streams):,} streams"
-        return Table("\n".join([title, *(f"! {warning}" for warning in self.warnings)]), ("", "payoff"), tuple(rows))
-
-    def to_json(self) -> str:
-        """Everything but the curves, as JSON."""
-        about = {
-            "steps": self.steps,
-            "earned": self.earned,
-            "warnings": list(self.warnings),
-            "regret_bound": self.certificate.regret_bound,
-            "regret_bound_in_payoffs": self.certificate.regret_bound_in_payoffs,
-            "tv_bound": self.certificate.tv_bound,
-            "streams": [result._asdict() | {"stream": _plain(result.stream)} for result in self.streams],
-            "switches": [
-                event._asdict() | {"stream": _plain(event.stream), "told": str(event)} for event in self.switches
-            ],
-        }
-        return json.dumps(about, indent=1, default=_plain)
-
-    def to_frame(self) -> Any:
-        """A row a step (extra: ``data``): payoffs by player, and whether the guard ``used_fallback``.
-
-        Of a frame, its rows as they stand, with its columns of streams and steps: as an Arrow table, or for pandas as
-        a frame with the same index.
-        """
-        return result_frame(self)
-
-    def regret(self, player: str = "guard") -> tuple[np.ndarray, ...]:
-        """By stream, ``[T]``: average regret of every prefix to the best action until then, in utility."""
-        inputs.choice(player, "player", tuple(self.paid))
-        found = []
-        for paid_T, states_T in zip(self.paid[player], self.recording.states, strict=True):
-            best_T = np.cumsum(self.problem.utility[:, states_T], axis=1).max(axis=0)
-            found.append((best_T - np.cumsum(paid_T)) / np.arange(1, len(paid_T) + 1))
-        return tuple(found)
-
-    def evidence(self, stream: Any) -> dict[str, np.ndarray]:
-        """All that the alarm of one stream waited for at every step, by name: ``[T, 2]``, what was and what it asks."""
-        i = self.recording.place(stream)
-        live = made_like(self.guard, 1)
-        found: dict[str, list[tuple[float, float]]] = {}
-        for law_S, state in zip(self.recording.probs[i], self.recording.states[i], strict=True):
-            live.advise(law_S[None])
-            live.observe(np.array([state]))
-            for name, (reached, needed) in live.conditions.items():
-                found.setdefault(name, []).append((float(reached[0]), float(needed[0])))
-        return {name: np.array(values) for name, values in found.items()}
-
-    def plot(self, stream: Any = None) -> Any:
-        """Money over time, evidence with its threshold, switch marks: of one stream, or of all together."""
-        return picture(self, stream)
-
-    def _mean(self, name: str) -> float:
-        return sum(result.steps * getattr(result, name) for result in self.streams) / self.steps
+from .told import GIVEN, told_of
 
 
 def backtest(
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     probs: Any,
     states: Any = None,
     *,
@@ -164,6 +29,10 @@ def backtest(
     names: Sequence[Any] | None = None,
     columns: Mapping[str, Any] | None = None,
     fallback: bool = True,
+    references: Mapping[str, Any] | None = None,
+    contexts: Any = None,
+    payoffs: Any = None,
+    scale: Any = None,
 ) -> Backtest:
     """What the recorded predictions would have earned: acted on as they are, guarded, and not at all.
 
@@ -173,6 +42,8 @@ def backtest(
         ``[T, S]`` and ``[T]``, or ``[B, T, S]`` and ``[B, T]``, or lists of streams of any lengths: what was predicted
         before each state, and the state that came. Or a frame in place of ``probs`` (pandas, polars, pyarrow: any that
         speaks Arrow; extra ``data``), one row a step in any order, with or without the name of its column of states.
+        For a ``Payoff``: a forecast of each step, ``Quantiles``, ``Samples`` or a ``Density`` of shape ``[T]`` or
+        ``[B, T]`` (or a list of them), and the outcomes; a frame then has columns of quantiles.
     guard
         Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule, fallback or episodes; by default
         ``Guard(problem, longest stream)``. It is not touched.
@@ -180,10 +51,16 @@ def backtest(
         Of the streams; their indices by default.
     columns
         Of a frame: which is the ``stream``, ``order``, ``state``, and which hold ``probs`` (one a state, or one of
-        lists), where they are not called as usual (``docs/audit.md``).
+        lists), where they are not called as usual; which hold ``context``, ``references``, ``payoffs`` and ``scale``;
+        ``every`` ("1d", "1b"): how far apart its times must be (``docs/audit.md``).
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
+    references, contexts, payoffs, scale
+        What else was known before each state, laid out as ``states`` are: laws of incumbents by name, in which context
+        a step was (names or numbers), what was at stake in it (``[..., A, S]``), or how much of what the problem says.
+        The guard is then made with them, and regret is to the best of all that it promises.
 
+    >>> import numpy as np
     >>> from lowregret import matching
     >>> probs = np.tile([0.9, 0.1], (300, 1))
     >>> found = backtest(matching(), probs, [0] * 100 + [1] * 200)
@@ -192,87 +69,136 @@ def backtest(
     >>> found.switches[0].step, found.switches[0].since
     (108, 101)
     """
-    a_problem(problem)
     fallback = inputs.flag(fallback, "fallback")
-    recording = recorded(problem, probs, states, names, columns)
-    guard = Guard(problem, recording.longest) if guard is None else _fitting(guard, problem, recording.longest)
-    paid: dict[str, list] = {name: [None] * len(recording.names) for name in PLAYERS if fallback or name != "fallback"}
+    told = dict(zip(GIVEN, (references, contexts, payoffs, scale), strict=True))
+    recording = recorded(problem, probs, states, names, columns, told)
+    guard = _usual(problem, recording) if guard is None else _fitting(guard, problem, recording)
+    paid: dict[str, list] = {}
     share: list = [None] * len(recording.names)
     results: list = [None] * len(recording.names)
     events: list[tuple[int, Switch | Return]] = []
+    promised = None
     for block in recording.blocks():
-        played = play(guard, block, fallback)
-        told: dict[int, list[Switch | Return]] = {}
+        played = _player(guard)(guard, block, fallback)
+        if promised is None or (played.certificate and played.certificate.regret_bound > promised.regret_bound):
+            promised = played.certificate
+        happened: dict[int, list[Switch | Return]] = {}
         for row, event in played.events:
-            told.setdefault(row, []).append(event)
+            happened.setdefault(row, []).append(event)
         for row, i in enumerate(block.index_N.tolist()):
             T = int(block.lengths_N[row])
-            for name in paid:
-                paid[name][i] = played.paid[name][row, :T]
+            for name, paid_NxT in played.paid.items():
+                paid.setdefault(name, [None] * len(recording.names))[i] = paid_NxT[row, :T]
             share[i] = played.share_NxT[row, :T]
-            results[i] = _result(problem, recording, i, {n: paid[n][i] for n in paid}, played, row, told.get(row, []))
-            events += [(i, event._replace(stream=recording.names[i])) for event in told.get(row, [])]
+            results[i] = _result(problem, recording, guard.rule, i, played, row, happened.get(row, []))
+            events += [(i, _named(event, recording, i)) for event in happened.get(row, [])]
     events.sort(key=lambda pair: (pair[0], pair[1].episode, pair[1].step))
     together = {name: tuple(values) for name, values in paid.items()}
-    return Backtest(
-        problem, recording, guard, tuple(results), tuple(event for _, event in events), together, tuple(share)
-    )
+    switches = tuple(event for _, event in events)
+    promised = promised or guard.certificate
+    return Backtest(problem, recording, guard, tuple(results), switches, together, tuple(share), promised)
 
 
-def recorded(problem: DecisionProblem, probs: Any, states: Any, names: Any, columns: Any) -> Streams:
-    """The streams of arrays, or of a frame."""
+def recorded(
+    problem: Any, probs: Any, states: Any, names: Any, columns: Any, told: Mapping[str, Any] | None = None
+) -> Any:
+    """The recording in arrays, or in a frame."""
+    at_outcomes, given = isinstance(problem, Payoff), {k: v for k, v in (told or {}).items() if v is not None}
+    if not at_outcomes:
+        a_problem(problem)
+    elif given:
+        raise ValueError(f"{next(iter(given))} goes with a DecisionProblem: a backtest of a Payoff does not take it")
     if is_frame(probs) and (states is None or isinstance(states, str)):
         if names is not None:
             raise ValueError(f"names are in the frame's own column: leave them out, got {inputs.shown(names)}")
-        return streams_in(problem, probs, states, columns)
+        if given:
+            name = next(iter(given))
+            role = "context" if name == "contexts" else name
+            raise ValueError(f"{name} go with arrays: of a frame, columns={{{role!r}: ...}} says where they are")
+        return (outcomes_in if at_outcomes else streams_in)(problem, probs, states, columns)
     if columns is not None:
         raise ValueError(f"columns go with a frame, and probs is {type(probs).__name__}: leave them out")
     if states is None:
         raise ValueError(f"states must be given, unless probs is a frame that has them, got {type(probs).__name__}")
-    return streams_of(problem, probs, states, names)
+    if at_outcomes:
+        return outcomes_of(problem, probs, states, names)
+    streams = streams_of(problem, probs, states, names)
+    known, tells = told_of(problem, states, streams.lengths_B, **given)
+    return replace(streams, told=known, tells=tells)
+
+
+def _usual(problem: Any, recording: Any) -> Any:
+    if isinstance(recording, Outcomes):
+        return Guard(problem, recording.longest)
+    return Guard(problem, recording.longest, **recording.tells.settings())
+
+
+def _player(guard: Any) -> Callable[[Any, Any, bool], Played]:
+    if isinstance(guard, OutcomeGuard):
+        return play_outcomes
+    return play_told if isinstance(guard.rule, InformedTest) else play
+
+
+def _named(event: Switch | Return, recording: Any, i: int) -> Switch | Return:
+    """With the names of its stream and of its context."""
+    if isinstance(event, Switch) and event.context is not None:
+        event = event._replace(context=recording.tells.contexts[event.context])
+    return event._replace(stream=recording.names[i])
 
 
 def _result(
-    problem: DecisionProblem,
-    recording: Streams,
-    i: int,
-    paid: dict[str, np.ndarray],
-    played: Any,
-    row: int,
-    told: list[Switch | Return],
+    problem: Any, recording: Any, rule: Any, i: int, played: Played, row: int, happened: list[Switch | Return]
 ) -> StreamResult:
     T, actions_A = len(recording.states[i]), played.actions_NxA[row]
-    earned = {name: float(problem.in_payoffs(values.sum() / T)) for name, values in paid.items()}
-    earned[BEST] = float(problem.in_payoffs(actions_A.max() / T))
+    paid = {name: paid_NxT[row, :T] for name, paid_NxT in played.paid.items()}
+    sure = recording.sure(problem, i)
+    sure = sure if isinstance(sure, float) else float(sure.mean())
+    totals = {name: values.sum() for name, values in paid.items()} | {BEST: actions_A.max()}
+    best = float(actions_A.max())
+    if recording.tells.references or recording.tells.contexts:
+        best = totals[BEST_OF_ALL] = float(best_of(recording, problem, rule, i, paid)[-1])
+    earned = {name: float(problem.regret_in_payoffs(total / T)) + sure for name, total in totals.items()}
     v_regret = None
-    if problem.n_states == 2:
+    if isinstance(recording, Streams) and problem.n_states == 2:
         v_regret = float(worst_tip(recording.probs[i], recording.states[i]).regret)
     return StreamResult(
         recording.names[i],
         T,
         earned,
         str(problem.actions[int(actions_A.argmax())]),
-        float(actions_A.max() - paid["guard"].sum()) / T,
+        float(best - paid["guard"].sum()) / T,
         int(played.trips_N[row]) or None,
-        sum(isinstance(event, Return) for event in told),
+        sum(isinstance(event, Return) for event in happened),
         float(played.share_NxT[row, :T].mean()),
         v_regret,
     )
 
 
-def _fitting(guard: Any, problem: DecisionProblem, longest: int) -> Guard:
-    if not isinstance(guard, Guard):
+def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
+    if not isinstance(guard, (Guard, OutcomeGuard)):
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
-    if guard.problem != problem or not isinstance(guard.rule, ResponseRule):
+    if guard.problem != problem or not isinstance(guard.rule, (ResponseRule, OutcomeTest)):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
-    lasts = guard._whole if guard.episode is not None else guard.horizon
-    if lasts is not None and lasts < longest:
-        raise ValueError(f"guard must last for {longest} steps, the longest stream, got a horizon of {lasts}")
+    lasts = guard.horizon if isinstance(guard, OutcomeGuard) or guard.episode is None else guard._whole
+    if lasts is not None and lasts < recording.longest:
+        raise ValueError(f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {lasts}")
+    if isinstance(guard, Guard):
+        _told_alike(guard, recording)
     return guard
 
 
-def _plain(value: Any) -> Any:
-    """What JSON can hold."""
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if isinstance(value, (str, int, float, bool, list, dict)) or value is None else str(value)
+def _told_alike(guard: Guard, recording: Streams) -> None:
+    """Refuse a guard that is to be told what the recording does not have, or is not to be told what it has."""
+    knows, tells = guard.rule.knows, recording.tells
+    wants, acts = (knows.references, knows.references_act) if knows is not None else ((), False)
+    if tuple(wants) != tells.references or acts:
+        raise ValueError(
+            f"guard must be made with the references of the recording, {tells.references}, which state laws, got "
+            f"{wants}{', which act' if acts else ''}"
+        )
+    most, own = None if knows is None else knows.contexts, tells.contexts
+    if (most is None) != (own is None) or (most is not None and own is not None and most < len(own)):
+        held = "none" if own is None else f"{len(own)} contexts"
+        raise ValueError(f"guard must be made for the contexts of the recording, {held}, got {most}")
+    if tells.payoffs and (knows is None or (tells.payoffs == "change" and knows.payoffs != "change")):
+        raise ValueError(f'guard must be made with payoffs="{tells.payoffs}", as the recording has them, got {guard}')

@@ -1,17 +1,20 @@
 """Which column of a table is what: by the names people give them, or as they are told."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import inputs
 from ..problems import DecisionProblem
+from .times import Every, every_of
 
 _USUAL = {
-    "stream": ("stream", "unique_id", "series", "series_id", "id"),  # the second of each is Nixtla's
+    "stream": ("stream", "unique_id", "series", "series_id", "item_id", "id"),  # the second of each is Nixtla's
     "order": ("step", "ds", "time", "timestamp", "date", "t"),
-    "state": ("state", "y", "outcome", "actual"),
+    "state": ("state", "y", "outcome", "actual", "target"),
     "probs": ("probs", "probabilities", "p"),
 }
+TOLD = ("context", "references", "payoffs", "scale")  # only where they are named: they change what is promised
 _SPELT = ("p_{}", "prob_{}", "p{}", "{}")  # one column a state
 
 
@@ -22,58 +25,91 @@ class Columns(NamedTuple):
     order: str | None
     state: str
     probs: tuple[str, ...]  # one a state, or one that holds lists
+    every: Every | None = None  # how far apart times must be
+    context: str | None = None
+    references: tuple[tuple[str, tuple[str, ...]], ...] = ()  # names, and columns as those of probs
+    payoffs: tuple[str, ...] = ()  # action by action, one a state; or one that holds lists
+    scale: str | None = None
 
     @property
     def needed(self) -> list[str]:
-        return list(dict.fromkeys(name for name in (self.stream, self.order, self.state, *self.probs) if name))
+        theirs = (name for _, names in self.references for name in names)
+        every = (self.stream, self.order, self.state, *self.probs, self.context, self.scale, *theirs, *self.payoffs)
+        return list(dict.fromkeys(name for name in every if name))
 
 
-def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str, Any] | None = None) -> Columns:
+def columns_of(
+    there: Sequence[str], problem: DecisionProblem, told: Mapping[str, Any] | None = None, more: bool = False
+) -> Columns:
     """The columns of a table that has those names; what is ``told`` goes before what is usual.
 
+    ``more``: whether it may also name what else was known before the state.
+
     >>> from lowregret import matching
-    >>> columns_of(["unique_id", "ds", "y", "p_0", "p_1"], matching())
-    Columns(stream='unique_id', order='ds', state='y', probs=('p_0', 'p_1'))
+    >>> columns_of(["unique_id", "ds", "y", "p_0", "p_1"], matching())[:4]
+    ('unique_id', 'ds', 'y', ('p_0', 'p_1'))
     """
-    told = _told(told)
-    doubled = [name for name in dict.fromkeys(there) if list(there).count(name) > 1]
-    found: dict[str, str | None] = {}
-    for role in ("stream", "order", "state"):
-        name = told.get(role)
-        if name is not None and (not isinstance(name, str) or name not in there):
-            raise ValueError(f"the {role} column must be one of {_listed(there)}, got {inputs.shown(name)}")
-        found[role] = name if name is not None else next((usual for usual in _USUAL[role] if usual in there), None)
-    state = found["state"]
+    told = roles_told(told, (*_USUAL, "every", *(TOLD if more else ())))
+    stream, order, state = named(there, told, ("stream", "order", "state"))
     if state is None:
         raise ValueError(
-            f"there must be a column of states, such as {_listed(_USUAL['state'])}: say which of {_listed(there)} it is"
+            f"there must be a column of states, such as {listed(_USUAL['state'])}: say which of {listed(there)} it is"
         )
-    probs = _probs(there, problem, told.get("probs"), [name for name in found.values() if name])
-    columns = Columns(found["stream"], found["order"], state, probs)
-    for name in columns.needed:
-        if name in doubled:
-            raise ValueError(f"a column that matters must be there once, and {name!r} is there twice or more")
+    S, A = problem.n_states, problem.n_actions
+    probs = _probs(there, problem, told.get("probs"), [name for name in (stream, order, state) if name])
+    context, scale = named(there, told, ("context", "scale"))
+    references = told.get("references") or {}
+    if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
+        raise ValueError(f"references must be a dict of columns by name, got {inputs.shown(references)}")
+    laws = tuple((name, _several(there, own, S, f"reference {name!r}")) for name, own in references.items())
+    payoffs = () if told.get("payoffs") is None else _several(there, told["payoffs"], A * S, "payoffs")
+    columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale)
+    refuse_doubled(there, columns.needed)
     return columns
 
 
-def _told(told: Any) -> dict[str, Any]:
+def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -> list[str | None]:
+    """The columns of these roles: as they are told, else as they are usually called, if they are there."""
+    found: list[str | None] = []
+    for role in roles:
+        name = told.get(role)
+        if name is not None and (not isinstance(name, str) or name not in there):
+            raise ValueError(f"the {role} column must be one of {listed(there)}, got {inputs.shown(name)}")
+        usual = (usual for usual in _USUAL.get(role, ()) if usual in there)
+        found.append(name if name is not None else next(usual, None))
+    return found
+
+
+def roles_told(told: Any, roles: Sequence[str]) -> dict[str, Any]:
+    """What the caller says of columns, each by the name of its role."""
     if told is None:
         return {}
-    if not isinstance(told, Mapping) or not set(told) <= set(_USUAL):
-        raise ValueError(f"columns must say which is the {_listed(_USUAL)}, by these names, got {inputs.shown(told)}")
+    if not isinstance(told, Mapping) or not set(told) <= set(roles):
+        raise ValueError(f"columns must say which is the {listed(roles)}, by these names, got {inputs.shown(told)}")
     return dict(told)
+
+
+def every_in(told: Mapping[str, Any], order: str | None) -> Every | None:
+    """How far apart times must be, if that is told."""
+    if told.get("every") is None:
+        return None
+    if order is None:
+        raise ValueError(f"every={told['every']!r} needs a column of times, such as {listed(_USUAL['order'])}")
+    return every_of(told["every"])
+
+
+def refuse_doubled(there: Sequence[str], needed: Sequence[str]) -> None:
+    """Refuse a table in which a name that matters stands for two columns."""
+    often = Counter(there)
+    for name in needed:
+        if often[name] > 1:
+            raise ValueError(f"a column that matters must be there once, and {name!r} is there twice or more")
 
 
 def _probs(there: Sequence[str], problem: DecisionProblem, told: Any, taken: list[str]) -> tuple[str, ...]:
     S = problem.n_states
     if told is not None:
-        names = (told,) if isinstance(told, str) else tuple(told) if isinstance(told, (list, tuple)) else ()
-        if len(names) not in (1, S) or not all(isinstance(name, str) and name in there for name in names):
-            raise ValueError(
-                f"the columns of probabilities must be {S}, one a state, or one that holds lists, of {_listed(there)}, "
-                f"got {inputs.shown(told)}"
-            )
-        return names
+        return _several(there, told, S, "probabilities")
     for spelt in _SPELT:
         names = tuple(spelt.format(state) for state in problem.states)
         if all(name in there and name not in taken for name in names):
@@ -85,10 +121,20 @@ def _probs(there: Sequence[str], problem: DecisionProblem, told: Any, taken: lis
     more = ", ..." if S > 3 else ""
     raise ValueError(
         f"there must be a column of probabilities a state ({', '.join(asked)}{more}), or one of lists (probs): say "
-        f"which of {_listed(there)} they are"
+        f"which of {listed(there)} they are"
     )
 
 
-def _listed(names: Any) -> str:
+def _several(there: Sequence[str], told: Any, n: int, what: str) -> tuple[str, ...]:
+    """So many columns, or one that holds lists."""
+    names = (told,) if isinstance(told, str) else tuple(told) if isinstance(told, (list, tuple)) else ()
+    if len(names) not in (1, n) or not all(isinstance(name, str) and name in there for name in names):
+        raise ValueError(
+            f"the columns of {what} must be {n}, or one that holds lists, of {listed(there)}, got {inputs.shown(told)}"
+        )
+    return names
+
+
+def listed(names: Any) -> str:
     shown = [str(name) for name in names]
     return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

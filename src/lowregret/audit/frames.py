@@ -1,7 +1,7 @@
 """Frames as people have them: one row a step, from any package that speaks Arrow (extra: ``data``)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,11 @@ from ..problems import DecisionProblem
 from .columns import columns_of
 from .rows import arrow, rows_of, sorted_rows
 from .streams import Source, Streams
+from .times import Every, gaps_told, irregular
+from .told import NOTHING, Told
+from .told_columns import told_in
+
+FRAME = "the frame"
 
 
 def is_frame(value: Any) -> bool:
@@ -39,37 +44,59 @@ def streams_in(
     table = table_of(frame)
     if state is not None:
         columns = {**(columns if isinstance(columns, Mapping) else {}), "state": state}
-    found = columns_of(table.column_names, problem, columns)
+    found = columns_of(table.column_names, problem, columns, more=True)
     if not table.num_rows:
         raise ValueError("the frame must have a row a step, got none")
-    rows = rows_of(table.select(found.needed), found, problem, tolerance, "the frame")
-    names, stream_R = _by_name(rows.names, rows.stream_R)
+    table = table.select(found.needed)
+    rows = rows_of(table, found, problem, tolerance, FRAME)
+    told, tells = told_in(table, found, problem, tolerance, FRAME)
+    listed = in_streams(rows.names, rows.stream_R, rows.order_R, rows.counted, found.every, found.order is not None)
+    known = [Told(*(None if part is None else part[place] for part in told)) for place in listed.rows]
+    return Streams(
+        listed.names,
+        [rows.probs_RxS[place] for place in listed.rows],
+        [rows.states_R[place].astype(np.int64) for place in listed.rows],
+        listed.rows,
+        Source(frame, tuple(name for name in (found.stream, found.order) if name is not None)),
+        None if tells == NOTHING else known,
+        tells,
+        listed.notes,
+    )
+
+
+class Listed(NamedTuple):
+    """The streams of a frame by name, and which rows each has, in order."""
+
+    names: tuple[Any, ...]
+    rows: list[np.ndarray]
+    notes: tuple[str, ...]
+
+
+def in_streams(
+    names: list[Any], stream_R: np.ndarray, order_R: np.ndarray, counted: bool, every: Every | None, timed: bool
+) -> Listed:
+    """The rows of a frame by stream and step; what its times say of missing steps is noted."""
+    names, stream_R = _by_name(names, stream_R)
     place_R = sorted_rows(
-        names, stream_R, rows.order_R, rows.counted, np.arange(table.num_rows), lambda row: ("the frame", row + 1)
+        names, stream_R, order_R, counted, np.arange(len(stream_R)), lambda row: (FRAME, row + 1), every
     )
     cuts = np.flatnonzero(np.diff(stream_R[place_R])) + 1
     present = stream_R[place_R][np.append(0, cuts)]
-    each = np.split(place_R, cuts)
-    return Streams(
-        tuple(names[i] for i in present),
-        [rows.probs_RxS[place] for place in each],
-        [rows.states_R[place].astype(np.int64) for place in each],
-        each,
-        Source(frame, tuple(name for name in (found.stream, found.order) if name is not None)),
-    )
+    notes = () if counted or not timed else gaps_told(*irregular(stream_R[place_R], order_R[place_R]))
+    return Listed(tuple(names[i] for i in present), np.split(place_R, cuts), notes)
 
 
 def result_frame(found: Any) -> Any:
     """What ``Backtest.to_frame`` gives: a row a step, as those of the frame that was tested where there was one."""
     pa, recording, problem = arrow(), found.recording, found.problem
-    each, source = recording.rows, recording.source
+    places, source = recording.rows, recording.source
     lengths_B = recording.lengths_B
-    if each is None:
+    if places is None:
         ends = np.cumsum(lengths_B)
-        each = [np.arange(end - T, end) for T, end in zip(lengths_B, ends, strict=True)]
-    place_R = np.concatenate(each)
+        places = [np.arange(end - T, end) for T, end in zip(lengths_B, ends, strict=True)]
+    place_R = np.concatenate(places)
 
-    def told(values: Any) -> np.ndarray:
+    def in_place(values: Any) -> np.ndarray:
         flat = np.concatenate([np.asarray(part) for part in values])
         out = np.empty(len(flat), dtype=flat.dtype)
         out[place_R] = flat
@@ -84,11 +111,12 @@ def result_frame(found: Any) -> Any:
     else:
         table = table_of(source.frame)
         data |= {name: table.column(name) for name in source.columns}
-    data.setdefault("step", pa.array(told(steps)))
-    data["used_fallback"] = pa.array(told(share < 1 for share in found.share))
-    data["model_share"] = pa.array(told(found.share))
+    data.setdefault("step", pa.array(in_place(steps)))
+    data["used_fallback"] = pa.array(in_place(share < 1 for share in found.share))
+    data["model_share"] = pa.array(in_place(found.share))
     for player, paid in found.paid.items():
-        data[f"payoff_{player.lower()}"] = pa.array(told(problem.in_payoffs(one) for one in paid))
+        each = (problem.regret_in_payoffs(one) + recording.sure(problem, i) for i, one in enumerate(paid))
+        data[f"payoff_{player.lower()}"] = pa.array(in_place(each))
     made = pa.table(data)
     if source is None or type(source.frame).__module__.split(".")[0] != "pandas":
         return made

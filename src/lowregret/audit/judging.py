@@ -1,19 +1,22 @@
 """The backtest of the streams of one partition of a log: what an audit adds up."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import first_true
-from ..guard import Guard
+from ..guard import Guard, Return, Switch
 from ..problems import DecisionProblem
 from ..rules import ExactTest
 from ..tips import worst_tip
+from .episodes import cut, guarded
 from .playing import play
 from .rows import sorted_rows
 from .streams import Block, Streams
+from .times import Every, irregular
 
 BEST = "best fixed action"
 LISTED = 24  # alarmed streams whose curves are kept
@@ -31,7 +34,11 @@ class Settings(NamedTuple):
     gate: float
     level: float  # of E: where a stream's e-value is stopped, or at its end
     fallback: bool  # whether the fallback plays alone as well
+    events: bool  # whether it is said since when models were wrong, and when they returned
+    episode: int | None
     counted: bool
+    timed: bool  # there is a column of steps or times
+    every: Every | None  # how far apart times must be
 
     @property
     def grid(self) -> np.ndarray:
@@ -44,59 +51,114 @@ def grid_of(steps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def guard_of(problem: DecisionProblem, horizon: int, delta: float, gate: float) -> Guard:
-    """The guard of an audit."""
-    return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, gate))
+def guard_of(problem: DecisionProblem, horizon: int, delta: float, gate: float, episode: int | None = None) -> Guard:
+    """The guard of an audit; with episodes they share delta evenly."""
+    if episode is None:
+        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, gate))
+    rule = ExactTest(problem, episode, delta / -(-horizon // episode), gate)
+    return Guard(problem, horizon, rule=rule, episode=episode)
 
 
 def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
     """Everything about a partition as plain numbers: streams, curves added up, the alarmed ones in detail."""
-    streams = _streams(settings, names, records, where)
+    streams, gaps = _streams(settings, names, records, where)
     problem, grid = settings.problem, settings.grid
-    guard = guard_of(problem, settings.horizon, settings.delta, settings.gate)
+    guard = guard_of(problem, settings.horizon, settings.delta, settings.gate, settings.episode)
     each: list[Any] = [None] * len(streams.names)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
     details: list[dict[str, Any]] = []
     if streams.names:
         for block in streams.blocks(max(1, _CELLS // (problem.n_states + problem.n_actions))):
-            played = play(guard, block, settings.fallback, live=False)
-            assert isinstance(guard.rule, ExactTest)
-            log_e_NxT = guard.rule.log_evidence(block.probs_NxTxS, block.states_NxT)
-            best_N = played.actions_NxA.argmax(axis=1)
-            paid = {**played.paid, BEST: problem.utility[best_N[:, None], block.states_NxT] * block.there_NxT}
-            log_e_N = _stopped(log_e_NxT, block.lengths_N, math.log(settings.level))
+            seen = _seen(settings, guard, block)
+            best_N = seen.actions_NxA.argmax(axis=1)
+            paid = {**seen.paid, BEST: problem.utility[best_N[:, None], block.states_NxT] * block.there_NxT}
             money = {name: np.cumsum(paid_NxT, axis=1) for name, paid_NxT in paid.items()}
             upto_G = np.minimum(grid, block.states_NxT.shape[1]) - 1
             for name, money_NxT in money.items():
                 curves[name] = curves.get(name, 0.0) + money_NxT[:, upto_G].sum(axis=0)
             steps_G += np.minimum(block.lengths_N[:, None], grid).sum(axis=0)
+            told = _told(settings, seen)
             for n, i in enumerate(block.index_N.tolist()):
-                each[i] = _result(streams, block, n, i, paid, best_N, played.trips_N, log_e_N)
+                each[i] = _result(streams, block, n, i, paid, best_N, seen) + told(n)
             rows = sorted(
-                np.flatnonzero(played.trips_N).tolist(), key=lambda n: (-log_e_N[n], streams.names[block.index_N[n]])
+                np.flatnonzero(seen.trips_N).tolist(), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
             )
-            details += [_detail(streams, block, n, money, log_e_NxT, log_e_N) for n in rows[:LISTED]]
+            details += [_detail(streams, block, n, money, seen) for n in rows[:LISTED]]
     details.sort(key=lambda one: (-one["log_e"], one["stream"]))
     return {
         "streams": each,
         "curves": {name: values.tolist() for name, values in curves.items()},
         "curve_steps": steps_G.tolist(),
         "details": details[:LISTED],
+        "gaps": gaps,
     }
 
 
-def _streams(settings: Settings, names: dict[int, str], records: np.ndarray, where: Any) -> Streams:
-    """The streams of a partition in the order of their names."""
+class Seen(NamedTuple):
+    """What came of a block."""
+
+    paid: dict[str, np.ndarray]  # by player, [N, T]
+    actions_NxA: np.ndarray
+    trips_N: np.ndarray
+    switches_N: np.ndarray
+    events: tuple[tuple[int, Switch | Return], ...]
+    log_e_NxT: np.ndarray
+    log_e_N: np.ndarray  # an e-value for each stream
+
+
+def _seen(settings: Settings, guard: Guard, block: Block) -> Seen:
+    rule, log_level = guard.rule, math.log(settings.level)
+    assert isinstance(rule, ExactTest)
+    played = play(guard, block, settings.fallback, live=settings.events, others=guard.episode is not None)
+    if guard.episode is None:
+        log_e_NxT = rule.log_evidence(block.probs_NxTxS, block.states_NxT)
+        log_e_N = _stopped(log_e_NxT, block.lengths_N, log_level)
+        trips_N = played.trips_N
+        return Seen(played.paid, played.actions_NxA, trips_N, trips_N > 0, played.events, log_e_NxT, log_e_N)
+    episodes = cut(block, guard.episode)
+    own = guarded(guard, block, episodes, settings.events)
+    log_e_MxT = rule.log_evidence(episodes.block.probs_NxTxS, episodes.block.states_NxT)
+    e_M = np.exp(_stopped(log_e_MxT, episodes.block.lengths_N, log_level))
+    N, T = block.states_NxT.shape
+    # Whatever came before, the e-value of an episode is one: so is their mean.
+    e_N = np.bincount(episodes.owner_M, e_M, N) / np.bincount(episodes.owner_M, minlength=N)
+    log_e_N = np.log(np.maximum(e_N, np.finfo(float).tiny))
+    paid = {**played.paid, "guard": own.paid_NxT}
+    log_e_NxT = episodes.joined(log_e_MxT, T)
+    return Seen(paid, played.actions_NxA, own.trips_N, own.switches_N, own.events, log_e_NxT, log_e_N)
+
+
+def _told(settings: Settings, seen: Seen) -> Callable[[int], list[Any]]:
+    """By row: in how many episodes it switched, since which step of the stream its model was wrong, and returns."""
+    since: dict[int, int | None] = {}
+    returns = dict.fromkeys(range(len(seen.trips_N)), 0)
+    for row, event in sorted(seen.events, key=lambda pair: (pair[0], pair[1].episode, pair[1].step)):
+        if isinstance(event, Return):
+            returns[row] += 1
+        elif row not in since:  # none where a state came that the model had excluded
+            before = (event.episode - 1) * (settings.episode or 0)
+            since[row] = None if event.since is None else before + event.since
+    return lambda n: [int(seen.switches_N[n]), since.get(n), returns[n] if settings.events else None]
+
+
+def _streams(
+    settings: Settings, names: dict[int, str], records: np.ndarray, where: Any
+) -> tuple[Streams, tuple[int, int]]:
+    """The streams of a partition in the order of their names; how many of their times break the rhythm, and of whom."""
     ordered = sorted(names, key=names.__getitem__)
     rank = np.zeros(max(names, default=0) + 1, dtype=np.int64)
     rank[ordered] = np.arange(len(ordered))
     stream_R, listed = rank[records["stream"]], [names[i] for i in ordered]
-    place_R = sorted_rows(listed, stream_R, records["order"], settings.counted, records["row"], where)
+    counted = settings.counted
+    place_R = sorted_rows(listed, stream_R, records["order"], counted, records["row"], where, settings.every)
     records, stream_R = records[place_R], stream_R[place_R]
+    gaps = irregular(stream_R, records["order"]) if settings.timed and not counted else (0, 0)
     cuts = np.flatnonzero(np.diff(stream_R)) + 1
     states_R = records["state"].astype(np.int64)
-    return Streams(tuple(listed), np.split(records["probs"], cuts), np.split(states_R, cuts)) if listed else _NONE
+    if not listed:
+        return _NONE, gaps
+    return Streams(tuple(listed), np.split(records["probs"], cuts), np.split(states_R, cuts)), gaps
 
 
 _NONE = Streams((), [], [])
@@ -109,14 +171,7 @@ def _stopped(log_e_NxT: np.ndarray, lengths_N: np.ndarray, log_level: float) -> 
 
 
 def _result(
-    streams: Streams,
-    block: Block,
-    n: int,
-    i: int,
-    paid: dict[str, np.ndarray],
-    best_N: np.ndarray,
-    trips_N: np.ndarray,
-    log_e_N: np.ndarray,
+    streams: Streams, block: Block, n: int, i: int, paid: dict[str, np.ndarray], best_N: np.ndarray, seen: Seen
 ) -> list[Any]:
     """One stream: name, steps, utilities in all by player, the best action, when it switched, ln E, V-regret."""
     T = int(block.lengths_N[n])
@@ -124,18 +179,16 @@ def _result(
     v_regret = None
     if streams.probs[i].shape[1] == 2:
         v_regret = float(worst_tip(streams.probs[i], streams.states[i]).regret)
-    return [streams.names[i], T, totals, int(best_N[n]), int(trips_N[n]), float(log_e_N[n]), v_regret]
+    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]), float(seen.log_e_N[n]), v_regret]
 
 
-def _detail(
-    streams: Streams, block: Block, n: int, money: dict[str, np.ndarray], log_e_NxT: np.ndarray, log_e_N: np.ndarray
-) -> dict[str, Any]:
+def _detail(streams: Streams, block: Block, n: int, money: dict[str, np.ndarray], seen: Seen) -> dict[str, Any]:
     """The curves of one stream, thinned."""
     steps = grid_of(int(block.lengths_N[n]))
     return {
         "stream": streams.names[block.index_N[n]],
-        "log_e": float(log_e_N[n]),
+        "log_e": float(seen.log_e_N[n]),
         "steps": steps.tolist(),
-        "evidence": np.minimum(log_e_NxT[n, steps - 1], _MOST).tolist(),
+        "evidence": np.minimum(seen.log_e_NxT[n, steps - 1], _MOST).tolist(),
         "money": {name: money_NxT[n, steps - 1].tolist() for name, money_NxT in money.items()},
     }

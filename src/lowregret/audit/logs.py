@@ -12,7 +12,7 @@ import numpy as np
 
 from ..problems import DecisionProblem
 from .columns import Columns, columns_of
-from .rows import Refused, arrow, rows_of
+from .rows import Refused, arrow, plainly, rows_of
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
 _BATCH = 1 << 17  # rows that are decoded at a time
@@ -75,7 +75,12 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
     """The log in a file or a folder: what it holds is read later."""
     if not path.exists():
         raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {path} is not there")
-    found = sorted(p for p in path.rglob("*") if p.suffix.lower() in (".csv", ".parquet")) if path.is_dir() else [path]
+    found = [path]
+    if path.is_dir():
+        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in (".csv", ".parquet") and not p.is_dir())
+    for file in found:
+        if not file.is_file():  # a link that leads nowhere, or a pipe that never ends
+            raise Refused(str(file), None, "it is no file")
     kinds = {p.suffix.lower() for p in found}
     if len(kinds) != 1 or not kinds <= {".csv", ".parquet"}:
         held = "holds " + (" and ".join(sorted(kinds)) or "none") if path.is_dir() else f"ends in {path.suffix!r}"
@@ -115,9 +120,11 @@ def records_in(
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise Refused(fragment.path, _row_said(error), _words(error)) from error
         found = np.empty(len(rows.stream_R), dtype=record)
-        found["stream"] = names.of(list(map(str, rows.names)))[rows.stream_R]
+        found["stream"] = names.of(list(map(plainly, rows.names)))[rows.stream_R]
         found["state"], found["order"], found["probs"] = rows.states_R, rows.order_R, rows.probs_RxS
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
+        if log.columns.order is None:  # as they stand, one file after the other
+            found["order"] = found["row"]
         before += len(found)
         yield found, rows.counted, rows.renormalised
 
@@ -133,7 +140,9 @@ def _batches(fragment: Fragment, columns: Columns) -> Iterator[Any]:
         return
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(fragment.path, read_dictionary=[name for name in (columns.stream, columns.state) if name]) as f:
+    pa, kinds = arrow(), pq.read_schema(fragment.path)
+    named = [name for name in (columns.stream, columns.state) if name and pa.types.is_string(kinds.field(name).type)]
+    with pq.ParquetFile(fragment.path, read_dictionary=named) as f:
         yield from f.iter_batches(_BATCH, row_groups=list(fragment.groups), columns=columns.needed, use_threads=False)
 
 

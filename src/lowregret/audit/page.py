@@ -49,6 +49,7 @@ def _in_script(data: Any) -> str:
 
 def _data(found: Audit) -> dict[str, Any]:
     about, certificate = found.about, found.certificate
+    episodes = 1 if about["episode"] is None else -(-about["horizon"] // about["episode"])
     grid, curves = found.curves()
     scale, shift = float(found.problem.regret_in_payoffs(1.0)), float(found.problem.in_payoffs(0.0))
     ranked = sorted(found.streams, key=lambda one: (one.switched_at is None, -one.log_e, one.stream))
@@ -64,7 +65,7 @@ def _data(found: Audit) -> dict[str, Any]:
         "delta": _short(about["delta"]),
         "horizon": about["horizon"],
         "guarantee": _short(certificate.regret_bound_in_payoffs),
-        "threshold": _short(-math.log(about["delta"])),
+        "threshold": _short(-math.log(about["delta"] / episodes)),
         "colours": {name: _COLOURS[name] for name in about["players"]},
         "grid": grid.tolist(),
         "curves": {name: [_short(value) for value in line] for name, line in curves.items()},
@@ -87,7 +88,8 @@ def _data(found: Audit) -> dict[str, Any]:
 
 def _row(one: Judgement, players: list[str]) -> list[Any]:
     earned = [_short(one.earned[name]) for name in players]
-    return [_name(one.stream), one.steps, one.switched_at, one.survives, _short(one.log_e), *earned]
+    happened = [one.switched_at, one.since, one.returns]
+    return [_name(one.stream), one.steps, *happened, one.survives, _short(one.log_e), *earned]
 
 
 def _name(name: str) -> str:

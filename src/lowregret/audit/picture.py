@@ -1,5 +1,6 @@
 """One figure that answers the question: money over time, the evidence and what it asks for, and every switch."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,9 @@ def picture(found: Any, stream: Any = None) -> Any:
         2, 1, figsize=(7.6, 5.6), sharex=True, layout="constrained", height_ratios=[3, 2]
     )
     figure.set_facecolor("white")
+    others = itertools.cycle((colour, dash, 1.2) for dash in ("--", ":") for colour in COLOURS[4:])
     for name, line_T in curves(found, chosen).items():
-        colour, dash, width = _LOOKS[name]
+        colour, dash, width = _LOOKS.get(name) or next(others)
         step, shown = thinned(line_T)
         money.plot(step, shown, color=colour, linestyle=dash, linewidth=width, label=name)
     money.set_ylabel("payoffs added up")
@@ -54,9 +56,10 @@ def curves(found: Any, chosen: Any) -> dict[str, np.ndarray]:
     best = np.zeros(T)
     for i in chosen:
         n = len(recording.states[i])
+        sure = recording.sure(problem, i)
         for name, line in lines.items():
-            line[:n] += problem.in_payoffs(found.paid[name][i])
-        each_AxT = problem.in_payoffs(problem.utility[:, recording.states[i]])
+            line[:n] += problem.regret_in_payoffs(found.paid[name][i]) + sure
+        each_AxT = problem.regret_in_payoffs(recording.utility(problem, i)) + sure
         best[:n] += each_AxT[each_AxT.sum(axis=1).argmax()]
     return {name: np.cumsum(line) for name, line in {**lines, "best fixed action": best}.items()}
 
@@ -83,5 +86,5 @@ def _draw_evidence(found: Any, chosen: Any, events: list, ax: Any) -> None:
 
 
 def _clock(found: Any, event: Any) -> int:
-    episode = found.guard.episode
+    episode = getattr(found.guard, "episode", None)  # forecasts of a number have none
     return event.step if episode is None else (event.episode - 1) * episode + event.step

@@ -1,6 +1,7 @@
 """Who would have been paid what: the model, the guard, the fallback, Hedge, and every fixed action."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from ..guard import Guard, Return, Switch
 from ..policies import Hedge
 from ..problems import DecisionProblem, action_utilities
 from ..rules import ResponseRule, Rule
-from .streams import Block
+from .streams import Block, Streams
 
 PLAYERS = ("model", "guard", "fallback", "Hedge")
 
@@ -22,13 +23,15 @@ class Played(NamedTuple):
     share_NxT: np.ndarray  # how much of what the guard played was the model's
     trips_N: np.ndarray  # states seen at the switch, 0 for never
     events: tuple[tuple[int, Switch | Return], ...]  # with the row of the stream
+    certificate: Any = None  # where what is guaranteed depends on the run
 
 
-def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True) -> Played:
+def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
     """The players on a block; ``guard`` says how the guard is made, and is not touched.
 
     Unless ``live``, what the guard played is taken from the recorded form of its rule where there is one: the same, but
-    it tells nothing, and its share after a switch stays unknown (NaN).
+    it tells nothing, and its share after a switch stays unknown (NaN). ``others``: all but the guard, who stays with
+    the model.
     """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
     assert isinstance(rule, ResponseRule)
@@ -42,15 +45,14 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True) -
     paid["guard"], share_NxT = paid["model"].copy(), np.ones((N, T))
     trips_N = np.zeros(N, dtype=np.int64)
     events: list[tuple[int, Switch | Return]] = []
-    rows, times_N = _to_replay(guard, block)
+    rows, times_N = (np.zeros(0, dtype=np.int64), trips_N) if others else _to_replay(guard, block)
     if len(rows) and not live and guard.episode is None and not rule.in_play.acts:
         paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], warmth, utility_AxNxT[:, rows])
         share_NxT[np.arange(T) >= times_N[:, None]] = np.nan
         trips_N[rows] = times_N[rows]
     elif len(rows):
-        replayed = _replayed(guard, block, rows, utility_AxNxT[:, rows])
-        paid["guard"][rows], share_NxT[rows], trips_N[rows] = replayed[:3]
-        events = [(int(rows[row]), event) for row, event in replayed[3]]
+        paid["guard"][rows], share_NxT[rows], trips_N[rows], told = replayed(guard, block, rows, utility_AxNxT[:, rows])
+        events = [(int(rows[row]), event) for row, event in told]
     if fallback:
         paid["fallback"] = (_fallback_alone(rule, block, warmth) * utility_AxNxT).sum(axis=0)
     paid["Hedge"] = (_hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
@@ -70,6 +72,15 @@ def made_like(guard: Guard, n: int) -> Guard:
     rule, episode = guard.rule, guard.episode
     whole = guard._whole if episode is not None else rule.horizon
     return Guard(guard.problem, whole, rule=rule, batch_shape=(n,), episode=episode)
+
+
+def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
+    """The conditions of an alarm after each step of a stream."""
+    live, told = made_like(guard, 1), None if recording.told is None else recording.told[i]
+    for t, (law_S, state) in enumerate(zip(recording.probs[i], recording.states[i], strict=True)):
+        live.advise(law_S[None], **({} if told is None else told.at([t])))
+        live.observe(np.array([state]))
+        yield live.conditions
 
 
 def _to_replay(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -98,14 +109,14 @@ def _spliced(
     return (rule.problem.respond(np.moveaxis(said, -1, 0), warmth) * utility_AxNxT).sum(axis=0)
 
 
-def _replayed(
+def replayed(
     guard: Guard, block: Block, rows: np.ndarray, utility_AxNxT: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Switch | Return]]]:
     """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told."""
     T, lengths_N, live = block.states_NxT.shape[1], block.lengths_N[rows], made_like(guard, len(rows))
     paid_TxN, share_TxN = np.zeros((T, len(rows))), np.ones((T, len(rows)))
     for t in range(int(lengths_N.max())):
-        live.advise(block.probs_NxTxS[rows, t])
+        live.advise(block.probs_NxTxS[rows, t], **({} if block.told is None else block.told.at(rows, t)))
         share_TxN[t] = live.share
         paid_TxN[t] = (live.policy().T * utility_AxNxT[..., t]).sum(axis=0)
         live.observe(block.states_NxT[rows, t])

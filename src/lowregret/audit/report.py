@@ -11,8 +11,9 @@ import numpy as np
 from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..tables import Table
-from .backtesting import warnings_of
 from .judging import BEST, LISTED, guard_of
+from .result import warnings_of
+from .times import gaps_told
 
 KIND = "lowregret audit"
 
@@ -29,6 +30,10 @@ class Judgement(NamedTuple):
     log_e: float  # the evidence against its model, where it was stopped
     survives: bool  # whether its alarm is one of those that e-BH names
     v_regret: float | None
+    episodes: int  # that its guard began
+    switches: int  # in how many of them it switched
+    since: int | None  # from about which step on its model was wrong, at the first switch; None where nobody looked
+    returns: int | None  # how often its model came back; None where nobody looked
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +56,7 @@ class Audit:
     def certificate(self) -> Certificate:
         """What is guaranteed of every stream."""
         a = self.about
-        return guard_of(self.problem, a["horizon"], a["delta"], a["gate"]).certificate
+        return guard_of(self.problem, a["horizon"], a["delta"], a["gate"], a["episode"]).certificate
 
     @cached_property
     def streams(self) -> list[Judgement]:
@@ -60,12 +65,12 @@ class Audit:
         scale, shift = float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
         found, players = [], self.about["players"]
         guard, best = players.index("guard"), players.index(BEST)
-        for name, steps, totals, action, trip, log_e, v_regret in self._rows:
+        length = self.about["episode"]
+        for name, steps, totals, action, trip, log_e, v_regret, *happened in self._rows:
             earned = {player: value / steps * scale + shift for player, value in zip(players, totals, strict=True)}
             regret, survives = (totals[best] - totals[guard]) / steps, name in survivors
-            found.append(
-                Judgement(name, steps, earned, problem.actions[action], regret, trip or None, log_e, survives, v_regret)
-            )
+            seen = problem.actions[action], regret, trip or None, log_e, survives, v_regret
+            found.append(Judgement(name, steps, earned, *seen, 1 if length is None else -(-steps // length), *happened))
         return found
 
     @cached_property
@@ -108,7 +113,14 @@ class Audit:
         found = list(warnings_of(self.problem, self.earned, self.certificate))
         if self.about["renormalised"]:
             found.append(f"{self.about['renormalised']:,} rows did not sum to one and were renormalised")
-        return tuple(found)
+        return (*found, *gaps_told(*self.gaps))
+
+    @property
+    def gaps(self) -> tuple[int, int]:
+        """How many times are not as far from the one before as is usual in their stream, and in how many streams."""
+        return sum(part["gaps"][0] for part in self.parts.values()), sum(
+            part["gaps"][1] for part in self.parts.values()
+        )
 
     def table(self) -> Table:
         """Payoffs a step over all streams, and how many switched beside how many might by chance."""
@@ -116,6 +128,10 @@ class Audit:
         rows = [(name, f"{value:.6g}") for name, value in self.earned.items()]
         rows += [("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}")]
         rows += [("streams that switched", f"{self.alarms:,}")]
+        if a["episode"] is not None:
+            rows += [("episodes that switched", f"{sum(row[7] for row in self._rows):,}")]
+        if self._rows and self._rows[0][9] is not None:
+            rows += [("returns to the model", f"{sum(row[9] for row in self._rows):,}")]
         rows += [("false switches that delta allows, on average", f"{self.allowed:.4g}")]
         if self.whole:
             rows += [(f"alarms that survive a false-discovery rate of {a['fdr']:g}", f"{len(self.survivors):,}")]
@@ -158,6 +174,7 @@ class Audit:
             "alarms": self.alarms,
             "allowed": self.allowed,
             "survivors": self.survivors,
+            "gaps": self.gaps[0],
             "streams": [one._asdict() for one in self.streams],
         }
         return json.dumps(found, indent=1)

@@ -7,17 +7,24 @@ import numpy as np
 from .. import inputs
 from ..problems import DecisionProblem
 from .columns import Columns
+from .times import Every, spelt
 
 
 class Refused(ValueError):
     """A log that cannot be answered for: which file, which row (the first below the header is 1), and why."""
 
     def __init__(self, where: str, row: int | None, reason: str) -> None:
-        super().__init__(f"{where}{'' if row is None else f', row {row}'}: {reason}")
+        super().__init__(printable(f"{where}{'' if row is None else f', row {row}'}: {reason}"))
         self.where, self.row, self.reason = where, row, reason
 
     def __reduce__(self) -> Any:
         return Refused, (self.where, self.row, self.reason)
+
+
+def printable(text: str, most: int = 2000) -> str:
+    """What a log says, for a terminal: signs that would steer it are spelt out, and it ends somewhere."""
+    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text[:most])
+    return shown if len(text) <= most else shown + "..."
 
 
 class Rows(NamedTuple):
@@ -46,16 +53,21 @@ def rows_of(
     table: Any, columns: Columns, problem: DecisionProblem, tolerance: float, where: str, before: int = 0
 ) -> Rows:
     """The rows of an Arrow table, of which ``before`` others come before in ``where``; refused at the first bad one."""
-    names, stream_R = _streams(table, columns.stream, where, before)
-    order_R, counted = _order(table, columns.order, where, before)
+    names, stream_R = streams_in_rows(table, columns.stream, where, before)
+    order_R, counted = order_in(table, columns.order, where, before, columns.every)
     states_R = _states(table, columns.state, problem, where, before)
-    probs_RxS = _laws(table, columns.probs, problem.n_states, where, before)
-    probs_RxS, renormalised = _normal(probs_RxS, tolerance, where, before)
+    probs_RxS, renormalised = laws_in(table, columns.probs, problem.n_states, tolerance, where, before)
     return Rows(names, stream_R, order_R, counted, states_R, probs_RxS, renormalised)
 
 
 def sorted_rows(
-    names: list[Any], stream_R: np.ndarray, order_R: np.ndarray, counted: bool, row_R: np.ndarray, where: Any
+    names: list[Any],
+    stream_R: np.ndarray,
+    order_R: np.ndarray,
+    counted: bool,
+    row_R: np.ndarray,
+    where: Any,
+    every: Every | None = None,
 ) -> np.ndarray:
     """Places of the rows by stream and step; a step that is there twice, or that is missing, is refused.
 
@@ -63,56 +75,83 @@ def sorted_rows(
     """
     place_R = np.lexsort((order_R, stream_R))
     stream_R, order_R = stream_R[place_R], order_R[place_R]
-    apart = np.diff(order_R)
-    same = stream_R[1:] == stream_R[:-1]
-    wrong = np.flatnonzero(same & ((apart != 1) if counted else (apart == 0)))
+    apart, same = np.diff(order_R), stream_R[1:] == stream_R[:-1]
+    wrong_R = (apart != 1) if counted else (apart == 0)
+    if every is not None and not counted:
+        wrong_R = wrong_R | ~every.kept(order_R[:-1], order_R[1:])
+    wrong = np.flatnonzero(same & wrong_R)
     if len(wrong):
         at = int(wrong[0])
         name, step, after = inputs.shown(names[stream_R[at]]), int(order_R[at]), int(order_R[at + 1])
         first, second = sorted((int(row_R[place_R[at]]), int(row_R[place_R[at + 1]])))
         file, row = where(second)
         if step == after:
-            which = f"step {step}" if counted else "a time"
-            raise Refused(file, row, f"{which} of stream {name} is there twice, also in row {where(first)[1]}")
+            which, (other, its_row) = f"step {step}" if counted else "a time", where(first)
+            also = f"row {its_row}" if other == file else f"{other}, row {its_row}"
+            raise Refused(file, row, f"{which} of stream {name} is there twice, also in {also}")
         file, row = where(int(row_R[place_R[at + 1]]))
-        raise Refused(file, row, f"step {step + 1} of stream {name} is missing: {step} is followed by {after}")
+        if counted:
+            raise Refused(file, row, f"step {step + 1} of stream {name} is missing: {step} is followed by {after}")
+        told = f"{spelt(step)} is followed by {spelt(after)}, and every step must be {every}"
+        raise Refused(file, row, f"a time of stream {name} is missing or between two: {told}")
     return place_R
 
 
-def _column(table: Any, name: str) -> Any:
+def one_column(table: Any, name: str) -> Any:
     column = table.column(name)
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
-def _no_nulls(column: Any, what: str, where: str, before: int) -> None:
+def without_nulls(column: Any, what: str, where: str, before: int) -> None:
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise Refused(where, before + row + 1, f"{what} is missing")
 
 
-def _streams(table: Any, name: str | None, where: str, before: int) -> tuple[list[Any], np.ndarray]:
+def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -> tuple[list[Any], np.ndarray]:
     if name is None:
         return [0], np.zeros(table.num_rows, dtype=np.int32)
-    column = _column(table, name)
-    _no_nulls(column, f"the stream ({name})", where, before)
-    if not hasattr(column, "dictionary"):
-        column = column.dictionary_encode()
-    return column.dictionary.to_pylist(), np.asarray(column.indices).astype(np.int32, copy=False)
+    column = one_column(table, name)
+    without_nulls(column, f"the stream ({name})", where, before)
+    column = _encoded(column, f"the streams ({name})", where)
+    names, stream_R = column.dictionary.to_pylist(), np.asarray(column.indices).astype(np.int32, copy=False)
+    if bad := [i for i, value in enumerate(names) if value != value]:
+        row = int(np.flatnonzero(stream_R == bad[0])[0])
+        raise Refused(where, before + row + 1, f"the stream ({name}) is not a number")
+    return names, stream_R
+
+
+def _encoded(column: Any, what: str, where: str) -> Any:
+    """A column by its different values, which must be names or numbers."""
+    pa = arrow()
+    kind = column.dictionary.type if hasattr(column, "dictionary") else column.type
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise Refused(where, None, f"{what} must be names or numbers, got {kind}")
+    return column if hasattr(column, "dictionary") else column.dictionary_encode()
+
+
+def order_in(
+    table: Any, name: str | None, where: str, before: int = 0, every: Every | None = None
+) -> tuple[np.ndarray, bool]:
+    """Where each row stands in its stream, and whether that counts steps; times are in nanoseconds."""
+    order_R, counted = _order(table, name, where, before)
+    if counted and every is not None:
+        raise Refused(where, None, f"every {every} needs times, and the steps ({name}) are whole numbers")
+    return order_R, counted
 
 
 def _order(table: Any, name: str | None, where: str, before: int) -> tuple[np.ndarray, bool]:
     if name is None:
         return np.arange(before, before + table.num_rows, dtype=np.int64), False
-    pa, column = arrow(), _column(table, name)
-    _no_nulls(column, f"the step ({name})", where, before)
+    pa, column = arrow(), one_column(table, name)
+    without_nulls(column, f"the step ({name})", where, before)
     kind = column.type
     if pa.types.is_integer(kind):
+        if kind == pa.uint64() and len(bad := np.flatnonzero(np.asarray(column) > np.uint64(2**63 - 1))):
+            raise Refused(where, before + int(bad[0]) + 1, f"the step ({name}) must be below 2^63")
         return np.asarray(column.cast(pa.int64())), True
-    if pa.types.is_date(kind):
-        column = column.cast(pa.timestamp("ms"))
-    if pa.types.is_temporal(column.type) and not pa.types.is_interval(column.type):
-        bits = pa.int32() if column.type.bit_width == 32 else pa.int64()
-        return np.asarray(column.cast(bits)).astype(np.int64, copy=False), False
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return _times(column, name, where), False
     if pa.types.is_floating(kind):
         values = np.asarray(column.cast(pa.float64()))
         bad = np.flatnonzero(~(values == np.floor(values)) | (np.abs(values) > inputs.MOST))
@@ -126,16 +165,30 @@ def _order(table: Any, name: str | None, where: str, before: int) -> tuple[np.nd
     raise Refused(where, None, f"the steps ({name}) must be whole numbers or times, got {kind}")
 
 
+def _times(column: Any, name: str, where: str) -> np.ndarray:
+    """Times in nanoseconds, whatever the file has them in: another file may have others."""
+    pa = arrow()
+    kind = column.type
+    if pa.types.is_time(kind):
+        column, wide = column.cast(pa.time64("ns")), pa.time64("ns")
+    else:
+        wide = pa.duration("ns") if pa.types.is_duration(kind) else pa.timestamp("ns", getattr(kind, "tz", None))
+    try:
+        return np.asarray(column.cast(wide).cast(pa.int64()))
+    except pa.ArrowInvalid as error:
+        raise Refused(where, None, f"the times ({name}) must lie between the years 1678 and 2262") from error
+
+
 def _states(table: Any, name: str, problem: DecisionProblem, where: str, before: int) -> np.ndarray:
     """Indices of states: by name, or by number where no name is one."""
-    pa, column = arrow(), _column(table, name)
-    _no_nulls(column, f"the state ({name})", where, before)
+    pa, column = arrow(), one_column(table, name)
+    without_nulls(column, f"the state ({name})", where, before)
     place = {state: i for i, state in enumerate(problem.states)}
     if not any(state.lstrip("-").isdecimal() for state in place):
         place |= {str(i): i for i in range(problem.n_states)}
-    if not hasattr(column, "dictionary"):
-        column = (column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column).dictionary_encode()
-    distinct = [_spelt(value) for value in column.dictionary.to_pylist()]
+    column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+    column = _encoded(column, f"the states ({name})", where)
+    distinct = [plainly(value) for value in column.dictionary.to_pylist()]
     found = np.array([place.get(value, -1) for value in distinct], dtype=np.int32)
     states_R = found[np.asarray(column.indices)] if len(found) else np.zeros(0, dtype=np.int32)
     if len(found) and found.min() < 0 and len(bad := np.flatnonzero(states_R < 0)):
@@ -145,36 +198,44 @@ def _states(table: Any, name: str, problem: DecisionProblem, where: str, before:
     return states_R
 
 
-def _spelt(value: Any) -> str:
-    """A state as its name would be: 1.0 is 1."""
+def plainly(value: Any) -> str:
+    """A state or stream as its name would be: 1.0 is 1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def laws_in(
+    table: Any, names: tuple[str, ...], S: int, tolerance: float, where: str, before: int = 0
+) -> tuple[np.ndarray, int]:
+    """Laws ``[R, S]``, and how many were made to sum to one."""
+    return _normal(_laws(table, names, S, where, before), tolerance, where, before)
 
 
 def _laws(table: Any, names: tuple[str, ...], S: int, where: str, before: int) -> np.ndarray:
     """Probabilities ``[R, S]``, NaN where there are none."""
     pa = arrow()
     if len(names) == 1 and (S != 1 or pa.types.is_nested(table.schema.field(names[0]).type)):
-        column = _column(table, names[0])
+        column = one_column(table, names[0])
         if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)) and not (
             pa.types.is_fixed_size_list(column.type)
         ):
             raise Refused(where, None, f"the probabilities ({names[0]}) must be lists of {S}, got {column.type}")
-        _no_nulls(column, f"the list of probabilities ({names[0]})", where, before)
+        without_nulls(column, f"the list of probabilities ({names[0]})", where, before)
         lengths = np.asarray(pa.compute.list_value_length(column)) if len(column) else np.zeros(0)
         if len(bad := np.flatnonzero(lengths != S)):
             reason = f"there must be {S} probabilities ({names[0]}), one a state, got {int(lengths[bad[0]])}"
             raise Refused(where, before + int(bad[0]) + 1, reason)
-        return _floats(column.flatten(), names[0], where).reshape(-1, S)
+        return numbers_in(column.flatten(), names[0], "probabilities", where).reshape(-1, S)
     probs_RxS = np.empty((table.num_rows, S))
     for s, name in enumerate(names):
-        probs_RxS[:, s] = _floats(_column(table, name), name, where)
+        probs_RxS[:, s] = numbers_in(one_column(table, name), name, "probabilities", where)
     return probs_RxS
 
 
-def _floats(column: Any, name: str, where: str) -> np.ndarray:
+def numbers_in(column: Any, name: str, what: str, where: str) -> np.ndarray:
+    """A column as numbers, NaN where there are none."""
     pa = arrow()
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
-        raise Refused(where, None, f"the probabilities ({name}) must be numbers, got {column.type}")
+        raise Refused(where, None, f"the {what} ({name}) must be numbers, got {column.type}")
     return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 

@@ -2,13 +2,15 @@
 
 import numbers
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, action_utilities
+from .told import NOTHING, Tells, Told
 
 CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
 _SLACK = 1.25  # how much longer the longest stream of a block may be than the shortest
@@ -21,6 +23,7 @@ class Block(NamedTuple):
     lengths_N: np.ndarray
     probs_NxTxS: np.ndarray
     states_NxT: np.ndarray
+    told: Told | None = None  # [N, T, ...]
 
     @property
     def there_NxT(self) -> np.ndarray:
@@ -35,14 +38,11 @@ class Source(NamedTuple):
     columns: tuple[str, ...]
 
 
-class Streams(NamedTuple):
-    """What was predicted and what came, stream by stream."""
+class Recording:
+    """What every recording has: streams by name, and what came in them."""
 
     names: tuple[Any, ...]
-    probs: Sequence[np.ndarray]  # [T, S] each
     states: Sequence[np.ndarray]  # [T] each
-    rows: Sequence[np.ndarray] | None = None  # [T] each: which rows of the frame they are
-    source: Source | None = None
 
     @property
     def lengths_B(self) -> np.ndarray:
@@ -59,6 +59,44 @@ class Streams(NamedTuple):
                 return i
         raise ValueError(f"stream must be the name of one of {len(self.names)} streams, got {inputs.shown(stream)}")
 
+
+@dataclass(frozen=True, eq=False)
+class Streams(Recording):
+    """What was predicted and what came, stream by stream."""
+
+    names: tuple[Any, ...]
+    probs: Sequence[np.ndarray]  # [T, S] each
+    states: Sequence[np.ndarray]  # [T] each
+    rows: Sequence[np.ndarray] | None = None  # [T] each: which rows of the frame they are
+    source: Source | None = None
+    told: Sequence[Told] | None = None  # what else was known before each state
+    tells: Tells = NOTHING
+    notes: tuple[str, ...] = ()  # what a reader of the answer should know of it
+
+    def utility(self, problem: DecisionProblem, i: int) -> np.ndarray:
+        """What each action was paid in a stream, ``[A, T]``."""
+        told = None if self.told is None else self.told[i]
+        if told is None or told.payoffs is None:
+            utility_AxT = action_utilities(problem, self.states[i], self.probs[i])
+        else:
+            utility_AxT = problem.utility_of(told.payoffs[np.arange(len(self.states[i])), :, self.states[i]]).T
+        return utility_AxT if told is None or told.scale is None else utility_AxT * told.scale
+
+    def sure(self, problem: DecisionProblem, i: int) -> Any:
+        """What utility 0 is in payoffs, by step where steps count more or less: ``[T]`` or a number."""
+        shift = float(problem.in_payoffs(0.0))
+        scale = None if self.told is None else self.told[i].scale
+        return shift if scale is None else shift * scale
+
+    def best_T(self, problem: DecisionProblem, i: int) -> np.ndarray:
+        """What the best action of each prefix earned in it, ``[T]``; with contexts, the best for each of them."""
+        utility_AxT = self.utility(problem, i)
+        context = None if self.told is None else self.told[i].context
+        if context is None:
+            return np.cumsum(utility_AxT, axis=1).max(axis=0)
+        own = [np.cumsum(utility_AxT * (context == c), axis=1).max(axis=0) for c in np.unique(context)]
+        return np.sum(own, axis=0)
+
     def cut(self, steps_B: np.ndarray, rest: bool) -> "Streams":
         """The first so many steps of each stream, or what is left after them; streams without any are dropped."""
         parts = [(slice(n, None) if rest else slice(0, n)) for n in steps_B.tolist()]
@@ -67,6 +105,7 @@ class Streams(NamedTuple):
             tuple(self.names[i] for i in kept),
             [self.probs[i][parts[i]] for i in kept],
             [self.states[i][parts[i]] for i in kept],
+            notes=self.notes,
         )
 
     def blocks(self, cells: int = CELLS) -> Iterator[Block]:
@@ -87,15 +126,16 @@ class Streams(NamedTuple):
     def _block(self, index_N: np.ndarray, lengths_B: np.ndarray) -> Block:
         lengths_N, S = lengths_B[index_N], self.probs[0].shape[-1]
         longest = int(lengths_N[-1])
+        told = None if self.told is None else Told.beside([self.told[i] for i in index_N], longest)
         if (lengths_N == longest).all():
             probs = np.stack([self.probs[i] for i in index_N])
-            return Block(index_N, lengths_N, probs, np.stack([self.states[i] for i in index_N]))
+            return Block(index_N, lengths_N, probs, np.stack([self.states[i] for i in index_N]), told)
         probs_NxTxS = np.full((len(index_N), longest, S), 1 / S)
         states_NxT = np.zeros((len(index_N), longest), dtype=np.int64)
         for row, i in enumerate(index_N):
             probs_NxTxS[row, : lengths_N[row]] = self.probs[i]
             states_NxT[row, : lengths_N[row]] = self.states[i]
-        return Block(index_N, lengths_N, probs_NxTxS, states_NxT)
+        return Block(index_N, lengths_N, probs_NxTxS, states_NxT, told)
 
 
 def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = None) -> Streams:
@@ -123,10 +163,10 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
         raise ValueError("states must have at least one stream, got none")
     laws, came = zip(*pairs, strict=True)
     wide = [law.astype(np.float64, copy=False) for law in laws]
-    return Streams(_names_of(names, len(pairs)), wide, [states.astype(np.int64, copy=False) for states in came])
+    return Streams(names_of(names, len(pairs)), wide, [states.astype(np.int64, copy=False) for states in came])
 
 
-def _names_of(names: Any, n: int) -> tuple[Any, ...]:
+def names_of(names: Any, n: int) -> tuple[Any, ...]:
     if names is None:
         return tuple(range(n))
     try:

@@ -14,8 +14,10 @@ from ..policies import Recovery
 from ..problems import DecisionProblem, a_problem
 from ..rules import ExactTest
 from ..tables import Table
-from .backtesting import Backtest, backtest, recorded
+from .backtesting import backtest, recorded
+from .result import Backtest
 from .streams import Streams
+from .told import NOTHING
 
 
 class Setting(NamedTuple):
@@ -85,6 +87,10 @@ def tune(
     """
     a_problem(problem)
     recording = recorded(problem, probs, states, names, columns)
+    if recording.tells != NOTHING:
+        raise ValueError(
+            "columns must be those of laws and states: tune takes no references, context, payoffs or scale"
+        )
     steps_B = _earlier(recording, until)
     first, later = recording.cut(steps_B, rest=False), recording.cut(steps_B, rest=True)
     if not first.names or not later.names:

@@ -33,6 +33,11 @@ def audit(
     probs: Annotated[
         str | None, typer.Option(help="Columns of probabilities, with commas: p_STATE each, or one of lists: probs.")
     ] = None,
+    every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
+    episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
+    events: Annotated[
+        bool | None, typer.Option(help="Say since when, and returns; up to a million rows unless told.")
+    ] = None,
     fallback: Annotated[
         bool | None, typer.Option(help="Play the fallback alone too; up to a million rows unless told.")
     ] = None,
@@ -48,7 +53,7 @@ def audit(
     with refusals():
         from ..audit import auditing
         from ..audit.page import page, plotly_js
-        from ..audit.rows import Refused
+        from ..audit.rows import Refused, printable
         from ..problems import payoffs_in
 
         piece = _piece(part)
@@ -69,6 +74,7 @@ def audit(
             else:
                 assert payoffs is not None
                 columns = {"stream": stream, "order": order, "state": state, "probs": probs and probs.split(",")}
+                columns["every"] = every
                 with _progress() as told:
                     found = auditing.audit_log(
                         log[0],
@@ -81,6 +87,8 @@ def audit(
                         tolerance=tolerance,
                         columns={role: given for role, given in columns.items() if given is not None},
                         fallback=fallback,
+                        events=events,
+                        episode=episode,
                         part=piece,
                         jobs=jobs,
                         engine=engine,
@@ -95,7 +103,7 @@ def audit(
         files.replace_all(contents)
         typer.echo(str(found.table()))
         if found.survivors:
-            shown = ", ".join(repr(name) for name in found.survivors[:8])
+            shown = ", ".join(printable(repr(name), 80) for name in found.survivors[:8])
             typer.echo(f"Named by e-BH: {shown}{', ...' if len(found.survivors) > 8 else ''}")
         typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:

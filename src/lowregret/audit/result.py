@@ -1,0 +1,166 @@
+"""What a backtest found: payoffs by player, what the guard did, and what speaks against relying on it."""
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..guard import Return, Switch
+from ..tables import Table
+from .frames import result_frame
+from .outcomes import Outcomes
+from .picture import picture
+from .playing import waits as states_waits
+from .playing_outcomes import waits as outcomes_waits
+
+BEST, BEST_OF_ALL = "best fixed action", "best comparator"
+
+
+def warnings_of(problem: Any, earned: dict[str, float], certificate: Any) -> tuple[str, ...]:
+    """What speaks against relying on the guarantee, or on the model, by what was earned a step."""
+    best = BEST_OF_ALL if BEST_OF_ALL in earned else BEST
+    bound, edge, found = certificate.regret_bound_in_payoffs, earned["model"] - earned[best], []
+    if edge <= 0:
+        less = f"{-edge:.4g} a step less" if edge < 0 else "no more"
+        found.append(f"the model earned {less} than the {best} of each stream")
+    elif edge < bound:
+        found.append(
+            f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "
+            "promise anything that matters"
+        )
+    if bound >= float(problem.regret_in_payoffs(certificate.problem.span)):
+        found.append(f"the guarantee of {bound:.4g} a step is all that one step can matter: it promises nothing")
+    return tuple(found)
+
+
+class StreamResult(NamedTuple):
+    """One stream: payoffs a step by player, and what the guard did."""
+
+    stream: Any
+    steps: int
+    earned: dict[str, float]
+    best_action: str
+    regret: float  # of the guard, a step, in utility
+    switched_at: int | None
+    returns: int
+    model_share: float  # how much of what the guard played was the model's
+    v_regret: float | None  # of the model, for two states: how far it is from calibrated, for the worst problem
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """What ``backtest`` found. Payoffs are in the problem's own units, regrets in utility."""
+
+    problem: Any  # a DecisionProblem, or a Payoff
+    recording: Any
+    guard: Any
+    streams: tuple[StreamResult, ...]
+    switches: tuple[Switch | Return, ...]  # with the names of their streams, in order of streams and steps
+    paid: dict[str, tuple[np.ndarray, ...]]  # by player and stream, [T], in utility
+    share: tuple[np.ndarray, ...]  # by stream, [T]: how much of what the guard played was the model's
+    certificate: Any  # what is guaranteed of every stream; of forecasts of a number, by what was charged in this run
+
+    @property
+    def steps(self) -> int:
+        """Of all streams together."""
+        return sum(result.steps for result in self.streams)
+
+    @property
+    def earned(self) -> dict[str, float]:
+        """Payoff a step by player, over all streams."""
+        totals = {name: 0.0 for name in self.streams[0].earned}
+        for result in self.streams:
+            for name, value in result.earned.items():
+                totals[name] += result.steps * value
+        return {name: value / self.steps for name, value in totals.items()}
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What speaks against relying on the guarantee, or on the model, in plain words."""
+        return (*warnings_of(self.problem, self.earned, self.certificate), *self.recording.notes)
+
+    def table(self) -> Table:
+        """Payoffs a step over all streams, and what the guard did."""
+        rows = [(name, f"{value:.6g}") for name, value in self.earned.items()]
+        switched = sum(result.switched_at is not None for result in self.streams)
+        rows += [
+            ("streams that switched", f"{switched} of {len(self.streams)}"),
+            ("returns", str(sum(result.returns for result in self.streams))),
+            ("model's share of the guard's play", f"{self._mean('model_share'):.1%}"),
+            ("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}"),
+        ]
+        title = f"Payoff a step over {self.steps:,} steps of {len(self.streams):,} streams"
+        return Table("\n".join([title, *(f"! {warning}" for warning in self.warnings)]), ("", "payoff"), tuple(rows))
+
+    def to_json(self) -> str:
+        """Everything but the curves, as JSON."""
+        about = {
+            "steps": self.steps,
+            "earned": self.earned,
+            "warnings": list(self.warnings),
+            "regret_bound": self.certificate.regret_bound,
+            "regret_bound_in_payoffs": self.certificate.regret_bound_in_payoffs,
+            "tv_bound": self.certificate.tv_bound,
+            "streams": [result._asdict() for result in self.streams],
+            "switches": [event._asdict() | {"told": str(event)} for event in self.switches],
+        }
+        return json.dumps(json_of(about), indent=1, allow_nan=False)
+
+    def to_frame(self) -> Any:
+        """A row a step (extra: ``data``): payoffs by player, and whether the guard ``used_fallback``.
+
+        Of a frame, its rows as they stand, with its columns of streams and steps: as an Arrow table, or for pandas as
+        a frame with the same index.
+        """
+        return result_frame(self)
+
+    def regret(self, player: str = "guard") -> tuple[np.ndarray, ...]:
+        """By stream, ``[T]``: average regret of every prefix to the best comparator until then, in utility."""
+        inputs.choice(player, "player", tuple(self.paid))
+        found = []
+        for i, paid_T in enumerate(self.paid[player]):
+            found.append((self._best_T(i) - np.cumsum(paid_T)) / np.arange(1, len(paid_T) + 1))
+        return tuple(found)
+
+    def _best_T(self, i: int) -> np.ndarray:
+        """What the best comparator of each prefix of the i-th stream had earned, in utility: action or reference."""
+        return best_of(self.recording, self.problem, self.guard.rule, i, {n: paid[i] for n, paid in self.paid.items()})
+
+    def evidence(self, stream: Any) -> dict[str, np.ndarray]:
+        """All that the alarm of one stream waited for at every step, by name: ``[T, 2]``, what was and what it asks."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        waits = outcomes_waits if isinstance(self.recording, Outcomes) else states_waits
+        for conditions in waits(self.guard, self.recording, self.recording.place(stream)):
+            for name, (reached, needed) in conditions.items():
+                found.setdefault(name, []).append((float(reached[0]), float(needed[0])))
+        return {name: np.array(values) for name, values in found.items()}
+
+    def plot(self, stream: Any = None) -> Any:
+        """Money over time, evidence with its threshold, switch marks: of one stream, or of all together."""
+        return picture(self, stream)
+
+    def _mean(self, name: str) -> float:
+        return sum(result.steps * getattr(result, name) for result in self.streams) / self.steps
+
+
+def best_of(recording: Any, problem: Any, rule: Any, i: int, paid: dict[str, np.ndarray]) -> np.ndarray:
+    """What the best comparator of each prefix of the i-th stream had earned, ``[T]``: those that the rule has."""
+    theirs = [np.cumsum(paid[name]) for name in recording.tells.players()]
+    own = [recording.best_T(problem, i)] if getattr(rule, "actions", True) else []
+    return np.max(own + theirs, axis=0)
+
+
+def json_of(value: Any) -> Any:
+    """The same in what JSON has: no infinities, and other things as they print."""
+    if isinstance(value, dict):
+        return {name if isinstance(name, str) else str(name): json_of(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_of(part) for part in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (str, int)) or value is None else str(value)

@@ -1,0 +1,135 @@
+"""What a recording may tell beside laws and states: incumbents' laws, a context, what was at stake in each step."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import inputs
+from ..arrays import to_numpy
+from ..problems import DecisionProblem
+
+GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
+
+
+class Tells(NamedTuple):
+    """Of what kind that is, over all streams."""
+
+    references: tuple[str, ...] = ()  # the names of the incumbents
+    contexts: tuple[Any, ...] | None = None  # the names of the contexts, in the order of their numbers
+    payoffs: str | None = None  # "change": those of each step; "scaled": how much of the problem's
+
+    def settings(self) -> dict[str, Any]:
+        """What a ``Guard`` must be made with."""
+        contexts = None if self.contexts is None else len(self.contexts)
+        return {"references": self.references, "contexts": contexts, "payoffs": self.payoffs}
+
+    def players(self) -> tuple[str, ...]:
+        """The incumbents as those who are paid."""
+        return tuple(f"reference {name}" for name in self.references)
+
+
+NOTHING = Tells()
+
+
+class Told(NamedTuple):
+    """What was known before each state of a stream, with axes of time first, or of streams and time; None: nothing."""
+
+    laws: np.ndarray | None = None  # [T, N, S], of the references
+    context: np.ndarray | None = None  # [T]
+    payoffs: np.ndarray | None = None  # [T, A, S], in the problem's units
+    scale: np.ndarray | None = None  # [T], above 0 and at most 1
+
+    def at(self, *index: Any) -> dict[str, Any]:
+        """As ``Guard.advise`` takes it."""
+        parts = dict(zip(("references", "context", "payoffs", "scale"), self, strict=True))
+        return {name: None if part is None else part[index] for name, part in parts.items()}
+
+    @staticmethod
+    def beside(each: Sequence["Told"], longest: int) -> "Told":
+        """Streams side by side, ``[N, T, ...]``; the last step of one that is over is told again, to nobody."""
+        places = [np.minimum(np.arange(longest), _steps(told) - 1) for told in each]
+        return Told(
+            *(
+                None if parts[0] is None else np.stack([part[place] for part, place in zip(parts, places, strict=True)])
+                for parts in zip(*each, strict=True)
+            )
+        )
+
+
+def _steps(told: Told) -> int:
+    return next(len(part) for part in told if part is not None)
+
+
+def labelled(each: Sequence[Any], name: str) -> tuple[tuple[Any, ...], list[np.ndarray]]:
+    """The different values of all streams, in order where they have one, and which of them each step has."""
+    listed = [part.tolist() if isinstance(part, np.ndarray) else list(part) for part in each]
+    try:
+        labels = list(dict.fromkeys(value for part in listed for value in part))
+    except TypeError as error:
+        raise ValueError(f"{name} must be names or numbers, one a step, got {inputs.shown(each[0])}") from error
+    if any(value is None or value != value for value in labels):
+        raise ValueError(f"{name} must be given for every step, and one is missing")
+    with contextlib.suppress(TypeError):  # of several kinds: as they come
+        labels = sorted(labels)
+    place = {value: i for i, value in enumerate(labels)}
+    return tuple(labels), [np.array([place[value] for value in part], dtype=np.int64) for part in listed]
+
+
+def told_of(
+    problem: DecisionProblem,
+    states: Any,
+    lengths_B: np.ndarray,
+    references: Any = None,
+    contexts: Any = None,
+    payoffs: Any = None,
+    scale: Any = None,
+) -> tuple[list[Told] | None, Tells]:
+    """What arrays tell of every stream, checked; laid out as ``states`` are."""
+    if references is None and contexts is None and payoffs is None and scale is None:
+        return None, NOTHING
+    nested = isinstance(states, (list, tuple)) and len(states) > 0 and not np.isscalar(states[0])
+    alone = not nested and inputs.array_of(states, "states").ndim == 1
+    lengths, (A, S) = lengths_B.tolist(), problem.utility.shape
+    names: tuple[str, ...] = ()
+    nothing: list[Any] = [None] * len(lengths)
+    laws = context = amounts = share = nothing
+    if references is not None:
+        if not isinstance(references, Mapping) or not references or not all(isinstance(n, str) for n in references):
+            raise ValueError(f"references must be a dict of laws by name, got {inputs.shown(references)}")
+        names, said = tuple(references), []
+        for name, value in references.items():
+            of = f"references[{name!r}]"
+            parts = _each(value, lengths, alone, of)
+            said.append([to_numpy(inputs.probs_of(p, S, of, shape=(T,))) for p, T in zip(parts, lengths, strict=True)])
+        laws = [np.stack(own, axis=1).astype(np.float64) for own in zip(*said, strict=True)]
+    labels = None
+    if contexts is not None:
+        labels, context = labelled(_each(contexts, lengths, alone, "contexts"), "contexts")
+    if payoffs is not None:
+        amounts = [inputs.numbers_of(part, "payoffs", "numbers") for part in _each(payoffs, lengths, alone, "payoffs")]
+        for part, T in zip(amounts, lengths, strict=True):
+            if part.shape != (T, A, S):
+                raise ValueError(f"payoffs must have shape {(T, A, S)}, a matrix a step, got {part.shape}")
+            problem.utility_of(part)
+    if scale is not None:
+        share = [inputs.numbers_of(part, "scale", "numbers") for part in _each(scale, lengths, alone, "scale")]
+        for part in share:
+            if part.ndim != 1 or not ((part > 0) & (part <= 1)).all():
+                raise ValueError(f"scale must be a number a step, above 0 and at most 1, got {inputs.shown(part)}")
+    kind = "change" if payoffs is not None else "scaled" if scale is not None else None
+    return [Told(*own) for own in zip(laws, context, amounts, share, strict=True)], Tells(names, labels, kind)
+
+
+def _each(values: Any, lengths: list[int], alone: bool, name: str) -> list[Any]:
+    """The parts of the streams."""
+    parts = [values] if alone else values
+    try:
+        steps = [len(part) for part in parts]
+    except TypeError:
+        steps = []
+    if steps != lengths:
+        shown = f"{len(lengths)} streams" if len(lengths) > 1 else f"{lengths[0]} steps"
+        raise ValueError(f"{name} must be as long as states, {shown}, got {inputs.shown(values)}")
+    return list(parts)
