@@ -98,6 +98,10 @@ def test_a_full_disk_loses_no_round(browser: TestClient, sitting: Sitting, monke
         assert "could not be written: No space" in answer.json()["error"]
         patched.setattr(os, "write", soon_full)  # the move is written, the next seal is not
         assert (browser.post("/move", json=said).status_code, sitting.number) == (503, 1)
+        patched.setattr(os, "write", full)
+        again = {"game": sitting.game, "round": 2, "what": "game"}
+        assert [browser.post("/new", json=again).status_code for _ in range(3)] == [503] * 3
+        assert (sitting.number, sitting.before) == (1, [])  # no game has ended
     state = browser.post("/move", json=said).json()  # as the page does: it asks again
     assert (state["stale"], state["round"], len(state["played"])) == (True, 2, 1)
     assert (
