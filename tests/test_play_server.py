@@ -64,6 +64,9 @@ def test_who_is_let_in(browser: TestClient, sitting: Sitting, tmp_path: Path) ->
         assert browser.post("/move", json=said, headers={"origin": origin}).status_code == 403, origin
     assert TestClient(application(sitting), base_url=HERE).post("/move", json=said).status_code == 403  # no origin
     assert browser.post("/move", json=said, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    for site, answers in (("cross-site", (200, 403)), ("same-site", (200, 403)), ("same-origin", (200, 200))):
+        found = tuple(browser.get(path, headers={"sec-fetch-site": site}).status_code for path in ("/", "/state"))
+        assert found == answers, site
     assert browser.post("/move", content=json.dumps(said), headers={"content-type": "text/plain"}).status_code == 400
     assert sitting.number == 0
     for host in ("localhost:99", "127.0.0.1", "[::1]:8000"):
