@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +44,8 @@ def made_up(payoffs_OxM: np.ndarray) -> Arena:
 def test_scores_are_what_they_say() -> None:
     payoffs = np.random.default_rng(0).normal([[3.0], [-1.0], [7.0]], 2.0, (3, 8))
     found = made_up(payoffs)
-    means, errors = payoffs.mean(axis=1), payoffs.std(axis=1, ddof=1) / math.sqrt(8)
+    seats = payoffs[:, ::2], payoffs[:, 1::2]
+    means, errors = payoffs.mean(axis=1), np.sqrt(sum(seat.var(axis=1, ddof=1) / 4 for seat in seats)) / 2
     assert found.population == pytest.approx((means.mean(), math.sqrt((errors**2).sum()) / 3))
     assert found.worst == pytest.approx((means[1], errors[1]))
     assert found.worst_opponent == "o1"
@@ -49,7 +53,7 @@ def test_scores_are_what_they_say() -> None:
     assert found.aggregate == pytest.approx((means.mean() + means[1], math.sqrt(((weights * errors) ** 2).sum())))
     halves = payoffs[:, [0, 1, 4, 5]], payoffs[:, [2, 3, 6, 7]]  # as many of each seat in both
     assert [half[1].mean() < min(half[0].mean(), half[2].mean()) for half in halves] == [True, True]
-    error = math.sqrt(sum(half[1].var(ddof=1) / 4 for half in halves)) / 2
+    error = math.sqrt(sum(half[1, k::2].var(ddof=1) / 2 for half in halves for k in (0, 1))) / 4
     assert found.worst_split == pytest.approx((payoffs[1].mean(), error))
     assert made_up(payoffs[:, :2]).worst_split is None
     assert found.only(["o0", "o2"]).worst.value == pytest.approx(means[0])
@@ -82,7 +86,8 @@ def test_both_seats_are_taken_in_turn() -> None:
         *[(0, 0, 14.0, -14.0), (1, 0, -14.0, 14.0)],
         *[(0, 1, 14.0, -14.0), (1, 1, -14.0, 14.0)],
     ]
-    assert found.population.value == 0
+    assert found.population == found.worst == (0, 0)  # nothing is left to chance, so there is no error
+    assert lr.arena(Says(in_turn, "us"), [Says(after_the_others, "them")], 7, 2, 0, problem=row).worst == (0, 14.0)
     paper, rock = Fixed([0, 1, 0], "paper"), Fixed([1, 0, 0], "rock")
     assert [(p.payoff, p.theirs) for p in lr.arena(paper, [rock], 7, 2, 0).played] == [(7.0, -7.0)] * 2
 
@@ -106,6 +111,25 @@ def test_processes_play_the_same_matches() -> None:
     alone, spread = (lr.arena(guarded, OTHERS, 20, 2, 3, jobs=jobs) for jobs in (1, 2))
     assert timeless(alone) == timeless(spread)
     assert spread.held is True
+
+
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    """Killed outright it can tell them nothing."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import lowregret as lr\n"
+        "from lowregret.games import Fixed\n"
+        "if __name__ == '__main__':\n"
+        "    others = [Fixed([1, 0, 0], 'rocky')]\n"
+        "    told = lambda share, name: print('one', flush=True)\n"
+        "    lr.arena(Fixed([1, 0, 0]), others, 1000, 2000, 0, jobs=2, progress=told)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(lr.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, env=env) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"one\n"
+        run.kill()
+        run.communicate(timeout=60)  # its pipe is closed once the last of its processes has ended
 
 
 def test_cut_at_any_byte_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
@@ -142,6 +166,12 @@ def test_another_run_s_matches_are_refused_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             lr.arena(**{**usual, **change}, path=path)
+    assert path.read_bytes() == data
+    # Settings that print alike: functions, and whatever a version changed.
+    other = tmp_path / "other.jsonl"
+    lr.arena(**{**usual, "player": Says(lambda *_: np.eye(3)[0])}, path=other)
+    with pytest.raises(ValueError, match=r"match 0 with rocky in seat 0 earned .* and now earns .* take another path"):
+        lr.arena(**{**usual, "player": Says(lambda *_: np.eye(3)[1])}, path=other)
     path.write_bytes(data.replace(b'"seat":0', b'"seat":1', 1))
     with pytest.raises(ValueError, match="line 3 is damaged"):
         lr.arena(**usual, path=path)
@@ -166,6 +196,9 @@ def test_another_run_s_matches_are_refused_by_name(tmp_path: Path) -> None:
         ({"player": lr.PolyaUrn(3)}, "player must be a Player"),
         ({"opponents": [*OTHERS, OpenSpielBot("greenberg")]}, "rounds: greenberg plays matches of exactly 1000"),
         ({"player": Nemesis(), "opponents": [Nemesis("other")]}, "other sees through the other, and so does nemesis"),
+        ({"player": Nemesis(), "opponents": {"player": URN, "o": Nemesis()}}, "o sees through the other, and so does"),
+        ({"opponents": {"player": OpenSpielBot("boom")}}, "rounds: boom plays matches of exactly 1000"),
+        ({"opponents": {"\ud800": OTHERS[0]}}, "opponents must have names that are text, got '.ud800'"),
         ({"progress": 3}, "progress must be a function"),
         ({"player": Says(lambda *_: np.eye(3)[0]), "jobs": 2}, "jobs: with 2 processes.* cannot be pickled"),
     ],

@@ -64,12 +64,14 @@ def test_every_player_of_ours_can_be_sent_and_plays(name: str) -> None:
         (("--player", "urn", "--opponents", "rockbot", "--half", "A"), "--half is of the 43 programs"),
         (("--player", "urn", "--rounds", "999", "--opponents", "rockbot"), "rockbot plays matches of exactly 1000"),
         (("--player", "urn", "--opponents", "uniform", "-n", "3"), "matches must be an even number"),
+        (("--player", "urn", "--player", "boom", "--opponents", "uniform", "--rounds", "9", "-n", "2"), "boom plays"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
     done = lowregret(*arguments, "--out", str(tmp_path))
     assert done.exit_code == 2
     assert words in " ".join(done.output.replace("│", " ").split())
+    assert not list(tmp_path.rglob("*.jsonl"))  # before anyone has played
 
 
 def test_without_open_spiel_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -157,5 +157,9 @@ def test_moves_that_are_none_are_refused_and_change_nothing() -> None:
             reader.observe(own, other)  # type: ignore[arg-type]
     assert reader.predict().tolist() == before.tolist()
     assert reader.steps == 0
-    with pytest.raises(ValueError, match="theirs"):
-        ContextMixture().begin(lr.rock_paper_scissors(), np.zeros((2, 3)))
+    # Payoffs of millions would make laws of zeros and ones.
+    for theirs in (np.zeros((2, 3)), -1e6 * np.eye(3), np.full((3, 3), np.nan), "rock", [[1], [2, 3]]):
+        with pytest.raises(ValueError, match=r"theirs must be .*in \[-1, 1\], of shape \(3, 3\)"):
+            ContextMixture().begin(lr.rock_paper_scissors(), theirs)
+    with pytest.raises(ValueError, match=r"cells must leave .*: 1,099,511,627,776 cells with 3 \+ 3 moves"):
+        ContextMixture(cells=2**40).begin(lr.rock_paper_scissors())

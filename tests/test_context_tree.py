@@ -68,6 +68,15 @@ def test_three_states_three_deep() -> None:
     np.testing.assert_allclose(found, enumerated(tokens, 3, 3, 0.5, 0.5), atol=1e-12)
 
 
+@pytest.mark.parametrize("prior", [1e-9, 1e-18])
+def test_what_is_hardly_thought_possible_is_so_to_the_last_digit(prior: float) -> None:
+    """States that never came, after one that just came first: the leaf is sure, its child knows nothing."""
+    tokens = [*[0, 1, 1, 0] * 12, 2, 2, 3, 2, 3, 3, 0, 3, 1, 2]
+    found = lr.ContextTree(4, 2, prior).predict_sequence(tokens)
+    assert (found > 0).all()
+    np.testing.assert_allclose(found, enumerated(tokens, 4, 2, prior, 0.5), rtol=1e-9)
+
+
 def test_depth_zero_is_the_urn() -> None:
     tokens = np.random.default_rng(0).integers(3, size=(4, 50))
     urn = lr.PolyaUrn(3, 0.5).predict_sequence(tokens)

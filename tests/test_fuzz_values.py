@@ -95,6 +95,8 @@ def brier(p: Any, y: Any) -> Any:
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
     "ContextTree": {"depth": 3, "stop": 0.5},
+    "ContextMixture": {"length": 2, "keeps": (1.0, 0.5), "rank_keeps": 0.9, "rate": 0.03, "weight": 4.0, "cells": 64},
+    "ContextMixture.begin": {"theirs": [[-1.0, 0.0], [0.0, -1.0]]},
     "Bins.states": {"outcomes": [0.5, 1.5]},
     "Density": {"weights": [1.0, 2.0, 0.5]},
     "Guard": {"payoffs": None},
@@ -223,6 +225,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Stream": lambda: lr.Stream(URN),
     "MaximinPlay": lambda: lr.MaximinPlay(COIN),
     "ContextTree": lambda: lr.ContextTree(2, 3),
+    "ContextMixture": lambda: lr.ContextMixture(length=2, cells=64),
     "Minimax": lambda: lr.Minimax(COIN, 12),
     "MinimaxLaw": lambda: lr.MinimaxLaw(COIN, 12),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),

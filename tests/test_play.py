@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import lowregret as lr
 from lowregret.games.page import Sitting, seals
-from lowregret.games.page.opponent import GAMES, guard_for, model
+from lowregret.games.page.opponent import GAMES, guard_for, model, promised
 from lowregret.games.page.server import application
 
 HERE = "http://127.0.0.1:8000"
@@ -190,9 +190,20 @@ def test_the_switch_is_shown_and_the_certificate_holds(tmp_path: Path) -> None:
         assert last["event"]["kind"] == "switch"
         assert last["event"]["says"] == str(sitting.guard.events[0])
         assert last["evidence"] >= last["threshold"] == state["threshold"]
-        promised = dict(map(tuple, state["certificate"]["behind"]))
-        assert promised[300] == pytest.approx(300 * sitting.guard.certificate.regret_bound)
-        assert all(one["behind"] <= promised.get(one["round"], np.inf) for one in state["played"])
+        limits = dict(map(tuple, state["certificate"]["behind"]))
+        assert limits[300] == pytest.approx(300 * sitting.guard.certificate.regret_bound)
+        assert all(one["behind"] <= limits.get(one["round"], np.inf) for one in state["played"])
+
+
+@pytest.mark.parametrize("rounds", [2, 77, 2000])
+def test_the_certificate_shown_is_no_less_than_the_guard_s(rounds: int) -> None:
+    """Between two numbers of rounds the page says the later one's, and draws a line that is no pixel below it."""
+    shown = promised("rock-paper-scissors", rounds)["behind"]
+    certificate = lr.Guard(lr.rock_paper_scissors(), rounds).certificate
+    for t in sorted({*range(1, min(rounds, 90), 7), *range(90, rounds, 211), rounds}):
+        exact = t * certificate.at(t).regret_bound
+        assert exact <= next(behind for at, behind in shown if at >= t) + 1e-9
+        assert exact <= np.interp(t, *np.transpose(shown)) * 1.01
 
 
 def test_files_that_are_not_of_this_game_are_refused(tmp_path: Path) -> None:
@@ -213,6 +224,8 @@ def test_files_that_are_not_of_this_game_are_refused(tmp_path: Path) -> None:
     kept = path.read_bytes()
     with pytest.raises(ValueError, match="is a record of rock-paper-scissors, and the game is matching-pennies"):
         Sitting(path, "matching-pennies")
+    with pytest.raises(ValueError, match="is a record of rock-paper-scissors, and the game is matching-pennies"):
+        Sitting(path, "matching-pennies", anew=True)
     with pytest.MonkeyPatch.context() as patched:  # another version of the predictor
         patched.setattr("lowregret.games.page.sitting.model", lambda: Other())
         with pytest.raises(ValueError, match=r"would not play round 1 as it did.*--new begins a new game"):

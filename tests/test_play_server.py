@@ -64,6 +64,9 @@ def test_who_is_let_in(browser: TestClient, sitting: Sitting, tmp_path: Path) ->
         assert browser.post("/move", json=said, headers={"origin": origin}).status_code == 403, origin
     assert TestClient(application(sitting), base_url=HERE).post("/move", json=said).status_code == 403  # no origin
     assert browser.post("/move", json=said, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    for site, answers in (("cross-site", (200, 403)), ("same-site", (200, 403)), ("same-origin", (200, 200))):
+        found = tuple(browser.get(path, headers={"sec-fetch-site": site}).status_code for path in ("/", "/state"))
+        assert found == answers, site
     assert browser.post("/move", content=json.dumps(said), headers={"content-type": "text/plain"}).status_code == 400
     assert sitting.number == 0
     for host in ("localhost:99", "127.0.0.1", "[::1]:8000"):
@@ -98,6 +101,10 @@ def test_a_full_disk_loses_no_round(browser: TestClient, sitting: Sitting, monke
         assert "could not be written: No space" in answer.json()["error"]
         patched.setattr(os, "write", soon_full)  # the move is written, the next seal is not
         assert (browser.post("/move", json=said).status_code, sitting.number) == (503, 1)
+        patched.setattr(os, "write", full)
+        again = {"game": sitting.game, "round": 2, "what": "game"}
+        assert [browser.post("/new", json=again).status_code for _ in range(3)] == [503] * 3
+        assert (sitting.number, sitting.before) == (1, [])  # no game has ended
     state = browser.post("/move", json=said).json()  # as the page does: it asks again
     assert (state["stale"], state["round"], len(state["played"])) == (True, 2, 1)
     assert (

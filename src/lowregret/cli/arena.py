@@ -54,6 +54,7 @@ def arena(
             raise ValueError(f"--player must name different players, got {', '.join(sorted(repeated))} twice")
         ours = [_player(name) for name in names]
         others = _opponents(opponents, half)
+        _seated(ours, rounds)
         records = {one.name: out / f"{re.sub('[^A-Za-z0-9_-]', '_', one.name)}.jsonl" for one in ours}
         folder_for(out, FIGURE, NUMBERS, *(path.name for path in records.values()))
         found = [_faced(one, others, rounds, matches, seed, jobs, records[one.name]) for one in ours]
@@ -104,6 +105,16 @@ def _opponents(text: str, half: str | None) -> "list[Player]":
     if text == "roshambo":
         return list(bots(half))
     return [_player(name.strip()) for name in text.split(",")]
+
+
+def _seated(players: "list[Player]", rounds: int) -> None:
+    """Who refuses so many rounds does so before the first has played for an hour."""
+    import numpy as np
+
+    from ..problems import rock_paper_scissors
+
+    for one in players:
+        one.sit(rock_paper_scissors(), rounds, np.random.default_rng(0), 0)
 
 
 def _faced(

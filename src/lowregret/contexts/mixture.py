@@ -21,6 +21,7 @@ from .. import inputs
 from ..arrays import Array
 from ..problems import DecisionProblem, a_problem
 
+_MOST = 1 << 30  # numbers in all cells: 8 GiB, once every one has been visited
 _SURE = np.array([0.5, 0.8])  # an expert is unsure, fairly sure or sure of its favourite
 
 
@@ -76,9 +77,18 @@ class ContextMixture:
         """Read along in a match; ``theirs``: the other's utility ``[S, A]``, by default the opposite of ours."""
         a_problem(problem)
         shape = (problem.n_states, problem.n_actions)
-        theirs_SxA = -problem.utility.T if theirs is None else np.array(theirs, dtype=np.float64)
-        if theirs_SxA.shape != shape or not np.isfinite(theirs_SxA).all():
-            raise ValueError(f"theirs must be finite, of shape {shape}, got {inputs.shown(theirs)}")
+        if theirs is None:
+            theirs_SxA = -problem.utility.T
+        else:
+            theirs_SxA = inputs.numbers_of(theirs, "theirs", f"numbers in [-1, 1], of shape {shape}")
+            if theirs_SxA.shape != shape or not (np.abs(theirs_SxA) <= 1).all():
+                raise ValueError(f"theirs must be in [-1, 1], of shape {shape}, got {inputs.shown(theirs)}")
+        kept = self.cells * len(self.keeps) * sum(shape)
+        if kept > _MOST:
+            raise ValueError(
+                f"cells must leave a match at most {_MOST:,} numbers to keep: {self.cells:,} cells with "
+                f"{shape[1]} + {shape[0]} moves and {len(self.keeps)} rates of forgetting need {kept:,}"
+            )
         return Reader(self, theirs_SxA)
 
 

@@ -61,7 +61,7 @@ class ContextTree(Predictor):
 
     >>> tree = ContextTree(2, depth=3)
     >>> tree.predict_sequence([0, 0, 1] * 20)[-3:, 1].round(2).tolist()  # it has found the period
-    [0.04, 0.04, 0.96]
+    [0.03, 0.03, 0.97]
     """
 
     n_states: int
@@ -138,10 +138,13 @@ class ContextTree(Predictor):
         rows = xp.arange(nodes.shape[0], device=device(memory.seen))[:, None]
         counts = memory.counts[rows, nodes]
         leaf = (counts + self.prior) / (xp.sum(counts, axis=-1) + S * self.prior)[..., None]
-        is_leaf = (1 + xp.tanh(memory.log_odds[rows, nodes] / 2)) / 2
+        most = math.log(xp.finfo(memory.log_odds.dtype).max) - 1
+        odds = xp.exp(xp.clip(memory.log_odds[rows, nodes], -most, most))
+        is_leaf, splits = odds / (1 + odds), 1 / (1 + odds)
         law, laws = xp.full_like(leaf[:, 0], 1 / S), []
         for d in range(D, -1, -1):
-            here = leaf[:, d] if d == D else law + is_leaf[:, d, None] * (leaf[:, d] - law)
+            # As a sum, not as a step from one to the other: that would round a small chance to 0.
+            here = leaf[:, d] if d == D else is_leaf[:, d, None] * leaf[:, d] + splits[:, d, None] * law
             law = xp.where(known[:, d, None], here, law)
             laws.append(law)
         return _Path(nodes, known, leaf, xp.stack(laws[::-1], axis=1))

@@ -1,12 +1,14 @@
 """One player against many: matches in both seats, over several processes, resumed where they were stopped."""
 
+import os
 import pickle
 import signal
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +84,8 @@ def arena(
         As ``play`` takes it; rock-paper-scissors by default. The row player is the one in seat 0.
     path
         A file for the matches that are finished (lines of JSON). A run that was stopped goes on from there, to the
-        same numbers; one with other settings is refused.
+        same numbers; one with other settings is refused. So is one that has changed in ways that do not show in its
+        settings (another version, a function with other contents): the first match of the file is played again.
     jobs
         How many processes to use. With more than one, players must be such that they can be sent to another process,
         and a script needs the usual ``if __name__ == "__main__":``.
@@ -95,13 +98,13 @@ def arena(
     >>> print(arena(Plain(PolyaUrn(3), name="urn"), biased, rounds=200, matches=20, seed=0).table())
     urn: payoff of a match of 200 rounds, 20 matches an opponent
     opponent            payoff  seat 0  seat 1  alarms
-    scissory      +78.20 ±2.66   +80.9   +75.5       0
-    rocky         +76.00 ±3.08   +74.7   +77.3       0
-    even           +2.90 ±2.45    +0.2    +5.6       0
-    population    +52.37 ±1.58   +51.9   +52.8       0
-    worst          +2.90 ±2.45    +0.2    +5.6
-    worst, split   +2.90 ±2.49
-    aggregate     +55.27 ±3.54
+    scissory      +78.20 ±2.65   +80.9   +75.5       0
+    rocky         +76.00 ±3.15   +74.7   +77.3       0
+    even           +2.90 ±2.44    +0.2    +5.6       0
+    population    +52.37 ±1.60   +51.9   +52.8       0
+    worst          +2.90 ±2.44    +0.2    +5.6
+    worst, split   +2.90 ±2.47
+    aggregate     +55.27 ±3.53
     """
     player = a_player(player, "player")
     table = _Table(
@@ -126,6 +129,7 @@ def arena(
     keys = [(name, seat, number) for name in table.opponents for number in range(matches // 2) for seat in (0, 1)]
     with Record(path, settings, {name: described(who) for name, who in table.opponents.items()}) as record:
         missing = [key for key in keys if key not in record.found]
+        _check_first(table, [record.found[key] for key in keys if key in record.found], path)
         done = len(keys) - len(missing)
         for played in _in_turn(table, missing) if jobs == 1 or len(missing) < 2 else _spread(table, missing, jobs):
             record.add(played)
@@ -133,6 +137,20 @@ def arena(
             if progress is not None:
                 progress(done / len(keys), played.opponent)
         return Arena(player.name, table.rounds, matches, table.seed, tuple(record.found[key] for key in keys))
+
+
+def _check_first(table: _Table, found: list[Played], path: str | Path | None) -> None:
+    """Matches that were kept must be those that would be played now: the first of them is."""
+    if not found:
+        return
+    was = found[0]
+    now = table.played(was[:3])
+    if now.payoff != was.payoff or abs(now.expected - was.expected) > 1e-6 * max(1.0, abs(was.expected)):
+        raise ValueError(
+            f"path: in {path} match {was.match} with {was.opponent} in seat {was.seat} earned {was.payoff:+g} "
+            f"({was.expected:+.6f} expected), and now earns {now.payoff:+g} ({now.expected:+.6f}): a player has "
+            "changed, or the program, so take another path"
+        )
 
 
 def _in_turn(table: _Table, keys: list[Key]) -> Iterator[Played]:
@@ -181,8 +199,17 @@ _HERE: list[_Table] = []  # in a process of the pool: its table
 
 def _sit_down(sent: bytes) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is heard where the processes were started
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _HERE[:] = [pickle.loads(sent)]
     _warm(_HERE[0])
+
+
+def _end_with_parent() -> None:
+    """Who started this process may be killed: nobody else would end it then."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _match(key: Key) -> Played:
@@ -199,7 +226,7 @@ def _named(opponents: Any) -> dict[str, Player]:
         raise ValueError(f"opponents must be a list of players or a dict by name, got {inputs.shown(opponents)}")
     found: dict[str, Player] = {}
     for name, one in named:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name or not name.isprintable():
             raise ValueError(f"opponents must have names that are text, got {inputs.shown(name)}")
         if name in found:
             raise ValueError(f"opponents must have different names, got two called {name}")
@@ -211,14 +238,16 @@ def _named(opponents: Any) -> dict[str, Player]:
 
 def _try_seats(table: _Table) -> None:
     """Let everyone sit down once in either seat: who refuses does so before the first match."""
-    sees = []
-    for name, who in {**table.opponents, "player": table.player}.items():
-        for seat in (0, 1):
-            at = who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat)
-        if hasattr(at, "policy_against"):
-            sees.append(name)
-    if len(sees) > 1 and sees[-1] == "player":
+    everyone = [*table.opponents.items(), ("", table.player)]
+    sees = [name for name, who in everyone if _sat(table, who)]
+    if len(sees) > 1 and sees[-1] == "":
         raise ValueError(f"opponents: {sees[0]} sees through the other, and so does {table.player.name}: not both can")
+
+
+def _sat(table: _Table, who: Player) -> bool:
+    """Whether someone who has sat down sees through the other."""
+    at = [who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat) for seat in (0, 1)]
+    return any(hasattr(seat, "policy_against") for seat in at)
 
 
 def _whole_seed(seed: Any) -> int:

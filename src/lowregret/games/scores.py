@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -46,6 +46,8 @@ class Arena:
     """What ``arena`` found: matches of one player against each of several opponents, half of them in each seat.
 
     Errors are standard errors over matches, for these opponents: matches would come out otherwise with other seeds.
+    As many are played in either seat, so what a game gives to a seat is no chance and enters no error (with a single
+    match a seat the two cannot be told apart, and it does).
     """
 
     player: str
@@ -61,7 +63,7 @@ class Arena:
     @cached_property
     def by_opponent(self) -> dict[str, Score]:
         """The mean payoff of a match with each opponent."""
-        return {name: _mean(p.payoff for p in self._of(name)) for name in self.opponents}
+        return {name: _mean(self._of(name)) for name in self.opponents}
 
     @property
     def population(self) -> Score:
@@ -94,7 +96,7 @@ class Arena:
         if self.matches < 4:
             return None
         halves = [
-            {name: _mean(p.payoff for p in self._of(name) if p.match % 2 == half) for name in self.opponents}
+            {name: _mean([p for p in self._of(name) if p.match % 2 == half]) for name in self.opponents}
             for half in (0, 1)
         ]
         picked = [min(half, key=lambda name: half[name].value) for half in halves]
@@ -221,8 +223,16 @@ class Arena:
         return first, second
 
 
-def _mean(payoffs: Iterable[float]) -> Score:
-    values = list(payoffs)
+def _mean(matches: Sequence[Played]) -> Score:
+    """The mean payoff, and its error by the spread within each seat."""
+    n, seats = len(matches), [[p.payoff for p in matches if p.seat == seat] for seat in (0, 1)]
+    if min(map(len, seats)) < 2:
+        seats = [[p.payoff for p in matches]]
+    variance = math.fsum((len(one) / n) ** 2 * _spread(one) / len(one) for one in seats)
+    return Score(math.fsum(p.payoff for p in matches) / n, math.sqrt(variance))
+
+
+def _spread(values: list[float]) -> float:
+    """The variance of one value."""
     mean = math.fsum(values) / len(values)
-    spread = math.fsum((v - mean) ** 2 for v in values)
-    return Score(mean, math.sqrt(spread / (len(values) - 1) / len(values)))
+    return math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)

@@ -1,5 +1,6 @@
 """Who sits across the table: a predictor of your next move, a guard around it, and the games that are played."""
 
+import math
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -58,10 +59,11 @@ def warm(plays: str, rounds: int) -> None:
 def promised(plays: str, rounds: int) -> dict[str, Any]:
     """What the guard promises of an episode, in points: ``[t, the most that it may be behind by after t rounds]``.
 
-    At some fifty numbers of rounds, the last among them.
+    After each of the first rounds, then a tenth apart, and after the last: what is promised never falls in between.
     """
     certificate = guard_for(GAMES[plays].problem, rounds).certificate
-    times = np.unique(np.append(np.linspace(1, rounds, 40).round(), np.arange(1, min(rounds, 12)))).astype(int)
+    apart = np.geomspace(1, rounds, 1 + math.ceil(math.log(rounds) / math.log(1.1)))
+    times = np.unique(np.append(apart.round(), np.arange(1, min(rounds, 40)))).astype(int)
     behind = []
     for t in times.tolist():
         with suppress(ValueError):  # some speak of the whole only

@@ -205,17 +205,19 @@ class _Door:
 
         if scope["type"] != "http":
             return
-        refused = self._refused(scope["method"], Headers(scope=scope))
+        refused = self._refused(scope["method"], scope["path"], Headers(scope=scope))
         app = self.app if refused is None else PlainTextResponse(f"{refused}\n", status_code=403)
         await app(scope, receive, sent)
 
-    def _refused(self, method: str, headers: Headers) -> str | None:
+    def _refused(self, method: str, path: str, headers: Headers) -> str | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self._ours(hosts[0]):
             return "Host must be an address of this machine"
         if method not in ("GET", "HEAD") and origins != [f"http://{hosts[0]}"]:
             return "Origin must be this page's own"
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and method not in ("GET", "HEAD"):
+        # A link from elsewhere may lead to the page, and to nothing else here.
+        foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        if foreign and (path != "/" or method not in ("GET", "HEAD")):
             return "Sec-Fetch-Site must be same-origin"
         return None
 

@@ -53,6 +53,9 @@ class Sitting:
         try:
             lines = lines_in(path, *_FILE)
             begun = [at for at, line in enumerate(lines) if "game" in line]
+            for at in begun:
+                if lines[at]["plays"] != plays:
+                    raise ValueError(f"{path} is a record of {lines[at]['plays']}, and the game is {plays}")
             last = begun[-1] if begun and not anew else len(lines)
             self.before = results_in(self.problem, lines[:last])
             if lines[last:]:
@@ -106,8 +109,9 @@ class Sitting:
             self._journal.append([{"episode": self.episode + 1}])
             self._new_episode()
         elif fresh:
-            self.before += [_summary(self.played)] if self.played else []
+            ended = [_summary(self.played)] if self.played else []
             self._new_game()
+            self.before += ended
         return {**self.state(), "stale": not fresh}
 
     @property
@@ -195,10 +199,7 @@ class Sitting:
 
     def _again(self, path: Path, lines: list[dict[str, Any]]) -> None:
         """Play a game again from its lines."""
-        begun = lines[0]
-        if begun["plays"] != self.plays:
-            raise ValueError(f"{path} is a record of {begun['plays']}, and the game is {self.plays}")
-        self._begin(begun)
+        self._begin(lines[0])
         for line in lines[1:]:
             if "seal" in line:
                 mixed_A = self._advised()
