@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 import lowregret as lr
 from lowregret import certificates, cli
 from lowregret.adversaries import all_sequences
-from lowregret.paper import page, verify
+from lowregret.paper import eight_sources, page, verify
 from lowregret.paper.statements import Finding, Statement, all_statements, at_least, at_most, equals, section_2
 from lowregret.paper.statements.exhaustive import chances, laws_of_ones
-from lowregret.paper.statements.section_5 import chance_of_a_switch, mean_regret_of_the_model
+from lowregret.paper.statements.section_5 import TABLE, chance_of_a_switch, mean_regret_of_the_model
 
 SLOW = (  # seconds each
     "5.2, the",
@@ -47,6 +47,13 @@ def test_the_quick_statements_hold(statement: Statement) -> None:
     assert not outcome.note
     assert outcome.verdict == ("corrected" if statement.corrected else "holds")
     assert bool(outcome.svg) == bool(outcome.caption)
+
+
+def test_the_table_of_the_eight_sources_has_every_player_of_the_demo() -> None:
+    everyone = eight_sources.players(16)  # the statement itself is slow: no other test would see a column missing
+    for regrets, medians in TABLE.values():
+        assert len(regrets) == len(everyone)
+        assert len(medians) == sum(isinstance(player, lr.Robust) for player in everyone.values())
 
 
 def test_every_statement_says_what_it_is() -> None:

@@ -28,6 +28,7 @@ from .arrays import (
 SUM_TOLERANCE = 1e-6
 _DOUBLE = np.dtype(np.float64)
 SMALLEST, LARGEST = 1e-300, 1e300  # of a positive number: its inverse is one too
+_NUMBERED = ": names become their place among the problem's, counted from 0; truths and floats become int first"
 MOST = 2**53  # of a count: every smaller one is exact as a float, and an int64
 
 
@@ -211,7 +212,7 @@ def tokens_of(
     tokens = array_of(tokens, name)
     xp = namespace(tokens)
     if not is_integral(tokens):
-        raise ValueError(f"{name} must be integers in 0..{n_states - 1} (names only print), got dtype {tokens.dtype}")
+        raise ValueError(f"{name} must be integers in 0..{n_states - 1}, got dtype {tokens.dtype}{_NUMBERED}")
     if shape is not None and tuple(tokens.shape) != shape:
         raise ValueError(f"{name} must have shape {shape}, got {tuple(tokens.shape)}")
     if xp is not np:
@@ -245,9 +246,11 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
             return probs
     probs = _floats(probs, name)
     if probs.ndim == 0 or probs.shape[-1] != n_states:
-        raise ValueError(f"{name} must have a last axis of length {n_states}, got shape {tuple(probs.shape)}")
+        hint = "; for a chance p of state 1 give [1 - p, p]" if n_states == 2 else ""
+        raise ValueError(f"{name} must have a last axis of length {n_states}, got shape {tuple(probs.shape)}{hint}")
     if shape is not None and tuple(probs.shape) != (*shape, n_states):
-        raise ValueError(f"{name} must have shape {(*shape, n_states)}, got {tuple(probs.shape)}")
+        hint = "; predict_proba gives a row for each x: take row [0]" if probs.shape == (1, *shape, n_states) else ""
+        raise ValueError(f"{name} must have shape {(*shape, n_states)}, got {tuple(probs.shape)}{hint}")
     if 0 in probs.shape:
         return probs
     if isinstance(probs, np.ndarray) and probs.size <= 32:  # one stream or a few, one step, once more

@@ -21,6 +21,11 @@ except ImportError as error:
     wants = f"GuardedClassifier needs {error.name}: pip install 'lowregret[sklearn]'"
     raise ModuleNotFoundError(wants, name=error.name) from error
 
+_NOT_FITTED = (
+    "This %(name)s instance is not fitted yet: fit(X, y) trains the model and opens the guard. "
+    "A model that is trained already goes in as sklearn.frozen.FrozenEstimator(model): fit then only opens the guard."
+)
+
 
 class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that predicts as its model does until the outcomes speak against it, then as a safe fallback.
@@ -163,7 +168,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _laws(self, X: Any) -> np.ndarray:
         """What the model says of each row, ``[N, S]`` in the order of the states."""
-        check_is_fitted(self, "guard_")
+        check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         said_NxK = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
         said = getattr(self.estimator_, "classes_", self.classes_)
         columns = states_of(np.asarray(said).tolist(), self._state_of, "estimator.classes_")
@@ -182,7 +187,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
         The model is not trained on them. All of them count, or none where something is refused.
         """
-        check_is_fitted(self, "guard_")
+        check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         y = self._known(y, X)
         states = states_of(y.tolist(), self._state_of)
         guard = copy(self.guard_)
@@ -208,7 +213,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self._opened_guard().certificate
 
     def _opened_guard(self) -> Guard:
-        check_is_fitted(self, "guard_")
+        check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         return self.guard_
 
     # Recorded rows

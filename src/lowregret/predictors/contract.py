@@ -88,6 +88,11 @@ def a_predictor(predictor: Any, n_states: Any = "...") -> Any:
     lacks = [name for name in ("n_states", "start", "predict", "update") if not hasattr(predictor, name)]
     if lacks or isinstance(predictor, type):
         name, is_module = type(predictor).__name__, hasattr(predictor, "state_dict")
+        if hasattr(predictor, "predict_proba"):
+            raise ValueError(
+                f"predictor must be a Predictor of the states so far, got {name}, a classifier of rows: "
+                "GuardedClassifier(model, problem, horizon) guards it, or give its probabilities to a Guard"
+            )
         raise ValueError(
             f"predictor must be a Predictor, got {name}: wrap a function of the history as "
             f"FromFunction(fn, n_states={n_states})"

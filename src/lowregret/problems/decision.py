@@ -232,7 +232,8 @@ def a_problem(value: Any) -> DecisionProblem:
     """The problem itself; anything else is refused by name."""
     if not isinstance(value, DecisionProblem):
         raise ValueError(
-            f"problem must be a DecisionProblem, got {type(value).__name__}: DecisionProblem(matrix) makes one"
+            f"problem must be a DecisionProblem, got {type(value).__name__}: DecisionProblem.from_payoffs(matrix) "
+            "makes one of payoffs in any units, a row an action and a column a state"
         )
     return value
 

@@ -15,7 +15,7 @@ from .contract import Rule
 from .moment import Moment
 
 UNKNOWN_HORIZON = (
-    "horizon=None (unknown) needs an explicit delta, the TV bound to keep for ever: "
+    "horizon=None (unknown) needs an explicit delta, the chance of a false switch (TV bound) to keep for ever: "
     "rule=ExactTest(problem, None, delta=...)"
 )
 

@@ -1,0 +1,66 @@
+"""What one does wrong on the first day is refused with what to do instead."""
+
+import re
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+import lowregret as lr
+
+PAYOFFS = [[100, -100], [0, 0], [-100, 100]]
+TRADE = lr.DecisionProblem.from_payoffs(PAYOFFS, actions=["short", "flat", "long"], states=["down", "up"])
+
+
+def advised():
+    guard = lr.Guard(TRADE, horizon=3)
+    guard.advise([0.5, 0.5])
+    return guard
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: advised().observe("up"), "state must be integers in 0..1, got dtype <U2: names become their place"),
+        (
+            lambda: advised().observe(1, "long"),
+            "action must be integers in 0..2, got dtype <U4: names become their place",
+        ),
+        (lambda: advised().observe(None), "got dtype object: names become their place"),
+        (lambda: advised().observe(np.bool_(True)), "truths and floats become int first"),
+        (lambda: advised().observe(np.nan), "truths and floats become int first"),
+        (lambda: advised().advise(0.7), "got shape (); for a chance p of state 1 give [1 - p, p]"),
+        (
+            lambda: advised().advise([[0.3, 0.7]]),
+            "got (1, 2); predict_proba gives a row for each x: take row [0]",
+        ),
+        (lambda: lr.backtest(TRADE, np.full(4, 0.5), [0, 1, 0, 1]), "got shape (4,); for a chance p of state 1 give"),
+        (lambda: lr.Guard(PAYOFFS, horizon=3), "got list: DecisionProblem.from_payoffs(matrix) makes one of payoffs"),
+        (lambda: lr.Guard(TRADE, horizon=None), "needs an explicit delta, the chance of a false switch"),
+        (
+            lambda: lr.robustify(LogisticRegression(), TRADE, horizon=3),
+            "got LogisticRegression, a classifier of rows: GuardedClassifier(model, problem, horizon) guards it",
+        ),
+    ],
+)
+def test_the_refusal_says_what_to_do(call, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        call()
+
+
+def test_hints_are_given_only_where_they_fit():
+    with pytest.raises(ValueError, match=r"got shape \(2,\)$"):  # three states: no chance of "state 1" to complete
+        lr.Guard(lr.rock_paper_scissors(), horizon=3).advise([0.5, 0.5])
+    with pytest.raises(ValueError, match=r"got \(2, 2\)$"):  # two rows: which one is not for us to say
+        advised().advise([[0.3, 0.7], [0.3, 0.7]])
+
+
+def test_a_trained_classifier_goes_in_frozen_as_the_refusal_says():
+    X, y = np.linspace(-1, 1, 20)[:, None], np.repeat(["down", "up"], 10)
+    trained = LogisticRegression().fit(X, y)
+    with pytest.raises(NotFittedError, match=r"This GuardedClassifier .* sklearn\.frozen\.FrozenEstimator\(model\)"):
+        lr.GuardedClassifier(trained, TRADE, horizon=9).predict_proba(X)
+    ready = lr.GuardedClassifier(FrozenEstimator(trained), TRADE, horizon=9).fit(X[9:11], y[9:11])
+    assert ready.predict_proba(X[:3]).tolist() == trained.predict_proba(X[:3]).tolist()
