@@ -11,8 +11,9 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Guard, Return, Switch
+from ..guard.resume import as_json
 from ..problems import DecisionProblem, a_problem
-from ..rules import ResponseRule
+from ..rules import Late, ResponseRule
 from ..tables import Table
 from ..tips import worst_tip
 from .frames import is_frame, result_frame, streams_in
@@ -81,8 +82,10 @@ class Backtest:
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed of every stream."""
-        return self.guard.certificate
+        """What is guaranteed of every stream as long as the guard's horizon: with episodes, over those of the longest."""
+        given, episode = self.guard.rule.certificate, self.guard.episode
+        episodes = 1 if episode is None else -(-self.recording.longest // episode)
+        return given.over_episodes(episodes, given.regret_bound)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -103,20 +106,22 @@ class Backtest:
         return Table("\n".join([title, *(f"! {warning}" for warning in self.warnings)]), ("", "payoff"), tuple(rows))
 
     def to_json(self) -> str:
-        """Everything but the curves, as JSON."""
+        """Everything but the curves, as JSON; a statistic is null where a state came that the model had excluded."""
         about = {
             "steps": self.steps,
             "earned": self.earned,
             "warnings": list(self.warnings),
-            "regret_bound": self.certificate.regret_bound,
-            "regret_bound_in_payoffs": self.certificate.regret_bound_in_payoffs,
+            "regret_bound": as_json(self.certificate.regret_bound),
+            "regret_bound_in_payoffs": as_json(self.certificate.regret_bound_in_payoffs),
             "tv_bound": self.certificate.tv_bound,
             "streams": [result._asdict() | {"stream": _plain(result.stream)} for result in self.streams],
             "switches": [
-                event._asdict() | {"stream": _plain(event.stream), "told": str(event)} for event in self.switches
+                {name: as_json(value) for name, value in event._asdict().items()}
+                | {"stream": _plain(event.stream), "told": str(event)}
+                for event in self.switches
             ],
         }
-        return json.dumps(about, indent=1, default=_plain)
+        return json.dumps(about, indent=1, default=_plain, allow_nan=False)
 
     def to_frame(self) -> Any:
         """A row a step (extra: ``data``): payoffs by player, and whether the guard ``used_fallback``.
@@ -263,6 +268,11 @@ def _result(
 def _fitting(guard: Any, problem: DecisionProblem, longest: int) -> Guard:
     if not isinstance(guard, Guard):
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
+    if isinstance(guard.rule, Late) or guard.rule.knows is not None:
+        raise ValueError(
+            "guard must go by laws and states alone, as a recording has them: made without lag, references, contexts or "
+            f"payoffs, got {guard}"
+        )
     if guard.problem != problem or not isinstance(guard.rule, ResponseRule):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
     lasts = guard._whole if guard.episode is not None else guard.horizon
