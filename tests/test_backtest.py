@@ -274,13 +274,13 @@ def test_the_fallback_alone_equals_one_asked_step_by_step(name):
 def test_the_certificate_is_over_the_episodes_of_the_recording():
     probs, states = recorded(np.random.default_rng(0), [50, 20])
     guard = lr.Guard(SHOP, 500, episode=20)
-    found = lr.backtest(SHOP, probs, states, guard=guard)
+    given = lr.backtest(SHOP, probs, states, guard=guard).certificate
     for t in range(50):
         guard.advise(probs[0][t])
         guard.observe(int(states[0][t]))
-    assert found.certificate.episodes == guard.certificate.episodes == 3
-    assert found.certificate.tv_bound == pytest.approx(3 * guard.rule.delta)
-    assert found.certificate.regret_bound == pytest.approx(guard.certificate.regret_bound)
+    assert given.episodes == guard.certificate.episodes == 3
+    assert given.tv_bound == pytest.approx(3 * guard.rule.delta)
+    assert given.regret_bound == pytest.approx(guard.certificate.regret_bound)
 
 
 def test_an_excluded_state_is_json_still():

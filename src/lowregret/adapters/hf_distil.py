@@ -84,6 +84,11 @@ class HFDistil:
 
     def collate(self, examples: Sequence[Any]) -> dict[str, Tensor]:
         """``data_collator``: ids for the model to read, and as ``labels`` the law of every next state ``[B, T, S]``."""
+        if torch.utils.data.get_worker_info() is not None:
+            raise ValueError(
+                "dataloader_num_workers must be 0: in a process of its own collate would see nothing of what is "
+                "played, and every worker would draw the same"
+            )
         tokens_BxT, where = self._recorded(examples), self.base.states.device
         random = data.generator(where, self.seed, self._batches)
         self._batches += 1

@@ -187,7 +187,7 @@ class HFPredictor(Predictor):
     # What is a token
 
     def _states_of(self, state_tokens: Any) -> tuple[int, ...]:
-        if isinstance(state_tokens, (str, bytes)) or not len(state_tokens):
+        if isinstance(state_tokens, (str, bytes)) or not hasattr(state_tokens, "__len__") or not len(state_tokens):
             raise ValueError(
                 f"state_tokens must be a list with a token for each state, got {inputs.shown(state_tokens)}"
             )

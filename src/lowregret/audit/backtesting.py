@@ -82,7 +82,7 @@ class Backtest:
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed of every stream as long as the guard's horizon: with episodes, over those of the longest."""
+        """What is guaranteed of a stream of the guard's horizon; with episodes, over those of the longest stream."""
         given, episode = self.guard.rule.certificate, self.guard.episode
         episodes = 1 if episode is None else -(-self.recording.longest // episode)
         return given.over_episodes(episodes, given.regret_bound)
@@ -270,8 +270,8 @@ def _fitting(guard: Any, problem: DecisionProblem, longest: int) -> Guard:
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
     if isinstance(guard.rule, Late) or guard.rule.knows is not None:
         raise ValueError(
-            "guard must go by laws and states alone, as a recording has them: made without lag, references, contexts or "
-            f"payoffs, got {guard}"
+            "guard must go by laws and states alone, as a recording has them: made without lag, references, contexts "
+            f"or payoffs, got {guard}"
         )
     if guard.problem != problem or not isinstance(guard.rule, ResponseRule):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
