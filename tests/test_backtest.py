@@ -309,3 +309,32 @@ def test_an_array_of_laws_goes_with_a_list_of_streams():
 def test_a_guard_that_is_told_more_than_a_recording_has_is_refused_by_name(more):
     with pytest.raises(ValueError, match="guard must go by laws and states alone"):
         lr.backtest(SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0], guard=lr.Guard(SHOP, 4, **more))
+
+
+def test_two_fallbacks_of_a_kind_are_told_apart():
+    probs, states = recorded(np.random.default_rng(8), [120])
+    urns = [lr.PolyaUrn(3), lr.PolyaUrn(3, prior=5.0)]
+    found = lr.tune(SHOP, probs, states, deltas=[0.2], fallbacks=urns)
+    assert {s.fallback for s in found.settings} == set(map(repr, urns))
+    assert repr(found.rest.guard.rule.fallback) == found.best.fallback
+
+
+def test_tune_judges_episodes_on_the_rest():
+    law = np.tile([0.9, 0.1], (300, 1))
+    states = np.repeat([0, 1] * 6, 25)
+    found = lr.tune(lr.matching(), law, states, deltas=[0.2], episodes=[25])
+    assert found.rest.guard.episode == found.best.episode == 25
+    assert found.rest.certificate.episodes == 6
+
+
+def test_of_many_switches_the_marks_are_from_all_streams():
+    T, B = 40, 450
+    states = np.zeros((B, T), dtype=int)
+    states[:225, :] = 1  # these switch early
+    states[225:, 20:] = 1
+    found = lr.backtest(lr.matching(), np.tile([0.9, 0.1], (B, T, 1)), states)
+    figure = found.plot()
+    marks = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_label()[0] == "_"]
+    assert set(marks) == {event.step for event in found.switches}
+    assert f"{len(marks)} marked" in figure.axes[0].get_title()
+    assert len(marks) <= 200 < len(found.switches)

@@ -47,7 +47,8 @@ class RobustLogitsProcessor(LogitsProcessor):
     forces the separator; nothing but states and separators is ever written. It must come first among processors that
     change scores: temperature and the like, which ``generate`` applies afterwards, then act on the robust law. Rows
     that end early (a state for EOS, a stopping criterion) are padded on, as ``generate`` does. With a separator, beams
-    must not be sampled: ``generate`` then takes what has no chance, which is refused.
+    must not be sampled: ``generate`` then takes what has no chance, which is refused. It is for the model as it is:
+    after training, make another.
 
     Parameters
     ----------
