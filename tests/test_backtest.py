@@ -338,3 +338,27 @@ def test_of_many_switches_the_marks_are_from_all_streams():
     assert set(marks) == {event.step for event in found.switches}
     assert f"{len(marks)} marked" in figure.axes[0].get_title()
     assert len(marks) <= 200 < len(found.switches)
+
+
+def test_arrays_that_are_filled_anew_leave_a_backtest_as_it_was():
+    probs, states = (np.stack(part) for part in recorded(np.random.default_rng(2), [30, 30]))
+    found = lr.backtest(SHOP, probs, states)
+    before = found.regret(), found.evidence(1)["evidence"]
+    probs[:], states[:] = 1 / 3, 0
+    np.testing.assert_array_equal(found.regret(), before[0])
+    np.testing.assert_array_equal(found.evidence(1)["evidence"], before[1])
+
+
+def test_tune_refuses_no_fallbacks():
+    with pytest.raises(ValueError, match=r"fallbacks must be a list of at least one, got \[\]"):
+        lr.tune(SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0], fallbacks=[])
+
+
+@pytest.mark.parametrize("names", [np.arange(5, 7), np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]")], ids=str)
+def test_names_may_be_numbers_and_days_of_numpy(names):
+    probs, states = recorded(np.random.default_rng(3), [30, 60])
+    found = lr.backtest(SHOP, probs, states, names=list(names))
+    assert found.switches
+    told = json.loads(found.to_json())["switches"][0]
+    assert told["told"].startswith(f"stream {found.switches[0].stream}: switched")
+    assert found.plot(names[1]).axes

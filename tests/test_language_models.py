@@ -324,3 +324,10 @@ def test_memories_are_written_down_and_forks_cost_no_truth(model):
         stream.update(token)
         other.update(token)
     np.testing.assert_allclose(other.predict(), stream.predict(), atol=2e-6)
+
+
+def test_no_streams_at_all(model):
+    predictor = lr.HFPredictor(model, STATES, prompt=PROMPT)
+    memory = predictor.start((2, 0))
+    assert memory.law.shape == (2, 0, 3)
+    assert predictor.update(memory, torch.zeros((2, 0), dtype=torch.int64)).law.shape == (2, 0, 3)

@@ -123,8 +123,8 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
     if not pairs:
         raise ValueError("states must have at least one stream, got none")
     laws, came = zip(*pairs, strict=True)
-    wide = [law.astype(np.float64, copy=False) for law in laws]
-    return Streams(_names_of(names, len(pairs)), wide, [states.astype(np.int64, copy=False) for states in came])
+    wide = [law.astype(np.float64) for law in laws]  # of its own: the caller may fill the same arrays anew
+    return Streams(_names_of(names, len(pairs)), wide, [states.astype(np.int64) for states in came])
 
 
 def _is_stream(states: Any) -> bool:

@@ -93,9 +93,9 @@ def tune(
     deltas = [0.1, 0.01, 1 / max(T, 2)] if deltas is None else inputs.listed(deltas, "deltas", inputs.probability)
     gates = inputs.listed(gates, "gates", inputs.not_negative)
     episodes = _episodes_of(episodes)
-    if fallbacks is not None and not isinstance(fallbacks, (list, tuple)):
-        raise ValueError(f"fallbacks must be a list of them, got {inputs.shown(fallbacks)}")
-    fallbacks = list(fallbacks or [Recovery()])
+    if fallbacks is not None and (not isinstance(fallbacks, (list, tuple)) or not fallbacks):
+        raise ValueError(f"fallbacks must be a list of at least one, got {inputs.shown(fallbacks)}")
+    fallbacks = [Recovery()] if fallbacks is None else list(fallbacks)
     kinds = [type(fallback).__name__ for fallback in fallbacks]
     called = kinds if len(set(kinds)) == len(kinds) else list(map(repr, fallbacks))  # two of a kind differ in settings
     tried: list[tuple[Setting, Any]] = []
