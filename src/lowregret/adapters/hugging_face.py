@@ -156,7 +156,7 @@ class HFPredictor(Predictor):
 
     @torch.no_grad()
     def _now(self, history: Array, like: Array) -> tuple[Array, Array]:
-        """The law after the history, and its mass; uniform and 0 where there is no room for another state, or no stream."""
+        """The law after the history, and its mass; uniform and 0 where there is no room for a state, or no stream."""
         shape, t = tuple(history.shape[:-1]), history.shape[-1]
         if (self.context is not None and t >= self.context) or 0 in shape:
             xp, where = namespace(like), device(like)
