@@ -240,3 +240,127 @@ def test_recorded_evidence_is_that_of_guards(monkeypatch):
     monkeypatch.setattr("lowregret.rules.kernels.worth", lambda *_, **__: False)
     slow = rule.log_evidence(probs, states)
     np.testing.assert_allclose(quick, slow, rtol=1e-9, atol=1e-9)
+
+
+ALONE = {
+    "recovery": lambda T: lr.Guard(SHOP, T),
+    "recovery to a policy": lambda T: lr.Guard(SHOP, T, fallback=lr.Recovery(safe=lr.Hedge(SHOP, T), budget=0.05)),
+    "urn": lambda T: lr.Guard(SHOP, T, fallback=lr.PolyaUrn(3)),
+    "policy": lambda T: lr.Guard(SHOP, T, fallback=lr.Hedge(SHOP, T)),
+    "episodes": lambda T: lr.Guard(SHOP, T, episode=17),
+    "minimax play in episodes": lambda T: lr.Guard(lr.matching(), T, episode=9, fallback=lr.Recovery(budget=0.05)),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_the_fallback_alone_equals_one_asked_step_by_step(name):
+    guard, lengths = ALONE[name](60), [60, 52, 7, 1]
+    problem = guard.problem
+    probs, states = recorded(np.random.default_rng(5), lengths, problem.n_states)
+    found = lr.backtest(problem, probs, states, guard=guard)
+    own, warmth = guard.rule.in_play, guard.rule.temperature_at(1)
+    for i, T in enumerate(lengths):
+        for t in range(T):
+            if t % (guard.episode or T) == 0:
+                memory = own.fallback.start((1,))
+            law, state = probs[i][None, t], states[i][None, t]
+            said = own.answer(memory, law)[0]
+            mixed = said if own.acts else problem.quantal_response(said, warmth)
+            paid = mixed @ problem.utility[:, state[0]]
+            assert found.paid["fallback"][i][t] == pytest.approx(paid, abs=1e-9), (i, t)
+            memory = own.after(memory, law.T, state, np.ones(1, dtype=bool))
+
+
+def test_the_certificate_is_over_the_episodes_of_the_recording():
+    probs, states = recorded(np.random.default_rng(0), [50, 20])
+    guard = lr.Guard(SHOP, 500, episode=20)
+    given = lr.backtest(SHOP, probs, states, guard=guard).certificate
+    for t in range(50):
+        guard.advise(probs[0][t])
+        guard.observe(int(states[0][t]))
+    assert given.episodes == guard.certificate.episodes == 3
+    assert given.tv_bound == pytest.approx(3 * guard.rule.delta)
+    assert given.regret_bound == pytest.approx(guard.certificate.regret_bound)
+
+
+def test_an_excluded_state_is_json_still():
+    def never(constant):
+        raise AssertionError(constant)
+
+    found = lr.backtest(lr.matching(), np.tile([1.0, 0.0], (50, 1)), [0] * 25 + [1] * 25)
+    switch = json.loads(found.to_json(), parse_constant=never)["switches"][0]
+    assert found.switches[0].excluded
+    assert switch["statistic"] is None
+    assert "probability 0" in switch["told"]
+
+
+def test_an_array_of_laws_goes_with_a_list_of_streams():
+    probs, states = recorded(np.random.default_rng(1), [12, 12])
+    expected = lr.backtest(SHOP, np.stack(probs), np.stack(states)).earned
+    for listed in (states, [s.tolist() for s in states], tuple(states)):
+        assert lr.backtest(SHOP, np.stack(probs), listed).earned == expected
+    with pytest.raises(ValueError, match="probs must be a list of 2 streams, as states are, got 3 of them"):
+        lr.backtest(SHOP, np.stack([*probs, probs[0]]), states)
+    with pytest.raises(ValueError, match="probs must be a list of 2 streams, as states are, got array"):
+        lr.backtest(SHOP, probs[0], states)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"), [({"lag": 3}, "lag"), ({"references": ["old"]}, "references"), ({"contexts": 2}, "contexts")]
+)
+def test_a_guard_that_is_told_more_than_a_recording_has_is_refused_by_name(more, named):
+    with pytest.raises(ValueError, match=f"guard must be made .*{named}"):
+        lr.backtest(SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0], guard=lr.Guard(SHOP, 4, **more))
+
+
+def test_two_fallbacks_of_a_kind_are_told_apart():
+    probs, states = recorded(np.random.default_rng(8), [120])
+    urns = [lr.PolyaUrn(3), lr.PolyaUrn(3, prior=5.0)]
+    found = lr.tune(SHOP, probs, states, deltas=[0.2], fallbacks=urns)
+    assert {s.fallback for s in found.settings} == set(map(repr, urns))
+    assert repr(found.rest.guard.rule.fallback) == found.best.fallback
+
+
+def test_tune_judges_episodes_on_the_rest():
+    law = np.tile([0.9, 0.1], (300, 1))
+    states = np.repeat([0, 1] * 6, 25)
+    found = lr.tune(lr.matching(), law, states, deltas=[0.2], episodes=[25])
+    assert found.rest.guard.episode == found.best.episode == 25
+    assert found.rest.certificate.episodes == 6
+
+
+def test_of_many_switches_the_marks_are_from_all_streams():
+    T, B = 40, 450
+    states = np.zeros((B, T), dtype=int)
+    states[:225, :] = 1  # these switch early
+    states[225:, 20:] = 1
+    found = lr.backtest(lr.matching(), np.tile([0.9, 0.1], (B, T, 1)), states)
+    figure = found.plot()
+    marks = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_label()[0] == "_"]
+    assert set(marks) == {event.step for event in found.switches}
+    assert f"{len(marks)} marked" in figure.axes[0].get_title()
+    assert len(marks) <= 200 < len(found.switches)
+
+
+def test_arrays_that_are_filled_anew_leave_a_backtest_as_it_was():
+    probs, states = (np.stack(part) for part in recorded(np.random.default_rng(2), [30, 30]))
+    found = lr.backtest(SHOP, probs, states)
+    before = found.regret(), found.evidence(1)["evidence"]
+    probs[:], states[:] = 1 / 3, 0
+    np.testing.assert_array_equal(found.regret(), before[0])
+    np.testing.assert_array_equal(found.evidence(1)["evidence"], before[1])
+
+
+def test_tune_refuses_no_fallbacks():
+    with pytest.raises(ValueError, match=r"fallbacks must be a list of at least one, got \[\]"):
+        lr.tune(SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0], fallbacks=[])
+
+
+@pytest.mark.parametrize("names", [np.arange(5, 7), np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]")], ids=str)
+def test_names_may_be_numbers_and_days_of_numpy(names):
+    probs, states = recorded(np.random.default_rng(3), [30, 60])
+    found = lr.backtest(SHOP, probs, states, names=list(names))
+    assert found.switches
+    told = json.loads(found.to_json())["switches"][0]
+    assert told["told"].startswith(f"stream {found.switches[0].stream}: switched")
+    assert found.plot(names[1]).axes

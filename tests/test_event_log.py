@@ -2,7 +2,9 @@
 
 import os
 import pickle
+import sys
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,25 @@ def test_a_guard_writes_what_it_tells(tmp_path: Path) -> None:
         log(EVENTS[0])
     assert lr.EventLog.read(path) == [*guard.events, EVENTS[0]]
     assert os.listdir(tmp_path) == [path.name]
+
+
+def test_threads_share_a_log(tmp_path: Path) -> None:
+    path, often = tmp_path / "events.jsonl", sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with lr.EventLog(path, sync=False) as log:
+            wrote = [[EVENTS[0]._replace(stream=1000 * k + i) for i in range(200)] for k in range(4)]
+            threads = [Thread(target=lambda mine=mine: [log(event) for event in mine]) for mine in wrote]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(often)
+    found = lr.EventLog.read(path)
+    assert sorted(found) == sorted(event for mine in wrote for event in mine)
+    for k, mine in enumerate(wrote):
+        assert [event for event in found if event.stream // 1000 == k] == mine
 
 
 def test_cut_at_every_byte_it_keeps_every_whole_line(tmp_path: Path) -> None:

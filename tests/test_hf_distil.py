@@ -143,6 +143,9 @@ def test_what_is_refused():
         distil.collate([[0, 1, 0, 1, 0]])
     with pytest.raises(ValueError, match=r"examples must lie in 0\.\.1"):
         distil.collate([[2] * T])
+    loader = torch.utils.data.DataLoader([[0] * T] * 2, collate_fn=distil.collate, num_workers=1)
+    with pytest.raises(ValueError, match="dataloader_num_workers must be 0"):
+        next(iter(loader))
     batch = distil.collate([[0] * T])
     with pytest.raises(ValueError, match="labels must be 12 laws a sequence, got 3"):
         distil.loss(torch.zeros((*batch["input_ids"].shape, 20)), batch["labels"][:, :3])

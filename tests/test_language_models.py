@@ -138,6 +138,17 @@ def test_a_cache_is_not_used_by_a_model_that_has_learnt_since():
     np.testing.assert_allclose(predictor.update(memory, 2).law, recorded, atol=2e-6)
 
 
+def test_a_cache_is_not_used_by_a_model_whose_weights_were_exchanged():
+    """Which nobody counts: ``weight.data = ...``, as moving a model or casting it does."""
+    model = gpt2()
+    predictor = lr.HFPredictor(model, STATES, prompt=PROMPT)
+    memory = predictor.update(predictor.start((1,)), torch.tensor([0]))
+    for weight in model.parameters():
+        weight.data = weight.data * 1.5
+    law = predictor.update(memory, torch.tensor([1])).law
+    np.testing.assert_allclose(law, predictor.predict_sequence(torch.tensor([[0, 1, 0]]))[:, -1], atol=1e-6)
+
+
 def test_states_follow_a_model_that_is_moved():
     model = gpt2()
     predictor, module = lr.HFPredictor(model, STATES, prompt=PROMPT), lr.FromModule(model, STATES, bos=1)
@@ -207,6 +218,7 @@ def test_words_become_tokens():
         (["rock", "rock"], "must differ: 'rock' and 'rock' are both token 3"),
         ("rock", "must be a list with a token for each state"),
         ([], "must be a list with a token for each state"),
+        (None, "must be a list with a token for each state"),
         ([3, 20], "among the model's 20 tokens, got id 20"),
         ([3, -1], "whole number >= 0, got -1"),
         ([3, 4.5], "whole number"),
@@ -312,3 +324,10 @@ def test_memories_are_written_down_and_forks_cost_no_truth(model):
         stream.update(token)
         other.update(token)
     np.testing.assert_allclose(other.predict(), stream.predict(), atol=2e-6)
+
+
+def test_no_streams_at_all(model):
+    predictor = lr.HFPredictor(model, STATES, prompt=PROMPT)
+    memory = predictor.start((2, 0))
+    assert memory.law.shape == (2, 0, 3)
+    assert predictor.update(memory, torch.zeros((2, 0), dtype=torch.int64)).law.shape == (2, 0, 3)

@@ -298,3 +298,59 @@ def test_a_prompt_that_begins_with_padding():
     out = processor(rows, model(rows).logits[:, -1].detach())
     assert torch.isfinite(out[:, STATES]).all()
     assert [who.steps for who in processor.decided(rows)] == [1, 3]
+
+
+@pytest.mark.parametrize("keep", [4096, 15])
+def test_rows_that_end_early_are_padded_and_leave_the_others_as_they_are(robust, keep):
+    ends, steps = STATES[1], 12 * (1 + len(robust.base.states.separator))
+    settings = {"do_sample": True, "temperature": 3.0, "eos_token_id": ends, "pad_token_id": 0, "max_new_tokens": steps}
+    watched = Watched(robust, pad_token_id=0, keep=keep)
+    out, _ = written(robust, [PROMPT] * 6, watched, **settings)
+    lengths = [row.tolist().index(ends) + 1 if ends in row else len(row) for row in out]
+    assert len(set(lengths)) > 1
+    assert max(lengths) == out.shape[1]
+    seen = []
+    for input_ids, scores, after in watched.seen:
+        going = torch.tensor([input_ids.shape[1] <= length for length in lengths])
+        seen.append((input_ids[going], scores[going], after[going]))
+        assert (after[~going].argmax(-1) == 0).all()
+        assert torch.isfinite(after[~going]).sum() == (~going).sum()
+    assert agrees(robust, seen)[0] > 4
+    for row, length, decided in zip(out, lengths, watched.decided(out), strict=True):
+        states, _ = history(robust, row[:length])
+        trip = int(robust.trip_times(np.array(states)))
+        assert (decided.steps, decided.switched_at) == (len(states), trip if trip <= len(states) else None)
+
+
+def test_padding_on_the_right_is_no_row_that_ended(robust):
+    writes = lr.RobustLogitsProcessor(robust, pad_token_id=0)
+    for states in ([], [1, 2]):
+        row = [*PROMPT, *read(states, robust.base.states.separator.tolist()), 0, 0]
+        with pytest.raises(ValueError, match="padding belongs on the left"):
+            writes(torch.tensor([row]), torch.zeros((1, 20)))
+
+
+def test_a_model_that_is_trained_meanwhile_is_refused():
+    model = llama()
+    robust = lr.robustify(lr.HFPredictor(model, STATES, prompt=PROMPT), RULE.problem, HORIZON, rule=RULE)
+    writes = lr.RobustLogitsProcessor(robust)
+    model.train()
+    with pytest.raises(ValueError, match=r"model is in training mode"):
+        writes(torch.tensor([PROMPT]), torch.zeros((1, 20)))
+
+
+def test_every_switch_is_told_whatever_comes_of_the_others():
+    robust = lr.robustify(lr.HFPredictor(llama(), STATES, prompt=PROMPT), RULE.problem, HORIZON, rule=RULE)
+    told = []
+
+    def fails(switch):
+        told.append(switch.stream)
+        raise RuntimeError("the pager is down")
+
+    worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, 10, temperature=0.1).tokens).ravel().tolist()
+    assert int(robust.trip_times(np.array(worst))) <= 10
+    rows = [[*PROMPT, *read(worst, [])], [*PROMPT, *read([*worst[:-1], (worst[-1] + 1) % 3], [])]]
+    writes = lr.RobustLogitsProcessor(robust, on_switch=fails)
+    with pytest.raises(RuntimeError, match="pager"):
+        writes(torch.tensor(rows), torch.zeros((2, 20)))
+    assert told == [0, 1]

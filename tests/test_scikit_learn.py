@@ -249,6 +249,11 @@ X0, Y0 = weather()
         ({"classes": "sun"}, Y0, "classes must be a list of at least two different labels"),
         ({"classes": ["sun", "sun", "rain"]}, Y0, "classes must be a list of at least two different labels"),
         ({"classes": 3}, Y0, "classes must be a list of at least two different labels"),
+        (
+            {"problem": CROPS, "classes": ["rain", "cloud", "sun"]},
+            Y0,
+            "classes must be in the order of the problem's states",
+        ),
         ({"problem": COIN, "classes": ["sun", "rain", "cloud"]}, Y0, "a label for each of the 2 states"),
         ({"floor": 1.0}, Y0, r"floor must lie in \[0, 1\)"),
         ({"floor": -0.1}, Y0, "floor must be a finite number >= 0"),

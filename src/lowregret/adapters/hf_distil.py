@@ -24,7 +24,8 @@ except ModuleNotFoundError as error:
 from ..construct.base_model import in_use
 from ..transformer import data
 from ..transformer.loss import Scaled, of_responses
-from ..transformer.tasks import Stakes, robust_laws
+from ..transformer.targets import refuse_play, robust_laws
+from ..transformer.tasks import Stakes
 from .hugging_face import HFPredictor
 from .state_logits import logits_of
 
@@ -72,11 +73,7 @@ class HFDistil:
                 "robust must have a rule for one problem, with a horizon and a fallback that goes by the tokens alone, "
                 "such as lowregret.rules.first_test(problem, horizon); Recovery goes by what the model says"
             )
-        if not 0 <= inputs.not_negative(self.play_share, "play_share") <= 0.5:
-            raise ValueError(f"play_share must lie between 0 and 0.5, got {self.play_share!r}")
-        self.response_weight = inputs.not_negative(self.response_weight, "response_weight")
-        for name in ("play_every", "play_count", "pool"):
-            setattr(self, name, inputs.whole(getattr(self, name), name))
+        refuse_play(self)
         self.base, self.rule = robust.base, rule
         self.seed = inputs.whole(self.seed, "seed", least=0, most=None)
         self._batches = 0
@@ -84,6 +81,11 @@ class HFDistil:
 
     def collate(self, examples: Sequence[Any]) -> dict[str, Tensor]:
         """``data_collator``: ids for the model to read, and as ``labels`` the law of every next state ``[B, T, S]``."""
+        if torch.utils.data.get_worker_info() is not None:
+            raise ValueError(
+                "dataloader_num_workers must be 0: in a process of its own collate would see nothing of what is "
+                "played, and every worker would draw the same"
+            )
         tokens_BxT, where = self._recorded(examples), self.base.states.device
         random = data.generator(where, self.seed, self._batches)
         self._batches += 1

@@ -78,6 +78,13 @@ class Histories:
             self.held.popitem(last=False)
         return news
 
+    def wrote(self, states_T: np.ndarray) -> bool:
+        """Whether the last of these states was asked for here; what was said of it then stays known a while longer."""
+        if len(states_T) == 0 or self._asked_after(states_T[:-1]) is None:
+            return False
+        self.held.move_to_end(states_T[:-1].tobytes())
+        return True
+
     def _asked_after(self, states_T: np.ndarray) -> tuple[Block, int] | None:
         """Where a history is held together with what the model said next."""
         found = self.held.get(states_T.tobytes())

@@ -156,9 +156,9 @@ class HFPredictor(Predictor):
 
     @torch.no_grad()
     def _now(self, history: Array, like: Array) -> tuple[Array, Array]:
-        """The law after the history, and its mass; uniform and 0 where the context has no room for another state."""
+        """The law after the history, and its mass; uniform and 0 where there is no room for a state, or no stream."""
         shape, t = tuple(history.shape[:-1]), history.shape[-1]
-        if self.context is not None and t >= self.context:
+        if (self.context is not None and t >= self.context) or 0 in shape:
             xp, where = namespace(like), device(like)
             return xp.zeros((*shape, self.n_states), device=where) + 1 / self.n_states, xp.zeros(shape, device=where)
         not_training(self.model, "model")
@@ -187,7 +187,7 @@ class HFPredictor(Predictor):
     # What is a token
 
     def _states_of(self, state_tokens: Any) -> tuple[int, ...]:
-        if isinstance(state_tokens, (str, bytes)) or not len(state_tokens):
+        if isinstance(state_tokens, (str, bytes)) or not hasattr(state_tokens, "__len__") or not len(state_tokens):
             raise ValueError(
                 f"state_tokens must be a list with a token for each state, got {inputs.shown(state_tokens)}"
             )

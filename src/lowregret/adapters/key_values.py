@@ -20,7 +20,7 @@ class KeyValues:
         self.model, self.keeps = model, keeps
         self._rows_BxL: Tensor | None = None
         self._past: Any = None
-        self._made_by: tuple[int, int] | None = None
+        self._made_by: tuple[Any, ...] | None = None
         self._lock = threading.Lock()
 
     def last_logits(self, ids_BxL: Tensor) -> Tensor:
@@ -56,10 +56,12 @@ class KeyValues:
             return None, 0
         return past, length
 
-    def _weights(self) -> tuple[int, int]:
-        """How often the weights were written to, and how many they are: a cache made by others must not be used."""
-        versions = [weight._version for weight in self.model.parameters() if not weight.is_inference()]
-        return len(versions), sum(versions)
+    def _weights(self) -> tuple[Any, ...]:
+        """Where the weights are and how often each was written to: a cache made by others must not be used."""
+        return tuple(
+            (weight.data_ptr(), weight.dtype, None if weight.is_inference() else weight._version)
+            for weight in self.model.parameters()
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {"model": self.model, "keeps": self.keeps}

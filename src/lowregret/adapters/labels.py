@@ -30,6 +30,12 @@ def stakes(
         extra = [] if seen is None else [label for label in seen if label not in labels]
         if extra:
             raise ValueError(f"y has labels {extra} that are not among classes {list(labels)}")
+        named = () if problem is None or _is_unnamed(problem) else problem.states
+        if set(named) == set(map(str, labels)) and named != tuple(map(str, labels)):
+            raise ValueError(
+                f"classes must be in the order of the problem's states, {list(named)}, which have the same names, got "
+                f"{list(labels)}: leave them out, or give them in that order"
+            )
     elif seen is not None:
         labels = _in_order(problem, seen)
     elif problem is None:

@@ -21,10 +21,12 @@ except ModuleNotFoundError as error:
         f"RobustLogitsProcessor needs {error.name}: pip install 'lowregret[hf]'", name=error.name
     ) from error
 
-from ..guard.ledger import LOG
+from ..guard.telling import tell
 from .histories import Histories
 from .hugging_face import HFPredictor
-from .state_logits import laws_of
+from .state_logits import laws_of, not_training
+
+_ENDED = -1  # in place of how far a separator has come: the row was finished, and is padded from there on
 
 
 class Decided(NamedTuple):
@@ -43,7 +45,10 @@ class RobustLogitsProcessor(LogitsProcessor):
     a history is kept, looked up by the whole history and never by its row; a history of which it knows no beginning
     (writing goes on from recorded states) is read by the model once, in one pass of ``robust.base``. Between states it
     forces the separator; nothing but states and separators is ever written. It must come first among processors that
-    change scores: temperature and the like, which ``generate`` applies afterwards, then act on the robust law.
+    change scores: temperature and the like, which ``generate`` applies afterwards, then act on the robust law. Rows
+    that end early (a state for EOS, a stopping criterion) are padded on, as ``generate`` does. With a separator, beams
+    must not be sampled: ``generate`` then takes what has no chance, which is refused. It is for the model as it is:
+    after training, make another.
 
     Parameters
     ----------
@@ -101,6 +106,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         rows = to_numpy(input_ids.cpu())
         if scores.ndim != 2 or len(scores) != len(rows):
             raise ValueError(f"scores must be one row for each of {len(rows)} sequences, got {tuple(scores.shape)}")
+        not_training(self.robust.base.model, "model")  # type: ignore[attr-defined]
         read = self._read_all(rows)
         due = [i for i, (_, within) in enumerate(read) if within == 0]
         out = torch.full_like(scores, -math.inf)
@@ -113,13 +119,15 @@ class RobustLogitsProcessor(LogitsProcessor):
                 logs_BxS[due] = np.log(robust_NxS)
             out.index_copy_(1, ids_S, torch.as_tensor(logs_BxS, dtype=out.dtype, device=out.device))
         for i, (_, within) in enumerate(read):
-            if within:
+            if within == _ENDED:
+                out[i, self.pad_token_id] = 0.0
+            elif within:
                 out[i, int(self._separator[within - 1])] = 0.0
         return out
 
     def decided(self, sequences: Tensor) -> list[Decided]:
         """Of each written sequence (what ``generate`` returned): how many of its states the model itself decided."""
-        read = [states for states, _ in self._read_all(to_numpy(sequences.cpu()))]
+        read = [states for states, _ in self._read_all(to_numpy(sequences.cpu()), returned=True)]
         found: dict[int, Decided] = {}
         for rows, states_NxT in _by_length(read):
             block, T = self._histories.after(states_NxT), states_NxT.shape[1]
@@ -136,7 +144,7 @@ class RobustLogitsProcessor(LogitsProcessor):
 
     # What is in a row
 
-    def _read_all(self, rows_BxL: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    def _read_all(self, rows_BxL: np.ndarray, returned: bool = False) -> list[tuple[np.ndarray, int]]:
         """``_read`` of every row; at once where none is padded and nothing is amiss."""
         before, separator = self._before, self._separator
         P, step = len(before), 1 + len(separator)
@@ -147,7 +155,27 @@ class RobustLogitsProcessor(LogitsProcessor):
             apart = all((rest[:, k::step] == token).all() for k, token in enumerate(separator, start=1))
             if apart and (self._sorted_S[found] == tokens).all():
                 return [(states_T, within) for states_T in self._state_at[found]]
-        return [self._read(row, i) for i, row in enumerate(rows_BxL)]
+        return [self._read_or_ended(row, i, returned) for i, row in enumerate(rows_BxL)]
+
+    def _read_or_ended(self, row: np.ndarray, i: int, returned: bool) -> tuple[np.ndarray, int]:
+        """``_read``, or of a row that ended what was written before its padding.
+
+        Unless ``generate`` has ``returned`` it, only a row whose last state was asked for here can have ended: any
+        other was padded on the wrong side.
+        """
+        try:
+            return self._read(row, i)
+        except ValueError as error:
+            kept = 1 + np.flatnonzero(row != self.pad_token_id)[-1:]
+            if self.pad_token_id is None or not 0 < kept.sum() < len(row):
+                raise
+            try:
+                states, _ = self._read(row[: kept[0]], i)
+            except ValueError:
+                raise error from None
+            if not returned and not self._histories.wrote(states):
+                raise ValueError(f"{error}: padding belongs on the left") from None
+            return states, _ENDED
 
     def _read(self, row: np.ndarray, i: int) -> tuple[np.ndarray, int]:
         """The states written so far, and how much is there already of a last one with its separator."""
@@ -202,12 +230,11 @@ class RobustLogitsProcessor(LogitsProcessor):
         if not news:
             return
         statistic, threshold = self.rule.evidence(memory)
-        for n in news:
-            numbers = float(statistic[n]), float(threshold[n])
-            switch = Switch(rows[n], int(memory.tripped_at[n]), type(self.rule).__name__, *numbers)
-            LOG.info("%s", switch)
-            if self.on_switch is not None:
-                self.on_switch(switch)
+        rule = type(self.rule).__name__
+        switches = [
+            Switch(rows[n], int(memory.tripped_at[n]), rule, float(statistic[n]), float(threshold[n])) for n in news
+        ]
+        tell(tuple(switches), self.on_switch)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base

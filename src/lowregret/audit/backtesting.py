@@ -5,9 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from .. import inputs
+from ..certificates import Certificate
 from ..guard import Guard, OutcomeGuard, Return, Switch
 from ..problems import DecisionProblem, Payoff, a_problem
-from ..rules import InformedTest, OutcomeTest, ResponseRule
+from ..rules import InformedTest, Late, OutcomeTest, ResponseRule
 from ..tips import worst_tip
 from .frames import is_frame, streams_in
 from .outcome_frames import outcomes_in
@@ -95,7 +96,7 @@ def backtest(
     events.sort(key=lambda pair: (pair[0], pair[1].episode, pair[1].step))
     together = {name: tuple(values) for name, values in paid.items()}
     switches = tuple(event for _, event in events)
-    promised = promised or guard.certificate
+    promised = promised or _promised(guard, recording.longest)
     return Backtest(problem, recording, guard, tuple(results), switches, together, tuple(share), promised)
 
 
@@ -131,6 +132,12 @@ def _usual(problem: Any, recording: Any) -> Any:
     if isinstance(recording, Outcomes):
         return Guard(problem, recording.longest)
     return Guard(problem, recording.longest, **recording.tells.settings())
+
+
+def _promised(guard: Guard, longest: int) -> Certificate:
+    """What is guaranteed of a stream of the guard's horizon; with episodes, over those of the longest stream."""
+    given = guard.rule.certificate
+    return given.over_episodes(1 if guard.episode is None else -(-longest // guard.episode), given.regret_bound)
 
 
 def _player(guard: Any) -> Callable[[Any, Any, bool], Played]:
@@ -177,6 +184,10 @@ def _result(
 def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
     if not isinstance(guard, (Guard, OutcomeGuard)):
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
+    if isinstance(guard.rule, Late):
+        raise ValueError(
+            f"guard must be made without a lag, a recording has each state before the next law, got {guard}"
+        )
     if guard.problem != problem or not isinstance(guard.rule, (ResponseRule, OutcomeTest)):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
     lasts = guard.horizon if isinstance(guard, OutcomeGuard) or guard.episode is None else guard._whole

@@ -16,6 +16,7 @@ _LOOKS = {
     "best fixed action": ("#555555", "-.", 1.2),
 }
 _MOST = 2000  # points of a line
+_MARKS = 200  # of switches and returns, evenly out of all of them
 _SUSPECTS = 6  # streams whose evidence is drawn
 
 
@@ -35,8 +36,9 @@ def picture(found: Any, stream: Any = None) -> Any:
     money.set_ylabel("payoffs added up")
     money.legend(frameon=False, fontsize=9)
     events = [event for event in found.switches if stream is None or event.stream == stream]
+    marked = events[:: -(-len(events) // _MARKS) or 1]
     for ax in (money, evidence):
-        for event in events[:200]:
+        for event in marked:
             colour = COLOURS[1] if isinstance(event, Switch) else COLOURS[2]
             ax.axvline(_clock(found, event), color=colour, linewidth=0.8, alpha=0.6)
         plain(ax)
@@ -44,7 +46,8 @@ def picture(found: Any, stream: Any = None) -> Any:
     evidence.set_xlabel("steps")
     who = f"{len(names):,} streams" if stream is None and len(names) > 1 else f"stream {names[chosen[0]]}"
     switches = sum(isinstance(event, Switch) for event in events)
-    money.set_title(f"{who}; switches (orange): {switches}, returns (green): {len(events) - switches}", fontsize=10)
+    title = f"{who}; switches (orange): {switches}, returns (green): {len(events) - switches}"
+    money.set_title(title if len(marked) == len(events) else f"{title}; {len(marked)} marked", fontsize=10)
     return figure
 
 

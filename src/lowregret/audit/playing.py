@@ -54,7 +54,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
         paid["guard"][rows], share_NxT[rows], trips_N[rows], told = replayed(guard, block, rows, utility_AxNxT[:, rows])
         events = [(int(rows[row]), event) for row, event in told]
     if fallback:
-        paid["fallback"] = (_fallback_alone(rule, block, warmth) * utility_AxNxT).sum(axis=0)
+        paid["fallback"] = (_fallback_alone(guard, block, warmth) * utility_AxNxT).sum(axis=0)
     paid["Hedge"] = (_hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
     return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events))
 
@@ -133,14 +133,31 @@ def _clock(guard: Guard, event: Switch | Return) -> int:
     return event.step if guard.episode is None else (event.episode - 1) * guard.episode + event.step
 
 
-def _fallback_alone(rule: Rule, block: Block, warmth: np.ndarray) -> np.ndarray:
-    """What the fallback would have played from the first step on, ``[A, N, T]``."""
+def _fallback_alone(guard: Guard, block: Block, warmth: np.ndarray) -> np.ndarray:
+    """What the fallback would have played from the first step on, ``[A, N, T]``; afresh with each episode."""
+    T = block.states_NxT.shape[1]
+    each, warmth_T = guard.episode or T, np.broadcast_to(warmth, (1, T))
+    spans = [slice(begin, begin + each) for begin in range(0, T, each)]
+    parts = [
+        _alone_from_start(guard.rule, block.probs_NxTxS[:, span], block.states_NxT[:, span], warmth_T[:, span])
+        for span in spans
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+
+def _alone_from_start(rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, warmth: np.ndarray) -> np.ndarray:
     own, problem = rule.in_play, rule.problem
     assert isinstance(problem, DecisionProblem)
+    N, T = states_NxT.shape
+    if own.follows and own.acts:
+        memory, mixed, at_once = own.fallback.start((N,)), [], np.ones(N, dtype=bool)
+        for t in range(T):
+            mixed.append(own.fallback.policy_beside(memory, probs_NxTxS[:, t]).T)
+            memory = own.fallback.update_beside(memory, probs_NxTxS[:, t], states_NxT[:, t], at_once)
+        return np.stack(mixed, axis=-1)
     if own.follows:
-        at_once = np.zeros(len(block.index_N), dtype=np.int64)
-        said = own.fallback.laws_beside(block.probs_NxTxS, block.states_NxT, at_once)
+        said = own.fallback.laws_beside(probs_NxTxS, states_NxT, np.zeros(N, dtype=np.int64))
     else:
-        said = own.answers(block.states_NxT)
+        said = own.answers(states_NxT)
     said_first = np.moveaxis(np.asarray(said), -1, 0)
     return said_first if own.acts else problem.respond(said_first, warmth)

@@ -141,10 +141,11 @@ class Streams(Recording):
 def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = None) -> Streams:
     """One stream ``[T, S]``, several ``[B, T, S]``, or a list of streams of any lengths: checked."""
     S = problem.n_states
-    if isinstance(states, (list, tuple)) and states and not np.isscalar(states[0]):
-        if not isinstance(probs, (list, tuple)) or len(probs) != len(states):
-            got = len(probs) if hasattr(probs, "__len__") else inputs.shown(probs)
-            raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {got}")
+    if isinstance(states, (list, tuple)) and states and _is_stream(states[0]):
+        if not isinstance(probs, (list, tuple)) and getattr(probs, "ndim", 0) != 3:
+            raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {inputs.shown(probs)}")
+        if len(probs) != len(states):
+            raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {len(probs)} of them")
         pairs = [_one(p, s, S, f"stream {i}") for i, (p, s) in enumerate(zip(probs, states, strict=True))]
     else:
         tokens = to_numpy(inputs.sequences_of(states, S, "states"))
@@ -162,8 +163,13 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
     if not pairs:
         raise ValueError("states must have at least one stream, got none")
     laws, came = zip(*pairs, strict=True)
-    wide = [law.astype(np.float64, copy=False) for law in laws]
-    return Streams(names_of(names, len(pairs)), wide, [states.astype(np.int64, copy=False) for states in came])
+    wide = [law.astype(np.float64) for law in laws]  # of its own: the caller may fill the same arrays anew
+    return Streams(names_of(names, len(pairs)), wide, [states.astype(np.int64) for states in came])
+
+
+def _is_stream(states: Any) -> bool:
+    """Whether that is a whole sequence of states, and not one of them."""
+    return isinstance(states, (list, tuple)) or getattr(states, "ndim", 0) > 0
 
 
 def names_of(names: Any, n: int) -> tuple[Any, ...]:
@@ -171,7 +177,7 @@ def names_of(names: Any, n: int) -> tuple[Any, ...]:
         return tuple(range(n))
     try:
         listed = tuple(names.tolist() if isinstance(names, np.ndarray) else names)
-        if len(listed) == len(set(listed)) == n:
+        if len(listed) == len(set(listed)) == n and all(bool(name == name) for name in listed):  # NaN is not
             return listed
     except TypeError:  # not a list, or what it holds cannot be told apart
         pass

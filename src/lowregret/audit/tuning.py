@@ -99,22 +99,24 @@ def tune(
     deltas = [0.1, 0.01, 1 / max(T, 2)] if deltas is None else inputs.listed(deltas, "deltas", inputs.probability)
     gates = inputs.listed(gates, "gates", inputs.not_negative)
     episodes = _episodes_of(episodes)
-    if fallbacks is not None and not isinstance(fallbacks, (list, tuple)):
-        raise ValueError(f"fallbacks must be a list of them, got {inputs.shown(fallbacks)}")
-    fallbacks = list(fallbacks or [Recovery()])
-    tried: list[tuple[Setting, tuple]] = []
-    for combination in itertools.product(dict.fromkeys(deltas), gates, episodes, fallbacks):
-        guard = _guard(problem, first.longest, *combination)
+    if fallbacks is not None and (not isinstance(fallbacks, (list, tuple)) or not fallbacks):
+        raise ValueError(f"fallbacks must be a list of at least one, got {inputs.shown(fallbacks)}")
+    fallbacks = [Recovery()] if fallbacks is None else list(fallbacks)
+    kinds = [type(fallback).__name__ for fallback in fallbacks]
+    called = kinds if len(set(kinds)) == len(kinds) else list(map(repr, fallbacks))  # two of a kind differ in settings
+    tried: list[tuple[Setting, Any]] = []
+    for combination in itertools.product(dict.fromkeys(deltas), gates, episodes, range(len(fallbacks))):
+        delta, gate, episode, which = combination
+        guard = _guard(problem, first.longest, delta, gate, episode, fallbacks[which])
         found = backtest(problem, first.probs, first.states, guard=guard, names=first.names, fallback=False)
         switched = sum(result.switched_at is not None for result in found.streams)
-        delta, gate, episode, fallback = combination
-        setting = Setting(delta, gate, episode, type(fallback).__name__, found.earned["guard"], switched)
-        tried.append((setting, combination))
+        setting = Setting(delta, gate, episode, called[which], found.earned["guard"], switched)
+        tried.append((setting, fallbacks[which]))
     tried.sort(key=lambda pair: -pair[0].earlier)
-    best, combination = tried[0]
+    best, fallback = tried[0]
     rest, usual = (
         backtest(problem, later.probs, later.states, guard=guard, names=later.names)
-        for guard in (_guard(problem, later.longest, *combination), None)
+        for guard in (_guard(problem, later.longest, best.delta, best.gate, best.episode, fallback), None)
     )
     return Tuned(tuple(setting for setting, _ in tried), best, rest, usual)
 

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import threading
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,14 +57,22 @@ class Journal:
             self._open.close()
             raise
         self._writer: int | None = os.getpid()
+        self._lock = threading.Lock()  # threads may share it: one's lines must not stand over another's
 
     def append(self, values: Iterable[dict[str, Any]]) -> None:
         """Append lines, all of them or, if the disk refuses, none."""
         lines = [_line(one) for one in values]
+        self._refuse_others()  # before the lock, which a process that was forked may find held for good
+        with self._lock:
+            self._refuse_others()
+            if lines:
+                self._append(lines)
+
+    def _refuse_others(self) -> None:
         if self._writer != os.getpid():
             raise ValueError(f"this log of {self.path} is closed, or was opened by another process")
-        if not lines:
-            return
+
+    def _append(self, lines: list[bytes]) -> None:
         try:
             self._write(b"".join(lines))
         except BaseException as error:
@@ -77,6 +86,9 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the file; another may write to it then."""
+        if self._writer == os.getpid():
+            with self._lock:  # a thread that is writing finishes its lines
+                self._writer = None
         self._writer = None
         self._open.close()
 

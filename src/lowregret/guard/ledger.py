@@ -38,7 +38,7 @@ class Switch(NamedTuple):
         return math.isinf(self.statistic)
 
     def __str__(self) -> str:
-        who = "" if self.stream == () else f"stream {self.stream}: "
+        who = "" if isinstance(self.stream, tuple) and not self.stream else f"stream {self.stream}: "
         why = f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
         if self.since is not None:
             whom = f"action {self.action}" if self.reference is None else self.reference
@@ -58,7 +58,7 @@ class Return(NamedTuple):
     episode: int = 1
 
     def __str__(self) -> str:
-        who = "" if self.stream == () else f"stream {self.stream}: "
+        who = "" if isinstance(self.stream, tuple) and not self.stream else f"stream {self.stream}: "
         return f"{who}returned after {self.step} steps of episode {self.episode}: the model has {self.share:.0%} again"
 
 

@@ -123,10 +123,7 @@ class Beside(Predictor, Policy):
     def _recorded(self, tokens: Array) -> tuple[Array, Array, Array]:
         """What base and references say before each token, and the tokens beside them."""
         tokens = inputs.sequences_of(tokens, self.n_states)
-        if self.rule.horizon is not None and tokens.shape[-1] > self.rule.horizon:
-            raise ValueError(
-                f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.rule.horizon}"
-            )
+        self.rule.refuse_longer(tokens.shape[-1])
         probs = asked_sequence(self.base, tokens)
         laws = [astype(asked_sequence(reference, tokens), probs.dtype) for reference in self.references]
         return probs, namespace(probs).stack(laws, axis=-2), inputs.beside(tokens, probs)

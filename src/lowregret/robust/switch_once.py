@@ -122,10 +122,7 @@ class Robust(Predictor):
     def _recorded(self, tokens: Array) -> tuple[Array, Array]:
         """What the base model says before each token, and the tokens beside it, both checked once."""
         tokens = inputs.sequences_of(tokens, self.n_states)
-        if self.rule.horizon is not None and tokens.shape[-1] > self.rule.horizon:
-            raise ValueError(
-                f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.rule.horizon}"
-            )
+        self.rule.refuse_longer(tokens.shape[-1])
         probs = asked_sequence(self.base, tokens)
         return probs, inputs.beside(tokens, probs)
 

@@ -219,8 +219,8 @@ class Rule(ABC):
             tokens = inputs.tokens_of(tokens, self.n_states, like=probs)  # checked before it is moved
         elif not tokens.ndim or 0 in tokens.shape:
             inputs.sequences_of(tokens, self.n_states)
-        if tokens.ndim and self.horizon is not None and tokens.shape[-1] > self.horizon:
-            raise ValueError(f"tokens are longer than the rule's horizon: {tokens.shape[-1]} steps, {self.horizon}")
+        if tokens.ndim:
+            self.refuse_longer(tokens.shape[-1])
         if tuple(probs.shape) != (*tokens.shape, self.n_states):
             fits = f"{(*tokens.shape, self.n_states)}, for tokens of shape {tuple(tokens.shape)}"
             raise ValueError(f"probs must have shape {fits}, got {tuple(probs.shape)}")
@@ -277,6 +277,11 @@ class Rule(ABC):
     def moments(self, probs: Array, tokens: Array) -> Moment:
         """Both answers at every step of recorded sequences; unchecked."""
         return self.moment(probs, self.fallback_answers(tokens), tokens, count_up(tokens, 1, tokens.shape[-1] + 1))
+
+    def refuse_longer(self, steps: int) -> None:
+        """Recorded sequences end with the horizon at the latest."""
+        if self.horizon is not None and steps > self.horizon:
+            raise ValueError(f"tokens are longer than the rule's horizon: {steps} steps, {self.horizon}")
 
     def refuse_past_horizon(self, memory: RuleMemory) -> None:
         """A horizon is a promise: there is no step after it."""

@@ -177,8 +177,7 @@ class ExactTest(ResponseRule):
         if tuple(probs_NxTxS.shape[:-1]) != tokens_NxT.shape:
             fits = f"{(*tokens_NxT.shape, self.n_states)}, for tokens of shape {tokens_NxT.shape}"
             raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
-        if self.horizon is not None and tokens_NxT.shape[1] > self.horizon:
-            raise ValueError(f"tokens are longer than the rule's horizon: {tokens_NxT.shape[1]} steps, {self.horizon}")
+        self.refuse_longer(tokens_NxT.shape[1])
         step_T = np.arange(1, tokens_NxT.shape[1] + 1)
         if isinstance(self.bets, Bets) and not self.bets.on_fallback:
             found = self.bets.log_totals(step_T, self.moment(probs_NxTxS, None, tokens_NxT, step_T))

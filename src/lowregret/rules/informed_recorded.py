@@ -13,8 +13,7 @@ def trip_times(rule: Any, probs: Array, tokens: Array, known: Known) -> Array:
     tokens = inputs.sequences_of(tokens, rule.n_states)
     probs = inputs.probs_of(probs, rule.n_states, shape=tuple(tokens.shape))
     xp, T, axes = namespace(probs), tokens.shape[-1], tokens.ndim
-    if rule.horizon is not None and rule.horizon < T:
-        raise ValueError(f"tokens are longer than the rule's horizon: {T} steps, {rule.horizon}")
+    rule.refuse_longer(T)
     flat = Known(*(None if part is None else xp.reshape(part, (-1, T, *part.shape[axes:])) for part in known))
     tokens_NxT, step_T = xp.reshape(inputs.beside(tokens, probs), (-1, T)), count_up(probs, 1, T + 1)
     scene = rule.scene(xp.reshape(probs, (-1, T, rule.n_states)), flat, step_T)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import inputs
 from ..abilities import ability
 from ..predictors import Predictor, same_states
 from ..robust import Robust
@@ -52,6 +53,15 @@ def fits(source: Source, base: Predictor, rule: ResponseRule) -> None:
         raise ValueError("rule must fall back on what goes by the tokens alone, such as PolyaUrn: Recovery does not")
     if rule.horizon is None:
         raise ValueError("rule must have a horizon: a decoder has a context of so many tokens")
+
+
+def refuse_play(distil: Any) -> None:
+    """Refuse settings of a distillation by which nothing could be played, or counted."""
+    inputs.not_negative(distil.response_weight, "response_weight")
+    if not 0 <= inputs.not_negative(distil.play_share, "play_share") <= 0.5:
+        raise ValueError(f"play_share must lie between 0 and 0.5, got {distil.play_share!r}")
+    for name in ("play_every", "play_count", "pool"):
+        inputs.whole(getattr(distil, name), name)
 
 
 def a_source(thing: Any) -> None:

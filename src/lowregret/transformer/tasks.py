@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from .. import inputs
 from ..predictors import PolyaUrn, Predictor
 from ..problems import DecisionProblem
 from ..rules import ResponseRule
@@ -20,7 +19,7 @@ from . import data
 from .data import Source
 from .decoder import Decoder
 from .recording import Recording
-from .targets import Laws, a_source, after_trip, fits, laws_of, robust_laws
+from .targets import Laws, a_source, after_trip, fits, laws_of, refuse_play, robust_laws
 
 
 class Batch(NamedTuple):
@@ -198,11 +197,7 @@ class Distil:
 
     def __post_init__(self) -> None:
         fits(self.source, self.base, self.rule)
-        inputs.not_negative(self.response_weight, "response_weight")
-        if not 0 <= inputs.not_negative(self.play_share, "play_share") <= 0.5:
-            raise ValueError(f"play_share must lie between 0 and 0.5, got {self.play_share!r}")
-        for name in ("play_every", "play_count", "pool"):
-            inputs.whole(getattr(self, name), name)
+        refuse_play(self)
 
     @property
     def n_states(self) -> int:
