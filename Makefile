@@ -18,7 +18,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecod
 # One thread each: the parallelism is across tests.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo verify reproduce test test-models test-page test-ray lint types docs bench format clean
+.PHONY: demo verify reproduce test pages test-models test-page test-ray lint types docs bench format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
@@ -30,7 +30,7 @@ reproduce: $(VENV)/.torch
 	$(BIN)/lowregret reproduce --preset quick
 
 test: $(VENV)/.dev
-	$(MAKE) -j2 lint types docs
+	$(MAKE) -j2 lint types pages
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/test_smollm2.py
 
 test-models: $(VENV)/.models
@@ -54,6 +54,10 @@ types: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+# The documentation without its gallery: a test runs the same scripts. Warnings are errors here, too.
+pages: $(VENV)/.dev
+	$(BIN)/sphinx-build -q -W --keep-going -b html -D plot_gallery=0 docs docs/_build/pages
 
 bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m benchmarks

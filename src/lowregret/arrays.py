@@ -105,11 +105,15 @@ def _constant(data: bytes, dtype: str, shape: tuple[int, ...], xp: Any, where: A
 
 def first(array: Array) -> Array:
     """The last axis moved to the front: ``[..., S] -> [S, ...]`` (a view)."""
+    if type(array) is np.ndarray and array.ndim > 1:
+        return array.transpose(array.ndim - 1, *range(array.ndim - 1))  # moveaxis, without asking which axes those are
     return array if array.ndim == 1 else namespace(array).moveaxis(array, -1, 0)
 
 
 def last(array: Array) -> Array:
     """The first axis moved to the back: ``[S, ...] -> [..., S]`` (a view)."""
+    if type(array) is np.ndarray and array.ndim > 1:
+        return array.transpose(*range(1, array.ndim), 0)
     return array if array.ndim == 1 else namespace(array).moveaxis(array, 0, -1)
 
 
