@@ -7,6 +7,7 @@ import numpy as np
 from .. import inputs
 from ..problems import DecisionProblem
 from .columns import Columns
+from .law_columns import lone
 from .times import Every, spelt
 
 
@@ -56,7 +57,7 @@ def rows_of(
     names, stream_R = streams_in_rows(table, columns.stream, where, before)
     order_R, counted = order_in(table, columns.order, where, before, columns.every)
     states_R = _states(table, columns.state, problem, where, before)
-    probs_RxS, renormalised = laws_in(table, columns.probs, problem.n_states, tolerance, where, before)
+    probs_RxS, renormalised = laws_in(table, columns.probs, problem.states, tolerance, where, before)
     return Rows(names, stream_R, order_R, counted, states_R, probs_RxS, renormalised)
 
 
@@ -204,30 +205,34 @@ def plainly(value: Any) -> str:
 
 
 def laws_in(
-    table: Any, names: tuple[str, ...], S: int, tolerance: float, where: str, before: int = 0
+    table: Any, names: tuple[str | None, ...], states: tuple[str, ...], tolerance: float, where: str, before: int = 0
 ) -> tuple[np.ndarray, int]:
     """Laws ``[R, S]``, and how many were made to sum to one."""
-    return _normal(_laws(table, names, S, where, before), tolerance, where, before)
+    return _normal(_laws(table, names, states, where, before), tolerance, where, before)
 
 
-def _laws(table: Any, names: tuple[str, ...], S: int, where: str, before: int) -> np.ndarray:
+def _laws(table: Any, names: tuple[str | None, ...], states: tuple[str, ...], where: str, before: int) -> np.ndarray:
     """Probabilities ``[R, S]``, NaN where there are none."""
-    pa = arrow()
-    if len(names) == 1 and (S != 1 or pa.types.is_nested(table.schema.field(names[0]).type)):
-        column = one_column(table, names[0])
+    pa, S, name = arrow(), len(states), names[0]
+    if len(names) == 1 and name is not None and (S != 1 or pa.types.is_nested(table.schema.field(name).type)):
+        column = one_column(table, name)
         if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)) and not (
             pa.types.is_fixed_size_list(column.type)
         ):
-            raise Refused(where, None, f"the probabilities ({names[0]}) must be lists of {S}, got {column.type}")
-        without_nulls(column, f"the list of probabilities ({names[0]})", where, before)
+            reason = f"the probabilities ({name}) must be lists of {S}, got {column.type}{lone(name, states)}"
+            raise Refused(where, None, reason)
+        without_nulls(column, f"the list of probabilities ({name})", where, before)
         lengths = np.asarray(pa.compute.list_value_length(column)) if len(column) else np.zeros(0)
         if len(bad := np.flatnonzero(lengths != S)):
-            reason = f"there must be {S} probabilities ({names[0]}), one a state, got {int(lengths[bad[0]])}"
+            reason = f"there must be {S} probabilities ({name}), one a state, got {int(lengths[bad[0]])}"
             raise Refused(where, before + int(bad[0]) + 1, reason)
-        return numbers_in(column.flatten(), names[0], "probabilities", where).reshape(-1, S)
+        return numbers_in(column.flatten(), name, "probabilities", where).reshape(-1, S)
     probs_RxS = np.empty((table.num_rows, S))
     for s, name in enumerate(names):
-        probs_RxS[:, s] = numbers_in(one_column(table, name), name, "probabilities", where)
+        if name is not None:
+            probs_RxS[:, s] = numbers_in(one_column(table, name), name, "probabilities", where)
+    if None in names:  # of two states the other's
+        probs_RxS[:, names.index(None)] = 1 - probs_RxS[:, 1 - names.index(None)]
     return probs_RxS
 
 

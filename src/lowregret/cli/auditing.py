@@ -31,7 +31,11 @@ def audit(
     order: Annotated[str | None, typer.Option(help="The column of steps or times: step, ds, time.")] = None,
     state: Annotated[str | None, typer.Option(help="The column of states: state, y.")] = None,
     probs: Annotated[
-        str | None, typer.Option(help="Columns of probabilities, with commas: p_STATE each, or one of lists: probs.")
+        str | None,
+        typer.Option(
+            help="Columns of probabilities: STATE=COLUMN each, with commas (of two states one is enough); or columns "
+            "alone in the order of the states in --payoffs; or one of lists. By default p_STATE each, or probs."
+        ),
     ] = None,
     every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
     episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
@@ -52,6 +56,7 @@ def audit(
     """
     with refusals():
         from ..audit import auditing
+        from ..audit.law_columns import told_in_words
         from ..audit.page import page, plotly_js
         from ..audit.rows import Refused, printable
         from ..problems import payoffs_in
@@ -73,12 +78,13 @@ def audit(
                 found = auditing.merge(log)
             else:
                 assert payoffs is not None
-                columns = {"stream": stream, "order": order, "state": state, "probs": probs and probs.split(",")}
-                columns["every"] = every
+                problem = payoffs_in(payoffs)
+                laws = None if probs is None else told_in_words(probs, problem.states)
+                columns = {"stream": stream, "order": order, "state": state, "probs": laws, "every": every}
                 with _progress() as told:
                     found = auditing.audit_log(
                         log[0],
-                        payoffs_in(payoffs),
+                        problem,
                         delta=delta,
                         gate=gate,
                         horizon=horizon,
