@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..problems import DecisionProblem
+from .cells import Refused, arrow
 from .columns import Columns, columns_of
 from .law_columns import lone
-from .rows import Refused, arrow, plainly, rows_of
+from .rows import plainly, rows_of
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
 _BATCH = 1 << 17  # rows that are decoded at a time

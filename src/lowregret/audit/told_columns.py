@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from ..problems import DecisionProblem
+from .cells import Refused, arrow, numbers_in, one_column, without_nulls
 from .columns import Columns
-from .rows import Refused, arrow, laws_in, numbers_in, one_column, without_nulls
+from .laws import laws_in
 from .told import Tells, Told, labelled
 
 
