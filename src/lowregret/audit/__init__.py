@@ -2,9 +2,9 @@
 
 from .auditing import audit_log, merge
 from .backtesting import backtest
+from .cells import Refused
 from .report import Audit, Judgement
 from .result import Backtest, StreamResult
-from .rows import Refused
 from .tuning import Tuned, tune
 
 __all__ = [

@@ -14,6 +14,7 @@ import numpy as np
 from .. import files, inputs
 from ..problems import DecisionProblem, a_problem
 from .judging import BEST, Settings, guard_of, judged
+from .laws import tolerance_of
 from .logs import Log, log_at
 from .playing import PLAYERS
 from .report import KIND, Audit, problem_told
@@ -55,7 +56,8 @@ def audit_log(
     fdr
         The share of wrong names among ``Audit.survivors``, at most and on average.
     tolerance
-        How far probabilities may be from summing to one; those further off than 1e-6 are renormalised and counted.
+        How far probabilities may be from summing to one, 0.1 at most; those further off than 1e-6 are renormalised and
+        counted.
     columns
         As ``backtest`` takes them.
     fallback
@@ -72,7 +74,7 @@ def audit_log(
         Hears what is being done, and how many rows of how many.
     """
     a_problem(problem)
-    tolerance = inputs.positive(tolerance, "tolerance")
+    tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
     gate = inputs.not_negative(gate, "gate")
     delta = None if delta is None else inputs.probability(delta, "delta")
@@ -92,9 +94,10 @@ def audit_log(
         tells = counted.rows <= _SMALL if events is None else inputs.flag(events, "events")
         own_episode = None if episode is None or episode >= whole else episode
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
-        order, every = found.columns.order, found.columns.every
+        stream, order, every = found.columns.stream, found.columns.order, found.columns.every
         settings = Settings(
-            *(problem, whole, each, gate, level, plays, tells, own_episode, counted.counted, order is not None, every)
+            *(problem, whole, each, gate, level, plays, tells, own_episode),
+            *(counted.counted, order is not None, every, stream is None),
         )
         about = {
             "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],

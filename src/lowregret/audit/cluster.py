@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..problems import DecisionProblem
+from .cells import Refused
 from .judging import Settings, judged
 from .logs import Fragment, Log, Names, partition_of, record_of, records_in
-from .rows import Refused
 from .spool import Counted
 
 _RETRIES = 5

@@ -6,16 +6,15 @@ from typing import Any, NamedTuple
 
 from .. import inputs
 from ..problems import DecisionProblem
+from .law_columns import listed, probs_in, several, told_laws
 from .times import Every, every_of
 
 _USUAL = {
     "stream": ("stream", "unique_id", "series", "series_id", "item_id", "id"),  # the second of each is Nixtla's
     "order": ("step", "ds", "time", "timestamp", "date", "t"),
     "state": ("state", "y", "outcome", "actual", "target"),
-    "probs": ("probs", "probabilities", "p"),
 }
 TOLD = ("context", "references", "payoffs", "scale")  # only where they are named: they change what is promised
-_SPELT = ("p_{}", "prob_{}", "p{}", "{}")  # one column a state
 
 
 class Columns(NamedTuple):
@@ -24,10 +23,10 @@ class Columns(NamedTuple):
     stream: str | None
     order: str | None
     state: str
-    probs: tuple[str, ...]  # one a state, or one that holds lists
+    probs: tuple[str | None, ...]  # one a state, or one that holds lists; None: what the other of two leaves
     every: Every | None = None  # how far apart times must be
     context: str | None = None
-    references: tuple[tuple[str, tuple[str, ...]], ...] = ()  # names, and columns as those of probs
+    references: tuple[tuple[str, tuple[str | None, ...]], ...] = ()  # names, and columns as those of probs
     payoffs: tuple[str, ...] = ()  # action by action, one a state; or one that holds lists
     scale: str | None = None
 
@@ -49,20 +48,24 @@ def columns_of(
     >>> columns_of(["unique_id", "ds", "y", "p_0", "p_1"], matching())[:4]
     ('unique_id', 'ds', 'y', ('p_0', 'p_1'))
     """
-    told = roles_told(told, (*_USUAL, "every", *(TOLD if more else ())))
+    told = roles_told(told, (*_USUAL, "probs", "every", *(TOLD if more else ())))
     stream, order, state = named(there, told, ("stream", "order", "state"))
     if state is None:
         raise ValueError(
-            f"there must be a column of states, such as {listed(_USUAL['state'])}: say which of {listed(there)} it is"
+            f"there must be a column of states, such as {listed(_USUAL['state'])}: say which of {listed(there)} it is, "
+            "--state NAME or columns={'state': NAME}"
         )
     S, A = problem.n_states, problem.n_actions
-    probs = _probs(there, problem, told.get("probs"), [name for name in (stream, order, state) if name])
+    taken = [name for name in (stream, order, state) if name]
+    probs = probs_in(there, problem.states, told.get("probs"), taken)
     context, scale = named(there, told, ("context", "scale"))
     references = told.get("references") or {}
     if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
         raise ValueError(f"references must be a dict of columns by name, got {inputs.shown(references)}")
-    laws = tuple((name, _several(there, own, S, f"reference {name!r}")) for name, own in references.items())
-    payoffs = () if told.get("payoffs") is None else _several(there, told["payoffs"], A * S, "payoffs")
+    laws = tuple(
+        (name, told_laws(there, problem.states, own, f"reference {name!r}")) for name, own in references.items()
+    )
+    payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
     columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale)
     refuse_doubled(there, columns.needed)
     return columns
@@ -74,7 +77,9 @@ def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -
     for role in roles:
         name = told.get(role)
         if name is not None and (not isinstance(name, str) or name not in there):
-            raise ValueError(f"the {role} column must be one of {listed(there)}, got {inputs.shown(name)}")
+            how = f"columns={{{role!r}: NAME}}"
+            how = f"--{role} NAME or {how}" if role in _USUAL else how
+            raise ValueError(f"the {role} column must be one of {listed(there)}, got {inputs.shown(name)}: {how}")
         usual = (usual for usual in _USUAL.get(role, ()) if usual in there)
         found.append(name if name is not None else next(usual, None))
     return found
@@ -94,7 +99,10 @@ def every_in(told: Mapping[str, Any], order: str | None) -> Every | None:
     if told.get("every") is None:
         return None
     if order is None:
-        raise ValueError(f"every={told['every']!r} needs a column of times, such as {listed(_USUAL['order'])}")
+        raise ValueError(
+            f"every={told['every']!r} needs a column of times, such as {listed(_USUAL['order'])}: "
+            "say which it is, --order NAME or columns={'order': NAME}"
+        )
     return every_of(told["every"])
 
 
@@ -104,37 +112,3 @@ def refuse_doubled(there: Sequence[str], needed: Sequence[str]) -> None:
     for name in needed:
         if often[name] > 1:
             raise ValueError(f"a column that matters must be there once, and {name!r} is there twice or more")
-
-
-def _probs(there: Sequence[str], problem: DecisionProblem, told: Any, taken: list[str]) -> tuple[str, ...]:
-    S = problem.n_states
-    if told is not None:
-        return _several(there, told, S, "probabilities")
-    for spelt in _SPELT:
-        names = tuple(spelt.format(state) for state in problem.states)
-        if all(name in there and name not in taken for name in names):
-            return names
-    for name in _USUAL["probs"]:
-        if name in there:
-            return (name,)
-    asked = tuple(_SPELT[0].format(state) for state in problem.states[:3])
-    more = ", ..." if S > 3 else ""
-    raise ValueError(
-        f"there must be a column of probabilities a state ({', '.join(asked)}{more}), or one of lists (probs): say "
-        f"which of {listed(there)} they are"
-    )
-
-
-def _several(there: Sequence[str], told: Any, n: int, what: str) -> tuple[str, ...]:
-    """So many columns, or one that holds lists."""
-    names = (told,) if isinstance(told, str) else tuple(told) if isinstance(told, (list, tuple)) else ()
-    if len(names) not in (1, n) or not all(isinstance(name, str) and name in there for name in names):
-        raise ValueError(
-            f"the columns of {what} must be {n}, or one that holds lists, of {listed(there)}, got {inputs.shown(told)}"
-        )
-    return names
-
-
-def listed(names: Any) -> str:
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

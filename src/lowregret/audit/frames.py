@@ -7,10 +7,11 @@ import numpy as np
 
 from .. import inputs
 from ..problems import DecisionProblem
+from .cells import arrow
 from .columns import columns_of
-from .rows import arrow, rows_of, sorted_rows
+from .rows import rows_of, sorted_rows
 from .streams import Source, Streams
-from .times import Every, gaps_told, irregular
+from .times import gaps_told, irregular
 from .told import NOTHING, Told
 from .told_columns import told_in
 
@@ -50,7 +51,7 @@ def streams_in(
     table = table.select(found.needed)
     rows = rows_of(table, found, problem, tolerance, FRAME)
     told, tells = told_in(table, found, problem, tolerance, FRAME)
-    listed = in_streams(rows.names, rows.stream_R, rows.order_R, rows.counted, found.every, found.order is not None)
+    listed = in_streams(rows.names, rows.stream_R, rows.order_R, rows.counted, found)
     known = [Told(*(None if part is None else part[place] for part in told)) for place in listed.rows]
     return Streams(
         listed.names,
@@ -72,17 +73,19 @@ class Listed(NamedTuple):
     notes: tuple[str, ...]
 
 
-def in_streams(
-    names: list[Any], stream_R: np.ndarray, order_R: np.ndarray, counted: bool, every: Every | None, timed: bool
-) -> Listed:
-    """The rows of a frame by stream and step; what its times say of missing steps is noted."""
+def in_streams(names: list[Any], stream_R: np.ndarray, order_R: np.ndarray, counted: bool, found: Any) -> Listed:
+    """The rows of a frame by stream and step; what its times say of missing steps is noted.
+
+    ``found`` are its columns.
+    """
     names, stream_R = _by_name(names, stream_R)
+    rows, alone = np.arange(len(stream_R)), found.stream is None
     place_R = sorted_rows(
-        names, stream_R, order_R, counted, np.arange(len(stream_R)), lambda row: (FRAME, row + 1), every
+        names, stream_R, order_R, counted, rows, lambda row: (FRAME, row + 1), found.every, alone=alone
     )
     cuts = np.flatnonzero(np.diff(stream_R[place_R])) + 1
     present = stream_R[place_R][np.append(0, cuts)]
-    notes = () if counted or not timed else gaps_told(*irregular(stream_R[place_R], order_R[place_R]))
+    notes = () if counted or found.order is None else gaps_told(*irregular(stream_R[place_R], order_R[place_R]))
     return Listed(tuple(names[i] for i in present), np.split(place_R, cuts), notes)
 
 

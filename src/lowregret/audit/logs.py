@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..problems import DecisionProblem
+from .cells import Refused, arrow
 from .columns import Columns, columns_of
-from .rows import Refused, arrow, plainly, rows_of
+from .law_columns import lone
+from .rows import plainly, rows_of
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
 _BATCH = 1 << 17  # rows that are decoded at a time
@@ -97,7 +99,8 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
             raise Refused(str(file), None, f"its columns are others than those of {found[0]}")
         columns = here
         if file.suffix.lower() == ".csv" and len(columns.probs) != problem.n_states:
-            raise Refused(str(file), None, "a CSV file must have one column of probabilities a state")
+            hint = lone(columns.probs[0], problem.states)
+            raise Refused(str(file), None, f"a CSV file must have one column of probabilities a state{hint}")
     assert columns is not None
     if not fragments:
         raise Refused(str(path), None, "there is no row in it")
@@ -150,7 +153,7 @@ def _csv_batches(path: str, columns: Columns) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as text
 
-    types = dict.fromkeys(columns.probs, pa.float64())
+    types = {name: pa.float64() for name in columns.probs if name is not None}
     types |= {name: pa.string() for name in (columns.stream, columns.state) if name is not None}
     with text.open_csv(
         path,

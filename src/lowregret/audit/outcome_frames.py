@@ -8,10 +8,12 @@ import numpy as np
 from ..forecasts import Quantiles
 from ..forecasts.contract import needs_knots
 from ..problems import Payoff
+from .cells import Refused, numbers_in, one_column
 from .frames import FRAME, in_streams, table_of
+from .order import order_in
 from .outcomes import Outcomes
 from .quantile_columns import QuantileColumns, quantile_columns
-from .rows import Refused, numbers_in, one_column, order_in, streams_in_rows
+from .rows import streams_in_rows
 from .streams import Source
 
 _EVEN = 1e-6  # by how much of an interval its middle may be off the point forecast: files round
@@ -33,7 +35,7 @@ def outcomes_in(problem: Payoff, frame: Any, state: Any = None, columns: Any = N
     levels, values_RxQ, notes = _quantiles(table, found, problem)
     if found.cutoff is not None:
         _refuse_several(table, found, stream_R, order_R)
-    each = in_streams(names, stream_R, order_R, counted, found.every, found.order is not None)
+    each = in_streams(names, stream_R, order_R, counted, found)
     notes += each.notes + _made_early(table, found, order_R, counted, each.rows)
     return Outcomes(
         each.names,

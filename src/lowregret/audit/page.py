@@ -53,6 +53,8 @@ def _data(found: Audit) -> dict[str, Any]:
     grid, curves = found.curves()
     scale, shift = float(found.problem.regret_in_payoffs(1.0)), float(found.problem.in_payoffs(0.0))
     ranked = sorted(found.streams, key=lambda one: (one.switched_at is None, -one.log_e, one.stream))
+    timed = [one for one in found.suspects if one.switched_time is not None]
+    when = {one.stream: f", switched at {_name(str(one.switched_time))}" for one in timed}
     return {
         "steps": found.steps,
         "streams": about["streams"],
@@ -72,6 +74,7 @@ def _data(found: Audit) -> dict[str, Any]:
         "details": [
             {
                 "stream": _name(one["stream"]),
+                "when": when.get(one["stream"], ""),
                 "steps": one["steps"],
                 "evidence": [_short(value) for value in one["evidence"]],
                 "money": {
@@ -82,14 +85,27 @@ def _data(found: Audit) -> dict[str, Any]:
             for one in found.details
         ],
         "players": about["players"],
-        "rows": [_row(one, about["players"]) for one in ranked[:_ROWS]],
+        "head": ["stream", *_head(bool(timed)), "survives", "ln E", *about["players"]],
+        "rows": [_row(one, about["players"], bool(timed)) for one in ranked[:_ROWS]],
     }
 
 
-def _row(one: Judgement, players: list[str]) -> list[Any]:
+def _head(timed: bool) -> list[str]:
+    if not timed:
+        return ["steps", "switched at", "wrong since", "returns"]
+    return ["steps", "switched at step", "which is", "wrong since step", "which is", "returns"]
+
+
+def _row(one: Judgement, players: list[str], timed: bool) -> list[Any]:
     earned = [_short(one.earned[name]) for name in players]
-    happened = [one.switched_at, one.since, one.returns]
+    happened: list[Any] = [one.switched_at, one.since, one.returns]
+    if timed:
+        happened = [one.switched_at, _when(one.switched_time), one.since, _when(one.since_time), one.returns]
     return [_name(one.stream), one.steps, *happened, one.survives, _short(one.log_e), *earned]
+
+
+def _when(time: str | int | None) -> str | None:
+    return None if time is None else str(time)
 
 
 def _name(name: str) -> str:

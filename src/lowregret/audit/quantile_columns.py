@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import inputs
-from .columns import every_in, listed, named, refuse_doubled, roles_told
+from .columns import every_in, named, refuse_doubled, roles_told
+from .law_columns import listed
 from .times import Every
 
 _ROLES = ("stream", "order", "state", "every", "model", "quantiles", "median", "cutoff")
@@ -43,7 +44,10 @@ def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None
     told = roles_told(told, _ROLES)
     stream, order, state, cutoff, point = named(there, told, ("stream", "order", "state", "cutoff", "median"))
     if state is None:
-        raise ValueError(f"there must be a column of outcomes, such as y or target: say which of {listed(there)} it is")
+        raise ValueError(
+            f"there must be a column of outcomes, such as y or target: say which of {listed(there)} it is, "
+            "columns={'state': NAME}"
+        )
     if told.get("quantiles") is not None:
         if told.get("model") is not None:
             raise ValueError("columns must name a model or quantiles, not both")

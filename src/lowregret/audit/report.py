@@ -34,6 +34,8 @@ class Judgement(NamedTuple):
     switches: int  # in how many of them it switched
     since: int | None  # from about which step on its model was wrong, at the first switch; None where nobody looked
     returns: int | None  # how often its model came back; None where nobody looked
+    switched_time: str | int | None = None  # what the log calls step ``switched_at``: a time, or a number
+    since_time: str | int | None = None  # likewise ``since``
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,11 @@ class Audit:
         which = "" if self.whole else f", {len(self.parts)} of {a['partitions']} partitions"
         title = f"Payoff a step over {self.steps:,} steps of {len(self._rows):,} streams{which}"
         return Table("\n".join([title, *(f"! {warning}" for warning in self.warnings)]), ("", ""), tuple(rows))
+
+    @cached_property
+    def suspects(self) -> list[Judgement]:
+        """Streams that switched, most evidence first."""
+        return sorted((one for one in self.streams if one.switched_at), key=lambda one: (-one.log_e, one.stream))
 
     def curves(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Steps, and payoffs added up over all streams until each of them, by player."""

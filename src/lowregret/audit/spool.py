@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..problems import DecisionProblem
+from .cells import Refused
 from .logs import Fragment, Log, Names, partition_of, record_of, records_in
-from .rows import Refused
 
 _HELD = 192 << 20  # bytes of rows in memory; what is more goes to the disk
 

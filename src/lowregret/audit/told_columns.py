@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 
 from ..problems import DecisionProblem
+from .cells import Refused, arrow, numbers_in, one_column, without_nulls
 from .columns import Columns
-from .rows import Refused, arrow, laws_in, numbers_in, one_column, without_nulls
+from .laws import laws_in
 from .told import Tells, Told, labelled
 
 
 def told_in(table: Any, columns: Columns, problem: DecisionProblem, tolerance: float, where: str) -> tuple[Told, Tells]:
     """What a table tells of every row, as arrays with an axis of rows, and of what kind that is."""
-    laws = [laws_in(table, own, problem.n_states, tolerance, where)[0] for _, own in columns.references]
+    laws = [laws_in(table, own, problem.states, tolerance, where)[0] for _, own in columns.references]
     labels, context = None, None
     if columns.context is not None:
         column = one_column(table, columns.context)

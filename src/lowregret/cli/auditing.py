@@ -13,6 +13,20 @@ from .options import PAYOFFS, folder_for, refusals
 
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
 _EVERY = 1 << 18  # rows between two looks at the progress bar
+_SUSPECTS = 5  # streams whose switch is told
+_HEDGE = (
+    "Hedge weighs actions by what they have earned, without the model; fallback is what the guard does after a switch."
+)
+_GATE = (
+    "Beside the evidence: how far some action's lead over the model must have risen from its lowest point before a "
+    "switch, in units of the payoffs' span times the root of the steps. 0: evidence is enough; more: later switches."
+)
+_FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
+_NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
+
+euros,dry,wet
+open,100,-20
+shut,0,0"""
 
 
 def audit(
@@ -21,17 +35,22 @@ def audit(
     out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
     delta: Annotated[float | None, typer.Option(help="Chance of a false switch, a stream; 1/horizon.")] = None,
     family_delta: Annotated[bool, typer.Option("--family-delta", help="Divide delta by the streams' number.")] = False,
-    fdr: Annotated[float, typer.Option(help="False-discovery rate of the alarms that are named.")] = 0.1,
-    gate: Annotated[float, typer.Option(min=0, help="As ExactTest takes it.")] = 0.0,
+    fdr: Annotated[float, typer.Option(help=_FDR)] = 0.1,
+    gate: Annotated[float, typer.Option(min=0, help=_GATE)] = 0.0,
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps of a stream; the longest one's.")] = None,
     tolerance: Annotated[
-        float, typer.Option(help="How far probabilities may be from summing to one; they are then renormalised.")
+        float,
+        typer.Option(help="How far probabilities may be from summing to one, 0.1 at most; they are then renormalised."),
     ] = 1e-6,
     stream: Annotated[str | None, typer.Option(help="The column of streams: stream, unique_id.")] = None,
     order: Annotated[str | None, typer.Option(help="The column of steps or times: step, ds, time.")] = None,
     state: Annotated[str | None, typer.Option(help="The column of states: state, y.")] = None,
     probs: Annotated[
-        str | None, typer.Option(help="Columns of probabilities, with commas: p_STATE each, or one of lists: probs.")
+        str | None,
+        typer.Option(
+            help="Columns of probabilities: STATE=COLUMN each, with commas (of two states one is enough); or columns "
+            "alone in the order of the states in --payoffs; or one of lists. By default p_STATE each, or probs."
+        ),
     ] = None,
     every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
     episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
@@ -52,8 +71,9 @@ def audit(
     """
     with refusals():
         from ..audit import auditing
+        from ..audit.cells import Refused, printable
+        from ..audit.law_columns import told_in_words
         from ..audit.page import page, plotly_js
-        from ..audit.rows import Refused, printable
         from ..problems import payoffs_in
 
         piece = _piece(part)
@@ -63,6 +83,8 @@ def audit(
             plotly_js()  # before the work rather than after it
         if merge and (payoffs or piece):
             raise ValueError("--merge takes the files of parts, which say the rest: leave --payoffs and --part out")
+        if not merge and payoffs is None and len(log) == 1:
+            raise ValueError(_NO_PAYOFFS)
         if not merge and (payoffs is None or len(log) != 1):
             raise ValueError("audit takes one LOG and --payoffs, or with --merge the files of all parts")
         folder_for(out, *written)
@@ -73,12 +95,13 @@ def audit(
                 found = auditing.merge(log)
             else:
                 assert payoffs is not None
-                columns = {"stream": stream, "order": order, "state": state, "probs": probs and probs.split(",")}
-                columns["every"] = every
+                problem = payoffs_in(payoffs)
+                laws = None if probs is None else told_in_words(probs, problem.states)
+                columns = {"stream": stream, "order": order, "state": state, "probs": laws, "every": every}
                 with _progress() as told:
                     found = auditing.audit_log(
                         log[0],
-                        payoffs_in(payoffs),
+                        problem,
                         delta=delta,
                         gate=gate,
                         horizon=horizon,
@@ -102,12 +125,32 @@ def audit(
             contents[out / f"{name}.html"] = page(found).encode()
         files.replace_all(contents)
         typer.echo(str(found.table()))
+        for one in found.suspects[:_SUSPECTS]:
+            typer.echo(_switch_told(one, printable(repr(one.stream), 80)))
+        if found.alarms > _SUSPECTS:
+            typer.echo(f"... and {found.alarms - _SUSPECTS:,} more that switched, in {name}.json")
         if found.survivors:
             shown = ", ".join(printable(repr(name), 80) for name in found.survivors[:8])
-            typer.echo(f"Named by e-BH: {shown}{', ...' if len(found.survivors) > 8 else ''}")
+            more = ", ..." if len(found.survivors) > 8 else ""
+            typer.echo(f"Named by e-BH: {shown}{more}")
+            typer.echo(
+                f"(e-BH: among so many streams some switch by chance; of those named, {found.about['fdr']:.0%} "
+                "at most are wrong on average)"
+            )
+        typer.echo(_HEDGE)
         typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
         raise typer.Exit(ALARM)
+
+
+def _switch_told(one: Any, name: str) -> str:
+    """When a stream switched, and since when its model was wrong, as far as the log says."""
+
+    def told(step: int, time: str | int | None) -> str:
+        return f"step {step:,}" if time is None else f"step {step:,} ({time})"
+
+    words = f"stream {name} switched at {told(one.switched_at, one.switched_time)}"
+    return words if one.since is None else f"{words}, wrong since about {told(one.since, one.since_time)}"
 
 
 def _piece(part: str | None) -> tuple[int, int] | None:

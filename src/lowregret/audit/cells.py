@@ -1,0 +1,61 @@
+"""Columns of an Arrow table as they stand (extra: ``data``), and how what stands in them is refused."""
+
+from typing import Any
+
+import numpy as np
+
+_ALSO = 4  # rows beside the first that are named
+
+
+class Refused(ValueError):
+    """A log that cannot be answered for: which file, which row (the first below the header is 1), and why."""
+
+    def __init__(self, where: str, row: int | None, reason: str) -> None:
+        super().__init__(printable(f"{where}{'' if row is None else f', row {row}'}: {reason}"))
+        self.where, self.row, self.reason = where, row, reason
+
+    def __reduce__(self) -> Any:
+        return Refused, (self.where, self.row, self.reason)
+
+
+def printable(text: str, most: int = 2000) -> str:
+    """What a log says, for a terminal: signs that would steer it are spelt out, and it ends somewhere."""
+    shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text[:most])
+    return shown if len(text) <= most else shown + "..."
+
+
+def arrow() -> Any:
+    """The package that reads tables."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("tables need pyarrow: pip install 'lowregret[data]'", name="pyarrow") from error
+    return pyarrow
+
+
+def one_column(table: Any, name: str) -> Any:
+    column = table.column(name)
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
+
+
+def without_nulls(column: Any, what: str, where: str, before: int) -> None:
+    if column.null_count:
+        bad = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+        raise Refused(where, before + int(bad[0]) + 1, f"{what} is missing{also(bad, before)}")
+
+
+def also(bad: np.ndarray, before: int) -> str:
+    """In which other rows something is wrong likewise, as far as was read: the first few, and how many more."""
+    if len(bad) < 2:
+        return ""
+    more = f" and {len(bad) - 1 - _ALSO:,} more" if len(bad) > 1 + _ALSO else ""
+    return f"; likewise in row {', '.join(str(before + int(row) + 1) for row in bad[1 : 1 + _ALSO])}{more}"
+
+
+def numbers_in(column: Any, name: str, what: str, where: str) -> np.ndarray:
+    """A column as numbers, NaN where there are none."""
+    pa = arrow()
+    if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
+        raise Refused(where, None, f"the {what} ({name}) must be numbers, got {column.type}")
+    return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
