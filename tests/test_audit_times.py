@@ -103,7 +103,7 @@ def test_several_series_without_a_column_of_streams(tmp_path):
 
 @pytest.mark.parametrize("clock", ["", " 12:30:00", "T12:30:00Z", "T12:30:00.250+02:00"])
 def test_dates_as_strings(tmp_path, clock):
-    table = dated(table_of(LENGTHS))
+    table = dated(table_of({"calm": 20, "Bee": 30}))
     asked = lr.backtest(SHOP, table)
     frame = table.to_pandas()
     frame["ds"] = [f"{day}{clock}" for day in frame["ds"]]
