@@ -271,6 +271,33 @@ def test_what_fit_refuses(settings: dict, y: Any, says: str) -> None:
     assert not hasattr(model, "guard_")
 
 
+def test_actions_that_were_taken_and_a_horizon_that_is_over() -> None:
+    X, y = weather()
+    shop = lr.DecisionProblem.from_payoffs([[60, -20, 90], [0, 0, 0]], ["open", "shut"], sorted(set(y.tolist())))
+    model = Guarded(LogisticRegression(), shop, horizon=60).fit(X[:100], y[:100])
+    taken = np.random.default_rng(0).integers(0, 2, 60)
+    named = clone(model).fit(X[:100], y[:100])
+    model.observe(X[100:140], y[100:140], action=taken[:40])
+    assert np.isnan(clone(model).fit(X[:100], y[:100]).observe(X[100:140], y[100:140]).guard_.realised_regret)
+    states = np.array([shop.states.index(label) for label in y[100:140]])
+    earned = shop.utility[:, states].sum(axis=1)
+    asked = (earned.max() - shop.utility[taken[:40], states].sum()) / 40
+    assert model.guard_.realised_regret == pytest.approx(asked, abs=1e-12)
+    named.observe(X[100:140], y[100:140], action=[shop.actions[a] for a in taken[:40]])
+    assert named.guard_.realised_regret == model.guard_.realised_regret
+    before = pickle.dumps(model)
+    for bad in (taken[:3], [2] * 20, ["ajar"] * 20, [0.5] * 20, [True] * 20, [-1] * 20, "open", 0, [[0]] * 20):
+        with pytest.raises(ValueError, match=r"action must be one a row, 20 of them: a place from 0 to 1 or a name of"):
+            model.observe(X[140:160], y[140:160], action=bad)
+    assert pickle.dumps(model) == before
+    model.observe(X[140:160], y[140:160])
+    for call in (model.predict_proba, model.policy, lambda rows: model.observe(rows, y[160:161])):
+        with pytest.raises(ValueError, match=r"horizon of 60 steps is over: start anew \(guard_.restart\(\) opens"):
+            call(X[160:161])
+    model.guard_.restart()
+    assert model.observe(X[160:161], y[160:161]).guard_.steps == 1
+
+
 def test_what_cannot_predict_is_refused() -> None:
     class Short(Bare):
         def predict_proba(self, X: Any) -> list:

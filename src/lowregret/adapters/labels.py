@@ -119,6 +119,20 @@ def states_of(labels: Any, state_of: dict[Any, int], name: str = "y") -> np.ndar
         raise ValueError(f"{name} must be one of the labels {list(state_of)}, got {inputs.shown(strange)}") from error
 
 
+def actions_of(action: Any, problem: DecisionProblem, n: int) -> list[int]:
+    """The actions that were taken, one a row: places as they are, names by the problem's."""
+    place = {name: i for i, name in enumerate(problem.actions)}
+    taken = np.atleast_1d(np.asarray(action))
+    known = taken.dtype.kind in "UOiu" and all(isinstance(a, (str, int)) for a in taken.tolist())
+    found = [place.get(a, -1) if isinstance(a, str) else a for a in taken.tolist()] if known else []
+    if taken.shape != (n,) or not all(type(a) is int and 0 <= a < len(place) for a in found) or len(found) != n:
+        raise ValueError(
+            f"action must be one a row, {n} of them: a place from 0 to {len(place) - 1} or a name of "
+            f"{list(problem.actions)[:12]}, got {inputs.shown(action)}"
+        )
+    return found
+
+
 def _is_known(label: Any, state_of: dict[Any, int]) -> bool:
     try:
         return label in state_of

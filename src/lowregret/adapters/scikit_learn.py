@@ -9,7 +9,7 @@ from .. import inputs
 from ..certificates import Certificate
 from ..guard import Guard, Return, Switch
 from ..problems import DecisionProblem
-from .labels import floor_of, floored, guard_of, stakes, states_of
+from .labels import actions_of, floor_of, floored, guard_of, stakes, states_of
 from .walk_forward import WalkForward, walked
 
 try:
@@ -142,7 +142,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         laws_NxS = self._laws(X)
         ahead = copy(self.guard_)
-        if len(laws_NxS) and ahead.advise(laws_NxS[0]) is None:
+        if len(laws_NxS) and _advised(ahead, laws_NxS[0]) is None:
             raise ValueError(
                 f"predict_proba needs a fallback that predicts, and {type(ahead.rule.fallback).__name__} acts: "
                 "policy(X) has what to play"
@@ -162,7 +162,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ahead = copy(self.guard_)
         mixed_NxA = np.empty((len(laws_NxS), self.problem_.n_actions))
         for row, law_S in enumerate(laws_NxS):
-            ahead.advise(law_S)
+            _advised(ahead, law_S)
             mixed_NxA[row] = ahead.policy()
         return mixed_NxA
 
@@ -182,18 +182,21 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # What came
 
-    def observe(self, X: Any, y: Any) -> "GuardedClassifier":
+    def observe(self, X: Any, y: Any, action: Any = None) -> "GuardedClassifier":
         """Rows whose outcomes are now known, in time order: the guard judges what the model says of each.
 
-        The model is not trained on them. All of them count, or none where something is refused.
+        The model is not trained on them. All of them count, or none where something is refused. ``action`` says, if you
+        like, which was taken on each row, by its place in ``problem_.actions`` or by name: ``guard_.realised_regret``
+        needs it.
         """
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         y = self._known(y, X)
         states = states_of(y.tolist(), self._state_of)
+        taken = [None] * len(y) if action is None else actions_of(action, self.problem_, len(y))
         guard = copy(self.guard_)
-        for law_S, state in zip(self._laws(X), states.tolist(), strict=True):
-            guard.advise(law_S)
-            guard.observe(state)
+        for law_S, state, act in zip(self._laws(X), states.tolist(), taken, strict=True):
+            _advised(guard, law_S)
+            guard.observe(state, act)
         self.guard_ = guard
         return self
 
@@ -270,3 +273,12 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.input_tags = inner.input_tags
             tags.classifier_tags.multi_class = inner.classifier_tags is None or inner.classifier_tags.multi_class
         return tags
+
+
+def _advised(guard: Guard, law_S: np.ndarray) -> Any:
+    """``advise``; where its horizon is over, the refusal says how a classifier goes on."""
+    try:
+        return guard.advise(law_S)
+    except ValueError as error:
+        said = str(error).replace("a Guard with restart()", "guard_.restart() opens a new episode")
+        raise ValueError(said) from error

@@ -229,11 +229,10 @@ class AtOutcomes:
     """``Guard`` of a ``Payoff`` is an ``OutcomeGuard``."""
 
     def __new__(cls, problem: Any = None, *args: Any, **settings: Any) -> Any:
-        for name in ("delta", "gate"):
-            if name in settings:
-                rule = "OutcomeTest" if isinstance(problem, Payoff) else "ExactTest"
-                told = f"rule={rule}(problem, horizon, {name}={inputs.shown(settings[name])})"
-                raise TypeError(f"Guard takes no {name}, its rule does: Guard(problem, horizon, {told})")
+        if "delta" in settings:
+            rule = "OutcomeTest" if isinstance(problem, Payoff) else "ExactTest"
+            told = f"rule=lr.{rule}(problem, horizon, delta={inputs.shown(settings['delta'])})"
+            raise TypeError(f"Guard takes no delta, its rule does: lr.Guard(problem, horizon, {told})")
         if not isinstance(problem, Payoff):
             return super().__new__(cls)
         unfit = [name for name, usual in _OF_STATES.items() if not _alike(settings.pop(name, usual), usual)]
