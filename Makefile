@@ -15,8 +15,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LINKS  := $(foreach place,$(PIP_FIND_LINKS),--find-links $(place))
 INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(LINKS)
-# One thread each: the parallelism is across tests.
-ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# One thread each: the parallelism is across tests. Bytecode is kept, whatever the environment says: many tests start
+# a Python of their own, and compiling the package took each of them as long as importing all else.
+ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .PHONY: demo verify reproduce test pages test-models test-page test-ray lint types docs bench format clean
 

@@ -1,5 +1,8 @@
 """Shared by all tests: one torch thread each (the suite runs in parallel), and the games they are tried on."""
 
+import gc
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,12 +12,26 @@ torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
 
 # What takes longest comes first: processes that share the tests then end together.
-LONGEST = ("construct", "construct_onnx", "readme", "false_alarms", "examples", "training", "numbers", "restart")
+LONGEST = (
+    *("construct", "readme", "construct_onnx", "examples", "verify", "adversaries", "restart", "false_alarms"),
+    *("fuzz_interrupts", "every_start_promises", "training", "numbers", "logits_processor", "laws", "reproduce"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {f"test_{name}": i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))  # stable: all else stays in its order
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Any:
+    """What is made until all tests are found stays: nobody need look through it for what can go, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def random_problem(rng: np.random.Generator, most_actions: int = 5, most_states: int = 5) -> lr.DecisionProblem:

@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 
 import lowregret as lr
-from lowregret import distances
+from lowregret import comparison, distances
 from lowregret.adversaries import all_sequences
 from lowregret.tables import Table
 
@@ -365,3 +365,15 @@ def test_price_refusals_name_the_argument(change: dict[str, Any], message: str) 
     usual = {"predictor": MODEL, "problem": COIN, "horizon": T, "n": 5, "seed": 0}
     with pytest.raises(ValueError, match=message):
         lr.price_of_robustness(**{**usual, **change})  # type: ignore[arg-type]
+
+
+def test_policies_play_many_sequences_at_once_and_none_is_left_out() -> None:
+    n = 2 * comparison._TOGETHER + 3
+    players = {"learns": lr.AdaHedge(COIN), "urn": lr.PolyaUrn(2)}
+    found = lr.compare(players, SOURCES, COIN, T, n, seed=3)
+    for i, policy in enumerate((players["learns"], lr.Respond(players["urn"], COIN, 1 / math.sqrt(T)))):
+        for w, source in enumerate(SOURCES.values()):
+            each_NxT = lr.external_regret(COIN, policy, lr.sample(source, T, n, seed=3))
+            np.testing.assert_allclose(found.regret_PxWxT[i, w], each_NxT.mean(axis=0), atol=1e-12)
+            error_T = each_NxT.std(axis=0, ddof=1) / math.sqrt(n)
+            np.testing.assert_allclose(found.error_PxWxT[i, w], error_T, atol=1e-12)

@@ -71,12 +71,12 @@ def agreement_around_alarms(
 ) -> Agreement:
     """``agreement`` on sequences that end some time after the rule's alarm.
 
-    Attention costs the square of the length. A sequence without an alarm or with a late one is read to its end, and so
-    are ``whole`` others: there the alarm must last. The rest goes on for as long as it took to sound it.
+    Attention costs the square of the length. A sequence without an alarm is read to its end, and so are ``whole``
+    others: there the alarm must last. The rest goes on for as long as it took to sound it, at most for 128 steps more.
     """
     n, horizon = tokens.shape
     times = np.minimum(alarm_times(base, rule, tokens), horizon)
-    lengths = np.clip(2 ** np.ceil(np.log2(2 * times)).astype(int), 64, horizon)
+    lengths = np.clip(64 * -(-(times + np.minimum(times, 128)) // 64), 64, horizon)
     lengths[:: n // whole] = horizon
     groups = [lengths == length for length in np.unique(lengths)]
     found = [agreement(model, rule, tokens[group, : lengths[group][0]]) for group in groups]
@@ -106,7 +106,8 @@ def test_the_eight_sources(which: int, dtype: torch.dtype, n: int) -> None:
     rule = some_rules(lr.matching(), horizon)[which]
     model = build(sources["b"], rule, dtype=dtype)
     if dtype == torch.float64:
-        found = agreement_around_alarms(model, sources["b"], rule, tokens)
+        some = with_alarms_at_all_times(sources["b"], rule, tokens, every=1, quiet=8)
+        found = agreement_around_alarms(model, sources["b"], rule, some)
     else:
         found = agreement(model, rule, tokens)
     print(f"{type(rule).__name__}, {dtype}: {found}")

@@ -128,6 +128,7 @@ class Ready(NamedTuple):
     guard: lr.Guard
     call: Callable[[lr.Guard], Any]
     ends: dict[str, str]  # from the state before or after the call to the state at the end
+    wholes: set[bytes]  # all that the guard before the call is made of, and all after it
 
 
 def ready_for(play: Play, what: str) -> Ready:
@@ -139,7 +140,9 @@ def ready_for(play: Play, what: str) -> Ready:
     prepare(guard)
     before, done = copy.deepcopy(guard), copy.deepcopy(guard)
     call(done)
-    return Ready(guard, call, {state(g): gone_on(play, g) for g in (before, done)})
+    states = {state(g): g for g in (before, done)}  # what is found out only once has now been found out
+    wholes = {pickle.dumps(g) for g in (before, done)}
+    return Ready(guard, call, {now: gone_on(play, g) for now, g in states.items()}, wholes)
 
 
 def gone_on(play: Play, guard: lr.Guard) -> str:
@@ -157,7 +160,10 @@ def gone_on(play: Play, guard: lr.Guard) -> str:
 
 
 def check_interrupt(play: Play, what: str, ready: Ready, n: int, where: str) -> bool:
-    """One interrupt; False where the call was over before its n-th line."""
+    """One interrupt; False where the call was over before its n-th line.
+
+    A guard that is byte for byte one of those before and after goes on as they did: of these every tenth is played on.
+    """
     guard = copy.deepcopy(ready.guard)
     if not interrupted(lambda: ready.call(guard), n, where):
         return False
@@ -167,7 +173,8 @@ def check_interrupt(play: Play, what: str, ready: Ready, n: int, where: str) -> 
     for index in map(tuple, np.argwhere(np.asarray(guard.switched)).tolist()):
         stream = index[0] if len(index) == 1 else index
         assert (stream, int(guard.episodes[index])) in told, f"{what}, line {n}: a switch without its event"
-    assert gone_on(play, guard) == ready.ends[now], f"{what}, line {n}: it goes on otherwise"
+    if n % 10 == 1 or pickle.dumps(guard) not in ready.wholes:
+        assert gone_on(play, guard) == ready.ends[now], f"{what}, line {n}: it goes on otherwise"
     return True
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from .problems import DecisionProblem, a_problem, same_problem
 from .regret import external_regret
 from .robust import Robust
 from .tables import Table
+
+_TOGETHER = 256  # sequences: a policy that is asked step by step takes hardly longer on so many than on one
 
 
 class Cell(NamedTuple):
@@ -171,17 +173,19 @@ def compare(
         rng, done = inputs.generator(seed), 0
         for batch in batches(n, horizon, problem.n_states):
             tokens_NxT = sample(law, horizon, batch, rng)
-            for rows in row_blocks(batch, horizon * problem.n_states, tokens_NxT):
-                said: dict[int, Array] = {}
+            for begin in range(0, batch, _TOGETHER):
+                some_NxT = tokens_NxT[begin : begin + _TOGETHER]
+                said: dict[int, dict[int, Array]] = {}  # by the first row, and by who said it
                 for i, (name, player) in enumerate(players.items()):
                     if progress is not None:
                         progress((w + (done + i / len(players)) / n) / len(sources), name, source)
-                    tokens = inputs.tokens_of(tokens_NxT[rows], problem.n_states, like=homes[name])
-                    regret_NxT, tripped = _play(player, problem, tokens, said)
-                    if tripped is not None:
-                        times[i, w, done : done + len(tripped)] = tripped
-                    _merge(mean[i, w], spread[i, w], done, regret_NxT)
-                done += rows.stop - rows.start
+                    for rows in _blocks(player, some_NxT, problem.n_states):
+                        tokens = inputs.tokens_of(some_NxT[rows], problem.n_states, like=homes[name])
+                        regret_NxT, tripped = _play(player, problem, tokens, said.setdefault(rows.start, {}))
+                        if tripped is not None:
+                            times[i, w, done + rows.start : done + rows.stop] = tripped
+                        _merge(mean[i, w], spread[i, w], done + rows.start, regret_NxT)
+                done += len(some_NxT)
     error = np.sqrt(spread / (n - 1) / n)
     half = _student(n) * error[..., -1]
     can = times[..., 0] >= 0
@@ -198,6 +202,12 @@ def compare(
         switch_PxW=np.where(can, np.median(times, axis=-1), np.nan),
         switched_PxW=np.where(can, (times < horizon).mean(axis=-1), np.nan),
     )
+
+
+def _blocks(player: Policy, tokens_NxT: np.ndarray, n_states: int) -> Iterable[slice]:
+    """Rows to play at once: few in a pass over all steps, all of them where each step is a call."""
+    n, horizon = tokens_NxT.shape
+    return row_blocks(n, horizon * n_states, tokens_NxT) if isinstance(player, Respond) else [slice(0, n)]
 
 
 def _merge(mean_T: np.ndarray, spread_T: np.ndarray, done: int, values_NxT: np.ndarray) -> None:
