@@ -56,7 +56,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "comparator", "worst_lead", "gains_in", "scene", "widened",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
-    "utilities", "paid", "sit",
+    "utilities", "paid", "sit", "refuse_longer",
 }  # fmt: skip
 FILES = {"EventLog", "Guard.save", "Guard.load", "OutcomeGuard.save", "OutcomeGuard.load"}  # they have their own tests
 MEMORIES = {"memory", "path"}  # values that start and update make, and nobody writes by hand; names of files
