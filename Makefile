@@ -7,7 +7,8 @@
 #   make test-page  the pages, of an audit and to play on, in Chromium, where there is one
 #   make test-ray   audits on a local Ray
 #   make bench   speed, as ratios taken in one run
-#   make docs    the documentation, in docs/_build/html
+#   make docs    the documentation with the gallery of examples, in docs/_build/html
+#   make pages   the documentation without it, as make test builds it
 #   make format  rewrite the sources in the project's format
 
 PYTHON ?= python3
