@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -108,9 +109,28 @@ def test_a_match_depends_on_seed_name_seat_and_number_alone() -> None:
 
 def test_processes_play_the_same_matches() -> None:
     guarded = Guarded(lr.PolyaUrn(3), name="us")
-    alone, spread = (lr.arena(guarded, OTHERS, 20, 2, 3, jobs=jobs) for jobs in (1, 2))
+    others = [*OTHERS[:2], Plain(lr.ContextMixture(), name="mixture")]  # another process can import them
+    alone, spread = (lr.arena(guarded, others, 20, 2, 3, jobs=jobs) for jobs in (1, 2))
     assert timeless(alone) == timeless(spread)
     assert spread.held is True
+
+
+def test_a_process_that_cannot_load_a_player_is_told_of() -> None:
+    with pytest.raises(RuntimeError, match=r"jobs: .* take jobs=1"):
+        lr.arena(URN, [Plain(Nowhere(), name="nowhere"), OTHERS[0]], 20, 2, 3, jobs=2)
+
+
+class Nowhere(Follows):
+    """A model that another process cannot make."""
+
+    def __reduce__(self) -> Any:
+        return _made_here, ()
+
+
+def _made_here() -> Nowhere:
+    if multiprocessing.parent_process() is not None:
+        raise ImportError("this is another process")
+    return Nowhere()
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:

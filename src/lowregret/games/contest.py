@@ -7,6 +7,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -170,7 +171,15 @@ def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Played]:
         ) from error
     with _pool(min(jobs, len(keys)), sent) as pool:
         for future in as_completed([pool.submit(_match, key) for key in keys]):
-            yield future.result()
+            try:
+                played = future.result()
+            except BrokenProcessPool as error:
+                raise RuntimeError(
+                    f"jobs: one of {jobs} processes ended before its matches did: it was killed, or it could not load "
+                    "a player whose class stands where it cannot import it (a notebook): take jobs=1, or put the class "
+                    "into a module"
+                ) from error
+            yield played
 
 
 @contextmanager
