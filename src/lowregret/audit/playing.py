@@ -55,11 +55,11 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
         events = [(int(rows[row]), event) for row, event in told]
     if fallback:
         paid["fallback"] = (_fallback_alone(guard, block, warmth) * utility_AxNxT).sum(axis=0)
-    paid["Hedge"] = (_hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
+    paid["Hedge"] = (hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
     return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events))
 
 
-def _hedge(problem: DecisionProblem, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
+def hedge(problem: DecisionProblem, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
     """What Hedge plays, ``[A, N, T]``, on every stream at the rate for its own length: whatever it lies beside."""
     lengths, which_N = np.unique(block.lengths_N, return_inverse=True)
     rate_N = np.array([Hedge(problem, int(T)).rate for T in lengths])[which_N]

@@ -2,12 +2,10 @@
 
 import numpy as np
 
-from ..arrays import softmax
 from ..guard import Guard
-from ..policies import Hedge
 from ..problems import Scene
 from ..rules import InformedTest, Known
-from .playing import Played, replayed
+from .playing import Played, hedge, replayed
 from .streams import Block
 from .told import Told
 
@@ -29,9 +27,7 @@ def play_told(guard: Guard, block: Block, fallback: bool = True) -> Played:
     paid["guard"], share_NxT, trips_N, events = replayed(guard, block, np.arange(N), utility_AxNxT)
     if fallback:
         paid["fallback"] = (_fallback_alone(rule, scene, block) * utility_AxNxT).sum(axis=0)
-    before_AxNxT = np.cumsum(utility_AxNxT, axis=-1) - utility_AxNxT
-    rate_N = np.array([Hedge(problem, int(n)).rate for n in block.lengths_N])
-    paid["Hedge"] = (softmax(before_AxNxT * rate_N[:, None]) * utility_AxNxT).sum(axis=0)
+    paid["Hedge"] = (hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
     for k, name in enumerate(rule.references):
         paid[f"reference {name}"] = earned_NxTxC[..., A + k]
     return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events))

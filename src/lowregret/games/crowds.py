@@ -1,6 +1,5 @@
 """One player at many tables at once, for whoever learns by playing it: in a batch where it can be, else by seats."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..guard import Guard
 from ..predictors import Predictor, asked, has_states
 from ..problems import DecisionProblem
 from .contract import Player
-from .players import Guarded, Plain, made
+from .players import Guarded, Plain, guard_of, warmth_of
 
 
 class Crowd(ABC):
@@ -39,15 +37,7 @@ class ModelCrowd(Crowd):
         player, shape = self.player, (self.tables,)
         self.memory, self.guard = player.model.start(shape), None
         if isinstance(player, Guarded):
-            rule, fallback = (made(thing, self.problem, self.rounds) for thing in (player.rule, player.fallback))
-            self.guard = Guard(
-                self.problem,
-                self.rounds,
-                rule=rule,
-                fallback=fallback,
-                temperature=player.temperature,
-                batch_shape=shape,
-            )
+            self.guard = guard_of(player, self.problem, self.rounds, shape)
         return self._mixed()
 
     def step(self, own_N: np.ndarray, other_N: np.ndarray, last: bool) -> np.ndarray | None:
@@ -61,8 +51,8 @@ class ModelCrowd(Crowd):
         if self.guard is not None:
             self.guard.advise(law_NxS)
             return np.asarray(self.guard.policy())
-        warmth = 1 / math.sqrt(self.rounds) if self.player.temperature is None else self.player.temperature
-        return self.problem.respond(law_NxS.T, warmth).T
+        assert isinstance(self.player, Plain)
+        return self.problem.respond(law_NxS.T, warmth_of(self.player, self.rounds)).T
 
 
 class SeatCrowd(Crowd):

@@ -46,8 +46,7 @@ class Plain(Player):
         inputs.keep(self, model=a_model(self.model), name=named(self.name, type(self.model).__name__))
 
     def sit(self, problem: DecisionProblem, rounds: int, rng: np.random.Generator, seat: int) -> Seat:
-        temperature = 1 / math.sqrt(rounds) if self.temperature is None else self.temperature
-        return _PlainSeat(self, problem, temperature)
+        return _PlainSeat(self, problem, warmth_of(self, rounds))
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,7 @@ class Guarded(Player):
             inputs.keep(self, temperature=inputs.positive(self.temperature, "temperature"))
 
     def sit(self, problem: DecisionProblem, rounds: int, rng: np.random.Generator, seat: int) -> Seat:
-        rule = made(self.rule, problem, rounds)
-        fallback = made(self.fallback, problem, rounds)
-        return GuardedSeat(
-            self, problem, Guard(problem, rounds, rule=rule, fallback=fallback, temperature=self.temperature)
-        )
+        return GuardedSeat(self, problem, guard_of(self, problem, rounds))
 
 
 @dataclass(frozen=True)
@@ -212,7 +207,18 @@ def named(name: Any, default: str) -> str:
     return name
 
 
-def made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:
+def warmth_of(player: Plain, rounds: int) -> float:
+    """The temperature of its responses in a match of so many rounds."""
+    return 1 / math.sqrt(rounds) if player.temperature is None else player.temperature
+
+
+def guard_of(player: Guarded, problem: DecisionProblem, rounds: int, batch_shape: tuple[int, ...] = ()) -> Guard:
+    """The guard of a match, or of several side by side."""
+    rule, fallback = (_made(thing, problem, rounds) for thing in (player.rule, player.fallback))
+    return Guard(problem, rounds, rule=rule, fallback=fallback, temperature=player.temperature, batch_shape=batch_shape)
+
+
+def _made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:
     """A rule or a fallback, made for this match where a function is given."""
     return thing if thing is None or _is_one(thing) else thing(problem, rounds)
 

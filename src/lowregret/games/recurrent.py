@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..predictors import draw
+
 SHARPNESS = 10.0  # how much of a best response the answer to what it expects of the other is, over the span
 
 
@@ -23,8 +25,7 @@ class Settings:
 
 def drawn(mixed_NxA: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A move from each of the mixed actions."""
-    up_to = np.cumsum(mixed_NxA, axis=-1)
-    return np.minimum((rng.random((len(mixed_NxA), 1)) * up_to[:, -1:] >= up_to).sum(-1), mixed_NxA.shape[1] - 1)
+    return draw(mixed_NxA, rng.random(len(mixed_NxA)))
 
 
 def answers(utility_AxB: np.ndarray) -> np.ndarray:
