@@ -10,7 +10,7 @@ import numpy as np
 
 import lowregret as lr
 from lowregret.policies import shadow
-from lowregret.rules import first_test, kernels, quick_bets
+from lowregret.rules import FirstTest, kernels, quick_bets
 
 from .known_before import known_before
 from .loops import exact_test_loop, regret_gap_loop
@@ -34,7 +34,7 @@ def batched_against_loop() -> None:
     tokens = lr.sample(base, T, N, seed=0)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     chances, rows = probs[..., 1].tolist(), tokens.tolist()
-    gap, exact = lr.RegretGap(coin, T), first_test(coin, T)
+    gap, exact = lr.RegretGap(coin, T), FirstTest(coin, T)
     rates = exact.rates_K.tolist()
     loops = {
         gap: lambda c, r: regret_gap_loop(c, r, T),
@@ -65,7 +65,7 @@ def many_streams() -> None:
     problem = lr.matching()
     probs, token = rng.dirichlet([1, 1], streams), rng.integers(2, size=streams)
     rules = {
-        "first test": first_test(problem, T),
+        "first test": FirstTest(problem, T),
         "every start": lr.ExactTest(problem, T, fallback=lr.PolyaUrn(2)),
         "every start, Recovery": lr.ExactTest(problem, T),
     }
@@ -95,7 +95,7 @@ def one_stream() -> None:
         probs = rng.dirichlet([1] * S, count)
         states = [int(rng.choice(S, p=p)) for p in probs]
         rules = {
-            "first test": first_test(problem, 10**6, delta=1e-3),
+            "first test": FirstTest(problem, 10**6, delta=1e-3),
             "every start, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
             "every start, Recovery, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3),
             "every start": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
@@ -124,7 +124,7 @@ def both_tests() -> None:
     problem, base = lr.matching(), lr.sources.paper_sources(T)["b"]
     tokens = lr.sample(base, T, N, seed=0)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
-    rules = {"first test": first_test(problem, T), "every start": lr.ExactTest(problem, T)}
+    rules = {"first test": FirstTest(problem, T), "every start": lr.ExactTest(problem, T)}
     least_worth = kernels._WORTH
     print(f"recorded, {N} x {T} bits                  ns/token   times the first test")
     for way, worth in (("arrays", 1 << 60), ("arrays and numba", 0)):
@@ -148,7 +148,7 @@ def bounded_memory() -> None:
         for rule in ("Theorem 4.2", "ExactTest"):
             costs = []
             for extra in (256, 512, 1024, 2048, 4096):
-                inner = first_test(problem, extra, delta=0.01 / horizon) if rule == "ExactTest" else None
+                inner = FirstTest(problem, extra, delta=0.01 / horizon) if rule == "ExactTest" else None
                 costs.append(_restart_step(lr.AverageRestart(base, problem, 1, extra, horizon, rule=inner), count))
             spread = " ".join(f"{cost * 1e6:5.0f}" for cost in costs)
             print(f"  {name + ', ' + rule:46s} {spread} {costs[-1] / costs[-2]:8.2f}x")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import exact, first_test
+from lowregret.rules import exact, FirstTest
 from lowregret.tables import Table
 
 T = 5000
@@ -79,7 +79,7 @@ def delays(case: Case, at: int, n: int, seed: int) -> dict[str, tuple[float, flo
 
 
 def tests(problem: lr.DecisionProblem) -> dict[str, lr.ExactTest]:
-    return {"first": first_test(problem, T, 1 / T), "new": lr.ExactTest(problem, T, 1 / T)}
+    return {"first": FirstTest(problem, T, 1 / T), "new": lr.ExactTest(problem, T, 1 / T)}
 
 
 def cost_of_alarms(case: Case, n: int, seed: int) -> dict[str, tuple[float, float]]:
@@ -88,7 +88,7 @@ def cost_of_alarms(case: Case, n: int, seed: int) -> dict[str, tuple[float, floa
     probs = case.model.predict_sequence(tokens)
     new = lr.ExactTest(case.problem, T, 1 / T)
     one_way = lr.ExactTest(case.problem, T, 1 / T, fallback=lr.PolyaUrn(case.problem.n_states))
-    rules = {"first": first_test(case.problem, T, 1 / T), "new": new, "one-way": one_way}
+    rules = {"first": FirstTest(case.problem, T, 1 / T), "new": new, "one-way": one_way}
     earned = {"model": (0.0, earnings(case.problem, probs, tokens))}
     for name, rule in rules.items():
         laws, trips = rule.replaced(probs, tokens)

@@ -13,7 +13,7 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import agreement, build, draw
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Transformer, load
 
@@ -42,7 +42,7 @@ def agreements(n: int, device: str, only: str) -> None:
         for rule in (
             lr.RegretGap(problem, T, alpha=0.02, span_aware=True),
             lr.RegretRate(problem, T),
-            first_test(problem, T, delta=2 / T),
+            FirstTest(problem, T, delta=2 / T),
         ):
             for kind, dtype in DTYPES.items():
                 model = build(base, rule, dtype=dtype)
@@ -59,7 +59,7 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
     rules = {
         "RegretGap": lr.RegretGap(coin, T),
         "RegretRate": lr.RegretRate(coin, T),
-        "ExactTest": first_test(coin, T, delta=2 / T),
+        "ExactTest": FirstTest(coin, T, delta=2 / T),
     }
     models: dict[str, tuple[lr.Predictor, int]] = {"base": (base, 0)}
     for name, rule in rules.items():
@@ -108,8 +108,8 @@ def costs(device: str) -> None:
     for kind, rule in {
         "RegretGap": lr.RegretGap(coin, T),
         "RegretRate": lr.RegretRate(coin, T),
-        "ExactTest": first_test(coin, T),
-        "ExactTest, shallow": first_test(coin, T),
+        "ExactTest": FirstTest(coin, T),
+        "ExactTest, shallow": FirstTest(coin, T),
     }.items():
         for name, dtype in DTYPES.items():
             model = build(decoder, rule, dtype=dtype, shallow="shallow" in kind)

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.tables import Table
 
 STATES, BOS = [5, 9], 1  # any tokens of the vocabulary
@@ -87,7 +87,7 @@ def main() -> None:
     plain = {"data_collator": imitate, "compute_loss_func": next_token}
     model = trained(model, everything, asked.steps, asked.batch, 1e-3, asked.seed, **plain)
     base = lr.HFPredictor(copy.deepcopy(model), STATES, prompt=[BOS])
-    rule = first_test(problem, T, delta=2 / T)
+    rule = FirstTest(problem, T, delta=2 / T)
     guarded = lr.robustify(base, problem, T, rule=rule)
     recipe = lr.HFDistil(guarded, seed=asked.seed)
     student = trained(

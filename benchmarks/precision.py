@@ -12,7 +12,7 @@ from lowregret.construct.layers import Head, layer_of
 from lowregret.construct.parts import SHARPNESS
 from lowregret.construct.residual import FAR, Stream, embed_positions, embed_registers, sizes_of
 from lowregret.construct.tilt import psi
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -134,7 +134,7 @@ def evidence(horizons: list[int], n: int, device: str) -> None:
         S = problem.n_states
         base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
         for T in horizons:
-            rule = first_test(problem, T, delta=2 / T)
+            rule = FirstTest(problem, T, delta=2 / T)
             models = (base, other, lr.PolyaUrn(S))
             tokens = np.concatenate([lr.sample(model, T, -(-n // 3), seed=1) for model in models])
             moment = rule.moments(base.predict_sequence(tokens), tokens)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import exact, first_test
+from lowregret.rules import exact, FirstTest
 from lowregret.tables import Table
 
 from .real_streams import Recording, streams
@@ -73,7 +73,7 @@ def staged(stream: Recording) -> tuple[np.ndarray, np.ndarray]:
 
 def rules_for(problem: lr.DecisionProblem, T: int) -> dict[str, lr.ExactTest]:
     return {
-        "first version": first_test(problem, T, 1 / T),
+        "first version": FirstTest(problem, T, 1 / T),
         "new default": lr.ExactTest(problem, T),
         "one-way urn": lr.ExactTest(problem, T, fallback=lr.PolyaUrn(problem.n_states)),
     }

@@ -14,7 +14,7 @@ import torch
 from torch.nn.attention import SDPBackend
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, Settings, Task, Transformer
 from lowregret.transformer.backends import ORDER
 from lowregret.transformer.decoder import SIZES, Size
@@ -53,7 +53,7 @@ def steps(size: Size, batch: int, device: str, repeats: int) -> None:
     base = Transformer(Decoder(2, size, seed=1).to(device))
     bernoulli = Imitate(source)
     robust = Masked(source, base, lr.RegretRate(coin, T))
-    distilled = Distil(source, base, first_test(coin, T, delta=2 / T, gate=0), play_share=0.0)
+    distilled = Distil(source, base, FirstTest(coin, T, delta=2 / T, gate=0), play_share=0.0)
     flash = (SDPBackend.FLASH_ATTENTION, *ORDER[2:])
     paper = Settings(size=size, batch=batch, optimiser=NANODO)
     wide = Settings(size=size, batch=batch, optimiser=NANODO, stream="float32")

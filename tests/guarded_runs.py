@@ -9,7 +9,7 @@ import torch
 from hypothesis import Phase, settings
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
 some = settings(SEEDED, max_examples=60)
@@ -31,9 +31,9 @@ def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.Rule:
     return {
         "default": lambda: lr.ExactTest(problem, horizon),
         "the urn for good": lambda: lr.ExactTest(problem, horizon, fallback=fallback),
-        "first": lambda: first_test(problem, horizon),
-        "ungated": lambda: first_test(problem, horizon, delta=0.2, gate=0, fallback=fallback, temperature=0.3),
-        "unknown horizon": lambda: first_test(problem, None, delta=0.3, gate=0),
+        "first": lambda: FirstTest(problem, horizon),
+        "ungated": lambda: FirstTest(problem, horizon, delta=0.2, gate=0, fallback=fallback, temperature=0.3),
+        "unknown horizon": lambda: FirstTest(problem, None, delta=0.3, gate=0),
         "gap": lambda: lr.RegretGap(problem, horizon, span_aware=True),
         "gap, unknown horizon": lambda: lr.RegretGap(problem, None, delta=0.5, span_aware=True),
         "rate": lambda: lr.RegretRate(problem, horizon, alpha=0.5),

@@ -44,7 +44,7 @@ def by_hand(problem, guard, probs, states):
 
 GUARDS = {
     "default": None,
-    "first test": lambda T: lr.Guard(SHOP, T, rule=lr.rules.first_test(SHOP, T, delta=0.1)),
+    "first test": lambda T: lr.Guard(SHOP, T, rule=lr.rules.FirstTest(SHOP, T, delta=0.1)),
     "gate": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, gate=0.3)),
     "hedge": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, fallback=lr.Hedge(SHOP, T))),
     "episodes": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, 17, delta=0.2), episode=17),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .bad_inputs import EVEN, GAME, HORIZON, OTHER_GAME, RULES, Bad, many, refused, some
 
@@ -39,7 +39,7 @@ def test_predictors_of_another_alphabet(n: int, data: st.DataObject) -> None:
                 lambda p: lr.Guard(GAME, HORIZON, fallback=p),
                 lambda p: lr.RegretGap(GAME, HORIZON, fallback=p),
                 lambda p: lr.RegretRate(GAME, HORIZON, fallback=p),
-                lambda p: first_test(GAME, HORIZON, fallback=p),
+                lambda p: FirstTest(GAME, HORIZON, fallback=p),
             ]
         )
     )
@@ -97,7 +97,7 @@ def test_problems_that_are_none(problem: Any) -> None:
         lambda p: lr.Respond(lr.PolyaUrn(3), p, 0.1),
         lambda p: lr.RegretGap(p, HORIZON),
         lambda p: lr.RegretRate(p, HORIZON),
-        lambda p: first_test(p, HORIZON),
+        lambda p: FirstTest(p, HORIZON),
     ):
         with pytest.raises(ValueError, match=f"problem must be a DecisionProblem, got {type(problem).__name__}"):
             make(problem)
@@ -146,7 +146,7 @@ def test_near_must_fit_the_policy(shape: tuple[int, ...]) -> None:
 
 def test_an_unknown_horizon_needs_a_delta() -> None:
     for make in (
-        lambda: first_test(GAME, None),
+        lambda: FirstTest(GAME, None),
         lambda: lr.RegretGap(GAME, None),
         lambda: lr.Guard(GAME, None),
         lambda: lr.robustify(lr.PolyaUrn(3), GAME, None),
@@ -186,4 +186,4 @@ def test_past_the_horizon(horizon: int, extra: int, kind: str) -> None:
             call()
     assert (guard.state_dict(), stream.state_dict()) == before
     with pytest.raises(ValueError, match=f"step must be at most the horizon {horizon}"):
-        first_test(GAME, horizon).certificate.at(horizon + extra)
+        FirstTest(GAME, horizon).certificate.at(horizon + extra)

@@ -11,7 +11,7 @@ import torch
 
 import lowregret as lr
 from lowregret import certificates, checks
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .conftest import random_markov, random_problem
 
@@ -242,7 +242,7 @@ def test_no_sequence_breaks_the_certificate_of_switching_back(seed: int) -> None
     """All sequences of 10 or 7 on random games; at every prefix, and for what switching back costs by itself."""
     rng, problem, tokens = small_case(seed)
     T, base = tokens.shape[1], random_markov(rng, problem.n_states, 1)
-    for rule in (first_test(problem, T, delta=0.9, gate=0), lr.RegretGap(problem, T, 0.01, span_aware=True)):
+    for rule in (FirstTest(problem, T, delta=0.9, gate=0), lr.RegretGap(problem, T, 0.01, span_aware=True)):
         for options in ({}, {"trust": 0.5, "share": 0.4, "rate": 1.0}):
             player = lr.SwitchBack(lr.Robust(base, rule), **options)
             certificate = player.certificate
@@ -289,7 +289,7 @@ def test_what_switching_back_refuses() -> None:
     with pytest.raises(ValueError, match="robust must be a Robust"):
         lr.SwitchBack(lr.PolyaUrn(2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="robust must have a horizon"):
-        lr.SwitchBack(lr.Robust(lr.PolyaUrn(2), first_test(COIN, None, delta=0.1)))
+        lr.SwitchBack(lr.Robust(lr.PolyaUrn(2), FirstTest(COIN, None, delta=0.1)))
     with pytest.raises(ValueError, match="Recovery returns by itself"):
         lr.SwitchBack(lr.robustify(lr.PolyaUrn(2), COIN, 10))
     robust = lr.robustify(lr.PolyaUrn(2), COIN, 10, fallback=lr.PolyaUrn(2))
@@ -322,7 +322,7 @@ def policies(problem: lr.DecisionProblem, horizon: int) -> dict[str, lr.Policy]:
 def test_rules_with_a_policy_keep_the_laws(name: str) -> None:
     base = lr.Scheduled([[0.9, 0.1]])
     for rule in (
-        first_test(COIN, 40, fallback=policies(COIN, 40)[name]),
+        FirstTest(COIN, 40, fallback=policies(COIN, 40)[name]),
         lr.RegretGap(COIN, 40, 0.01, True, fallback=policies(COIN, 40)[name]),
         lr.RegretRate(COIN, 40, 0.7, fallback=policies(COIN, 40)[name]),
     ):
@@ -341,7 +341,7 @@ def test_hedge_and_the_shrunk_urn_are_one_fallback() -> None:
         tokens, base = rng.integers(problem.n_states, size=(50, 200)), random_markov(rng, problem.n_states, 1)
         probs = base.predict_sequence(tokens)
         laws, acts = (
-            first_test(problem, 200, fallback=fallback)
+            FirstTest(problem, 200, fallback=fallback)
             for fallback in (lr.ShrunkUrn(problem, 200, c=1.0), lr.Hedge(problem, 200))
         )
         assert (laws.trip_times(probs, tokens) < 200).any()
@@ -357,7 +357,7 @@ def test_no_sequence_breaks_a_certificate_over_a_policy(seed: int) -> None:
     probs = base.predict_sequence(tokens)
     for name, policy in policies(problem, T).items():
         for rule in (
-            first_test(problem, T, delta=0.9, gate=0, fallback=policy),
+            FirstTest(problem, T, delta=0.9, gate=0, fallback=policy),
             lr.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),
         ):
             own = lr.Respond(base, problem, rule.temperature).policy_sequence(tokens)
@@ -423,12 +423,12 @@ def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
 
 def test_policies_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="fallback AdaHedge was made for another problem"):
-        first_test(COIN, 10, fallback=lr.AdaHedge(RPS))
+        FirstTest(COIN, 10, fallback=lr.AdaHedge(RPS))
     with pytest.raises(ValueError, match="fallback Hedge was made for 9 steps, the rule may run for 10"):
-        first_test(COIN, 10, fallback=lr.Hedge(COIN, 9))
+        FirstTest(COIN, 10, fallback=lr.Hedge(COIN, 9))
     with pytest.raises(ValueError, match="an unknown number of"):
-        first_test(COIN, None, delta=0.1, fallback=lr.FixedShare(COIN, 9))
-    endless = first_test(COIN, None, delta=0.1, fallback=lr.AdaHedge(COIN)).certificate
+        FirstTest(COIN, None, delta=0.1, fallback=lr.FixedShare(COIN, 9))
+    endless = FirstTest(COIN, None, delta=0.1, fallback=lr.AdaHedge(COIN)).certificate
     assert endless.at(10**6).regret_bound < 0.01
     with pytest.raises(ValueError, match="predictor"):
-        first_test(COIN, 10, fallback=object())  # type: ignore[arg-type]
+        FirstTest(COIN, 10, fallback=object())  # type: ignore[arg-type]

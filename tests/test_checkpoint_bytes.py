@@ -18,7 +18,7 @@ import torch
 
 import lowregret as lr
 from lowregret import construct
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     Decoder,
@@ -46,7 +46,7 @@ class Stopped(Exception):
 
 
 def task() -> Distil:
-    base, rule = Transformer(Decoder(2, SMALL, seed=9)), first_test(lr.matching(), 8)
+    base, rule = Transformer(Decoder(2, SMALL, seed=9)), FirstTest(lr.matching(), 8)
     return Distil(lr.sources.paper_sources(8)["b"], base, rule, play_every=2, play_count=3, pool=4)
 
 

@@ -10,7 +10,7 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import Agreement, Constructed, agreement, attention_patterns, build, draw, subspaces, traffic
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
 
@@ -34,7 +34,7 @@ def some_rules(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
         lr.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
         Early(problem, horizon),
         lr.RegretRate(problem, horizon),
-        first_test(problem, horizon, delta=2 / horizon),
+        FirstTest(problem, horizon, delta=2 / horizon),
     ]
 
 
@@ -189,7 +189,7 @@ def test_how_little_is_at_stake_does_not_matter(span: float, dtype: torch.dtype)
     tiny = lr.DecisionProblem(0.9 * (1 - span) + span * whole.utility)
     base = lr.Scheduled([[0.6, 0.4]])
     tokens = np.concatenate([lr.sample(m, T, 16, seed=1) for m in (base, lr.PolyaUrn(2))])
-    for kind in (lr.RegretRate, first_test):
+    for kind in (lr.RegretRate, FirstTest):
         alpha = {"alpha": 1.5 * span} if kind is lr.RegretRate else {"delta": 0.05}
         rule = kind(tiny, T, temperature=span * T**-0.5, **alpha)
         found = agreement(build(base, rule, dtype=dtype), rule, tokens)
@@ -350,7 +350,7 @@ def test_pictures_show_the_switch() -> None:
     lines = {line.get_label(): line.get_ydata() for line in picture.axes[-1].lines}
     assert list(lines) == ["gain", "mean", "bar", "flag"]
     assert int(np.argmax(np.asarray(lines["flag"]) > 0.5)) == switch
-    many = draw(build(base, first_test(lr.matching(), 16)), tokens)  # of its many heads that are alike one is drawn
+    many = draw(build(base, FirstTest(lr.matching(), 16)), tokens)  # of its many heads that are alike one is drawn
     assert len(many.axes) == 11 + 3
     assert sum("heads, the first" in ax.get_title() for ax in many.axes) == 1
     with pytest.raises(ValueError, match="one sequence of at most 16 tokens"):

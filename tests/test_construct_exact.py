@@ -9,7 +9,7 @@ import torch
 import lowregret as lr
 from lowregret.construct import Constructed, attention_patterns, build, tilt
 from lowregret.construct.parts import SHARPNESS
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size, Transformer
 
@@ -77,7 +77,7 @@ def check(rule: lr.ExactTest, base: lr.Predictor, tokens: np.ndarray, dtype: tor
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 @pytest.mark.parametrize("length", [1, 2, 12])
 def test_all_binary_strings(length: int, gate: float) -> None:
-    base, rule = lr.Scheduled([[0.85, 0.15]]), first_test(lr.matching(), length, delta=0.2, gate=gate)
+    base, rule = lr.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), length, delta=0.2, gate=gate)
     times = check(rule, base, np.array(list(itertools.product([0, 1], repeat=length))))
     assert length < 12 or len(set(times)) > 4
 
@@ -87,7 +87,7 @@ def test_all_binary_strings(length: int, gate: float) -> None:
 def test_all_strings_of_three_states(gate: float, dtype: torch.dtype) -> None:
     problem, base = lr.rock_paper_scissors(), lr.Markov([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.05, 0.05, 0.9]], 1)
     for length in range(1, 8):
-        rule = first_test(problem, length, delta=0.2, gate=gate)
+        rule = FirstTest(problem, length, delta=0.2, gate=gate)
         times = check(rule, base, np.array(list(itertools.product([0, 1, 2], repeat=length))), dtype)
     assert len(set(times)) > 3
 
@@ -96,7 +96,7 @@ def test_all_strings_of_three_states(gate: float, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 def test_the_eight_sources(gate: float, dtype: torch.dtype) -> None:
     horizon, sources = 1024, paper_sources(1024)
-    rule = first_test(lr.matching(), horizon, delta=2 / horizon, gate=gate)
+    rule = FirstTest(lr.matching(), horizon, delta=2 / horizon, gate=gate)
     tokens = np.concatenate([lr.sample(source, horizon, 1, seed=5) for source in sources.values()])
     assert (check(rule, sources["b"], tokens, dtype) < horizon).any()
 
@@ -108,7 +108,7 @@ def test_other_problems_and_models(shape: tuple[int, int], dtype: torch.dtype) -
     for gate in (0.0, 0.2):
         problem = lr.rock_paper_scissors() if shape == (3, 3) else lr.DecisionProblem(rng.uniform(-1, 1, shape))
         base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
-        rule = first_test(problem, horizon, delta=0.05, gate=gate)
+        rule = FirstTest(problem, horizon, delta=0.05, gate=gate)
         tokens = np.concatenate([lr.sample(model, horizon, 4, seed=1) for model in (base, other, lr.PolyaUrn(S))])
         tripped += int((check(rule, base, tokens, dtype) < horizon).sum())
     assert (tripped > 0) == (shape != (1, 2))
@@ -119,7 +119,7 @@ def test_other_problems_and_models(shape: tuple[int, int], dtype: torch.dtype) -
 def test_false_alarms_stay_within_delta(law: list[float], dtype: torch.dtype) -> None:
     """Exactly: the chance of a switch in distribution, over all sequences of 12 bits or of 7 of three states."""
     S, T = len(law), {2: 12, 3: 7}[len(law)]
-    base, rule = lr.Scheduled([law]), first_test(lr.matching(S), T, delta=0.05, gate=0.0)
+    base, rule = lr.Scheduled([law]), FirstTest(lr.matching(S), T, delta=0.05, gate=0.0)
     tokens = np.array(list(itertools.product(range(S), repeat=T)))
     switched = switches(build(base, rule, dtype=dtype), base, tokens) < T
     assert 0 < np.array(law)[tokens].prod(axis=-1)[switched].sum() <= 0.05
@@ -128,7 +128,7 @@ def test_false_alarms_stay_within_delta(law: list[float], dtype: torch.dtype) ->
 @pytest.mark.parametrize("n", [2, 3])
 def test_on_a_decoder(n: int) -> None:
     decoder = Decoder(n, size=Size(context=128, width=24, heads=3, layers=2, inner=48), seed=4)
-    base, rule = Transformer(decoder), first_test(lr.matching(n), 128, gate=0.25)
+    base, rule = Transformer(decoder), FirstTest(lr.matching(n), 128, gate=0.25)
     tokens = np.concatenate([lr.sample(lr.PolyaUrn(n), 128, 24, seed=0), *(np.full((1, 128), s) for s in range(n))])
     model = build(decoder, rule)
     times = switches(model, base, tokens)
@@ -143,7 +143,7 @@ def test_on_a_decoder(n: int) -> None:
 def test_the_worst_law_for_the_quadrature() -> None:
     """A base that is sure and wrong: psi is -4 at the fastest rate, the end of the range. Half the slack covers it."""
     horizon, base = 128, lr.Scheduled([[1 - 1e-12, 1e-12]])
-    rule, tokens = first_test(lr.matching(), horizon, temperature=0.01), np.ones((1, horizon), dtype=int)
+    rule, tokens = FirstTest(lr.matching(), horizon, temperature=0.01), np.ones((1, horizon), dtype=int)
     exact = wealth(rule, base, tokens)[0, :-1]
     module = build(base, rule).module
     rows, x = module.run(torch.as_tensor(tokens))[-1].numpy()[0, len(module.register_RxD) :], module.stream
@@ -159,7 +159,7 @@ def test_the_slack_covers_what_rounding_adds(dtype: torch.dtype) -> None:
     horizon, S, worst = 256, 3, 0.0
     problem, rng = lr.rock_paper_scissors(), np.random.default_rng(4)
     for law in (rng.dirichlet(np.ones(S), S), np.array([[0.9, 0.1, 0], [0, 0.5, 0.5], [1e-4, 0, 1 - 1e-4]])):
-        base, rule = lr.Markov(law, 1), first_test(problem, horizon)
+        base, rule = lr.Markov(law, 1), FirstTest(problem, horizon)
         tokens = lr.sample(base, horizon, 1, seed=0)
         module = build(base, rule, dtype=dtype).module
         rows, x = module.run(torch.as_tensor(tokens))[-1].double().numpy()[0], module.stream
@@ -179,7 +179,7 @@ def test_the_evidence_is_exact_to_rounding() -> None:
     """The wealth of every bettor after every token, out of the stream, against its definition."""
     rng, horizon = np.random.default_rng(3), 512
     problem, base = lr.DecisionProblem(rng.uniform(-1, 1, (4, 5))), lr.Markov(rng.dirichlet(np.ones(5), 5), 1)
-    rule, tokens = first_test(problem, horizon), lr.sample(lr.PolyaUrn(5), horizon, 2, seed=0)
+    rule, tokens = FirstTest(problem, horizon), lr.sample(lr.PolyaUrn(5), horizon, 2, seed=0)
     exact = wealth(rule, base, tokens)[:, :-1]
     for dtype, per_step in ((torch.float64, 1e-14), (torch.float32, 4e-6)):
         module = build(base, rule, dtype=dtype).module
@@ -193,7 +193,7 @@ def test_the_evidence_is_exact_to_rounding() -> None:
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_streams_and_whole_sequences_agree(fused: bool) -> None:
-    rule = first_test(lr.rock_paper_scissors(), 16, delta=0.2, gate=0.1)
+    rule = FirstTest(lr.rock_paper_scissors(), 16, delta=0.2, gate=0.1)
     base = lr.Markov([[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.05, 0.05, 0.9]], 1)
     assert lr.checks.check_predictor(build(base, rule, fused=fused), horizon=16) is not None
 
@@ -203,11 +203,11 @@ def test_the_band_around_the_threshold(dtype: torch.dtype, band: float) -> None:
     """Asked for ln E less the band, the model alarms with the rule; for ever so little more than ln E, it does not."""
     base, problem, T = lr.Scheduled([[0.85, 0.15]]), lr.matching(), 64
     tokens = np.ones((1, T), dtype=int)
-    rule = first_test(problem, T, delta=4e-4, gate=0.0)
+    rule = FirstTest(problem, T, delta=4e-4, gate=0.0)
     fifth = evidence(rule, base, tokens)[0][0, 4]
     late = SHARPNESS[str(dtype).removeprefix("torch.")].slack * T / 2
     for offset, at in ((-band, 5), (1e-12, 6), (-late, 6)):
-        near = first_test(problem, T, delta=float(np.exp(-fifth - offset)), gate=0.0)
+        near = FirstTest(problem, T, delta=float(np.exp(-fifth - offset)), gate=0.0)
         assert len(near.rates_K) == len(rule.rates_K)
         assert switches(build(base, near, dtype=dtype), base, tokens).tolist() == [at], offset
 
@@ -224,7 +224,7 @@ class Cycle(torch.nn.Module):
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 def test_logits_that_exclude(gate: float) -> None:
     """A module that gives any logits: all strings of three states, whole and as streams."""
-    rule = first_test(lr.rock_paper_scissors(), 6, delta=0.05, gate=gate)
+    rule = FirstTest(lr.rock_paper_scissors(), 6, delta=0.05, gate=gate)
     tokens = np.array(list(itertools.product([0, 1, 2], repeat=6)))
     laws = torch.softmax(Cycle.logits_SxS, dim=-1).numpy()
     laws = np.where(laws < 1e-30, 0, laws)
@@ -239,20 +239,20 @@ def test_logits_that_exclude(gate: float) -> None:
 
 
 def test_one_state() -> None:
-    rule = first_test(lr.DecisionProblem([[0.2], [0.7]]), 8)
+    rule = FirstTest(lr.DecisionProblem([[0.2], [0.7]]), 8)
     np.testing.assert_allclose(build(lr.PolyaUrn(1), rule).predict_sequence(np.zeros((2, 8), dtype=int)), 1)
 
 
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="gives must be logits for an ExactTest"):
-        build(lr.PolyaUrn(2), first_test(lr.matching(), 8), gives="probabilities")
+        build(lr.PolyaUrn(2), FirstTest(lr.matching(), 8), gives="probabilities")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 def test_a_token_that_was_excluded(gate: float, dtype: torch.dtype) -> None:
     """The base says 0 of a 1 after a 0: the alarm comes with it, as the rule's does, whatever the bets say."""
-    base, rule = lr.Markov([[1, 0], [0.3, 0.7]], 1), first_test(lr.matching(), 12, delta=0.02, gate=gate)
+    base, rule = lr.Markov([[1, 0], [0.3, 0.7]], 1), FirstTest(lr.matching(), 12, delta=0.02, gate=gate)
     tokens = np.array(list(itertools.product([0, 1], repeat=12)))
     got, want = build(base, rule, dtype=dtype).predict_sequence(tokens), lr.Robust(base, rule).predict_sequence(tokens)
     assert np.abs(got - want).max() < (1e-9 if dtype == torch.float64 else 1e-5)

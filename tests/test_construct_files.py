@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import lowregret as lr
 from lowregret import construct
 from lowregret.cli.app import _app
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
@@ -20,7 +20,7 @@ from lowregret.transformer import save as save_decoder
 SIZE = Size(context=48, width=16, heads=2, layers=1, inner=32)
 
 
-@pytest.mark.parametrize(("rule", "n"), [(lr.RegretGap, 2), (lr.RegretRate, 2), (first_test, 2), (first_test, 3)])
+@pytest.mark.parametrize(("rule", "n"), [(lr.RegretGap, 2), (lr.RegretRate, 2), (FirstTest, 2), (FirstTest, 3)])
 def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) -> None:
     model = construct.build(Decoder(n, size=SIZE, seed=1), rule(lr.matching(n), 40))
     construct.save(model, tmp_path / "model.safetensors")
@@ -41,7 +41,7 @@ def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) ->
     assert (about["regret_bound"], about["tv_bound"]) == (pytest.approx(promise.regret_bound), promise.tv_bound)
 
 
-@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, first_test])
+@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, FirstTest])
 def test_a_decoder_in_doubles_stays_so(rule: type, tmp_path: Path) -> None:
     decoder, tested = Decoder(2, size=SIZE, seed=1), rule(lr.matching(), 40)
     tokens = np.concatenate([lr.sample(lr.PolyaUrn(2), 40, 8, seed=0), np.ones((1, 40), dtype=int)])
@@ -116,7 +116,7 @@ def lowregret(*arguments: str) -> Any:
 def test_the_command(folder: Path) -> None:
     done = lowregret("construct", "base.safetensors", "--rule", "exact", "--out", "deep/built.safetensors")
     assert done.exit_code == 0, done.output
-    rule = first_test(lr.matching(), 48, delta=2 / 48)
+    rule = FirstTest(lr.matching(), 48, delta=2 / 48)
     promise, model = rule.certificate, construct.load("deep/built.safetensors")
     first, second, third = done.output.splitlines()
     assert first == (
@@ -134,7 +134,7 @@ def test_the_command(folder: Path) -> None:
     done = lowregret("construct", "three.safetensors", "--rule", "exact", *game)
     assert done.exit_code == 0, done.output
     assert "6 layers more" in done.output
-    robust = lr.Robust(load_decoder("three.safetensors"), first_test(lr.rock_paper_scissors(), 48, delta=2 / 48))
+    robust = lr.Robust(load_decoder("three.safetensors"), FirstTest(lr.rock_paper_scissors(), 48, delta=2 / 48))
     tokens, model = np.repeat(np.arange(3)[:, None], 48, axis=1), construct.load("game.safetensors")
     np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
 
@@ -225,7 +225,7 @@ class Bolder(lr.RegretGap):
         return super().threshold(*arguments) / 2
 
 
-@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, first_test, Bolder])
+@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, FirstTest, Bolder])
 def test_names_units_and_promises_survive(rule: type, tmp_path: Path) -> None:
     problem = own_units()
     tested = rule(problem, 24)
@@ -261,7 +261,7 @@ def test_names_units_and_promises_survive(rule: type, tmp_path: Path) -> None:
 
 def test_a_later_alarm_is_in_the_promise() -> None:
     """The shallow form needs more of ln E: the promise is of that, and says so."""
-    rule = first_test(lr.matching(), 4000, delta=0.5)
+    rule = FirstTest(lr.matching(), 4000, delta=0.5)
     model = construct.build(lr.PolyaUrn(2), rule, shallow=True)
     later = model.certificate.terms["later alarm"]
     assert later > 0

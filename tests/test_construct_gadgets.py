@@ -9,7 +9,7 @@ from lowregret.construct import build, exact, gadgets, tilt
 from lowregret.construct.layers import Head, Perceptron, layer_of
 from lowregret.construct.model import Appended
 from lowregret.construct.residual import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 S, A, T, CELLS = 3, 4, 300, 6
 E = np.exp(-64.0) * (T + CELLS + 2)  # what the gadgets claim to leak at most
@@ -233,7 +233,7 @@ def modules() -> list[Appended]:
         build(base, rule).module
         for base in (lr.PolyaUrn(3), decoder)
         for problem in (wide, lr.DecisionProblem(wide.utility[:2]))
-        for rule in (lr.RegretGap(problem, 32), lr.RegretRate(problem, 32), first_test(problem, 32))
+        for rule in (lr.RegretGap(problem, 32), lr.RegretRate(problem, 32), FirstTest(problem, 32))
     ]
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import lowregret as lr
 from lowregret.construct import Constructed, build
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .test_construct import Early
 
@@ -42,7 +42,7 @@ def test_masks_and_offsets_of_logits(mask: float, offset: float, dtype: torch.dt
     law = torch.softmax(given, dim=-1).numpy()
     base, problem = lr.Scheduled([law]), lr.rock_paper_scissors()
     tokens = np.concatenate([lr.sample(base, 64, 16, seed=0), lr.sample(lr.PolyaUrn(3), 64, 4, seed=0)])
-    for rule in (Early(problem, 64), lr.RegretRate(problem, 64), first_test(problem, 64)):
+    for rule in (Early(problem, 64), lr.RegretRate(problem, 64), FirstTest(problem, 64)):
         model = build(Fixed(), rule, gives="logits", dtype=dtype)
         robust = lr.Robust(base, rule).predict_sequence(tokens)
         off = np.abs(model.predict_sequence(tokens) - robust).max(axis=-1) > 1e-5
@@ -58,14 +58,14 @@ def test_shallow_layers_take_any_first_logit() -> None:
             first[:, :1, 1] = 1e5
             return first
 
-    rule = first_test(lr.matching(), 64, delta=0.05)
+    rule = FirstTest(lr.matching(), 64, delta=0.05)
     tokens = np.concatenate([np.ones((8, 1), dtype=int), lr.sample(lr.Scheduled([[0.5, 0.5]]), 63, 8, seed=0)], axis=1)
     laws = [build(Sure(), rule, gives="logits", shallow=way).predict_sequence(tokens) for way in (True, False)]
     np.testing.assert_allclose(laws[0], laws[1], atol=1e-6)
 
 
 def test_what_is_made_of_a_module() -> None:
-    rule = first_test(lr.rock_paper_scissors(), 16)
+    rule = FirstTest(lr.rock_paper_scissors(), 16)
     model, tokens = build(Shifted(Recurrent(4), 3), rule, gives="logits"), lr.sample(lr.PolyaUrn(3), 16, 8, seed=0)
     assert repr(model).startswith("<ExactTest in 6 layers on Shifted, 16 steps: regret <= ")
     assert f"TV <= {1 / 16:.3g}>" in repr(model)

@@ -12,7 +12,7 @@ import torch
 import lowregret as lr
 from lowregret import construct
 from lowregret.construct.onnx import Step
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size
 
 from .test_construct import Early
@@ -42,7 +42,7 @@ def caches_of(session: Any, n: int) -> dict[str, np.ndarray]:
 
 
 def test_onnxruntime_agrees(tmp_path: Path) -> None:
-    model = construct.build(Decoder(3, ONE_BLOCK, seed=1), first_test(lr.matching(3), 32))
+    model = construct.build(Decoder(3, ONE_BLOCK, seed=1), FirstTest(lr.matching(3), 32))
     session, tokens = session_of(model, tmp_path / "made/model.onnx"), some_tokens(7, 32)
     whole = model.predict_sequence(tokens)
     assert np.abs(whole - model.base.predict_sequence(tokens))[-1].max() > 0.1  # it switches
@@ -55,7 +55,7 @@ def test_onnxruntime_agrees(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "dtype", "size"),
-    [(Early, torch.float64, SIZE), (lr.RegretRate, torch.float32, ONE_BLOCK), (first_test, torch.float64, ONE_BLOCK)],
+    [(Early, torch.float64, SIZE), (lr.RegretRate, torch.float32, ONE_BLOCK), (FirstTest, torch.float64, ONE_BLOCK)],
 )
 def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Size, tmp_path: Path) -> None:
     horizon = 24  # shorter than the decoder's context
@@ -78,7 +78,7 @@ def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Si
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rule", [Early, lr.RegretRate, first_test])
+@pytest.mark.parametrize("rule", [Early, lr.RegretRate, FirstTest])
 def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: torch.dtype) -> None:
     model = construct.build(Decoder(2, SIZE, seed=1).to(kind), rule(lr.matching(), 32), dtype=dtype)
     step, tokens = Step(model.module), some_tokens(5, 32)

@@ -9,7 +9,7 @@ import torch
 import lowregret as lr
 from lowregret.construct import agreement, build, softplus
 from lowregret.construct.shallow import shortfall
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size
 
@@ -35,7 +35,7 @@ def test_softplus_is_bracketed() -> None:
 
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 def test_all_binary_strings(gate: float) -> None:
-    base, rule = lr.Scheduled([[0.85, 0.15]]), first_test(lr.matching(), 12, delta=0.2, gate=gate)
+    base, rule = lr.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), 12, delta=0.2, gate=gate)
     model = build(base, rule, shallow=True)
     found = agreement(model, rule, STRINGS)
     assert found.differ == 0
@@ -47,7 +47,7 @@ def test_all_binary_strings(gate: float) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_eight_sources(dtype: torch.dtype) -> None:
     horizon, sources = 1024, paper_sources(1024)
-    base, rule = sources["b"], first_test(lr.matching(), horizon, delta=2 / horizon)
+    base, rule = sources["b"], FirstTest(lr.matching(), horizon, delta=2 / horizon)
     tokens = np.concatenate([lr.sample(source, horizon, 4, seed=5) for source in sources.values()])
     found = agreement(build(base, rule, dtype=dtype, shallow=True), rule, tokens)
     assert found.differ == 0
@@ -58,7 +58,7 @@ def test_the_eight_sources(dtype: torch.dtype) -> None:
 def test_the_wealth_is_never_more_than_the_rules() -> None:
     """Of every bettor after every token, out of the stream: short of its definition, by no more than is said."""
     horizon, base = 128, lr.Markov([[0.7, 0.3], [0.05, 0.95]], 1)
-    rule, tokens = first_test(lr.matching(), horizon), lr.sample(lr.PolyaUrn(2), horizon, 4, seed=0)
+    rule, tokens = FirstTest(lr.matching(), horizon), lr.sample(lr.PolyaUrn(2), horizon, 4, seed=0)
     module = build(base, rule, shallow=True).module
     rows = module.run(torch.as_tensor(tokens))[-1].numpy()[:, len(module.register_RxD) :]
     built = 2 * horizon * rows[..., module.stream.at("sums")][..., : len(rule.rates_K)]
@@ -73,7 +73,7 @@ def test_other_problems_and_models() -> None:
     for _ in range(4):
         problem = lr.DecisionProblem(rng.uniform(-1, 1, (2, 2)))
         base, other = (lr.Markov(rng.dirichlet(np.ones(2), 2), 1) for _ in range(2))
-        rule = first_test(problem, horizon, delta=0.05, gate=float(rng.choice([0.0, 0.2])))
+        rule = FirstTest(problem, horizon, delta=0.05, gate=float(rng.choice([0.0, 0.2])))
         tokens = np.concatenate([lr.sample(model, horizon, 6, seed=1) for model in (base, other, lr.PolyaUrn(2))])
         found = agreement(build(base, rule, shallow=True), rule, tokens)
         assert found.differ == 0
@@ -83,7 +83,7 @@ def test_other_problems_and_models() -> None:
 
 def test_false_alarms_stay_within_delta() -> None:
     """Exactly: the chance of a switch in distribution, over all sequences of 12 bits."""
-    base, rule = lr.Scheduled([[0.6, 0.4]]), first_test(lr.matching(), 12, delta=0.05, gate=0.0)
+    base, rule = lr.Scheduled([[0.6, 0.4]]), FirstTest(lr.matching(), 12, delta=0.05, gate=0.0)
     laws = build(base, rule, shallow=True).predict_sequence(STRINGS)
     switched = (np.abs(laws - [0.6, 0.4]).max(axis=-1) > 1e-6).any(axis=-1)
     chance = np.where(STRINGS == 1, 0.4, 0.6).prod(axis=-1)
@@ -91,13 +91,13 @@ def test_false_alarms_stay_within_delta() -> None:
 
 
 def test_a_token_that_was_excluded() -> None:
-    base, rule = lr.Markov([[0.5, 0.5], [1.0, 0.0]], 1), first_test(lr.matching(), 12, delta=0.05)
+    base, rule = lr.Markov([[0.5, 0.5], [1.0, 0.0]], 1), FirstTest(lr.matching(), 12, delta=0.05)
     model, robust = build(base, rule, shallow=True), lr.Robust(base, rule)
     np.testing.assert_allclose(model.predict_sequence(STRINGS), robust.predict_sequence(STRINGS), atol=1e-6)
 
 
 def test_what_it_saves_and_what_it_promises() -> None:
-    decoder, rule = Decoder(2, size=Size(128, 24, 3, 2, 48), seed=4), first_test(lr.matching(), 128)
+    decoder, rule = Decoder(2, size=Size(128, 24, 3, 2, 48), seed=4), FirstTest(lr.matching(), 128)
     deep, shallow = build(decoder, rule), build(decoder, rule, shallow=True)
     assert (deep.sizes.layers, shallow.sizes.layers) == (6, 5)
     assert shallow.sizes.heads == 9 < deep.sizes.heads
@@ -118,6 +118,6 @@ def test_what_it_saves_and_what_it_promises() -> None:
 
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="two actions and two states only: its problem has 3 and 3"):
-        build(lr.PolyaUrn(3), first_test(lr.matching(3), 8), shallow=True)
+        build(lr.PolyaUrn(3), FirstTest(lr.matching(3), 8), shallow=True)
     with pytest.raises(ValueError, match="shallow is for an ExactTest only: RegretGap has one form"):
         build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8), shallow=True)

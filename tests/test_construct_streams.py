@@ -8,7 +8,7 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import build, predictor
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size
 
 from .test_construct import Early
@@ -71,7 +71,7 @@ def test_long_batches_go_through_in_chunks(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == [3, 3, 1]
 
 
-@pytest.mark.parametrize("rule", [Early, lr.RegretRate, first_test])
+@pytest.mark.parametrize("rule", [Early, lr.RegretRate, FirstTest])
 def test_a_base_that_excludes_a_token(rule: type) -> None:
     sure = lr.Scheduled([[1.0, 0.0]])
     model = build(sure, rule(lr.matching(), 16), gives="logits")

@@ -230,7 +230,7 @@ def first_rates(problem: lr.DecisionProblem, T: int, delta: float) -> np.ndarray
     return 4 / problem.span * 2.0 ** -np.arange(count)
 
 
-def first_test(problem: lr.DecisionProblem, T: int) -> float:
+def FirstTest(problem: lr.DecisionProblem, T: int) -> float:
     """The exact test against the urn's response, bounded by kappa: F + (B(T-1) + J) / T."""
     delta, warmth = 2 / T, 1 / math.sqrt(T)
     rates = first_rates(problem, T, delta)
@@ -243,9 +243,9 @@ def first_test(problem: lr.DecisionProblem, T: int) -> float:
 
 
 def test_the_same_kappa_under_the_rules_as_they_were() -> None:
-    assert first_test(MATCHING, 1024) == pytest.approx(0.1259, abs=1e-4)
-    assert first_test(RPS, 1024) == pytest.approx(0.269, abs=5e-4)
-    assert first_test(MATCHING, 64) == pytest.approx(0.388, abs=5e-4)
+    assert FirstTest(MATCHING, 1024) == pytest.approx(0.1259, abs=1e-4)
+    assert FirstTest(RPS, 1024) == pytest.approx(0.269, abs=5e-4)
+    assert FirstTest(MATCHING, 64) == pytest.approx(0.388, abs=5e-4)
     rates, k = 4 * 2.0 ** -np.arange(40), np.arange(40)
     charges = coupled.summed_kappa(MATCHING, rates, MATCHING.anytime_temperature(np.arange(1, 1000)))
     before = every_start.before_alarm(charges, rates, np.log((k + 1) * (k + 2) / 0.01), 1.0)[-1]

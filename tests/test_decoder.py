@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import SIZES, Decoder, Size, Transformer
 
 SMALL = Size(context=16, width=24, heads=3, layers=2, inner=48)
@@ -103,7 +103,7 @@ def test_it_keeps_the_laws_of_predictors(n_states: int) -> None:
     lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("rule", [first_test, lr.RegretGap, lr.RegretRate])
+@pytest.mark.parametrize("rule", [FirstTest, lr.RegretGap, lr.RegretRate])
 def test_it_can_be_robustified(rule: type) -> None:
     model = Transformer(Decoder(3, SMALL, seed=2))
     lr.checks.check_rule(rule(lr.matching(3), SMALL.context), model, horizon=SMALL.context, tolerance=1e-4)

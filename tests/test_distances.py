@@ -12,7 +12,7 @@ from scipy import stats
 import lowregret as lr
 from lowregret import distances
 from lowregret.distances import bounded_mean, exact_sequence_tv
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .conftest import random_markov
 
@@ -31,7 +31,7 @@ def stuck(escape: float) -> lr.Markov:
 
 def robust(horizon: int, **settings: Any) -> tuple[lr.Predictor, lr.Robust]:
     base = lr.sources.paper_sources(horizon)["b"]
-    return base, lr.Robust(base, first_test(COIN, horizon, **settings))
+    return base, lr.Robust(base, FirstTest(COIN, horizon, **settings))
 
 
 class TorchBer(lr.Predictor):
@@ -242,7 +242,7 @@ def test_the_urn_and_the_ber_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [None, lr.RegretRate(COIN, 64), first_test(COIN, 64, delta=0.1), first_test(COIN, 64, delta=0.5)]
+    "rule", [None, lr.RegretRate(COIN, 64), FirstTest(COIN, 64, delta=0.1), FirstTest(COIN, 64, delta=0.5)]
 )
 def test_next_token_intervals_hold_the_mean(rule: lr.Rule | None) -> None:
     """Also where nearly all values are 0. The truth is the mean over many sequences, from which the few are drawn."""
@@ -271,7 +271,7 @@ def test_and_exactly_so(seed: int) -> None:
     """Over all sequences: TV(robust, base) <= P(switch) <= delta."""
     rng = np.random.default_rng(seed)
     base, delta = random_markov(rng, 2), float(rng.choice([0.5, 0.2, 0.05]))
-    safe = lr.Robust(base, first_test(COIN, 12, delta=delta, gate=0, fallback=lr.PolyaUrn(2, prior=0.2)))
+    safe = lr.Robust(base, FirstTest(COIN, 12, delta=delta, gate=0, fallback=lr.PolyaUrn(2, prior=0.2)))
     assert exact_sequence_tv(safe, base, 12) <= delta
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import first_test, kernels
+from lowregret.rules import FirstTest, kernels
 
 from .guarded_runs import through_json
 from .literal_theorem import told
@@ -142,26 +142,26 @@ def test_a_state_of_the_first_default_names_the_rule_that_loads_it() -> None:
         guard.load_state_dict(EARLY)
     assert 'rule=ExactTest(..., gate=0.5, against="fallback", starts="first") loads it' in str(refused.value)
     assert through_json(guard) == before
-    taken, run = (lr.Guard(MATCHING, 20, rule=first_test(MATCHING, 20)) for _ in range(2))
+    taken, run = (lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)) for _ in range(2))
     taken.load_state_dict(EARLY)
     for state in (0, 1, 1):
         run.advise([0.9, 0.1])
         run.observe(state, action=run.act(seed=0))
     assert through_json(taken) == through_json(run)
-    other = lr.Guard(MATCHING, 20, rule=first_test(MATCHING, 20, gate=0.25))
+    other = lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20, gate=0.25))
     with pytest.raises(ValueError, match=r"differs in: gate \(0\.5 against 0\.25\)$"):
         other.load_state_dict(EARLY)
 
 
 def test_a_later_state_is_not_taken_for_an_early_one() -> None:
     """Settings that are missing are only supplied where the state is that old in all respects."""
-    state = through_json(lr.Guard(MATCHING, 20, rule=first_test(MATCHING, 20)))
+    state = through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)))
     for part in (["says"], ["against"], ["against", "starts"]):
         garbled = copy.deepcopy(state)
         for name in part:
             (garbled if name == "says" else garbled["made_for"]).pop(name)
         with pytest.raises(ValueError, match="state_dict"):
-            lr.Guard(MATCHING, 20, rule=first_test(MATCHING, 20)).load_state_dict(garbled)
+            lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)).load_state_dict(garbled)
 
 
 RULES: dict[str, Any] = {
@@ -211,7 +211,7 @@ def test_rules_are_values() -> None:
     assert len(set(made.values())) == len(made)
     assert lr.ExactTest(MATCHING, 30) == lr.ExactTest(MATCHING, 30, gate=0, starts="every", against="actions")
     assert lr.ExactTest(MATCHING, 30) != lr.ExactTest(MATCHING, 30, fallback=lr.Recovery(budget=0.4))
-    assert first_test(MATCHING, 30) == lr.ExactTest(MATCHING, 30, gate=0.5, against="fallback", starts="first")
+    assert FirstTest(MATCHING, 30) == lr.ExactTest(MATCHING, 30, gate=0.5, against="fallback", starts="first")
 
 
 @pytest.mark.parametrize(

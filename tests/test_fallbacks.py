@@ -12,7 +12,7 @@ from lowregret import adversaries, certificates, checks
 from lowregret.paper import fallback_table
 from lowregret.predictors import equaliser
 from lowregret.predictors.shrunk_urn import on_simplex
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .conftest import random_markov, random_problem
 
@@ -157,7 +157,7 @@ def test_the_exact_worst_case_of_the_shrunk_urn(horizon: int, scaled: float) -> 
     if horizon < 8192:
         hedge = lr.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2) / horizon))
         assert adversaries.exact_worst_case(hedge, COIN, horizon).regret == pytest.approx(worst.regret, rel=1e-4)
-        rule = first_test(COIN, horizon, fallback=urn)
+        rule = FirstTest(COIN, horizon, fallback=urn)
         assert rule.certificate.sharpen().terms["fallback"] == pytest.approx(worst.regret, abs=1e-12)
 
 
@@ -213,11 +213,11 @@ def test_what_is_refused() -> None:
     assert urn.regret_bound(TILTED, 2, 0.5) is None
     assert urn.regret_bound(COIN, 2, None) is None
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for 2 steps"):
-        first_test(COIN, 3, fallback=urn)
+        FirstTest(COIN, 3, fallback=urn)
     with pytest.raises(ValueError, match="an unknown number of"):
-        first_test(COIN, None, delta=0.1, fallback=urn)
+        FirstTest(COIN, None, delta=0.1, fallback=urn)
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for another problem"):
-        first_test(TILTED, 2, fallback=urn)
+        FirstTest(TILTED, 2, fallback=urn)
     with pytest.raises(ValueError, match="temperature or a horizon"):
         lr.Maximin(COIN)
     with pytest.raises(ValueError, match="temperature or a horizon"):
@@ -292,7 +292,7 @@ def test_no_sequence_breaks_the_payoff_of_a_maximin_fallback(seed: int) -> None:
     T = 10 if problem.n_states == 2 else 7
     base, tokens = random_markov(rng, problem.n_states, 1), all_of(problem.n_states, T)
     for rule in (
-        first_test(problem, T, delta=0.9, gate=0, fallback=lr.Maximin(problem, horizon=T)),
+        FirstTest(problem, T, delta=0.9, gate=0, fallback=lr.Maximin(problem, horizon=T)),
         lr.RegretGap(problem, T, 0.01, True, temperature=0.1, fallback=lr.Maximin(problem, temperature=0.3)),
     ):
         certificate = rule.certificate
@@ -302,12 +302,12 @@ def test_no_sequence_breaks_the_payoff_of_a_maximin_fallback(seed: int) -> None:
         for t in range(1, T + 1):
             assert paid[:, t - 1].min() >= certificate.at(t).payoff_bound - 1e-12
     assert lr.RegretRate(problem, T, fallback=rule.fallback).certificate.payoff_bound is None
-    assert first_test(problem, T).certificate.payoff_bound is None
+    assert FirstTest(problem, T).certificate.payoff_bound is None
 
 
 def test_the_payoff_is_printed() -> None:
     shop = lr.newsvendor([0, 10, 20], price=5, cost=3)
-    certificate = first_test(shop, 10**4, fallback=lr.Maximin(shop, horizon=10**4)).certificate
+    certificate = FirstTest(shop, 10**4, fallback=lr.Maximin(shop, horizon=10**4)).certificate
     passed = sum(v for k, v in certificate.terms.items() if k != "fallback")
     assert certificate.payoff_bound == pytest.approx(lr.Maximin(shop, horizon=10**4).payoff_guarantee() - passed)
     assert f"utility >= {certificate.payoff_bound:.4f} a step" in str(certificate)
@@ -325,7 +325,7 @@ def test_no_sequence_breaks_a_certificate_over_the_shrunk_urn(seed: int) -> None
     base, tokens, T = random_markov(rng, 2, 1), all_of(2, 10), 10
     urn = lr.ShrunkUrn(problem, T)
     for rule in (
-        first_test(problem, T, delta=0.9, gate=0, fallback=urn),
+        FirstTest(problem, T, delta=0.9, gate=0, fallback=urn),
         lr.RegretGap(problem, T, 0.01, True, fallback=urn),
     ):
         certificate = rule.certificate
@@ -357,7 +357,7 @@ def test_fallbacks_keep_the_laws(name: str) -> None:
     counts = (tokens[:, :11, None] == np.arange(subject.n_states)).sum(1)
     np.testing.assert_allclose(subject.law_of_counts(counts), subject.predict_sequence(tokens)[:, -1], atol=1e-12)
     if subject.problem.n_actions > 1:
-        rule = first_test(subject.problem, 12, delta=0.6, gate=0, fallback=subject, temperature=0.2)
+        rule = FirstTest(subject.problem, 12, delta=0.6, gate=0, fallback=subject, temperature=0.2)
         base = lr.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
         checks.check_rule(rule, base, tolerance=1e-12)
 

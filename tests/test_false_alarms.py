@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .conftest import random_markov, random_problem
 
@@ -30,9 +30,9 @@ def test_exact_test_keeps_its_delta(seed: int) -> None:
     base = random_markov(rng, problem.n_states)
     delta = float(rng.choice([0.01, 0.05, 0.2]))
     rules = (
-        first_test(problem, T, delta=delta, gate=0),
-        first_test(problem, T, delta=delta),
-        first_test(problem, None, delta=delta, gate=0),
+        FirstTest(problem, T, delta=delta, gate=0),
+        FirstTest(problem, T, delta=delta),
+        FirstTest(problem, None, delta=delta, gate=0),
     )
     for count in false_switches(rules, base, N, seed):
         # Were the true rate delta or less, a count this high would have a chance below 1e-5.
@@ -42,7 +42,7 @@ def test_exact_test_keeps_its_delta(seed: int) -> None:
 def test_the_count_is_not_idle() -> None:
     """A rule that claims a tenth of its true delta is found out by the same judgement."""
     base = lr.Scheduled([[0.55, 0.45]])
-    rule = first_test(lr.matching(), T, delta=0.5, gate=0)
+    rule = FirstTest(lr.matching(), T, delta=0.5, gate=0)
     (count,) = false_switches([rule], base, N, 0)
     assert stats.binom.sf(count - 1, N, 0.05) < 1e-5
 
@@ -62,7 +62,7 @@ def test_the_rates_of_the_notes() -> None:
     horizon, n = 1024, 20_000
     base = lr.sources.paper_sources(horizon)["b"]
     coin = lr.matching()
-    exact = [first_test(coin, horizon, delta=2 / horizon, gate=gate) for gate in (0.0, 0.5)]
+    exact = [FirstTest(coin, horizon, delta=2 / horizon, gate=gate) for gate in (0.0, 0.5)]
     counts = false_switches([lr.RegretRate(coin, horizon), *exact], base, n, 0)
     for count, rate in zip(counts, (0.0522, 7e-4, 4e-4), strict=True):
         low, high = stats.binomtest(count, n).proportion_ci(0.999)

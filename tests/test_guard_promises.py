@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 COIN = lr.matching()
 WRONG = [0.9, 0.1]
@@ -40,7 +40,7 @@ def steps_of(guard: lr.Guard, probs: Any, states: Any) -> Any:
 
 def test_the_gate_is_told_beside_the_evidence() -> None:
     rng = np.random.default_rng(0)
-    rule, seen = first_test(COIN, 4000, delta=0.05, gate=3.0), set()
+    rule, seen = FirstTest(COIN, 4000, delta=0.05, gate=3.0), set()
     for guard in steps_of(lr.Guard(COIN, 4000, rule=rule), np.tile([0.9, 0.1], (300, 1)), rng.random(300) < 0.7):
         (statistic, threshold), conditions = guard.evidence, guard.conditions
         assert conditions["evidence"] == (statistic, threshold)
@@ -56,7 +56,7 @@ def test_the_gate_is_told_beside_the_evidence() -> None:
 
 
 def test_what_each_stream_waits_for() -> None:
-    guard = lr.Guard(COIN, 100, rule=first_test(COIN, 100), batch_shape=(2, 2))
+    guard = lr.Guard(COIN, 100, rule=FirstTest(COIN, 100), batch_shape=(2, 2))
     assert guard.waiting_for.shape == (2, 2)
     play(guard, np.tile(WRONG, (8, 2, 2, 1)), np.tile([[0, 1], [1, 0]], (8, 1, 1)))
     assert (guard.waiting_for == "switched").tolist() == guard.switched.tolist() == [[False, True], [True, False]]
@@ -64,11 +64,11 @@ def test_what_each_stream_waits_for() -> None:
     still = lr.Guard(lr.DecisionProblem([[0.5, 0.5]]), 10)
     assert still.waiting_for == "never"
     assert lr.Guard(None, 10).waiting_for == lr.Guard(COIN, 10, rule=lr.RegretRate(COIN, 10)).waiting_for == "evidence"
-    assert set(lr.Guard(COIN, 10, rule=first_test(COIN, 10, gate=0)).conditions) == {"evidence"}
+    assert set(lr.Guard(COIN, 10, rule=FirstTest(COIN, 10, gate=0)).conditions) == {"evidence"}
 
 
 def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
-    for rule in (first_test(COIN, 20), lr.VRegret(20)):
+    for rule in (FirstTest(COIN, 20), lr.VRegret(20)):
         guard = lr.Guard(rule.problem, 20, rule=rule)
         play(guard, [[1.0, 0.0]], [1])
         (event,) = guard.events

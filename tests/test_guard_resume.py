@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, play, rule_named, some, through_json
 
@@ -124,7 +124,7 @@ OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
     "delta": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, delta=0.01)), ("delta", "0.01")),
     "gate": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, gate=0.5)), ("gate (0.0 against 0.5)",)),
     "first": (
-        lambda: lr.Guard(COIN, 12, rule=first_test(COIN, 12)),
+        lambda: lr.Guard(COIN, 12, rule=FirstTest(COIN, 12)),
         ("gate", "against ('actions' against 'fallback')"),
     ),
     "rule": (lambda: lr.Guard(COIN, 12, rule=lr.RegretRate(COIN, 12)), ("rule ('ExactTest' against 'RegretRate')",)),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, many, play, rule_named, some
 
@@ -21,7 +21,7 @@ from .guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, many
 @pytest.mark.parametrize("gate", [0, 0.5, 50.0])
 @pytest.mark.parametrize("horizon", [20, None])
 def test_an_impossible_state_sounds_the_alarm_at_once(gate: float, horizon: int | None) -> None:
-    rule = first_test(COIN, horizon, delta=0.01, gate=gate)
+    rule = FirstTest(COIN, horizon, delta=0.01, gate=gate)
     guard = lr.Guard(COIN, horizon, rule=rule, batch_shape=(3,))
     guard.advise([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
     guard.observe([0, 1, 1])
@@ -41,8 +41,8 @@ def test_nothing_at_stake_never_switches(seed: int, n_states: int, n_actions: in
     problem = lr.DecisionProblem(np.tile(rng.uniform(-1, 1, n_states), (n_actions, 1)))
     assert problem.span == 0
     for rule in (
-        first_test(problem, 12),
-        first_test(problem, 12, gate=0),
+        FirstTest(problem, 12),
+        FirstTest(problem, 12, gate=0),
         lr.RegretGap(problem, 12),
         lr.RegretRate(problem, 12, alpha=1e-9),
     ):

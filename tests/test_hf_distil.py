@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -15,7 +15,7 @@ pytest.importorskip("accelerate")
 from .test_language_models import SEPARATOR, llama  # noqa: E402
 
 T, STATES, PROMPT = 12, [3, 6], [7, 1]
-RULE = first_test(lr.matching(), T, delta=0.3, gate=0.0)
+RULE = FirstTest(lr.matching(), T, delta=0.3, gate=0.0)
 
 
 def recipe(separator=SEPARATOR, **settings):

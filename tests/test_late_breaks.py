@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 T, N, BREAK = 5000, 60, 4000
 COIN, THREE, RPS = lr.matching(), lr.matching(3), lr.rock_paper_scissors()
@@ -39,7 +39,7 @@ def test_a_break_at_four_fifths_is_found(
     trips = lr.ExactTest(problem, T).trip_times(probs, tokens)
     found = int(((trips > BREAK) & (trips <= BREAK + within)).sum())
     assert binom.sf(found - 1, N, 0.5) < 1e-4, f"{found} of {N}"
-    assert (first_test(problem, T).trip_times(probs, tokens) > T).all(), "the first version finds none of these"
+    assert (FirstTest(problem, T).trip_times(probs, tokens) > T).all(), "the first version finds none of these"
 
 
 def test_a_miscalibrated_model_that_is_useful_is_mostly_kept() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import checks, construct, transformer
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 RNG = np.random.default_rng(0)
 RPS = lr.rock_paper_scissors()
@@ -18,7 +18,7 @@ MATCHING = lr.matching()
 
 def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
     """With copies that live for five steps and switch soon."""
-    rule = first_test(problem, 5, delta=0.7, gate=0)
+    rule = FirstTest(problem, 5, delta=0.7, gate=0)
     return lr.AverageRestart(base, problem, base.context_len, 5, 20, rule=rule)
 
 
@@ -74,7 +74,7 @@ POLICIES = {
     "switch back": lr.SwitchBack(
         lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)), trust=0.3, rate=3.0, share=0.1
     ),
-    "switch back, rps": lr.SwitchBack(lr.Robust(STICKY, first_test(RPS, 20, delta=0.5, gate=0)), rate=1.0),
+    "switch back, rps": lr.SwitchBack(lr.Robust(STICKY, FirstTest(RPS, 20, delta=0.5, gate=0)), rate=1.0),
     "beside": lr.robustify(MISTAKEN, MATCHING, 12, references=[lr.PolyaUrn(2), ALTERNATOR]),
     "beside, rps": lr.robustify(STICKY, RPS, 20, references=[lr.PolyaUrn(3)]),
     "challenge": lr.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
@@ -103,11 +103,11 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.Rule]:
         "informed": lr.InformedTest(problem, 40, delta=0.3),
         "informed, unknown horizon": lr.InformedTest(problem, None, delta=0.3),
         "first start, actions": lr.ExactTest(problem, 40, delta=0.3, starts="first"),
-        "exact": first_test(problem, 40),
-        "exact, no gate": first_test(problem, 64, delta=0.2, gate=0),
-        "exact, unknown horizon": first_test(problem, None, delta=0.3),
-        "exact, other fallback": first_test(problem, 40, fallback=lr.Scheduled(np.full((1, S), 1 / S))),
-        "exact, warm": first_test(problem, 40, temperature=0.7),
+        "exact": FirstTest(problem, 40),
+        "exact, no gate": FirstTest(problem, 64, delta=0.2, gate=0),
+        "exact, unknown horizon": FirstTest(problem, None, delta=0.3),
+        "exact, other fallback": FirstTest(problem, 40, fallback=lr.Scheduled(np.full((1, S), 1 / S))),
+        "exact, warm": FirstTest(problem, 40, temperature=0.7),
     }
     if S == 2:
         rules["v-regret"] = lr.VRegret(40)

@@ -8,7 +8,7 @@ import pytest
 import lowregret as lr
 from lowregret.paper.eight_sources import players
 from lowregret.paper.statements.section_5 import TABLE
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 T, N = 1024, 3000
 # The first version of the exact test (delta 2/T, no gate, the urn for good): mean final regret, median switch time.
@@ -28,7 +28,7 @@ FIRST_TEST: dict[str, tuple[float, int | None]] = {
 def test_the_eight_sources(name: str) -> None:
     coin, sources, everyone = lr.matching(), lr.sources.paper_sources(T), players(T)
     base = sources["b"]
-    everyone["first test"] = lr.Robust(base, first_test(coin, T, delta=2 / T, gate=0))
+    everyone["first test"] = lr.Robust(base, FirstTest(coin, T, delta=2 / T, gate=0))
     tokens = lr.sample(sources[name], T, N, seed=11)
     regrets, medians = TABLE[name]
     for (who, player), expected in zip(everyone.items(), (*regrets, FIRST_TEST[name][0]), strict=True):

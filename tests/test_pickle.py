@@ -10,7 +10,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import adversaries, impossibility, scoring, sources
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
 SHOP = lr.newsvendor([0, 10, 20], price=5, cost=3)
@@ -23,10 +23,10 @@ def last_token(history: np.ndarray) -> list[float]:
 
 
 RULES = {
-    "ExactTest": first_test(COIN, 20),
-    "ExactTest, unknown horizon": first_test(COIN, None, delta=0.1),
-    "ExactTest onto a policy": first_test(COIN, 20, fallback=lr.AdaHedge(COIN)),
-    "ExactTest onto Maximin": first_test(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
+    "ExactTest": FirstTest(COIN, 20),
+    "ExactTest, unknown horizon": FirstTest(COIN, None, delta=0.1),
+    "ExactTest onto a policy": FirstTest(COIN, 20, fallback=lr.AdaHedge(COIN)),
+    "ExactTest onto Maximin": FirstTest(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
     "ExactTest onto Recovery onto MaximinPlay": lr.ExactTest(COIN, 20, fallback=lr.Recovery(safe=lr.MaximinPlay(COIN))),
     "RegretGap": lr.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.RegretGap(COIN, None, delta=0.1),

@@ -13,7 +13,7 @@ from lowregret.cli.app import _app
 from lowregret.paper import report, trained
 from lowregret.paper.presets import MODELS, PAIRS, PRESETS
 from lowregret.paper.reproduce import reproduce
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     NANODO,
@@ -150,7 +150,7 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
         expected = {"from_first": first, "from_second": second, "symmetric": np.mean(apart)}
         assert found == pytest.approx(expected, abs=1e-5), (p, q)
     # Regrets of everyone everywhere; Algorithm 1 has BERNOULLI_1 as its base.
-    exact = lr.Robust(models["BERNOULLI_1"], first_test(coin, T, delta=2 / T, gate=0))
+    exact = lr.Robust(models["BERNOULLI_1"], FirstTest(coin, T, delta=2 / T, gate=0))
     players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
     players |= {"Algorithm 1": exact}
     regrets = {}
@@ -258,7 +258,7 @@ def test_presets(name: str) -> None:
             assert described(task.source) == described(source)
             assert task.base is base
     T, coin = size.context, lr.matching()
-    expected = lr.RegretRate(coin, T, alpha=1.5) if name == "paper" else first_test(coin, T, delta=2 / T, gate=0)
+    expected = lr.RegretRate(coin, T, alpha=1.5) if name == "paper" else FirstTest(coin, T, delta=2 / T, gate=0)
     assert described(chosen.rule) == described(expected)
     assert described(chosen.task("ROBUST", base).rule) == described(expected)
     if name != "paper":

@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 import lowregret as lr
 from lowregret import adversaries, certificates, checks, transformer
 from lowregret.distances import exact_sequence_tv
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 from .conftest import random_markov, random_problem
 
@@ -76,7 +76,7 @@ def a_case(seed: int, actions: int | None = None) -> lr.AverageRestart:
     while actions is not None and problem.n_actions != actions:
         problem = random_problem(rng, most_actions=4, most_states=4)
     L, D, T = int(rng.integers(0, 3)), int(rng.integers(1, 14)), 40
-    rule = first_test(problem, D, delta=float(rng.choice([0.05, 0.3, 0.7])), gate=float(rng.choice([0, 0.5])))
+    rule = FirstTest(problem, D, delta=float(rng.choice([0.05, 0.3, 0.7])), gate=float(rng.choice([0, 0.5])))
     return lr.AverageRestart(random_markov(rng, problem.n_states, L), problem, L, D, T, rule=rule)
 
 
@@ -124,7 +124,7 @@ def test_transcriptions_do_switch() -> None:
 
 
 def test_the_base_model_bit_for_bit_while_no_copy_has_switched() -> None:
-    rule = first_test(lr.matching(), 32, delta=1e-4)
+    rule = FirstTest(lr.matching(), 32, delta=1e-4)
     safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 32, 300, rule=rule)
     tokens = lr.sample(ALTERNATOR, 300, 20, seed=0)
     base = ALTERNATOR.predict_sequence(tokens)
@@ -145,7 +145,7 @@ def test_the_base_model_bit_for_bit_while_no_copy_has_switched() -> None:
 def test_saturated_responses_are_averaged_in_logarithms() -> None:
     """At this temperature a sigmoid of the lead is 1 to the last bit: its logit would be infinite."""
     problem = lr.DecisionProblem([[1, -1], [-1, 1]])
-    rule = first_test(problem, 8, delta=0.5, gate=0.0, temperature=1e-3)
+    rule = FirstTest(problem, 8, delta=0.5, gate=0.0, temperature=1e-3)
     safe = lr.AverageRestart(lr.Markov([[0.02, 0.98], [0.98, 0.02]], 1), problem, 1, 8, 100, rule=rule)
     laws = safe.predict_sequence(np.zeros(60, dtype=int))
     assert ((laws > 0) & (laws < 1)).all()
@@ -229,8 +229,8 @@ def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
     base = random_markov(rng, problem.n_states, 1)
     for rule in (
         None,
-        first_test(problem, D, delta=0.9, gate=0.0),
-        first_test(problem, D, delta=0.4, gate=0.5, temperature=0.05),
+        FirstTest(problem, D, delta=0.9, gate=0.0),
+        FirstTest(problem, D, delta=0.4, gate=0.5, temperature=0.05),
     ):
         safe = lr.AverageRestart(base, problem, 1, D, T, rule=rule)
         regret_NxT = lr.external_regret(problem, safe, adversaries.all_sequences(problem.n_states, T))
@@ -245,7 +245,7 @@ def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
 
 def test_no_beam_breaks_the_certificate() -> None:
     for D, T in ((48, 160), (96, 160)):
-        rule = first_test(lr.matching(), D, delta=0.5, gate=0.5)
+        rule = FirstTest(lr.matching(), D, delta=0.5, gate=0.5)
         safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, rule=rule)
         found = adversaries.beam(safe, lr.matching(), T, width=64)
         ones = lr.external_regret(lr.matching(), safe, np.ones(T, dtype=int))[-1]
@@ -258,10 +258,10 @@ def test_tv_by_enumeration(seed: int) -> None:
     problem = random_problem(rng, most_actions=2, most_states=2)
     base, D, T = random_markov(rng, 2, 1), int(rng.integers(3, 8)), 11
     delta = 0.5 / (T - 1)
-    safe = lr.AverageRestart(base, problem, 1, D, T, rule=first_test(problem, D, delta=delta, gate=0.0))
+    safe = lr.AverageRestart(base, problem, 1, D, T, rule=FirstTest(problem, D, delta=delta, gate=0.0))
     assert safe.certificate.tv_bound == pytest.approx(0.5)
     assert exact_sequence_tv(base, safe, T) <= 0.5
-    loose = lr.AverageRestart(base, problem, 1, D, T, rule=first_test(problem, D, delta=0.9, gate=0.0))
+    loose = lr.AverageRestart(base, problem, 1, D, T, rule=FirstTest(problem, D, delta=0.9, gate=0.0))
     assert loose.certificate.tv_bound == 1
 
 
@@ -269,7 +269,7 @@ def test_false_alarms_stay_within_delta() -> None:
     """The chance that any copy ever switches, in distribution."""
     T, D, n, delta = 128, 32, 3000, 0.2
     safe = lr.AverageRestart(
-        ALTERNATOR, lr.matching(), 1, D, T, rule=first_test(lr.matching(), D, delta=delta / (T - 1), gate=0.0)
+        ALTERNATOR, lr.matching(), 1, D, T, rule=FirstTest(lr.matching(), D, delta=delta / (T - 1), gate=0.0)
     )
     tokens = lr.sample(ALTERNATOR, T, n, seed=1)
     memory, ever = safe.start((n,)), np.zeros(n, dtype=bool)
@@ -293,7 +293,7 @@ def test_numbers(extra: int, ones: tuple[float, float], coin: tuple[float, float
     """Mean regret of the alternator at T = 2048: Theorem 4.2's rule, and the exact test at delta = 1/extra in all."""
     T, problem, n = 2048, lr.matching(), 24
     coins = lr.sample(lr.Scheduled([[1 / 3, 2 / 3]]), T, n, seed=3)
-    rules = (None, first_test(problem, extra, delta=1 / extra / T))
+    rules = (None, FirstTest(problem, extra, delta=1 / extra / T))
     for rule, sure, random in zip(rules, ones, coin, strict=True):
         safe = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T, rule=rule)
         both = np.concatenate([np.ones((1, T), dtype=int), coins])
@@ -325,7 +325,7 @@ def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
     m = lr.matching()
     rate = lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=lr.RegretRate(m, 16)).certificate
     assert (rate.regret_bound, rate.tv_bound) == (1.0, 1.0)
-    safe = first_test(m, 16, delta=1e-4, fallback=lr.Maximin(m, 16**-0.5))
+    safe = FirstTest(m, 16, delta=1e-4, fallback=lr.Maximin(m, 16**-0.5))
     assert lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=safe).certificate.payoff_bound is None
 
     class Sharp(lr.ExactTest):
@@ -334,7 +334,7 @@ def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
             return super().certificate.sharpen()
 
     sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, 1e-4, 0.5, "fallback", "first")).certificate
-    plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=first_test(m, 64, delta=1e-4)).certificate
+    plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=FirstTest(m, 64, delta=1e-4)).certificate
     assert sharp.tv_bound == plain.tv_bound == pytest.approx(0.0999)
     assert sharp.regret_bound == pytest.approx(plain.sharpen().regret_bound)
 
@@ -359,7 +359,7 @@ def test_float32_and_torch_keep_their_kind() -> None:
     tokens = torch.zeros((3, 12), dtype=torch.int64)
     assert safe.predict_sequence(tokens).dtype == torch.float64
     half = lr.FromFunction(lambda h: torch.tensor([0.9, 0.1], dtype=torch.float32), n_states=2)
-    restarted = lr.AverageRestart(half, lr.matching(), 0, 4, 40, rule=first_test(lr.matching(), 4, delta=0.9))
+    restarted = lr.AverageRestart(half, lr.matching(), 0, 4, 40, rule=FirstTest(lr.matching(), 4, delta=0.9))
     memory = restarted.start((), like=tokens)
     for _ in range(5):
         memory = restarted.update(memory, 1)
@@ -369,11 +369,11 @@ def test_float32_and_torch_keep_their_kind() -> None:
 
 def test_a_fallback_that_acts_gives_a_policy() -> None:
     problem = lr.rock_paper_scissors()
-    rule = first_test(problem, 16, delta=0.1, fallback=lr.Hedge(problem, 16))
+    rule = FirstTest(problem, 16, delta=0.1, fallback=lr.Hedge(problem, 16))
     safe = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), problem, 0, 16, 100, rule=rule)
     assert safe.policy_sequence(np.zeros(60, dtype=int)).shape == (60, 3)
     two = lr.matching()
-    acts = first_test(two, 4, delta=0.1, fallback=lr.Hedge(two, 4))
+    acts = FirstTest(two, 4, delta=0.1, fallback=lr.Hedge(two, 4))
     with pytest.raises(ValueError, match="predict needs a fallback that predicts, and Hedge is a policy"):
         lr.AverageRestart(ALTERNATOR, two, 1, 4, 50, rule=acts).predict_sequence([0, 1])
 
@@ -465,9 +465,9 @@ def test_bad_input_by_name() -> None:
         ({"problem": rps}, "predictor and problem must have the same states"),
         ({"rule": "exact"}, "rule must be a rule such as ExactTest, got str"),
         ({"rule": lr.VRegret(8)}, "rule must be a rule such as ExactTest, got VRegret"),
-        ({"rule": first_test(m, 100)}, "rule must have the copies' horizon, extra_context = 8, got 100"),
-        ({"rule": first_test(lr.cost_loss(1, 4), 8)}, "rule was made for another problem"),
-        ({"rule": first_test(m, 8), "alpha": 2.0}, "alpha only builds the default rule"),
+        ({"rule": FirstTest(m, 100)}, "rule must have the copies' horizon, extra_context = 8, got 100"),
+        ({"rule": FirstTest(lr.cost_loss(1, 4), 8)}, "rule was made for another problem"),
+        ({"rule": FirstTest(m, 8), "alpha": 2.0}, "alpha only builds the default rule"),
     ):
         with pytest.raises(ValueError, match=message):
             build(**changed)
@@ -487,7 +487,7 @@ def test_bad_input_by_name() -> None:
             form([0] * 10)
     history = lr.FromFunction(lambda h: [0.5, 0.5], n_states=2)
     with pytest.raises(ValueError, match="fallback FromFunction keeps a memory that grows with the past"):
-        build(rule=first_test(m, 8, fallback=history))
+        build(rule=FirstTest(m, 8, fallback=history))
     with pytest.raises(ValueError, match="averaged must be True or False, got 'no'"):
         lr.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
     for wrong, message in ((None, "predictor must be a predictor or a policy"), (ALTERNATOR, "tolerance must be")):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.rules.first_start import FirstBets, kernels
 
 from .conftest import random_markov, random_problem
@@ -141,7 +141,7 @@ def test_exact_test_is_its_definition(seed: int) -> None:
     problem = random_problem(rng, 4, 4)
     base = random_markov(rng, problem.n_states)
     horizon = None if seed % 4 == 3 else 60
-    rule = first_test(problem, horizon, delta=0.05, gate=float(rng.choice([0.0, 0.5])))
+    rule = FirstTest(problem, horizon, delta=0.05, gate=float(rng.choice([0.0, 0.5])))
     tokens = hostile_tokens(rng, problem, base, 10, 60)
     probs = base.predict_sequence(tokens)
     literal = [literal_exact_test(rule, p, x) for p, x in zip(probs, tokens, strict=True)]
@@ -161,7 +161,7 @@ def test_the_statistic_is_a_martingale_from_one(seed: int, horizon: int | None) 
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 3, 3)
     base = random_markov(rng, problem.n_states, 1)
-    rule = first_test(problem, horizon, delta=0.1)
+    rule = FirstTest(problem, horizon, delta=0.1)
     tokens = np.array(list(itertools.product(range(problem.n_states), repeat=6)))
     probs = base.predict_sequence(tokens)
     chance = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
@@ -185,7 +185,7 @@ def test_the_chance_of_a_false_switch_by_enumeration(seed: int) -> None:
     chance = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].prod(-1)
     for delta in (0.02, 0.1, 0.3, 0.6):
         for gate in (0.0, 0.5):
-            rule = first_test(problem, T, delta=delta, gate=gate)
+            rule = FirstTest(problem, T, delta=delta, gate=gate)
             switched = rule.trip_times(probs, tokens) <= T
             assert chance[switched].sum() <= delta
     gap = lr.RegretGap(problem, T, alpha=0.1, span_aware=True)
@@ -199,7 +199,7 @@ def test_the_robust_distribution_is_within_the_certificate() -> None:
     seen = []
     for _ in range(20):
         base = random_markov(rng, 2, 1)
-        safe = lr.Robust(base, first_test(lr.matching(), 12, delta=0.3))
+        safe = lr.Robust(base, FirstTest(lr.matching(), 12, delta=0.3))
         law = [
             np.take_along_axis(p.predict_sequence(tokens), tokens[..., None], -1)[..., 0].prod(-1) for p in (base, safe)
         ]
@@ -237,7 +237,7 @@ def test_the_base_comes_back_bit_for_bit_in_its_own_precision() -> None:
 def test_an_impossible_token_is_an_alarm_at_once() -> None:
     base = lr.Scheduled([[1.0, 0.0, 0.0]])
     for gate in (0.0, 0.5, 100.0):
-        rule = first_test(lr.rock_paper_scissors(), 30, gate=gate)
+        rule = FirstTest(lr.rock_paper_scissors(), 30, gate=gate)
         tokens = np.array([[0, 0, 0, 2, 0]])
         assert rule.trip_times(base.predict_sequence(tokens), tokens).tolist() == [4]
         memory = rule.start()
@@ -260,9 +260,9 @@ def test_the_compiled_recurrences_give_the_same_trip_times(seed: int, monkeypatc
     probs[-3, 40] = np.eye(problem.n_states)[(tokens[-3, 40] + 1) % problem.n_states]
     rules = [
         lr.RegretGap(problem, 300, 0.1, True),
-        first_test(problem, 300),
-        first_test(problem, 300, gate=0),
-        first_test(problem, None, delta=0.01),
+        FirstTest(problem, 300),
+        FirstTest(problem, 300, gate=0),
+        FirstTest(problem, None, delta=0.01),
     ]
     arrays = [rule.trip_times(probs, tokens) for rule in rules]
     monkeypatch.setattr(kernels, "_WORTH", 0)
@@ -274,7 +274,7 @@ def test_the_compiled_recurrences_give_the_same_trip_times(seed: int, monkeypatc
 def test_slow_rates_keep_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an unknown horizon the slowest rate is 4 / 2^39: squared up carelessly it would drift into false alarms."""
     base, T = lr.Scheduled([[0.5 - 4e-7, 0.5 + 4e-7]]), 400_000
-    rule = first_test(lr.matching(), None, delta=0.1, gate=0, temperature=0.05, fallback=lr.Scheduled([[0.5, 0.5]]))
+    rule = FirstTest(lr.matching(), None, delta=0.1, gate=0, temperature=0.05, fallback=lr.Scheduled([[0.5, 0.5]]))
     tokens = (np.random.default_rng(0).random((2, T)) < 0.5 + 4e-7).astype(int)  # the base's own law
     probs = base.predict_sequence(tokens)
     for least in (1 << 60, 0) if kernels.compiler_installed() else (1 << 60,):
@@ -322,12 +322,12 @@ def test_blocks_do_not_show() -> None:
     problem, base = lr.matching(), lr.Scheduled([[0.7, 0.3]])
     tokens = np.random.default_rng(0).integers(2, size=(700, 300))
     probs = base.predict_sequence(tokens)
-    for rule in (lr.RegretGap(problem, 300, 0.01, True), lr.RegretRate(problem, 300), first_test(problem, 300)):
+    for rule in (lr.RegretGap(problem, 300, 0.01, True), lr.RegretRate(problem, 300), FirstTest(problem, 300)):
         whole = rule.trip_times(probs.reshape(7, 100, 300, 2), tokens.reshape(7, 100, 300))
         assert whole.shape == (7, 100)
         single = [int(rule.trip_times(probs[i], tokens[i])) for i in range(0, 700, 13)]
         np.testing.assert_array_equal(whole.reshape(-1)[::13], single)
-    assert first_test(problem, 300).trip_times(probs[:0], tokens[:0]).shape == (0,)
+    assert FirstTest(problem, 300).trip_times(probs[:0], tokens[:0]).shape == (0,)
 
 
 def test_median_switch_times_of_the_notes() -> None:
@@ -337,7 +337,7 @@ def test_median_switch_times_of_the_notes() -> None:
     tokens = np.ones((1, 400), dtype=int)
     probs = base.predict_sequence(tokens)
     assert lr.RegretGap(lr.matching(), T).trip_times(probs, tokens).tolist() == [187]
-    assert first_test(lr.matching(), T, delta=2 / T, gate=0).trip_times(probs, tokens).tolist() == [12]
+    assert FirstTest(lr.matching(), T, delta=2 / T, gate=0).trip_times(probs, tokens).tolist() == [12]
 
 
 def test_a_regret_that_only_reaches_the_rate_is_no_trip() -> None:

@@ -9,7 +9,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import bounds as certificates
 from lowregret.checks import check_predictor
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 
 
 def test_lemma_2_3_is_its_formula_where_the_span_is_not_one() -> None:
@@ -23,7 +23,7 @@ def test_lemma_2_3_is_its_formula_where_the_span_is_not_one() -> None:
 
 
 def test_terms_of_one_step() -> None:
-    rule = first_test(lr.matching(), 1)
+    rule = FirstTest(lr.matching(), 1)
     terms = certificates.exact_test(rule.problem, 1, rule.temperature, rule.rates_K, rule.log_costs_K, rule.gate)
     assert terms == {"test": 0.0, "gate": 0.0, "crossing step": 1.0}
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import lowregret as lr
 from lowregret.cli.app import _app
 from lowregret.problems import payoffs_in
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     Decoder,
@@ -124,7 +124,7 @@ def test_nothing_after_the_end_of_a_sequence_counts() -> None:
 def test_robust_tasks_take_recordings(kind: Any) -> None:
     """The first half of a batch are windows, as far as they go; what is to be learnt there is Algorithm 1's."""
     recording, base = Recording.of(RAGGED, held_out=0), Transformer(Decoder(2, SMALL, seed=1))
-    rule = first_test(lr.matching(), 8, delta=0.9)
+    rule = FirstTest(lr.matching(), 8, delta=0.9)
     batch = kind(recording, base, rule).batch(24, slice(None), 8, data.generator("cpu", 0), None)
     windows = recording.windows(12, 8, data.generator("cpu", 0))
     assert torch.equal(batch.tokens_BxT[:12], windows.tokens_NxT)
@@ -138,14 +138,14 @@ def test_robust_tasks_take_recordings(kind: Any) -> None:
         late = after_trip(rule, base.predict_sequence(batch.tokens_BxT[12:]), batch.tokens_BxT[12:])
         assert torch.equal(batch.weights_BxT[12:], late.float())
     with pytest.raises(ValueError, match="source must have the problem's 3 states"):
-        kind(recording, Transformer(Decoder(3, SMALL)), first_test(lr.matching(3), 8))
+        kind(recording, Transformer(Decoder(3, SMALL)), FirstTest(lr.matching(3), 8))
 
 
 def test_a_student_is_compared_on_what_was_held_out() -> None:
     base = Transformer(Decoder(2, SMALL, seed=1))
     rows = np.zeros((20, 8), dtype=np.int64)
     rows[18:] = 1  # only what is held out has ones
-    task = Distil(Recording.of(rows, n_states=2), base, first_test(lr.matching(), 8))
+    task = Distil(Recording.of(rows, n_states=2), base, FirstTest(lr.matching(), 8))
     seen: list[torch.Tensor] = []
 
     def laws(tokens: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import first_test
+from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     NANODO,
@@ -174,7 +174,7 @@ def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
 
 
-@pytest.mark.parametrize("rule", [first_test, lr.RegretGap, lr.RegretRate])
+@pytest.mark.parametrize("rule", [FirstTest, lr.RegretGap, lr.RegretRate])
 def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     T = 32
     base = Transformer(Decoder(3, SMALL, seed=0))
@@ -191,7 +191,7 @@ def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
 def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by part: half from the source, then other worlds, then the pool; the base is asked as training says."""
     T, coin = 32, lr.matching()
-    source, rule = lr.sources.paper_sources(T)["b"], first_test(coin, T)
+    source, rule = lr.sources.paper_sources(T)["b"], FirstTest(coin, T)
     monkeypatch.setattr(data, "other_worlds", lambda source, n, horizon, random: torch.zeros((n, horizon)).long())
     task = Distil(source, Transformer(Decoder(2, SMALL, seed=1)), rule)
     plain = task.batch(7, slice(None), T, data.generator("cpu", 0), None)
@@ -370,7 +370,7 @@ def tasks(kind: str, T: int = 32):
         return Imitate(source)
     if kind == "masked":
         return Masked(source, base, lr.RegretRate(coin, T))
-    return Distil(source, base, first_test(coin, T), play_every=3, play_count=4, pool=6)
+    return Distil(source, base, FirstTest(coin, T), play_every=3, play_count=4, pool=6)
 
 
 @pytest.mark.parametrize("kind", ["imitate", "masked", "distil"])
@@ -657,9 +657,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
             wrong()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="rule must have a horizon"):
-        Masked(source, source, first_test(coin, None, delta=0.1))
+        Masked(source, source, FirstTest(coin, None, delta=0.1))
     with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
-        Distil(source, source, first_test(coin, 32), play_share=0.7)
+        Distil(source, source, FirstTest(coin, 32), play_share=0.7)
     with pytest.raises(ValueError, match="init is of another size"):
         train(Imitate(source), path, settings, init=short)
     train(Imitate(source), path, settings)

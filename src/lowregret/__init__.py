@@ -48,7 +48,7 @@ from .predictors import (
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
 from .robust import AverageRestart, Robust, SwitchBack, challenge, context_needed, robustify
-from .rules import ExactTest, InformedTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
+from .rules import ExactTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
 from .tips import tips_of
 
 __version__ = "0.1.0"
@@ -96,7 +96,6 @@ __all__ = [
     "Guard",
     "Hedge",
     "Incumbent",
-    "InformedTest",
     "Markov",
     "Maximin",
     "MaximinPlay",

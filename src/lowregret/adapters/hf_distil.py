@@ -71,7 +71,7 @@ class HFDistil:
         if not isinstance(rule, ResponseRule) or rule.in_play.follows or rule.horizon is None:
             raise ValueError(
                 "robust must have a rule for one problem, with a horizon and a fallback that goes by the tokens alone, "
-                "such as lowregret.rules.first_test(problem, horizon); Recovery goes by what the model says"
+                "such as lowregret.rules.FirstTest(problem, horizon); Recovery goes by what the model says"
             )
         refuse_play(self)
         self.base, self.rule = robust.base, rule

@@ -102,12 +102,9 @@ class Histories:
         if len(state_N) > 1:
             after = rule.advance(memory, rule.look(memory, law_NxS), state_N)
         else:  # the batch of one is what is mostly asked for, and one stream alone is quicker
-            after = each(self._alone(each(memory, _first), law_NxS[0], state_N[0]), _as_batch)
+            alone, law_S = each(memory, _first), law_NxS[0]
+            after = each(rule.advance(alone, rule.look(alone, law_S), state_N[0]), _as_batch)
         return Block(after, None, block.decided_N + own_N)
-
-    def _alone(self, memory: RuleMemory, law_S: np.ndarray, state: np.ndarray) -> RuleMemory:
-        quick = None if memory.tripped_at else self.rule._alone(memory, law_S, int(state), None)
-        return self.rule.advance(memory, self.rule.look(memory, law_S), state) if quick is None else quick[0]
 
     def _rebuilt(self, states_T: np.ndarray) -> Block:
         """Everything again from the tokens: one pass of the model over all of them."""

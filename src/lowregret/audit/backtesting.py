@@ -8,7 +8,7 @@ from .. import inputs
 from ..certificates import Certificate
 from ..guard import Guard, OutcomeGuard, Return, Switch
 from ..problems import DecisionProblem, Payoff, a_problem
-from ..rules import InformedTest, Late, OutcomeTest, ResponseRule
+from ..rules import Late, OutcomeTest, ResponseRule
 from ..tips import worst_tip
 from .frames import is_frame, streams_in
 from .outcome_frames import outcomes_in
@@ -143,7 +143,7 @@ def _promised(guard: Guard, longest: int) -> Certificate:
 def _player(guard: Any) -> Callable[[Any, Any, bool], Played]:
     if isinstance(guard, OutcomeGuard):
         return play_outcomes
-    return play_told if isinstance(guard.rule, InformedTest) else play
+    return play if guard.rule.knows is None else play_told
 
 
 def _named(event: Switch | Return, recording: Any, i: int) -> Switch | Return:

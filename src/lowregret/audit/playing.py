@@ -152,8 +152,9 @@ def _alone_from_start(rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarra
     if own.follows and own.acts:
         memory, mixed, at_once = own.fallback.start((N,)), [], np.ones(N, dtype=bool)
         for t in range(T):
-            mixed.append(own.fallback.policy_beside(memory, probs_NxTxS[:, t]).T)
-            memory = own.fallback.update_beside(memory, probs_NxTxS[:, t], states_NxT[:, t], at_once)
+            scene = own.fallback.scene(memory, probs_NxTxS[:, t])
+            mixed.append(own.fallback.policy(memory, scene))
+            memory = own.fallback.update(memory, scene, states_NxT[:, t], at_once)
         return np.stack(mixed, axis=-1)
     if own.follows:
         said = own.fallback.laws_beside(probs_NxTxS, states_NxT, np.zeros(N, dtype=np.int64))

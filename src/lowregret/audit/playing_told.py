@@ -1,10 +1,10 @@
-"""Who would have been paid what where more was known before each state than the model's law (``InformedTest``)."""
+"""Who would have been paid what where more was known before each state than the model's law."""
 
 import numpy as np
 
 from ..guard import Guard
-from ..problems import Scene
-from ..rules import InformedTest, Known
+from ..problems import Known, Scene, each_step
+from ..rules import ExactTest
 from .playing import Played, hedge, replayed
 from .streams import Block
 from .told import Told
@@ -13,32 +13,31 @@ from .told import Told
 def play_told(guard: Guard, block: Block, fallback: bool = True) -> Played:
     """``play`` with references, contexts and payoffs of the step; the references are paid as players of their own."""
     rule, problem, told = guard.rule, guard.problem, block.told or Told()
-    assert isinstance(rule, InformedTest)
+    assert isinstance(rule, ExactTest)
     assert problem is not None
     N, T = block.states_NxT.shape
     step_T, there_NxT = np.arange(1, T + 1), block.there_NxT
     utility = None if told.payoffs is None else problem.utility_of(told.payoffs)
     known = Known(None, told.laws, told.context, utility, told.scale)
     scene = rule.scene(block.probs_NxTxS, known, step_T)
-    earned_NxTxC = scene.paid(block.states_NxT) * there_NxT[..., None]
+    earned_PxNxT = scene.paid(block.states_NxT) * there_NxT
     A = problem.n_actions
-    utility_AxNxT = np.moveaxis(earned_NxTxC[..., :A], -1, 0)
-    paid = {"model": (np.moveaxis(scene.base, -1, 0) * utility_AxNxT).sum(axis=0)}
+    utility_AxNxT = earned_PxNxT[:A]
+    paid = {"model": (scene.base_A * utility_AxNxT).sum(axis=0)}
     paid["guard"], share_NxT, trips_N, events = replayed(guard, block, np.arange(N), utility_AxNxT)
     if fallback:
         paid["fallback"] = (_fallback_alone(rule, scene, block) * utility_AxNxT).sum(axis=0)
     paid["Hedge"] = (hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
     for k, name in enumerate(rule.references):
-        paid[f"reference {name}"] = earned_NxTxC[..., A + k]
+        paid[f"reference {name}"] = earned_PxNxT[A + k]
     return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events))
 
 
-def _fallback_alone(rule: InformedTest, scene: Scene, block: Block) -> np.ndarray:
+def _fallback_alone(rule: ExactTest, scene: Scene, block: Block) -> np.ndarray:
     """What the fallback would have played from the first step on, ``[A, N, T]``."""
     own, (N, T) = rule.in_play, block.states_NxT.shape
     memory, at_once, played = own.fallback.start((N,)), np.ones(N, dtype=bool), []
-    for t in range(T):
-        now = scene.at(t)
-        played.append(np.asarray(own.fallback.policy_in(memory, now)))
-        memory = own.fallback.update_in(memory, now, block.states_NxT[:, t], at_once)
-    return np.moveaxis(np.stack(played, axis=1), -1, 0)
+    for t, now in enumerate(each_step(scene, T)):
+        played.append(own.fallback.policy(memory, now))
+        memory = own.fallback.update(memory, now, block.states_NxT[:, t], at_once)
+    return np.stack(played, axis=-1)

@@ -210,7 +210,7 @@ def _refuse_unnamed(problem: "DecisionProblem", who: str, names: tuple[str, ...]
 
 
 def rule_named(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":
-    from ..rules import RegretGap, RegretRate, first_test
+    from ..rules import FirstTest, RegretGap, RegretRate
 
-    kind = one_of("rule", name, {"exact": first_test, "rate": RegretRate, "gap": RegretGap})
-    return kind(problem, horizon, delta=2 / horizon) if kind is first_test else kind(problem, horizon)
+    kind = one_of("rule", name, {"exact": FirstTest, "rate": RegretRate, "gap": RegretGap})
+    return kind(problem, horizon, delta=2 / horizon) if kind is FirstTest else kind(problem, horizon)

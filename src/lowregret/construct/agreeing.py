@@ -9,7 +9,7 @@ import torch
 from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
-from ..rules import ExactTest, RegretGap, RegretRate
+from ..rules import FirstTest, RegretGap, RegretRate
 from .base_model import LEAST
 from .exact import scale
 from .parts import sharpness_of
@@ -71,7 +71,7 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
     if rule.pointless:
         never = np.zeros(tokens_NxT.shape, dtype=bool)
         return never, never
-    if isinstance(rule, ExactTest):
+    if isinstance(rule, FirstTest):
         sharpness = sharpness_of(model.module.dtype)
         late = parts_of(rule, sharpness, model.module.about["shallow"]).late
         return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, late, scale(rule) / sharpness.step)
@@ -87,7 +87,7 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
 
 
 def exact_alarms(
-    rule: ExactTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, band: float, late: float, width: float
+    rule: FirstTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, band: float, late: float, width: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same for the exact test, whose evidence the layers round down: with the rule, or later by that little.
 

@@ -45,7 +45,7 @@ def base_of(
         raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
     if gives == "probabilities" and needs_logits:
         raise ValueError(
-            "gives must be logits for an ExactTest, which bets on them, got 'probabilities': "
+            "gives must be logits for a FirstTest, which bets on them, got 'probabilities': "
             "let the module return their logarithms"
         )
     if isinstance(base, Transformer):

@@ -1,4 +1,4 @@
-"""ExactTest with its gate, for any number of actions and states, so exact that the TV bound survives.
+"""FirstTest with its gate, for any number of actions and states, so exact that the TV bound survives.
 
 A bettor at rate lam has the log wealth lam G_t - sum of psi(lam) over the steps so far, where psi belongs to the law
 before the step. It is found in that law's own row (``tilt``), for the token that comes next: a row's wealth is the sum
@@ -13,14 +13,14 @@ import math
 import numpy as np
 
 from .. import certificates
-from ..rules import ExactTest, ResponseRule
+from ..rules import FirstTest, ResponseRule
 from . import gadgets, tilt
 from .layers import Head
 from .parts import Parts, Sharpness, Stage, utility_in_units
 from .residual import FAR, Stream
 
 
-def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
+def exact_parts(rule: FirstTest, sharpness: Sharpness) -> Parts:
     """Trip where the mixture of wealths reaches 1/delta and the gap has risen, or at a token that was excluded."""
     problem, warmth, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
     assert warmth is not None
@@ -50,7 +50,7 @@ def exact_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
     )
 
 
-def slack_of(rule: ExactTest, sharpness: Sharpness) -> float:
+def slack_of(rule: FirstTest, sharpness: Sharpness) -> float:
     """What is asked for on top of ln(1/delta), and once more for what psi and the sums may be off the other way."""
     assert rule.horizon is not None
     return 2 * sharpness.slack * rule.horizon
@@ -58,7 +58,7 @@ def slack_of(rule: ExactTest, sharpness: Sharpness) -> float:
 
 def later(rule: ResponseRule, late: float) -> float:
     """How much more regret a step an alarm may cost that needs ``late`` more of ln E."""
-    if not isinstance(rule, ExactTest):
+    if not isinstance(rule, FirstTest):
         return 0.0
     assert rule.horizon is not None
     exact, rounded = (
@@ -70,18 +70,18 @@ def later(rule: ResponseRule, late: float) -> float:
     return sum(rounded.values()) - sum(exact.values())
 
 
-def rates_in_units(rule: ExactTest) -> np.ndarray:
+def rates_in_units(rule: FirstTest) -> np.ndarray:
     """The rates for gains in units of the span, as all are here: 4, 2, 1, ..., whatever the problem."""
     return rule.rates_K * (rule.problem.span or 1.0)
 
 
-def scale(rule: ExactTest) -> float:
+def scale(rule: FirstTest) -> float:
     """What sums are divided by: W = 2T."""
     assert rule.horizon is not None
     return 2.0 * rule.horizon
 
 
-def verdict_sizes(rule: ExactTest) -> dict[str, int]:
+def verdict_sizes(rule: FirstTest) -> dict[str, int]:
     """The subspaces that ``verdict`` and the sums before it need."""
     return {
         **{"rest": 1, "sums": len(rule.rates_K) + 1, "share": 1},
@@ -89,14 +89,14 @@ def verdict_sizes(rule: ExactTest) -> dict[str, int]:
     }
 
 
-def verdict_columns(rule: ExactTest) -> dict[str, np.ndarray]:
+def verdict_columns(rule: FirstTest) -> dict[str, np.ndarray]:
     """What they know of each position: how much is left of W, and how far the gap must have risen."""
     place, W = np.arange(rule.horizon or 0, dtype=np.float64), scale(rule)
     rise_T = np.minimum(rule.gate * np.sqrt(place) / W, 2.0)
     return {"rest": np.log(W - place - 1), **({"rise": rise_T} if rule.gate else {})}
 
 
-def verdict(x: Stream, rule: ExactTest, wealth_KxD: np.ndarray, sharpness: Sharpness) -> list[Stage]:
+def verdict(x: Stream, rule: FirstTest, wealth_KxD: np.ndarray, sharpness: Sharpness) -> list[Stage]:
     """The last two layers: has enough been won and has the gap risen, or was a token excluded; ever?"""
     assert rule.delta is not None
     log_cost = math.log(len(wealth_KxD) / rule.delta) + slack_of(rule, sharpness) / 2

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..predictors import PolyaUrn
-from ..rules import ExactTest, RegretGap, RegretRate
+from ..rules import FirstTest, RegretGap, RegretRate
 from . import gadgets
 from .exact import exact_parts
 from .parts import Parts, Sharpness, Stage
@@ -19,7 +19,7 @@ from .residual import Stream, embed_positions, embed_registers, embed_tokens, si
 from .shallow import shallow_parts
 from .thresholds import gap_parts, rate_parts
 
-FAMILIES = (RegretGap, RegretRate, ExactTest)
+FAMILIES = (RegretGap, RegretRate, FirstTest)
 
 
 class Plan(NamedTuple):
@@ -60,7 +60,7 @@ def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
     """The compiled form of a rule; one that has none is refused by name."""
     name = type(rule).__name__
     if not isinstance(rule, FAMILIES):
-        raise ValueError(f"rule must be a RegretGap, a RegretRate or an ExactTest: {name} has no compiled form")
+        raise ValueError(f"rule must be a RegretGap, a RegretRate or a FirstTest: {name} has no compiled form")
     family = next(kind for kind in FAMILIES if isinstance(rule, kind))
     own = changed(rule, family) - {"threshold", "certificate"}
     if own:
@@ -70,15 +70,10 @@ def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
         )
     if rule.horizon is None or rule.temperature is None:
         raise ValueError(f"rule must have a known horizon, one position a step: this {name} has None")
-    if isinstance(rule, ExactTest) and not rule.first_form:
-        raise ValueError(
-            "rule must be an ExactTest in its first form, the only one built: "
-            'ExactTest(problem, horizon, gate=0.5, against="fallback", starts="first")'
-        )
     if not isinstance(rule.fallback, PolyaUrn):
         raise ValueError(f"rule must fall back on a PolyaUrn, the only one built: got {type(rule.fallback).__name__}")
-    if isinstance(rule, ExactTest):
+    if isinstance(rule, FirstTest):
         return (shallow_parts if shallow else exact_parts)(rule, sharpness)
     if shallow:
-        raise ValueError(f"shallow is for an ExactTest only: {name} has one form")
+        raise ValueError(f"shallow is for a FirstTest only: {name} has one form")
     return gap_parts(rule, sharpness) if isinstance(rule, RegretGap) else rate_parts(rule, sharpness)

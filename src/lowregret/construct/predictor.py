@@ -11,7 +11,7 @@ from ..certificates import Certificate
 from ..policies import Respond
 from ..predictors import Predictor
 from ..problems import DecisionProblem
-from ..rules import ExactTest, ResponseRule
+from ..rules import FirstTest, ResponseRule
 from ..transformer import Decoder
 from ..transformer.tensors import as_kind, as_tensor
 from .about import certificate_of, described, problem_of
@@ -145,7 +145,7 @@ def build(
         entry t has seen ``tokens[:, :t]``; a module is tried on a few tokens, and refused if it looks ahead. It is
         asked without dropout and where its weights are; the layers are put there too.
     rule
-        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate`` or ``ExactTest``; with a known
+        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate`` or ``FirstTest``; with a known
         horizon and the urn.
     gives
         "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
@@ -155,7 +155,7 @@ def build(
     dtype
         ``torch.float64`` or ``torch.float32``, of the appended layers.
     shallow
-        For an ``ExactTest`` with two actions and two states: one layer and most heads fewer, and an alarm that may
+        For a ``FirstTest`` with two actions and two states: one layer and most heads fewer, and an alarm that may
         come later, by 5.6e-5 of ln E a step.
 
     >>> from lowregret import RegretGap, Scheduled, matching
@@ -168,10 +168,10 @@ def build(
     """
     if str(dtype).removeprefix("torch.") not in SHARPNESS:
         raise ValueError(f"dtype must be torch.float64 or torch.float32, got {dtype}")
-    module, gives, base_states, context = base_of(base, gives, n_states, isinstance(rule, ExactTest))
+    module, gives, base_states, context = base_of(base, gives, n_states, isinstance(rule, FirstTest))
     if not isinstance(rule, ResponseRule):
         name = type(rule).__name__
-        raise ValueError(f"rule must be a RegretGap, a RegretRate or an ExactTest: {name} has no compiled form")
+        raise ValueError(f"rule must be a RegretGap, a RegretRate or a FirstTest: {name} has no compiled form")
     if base_states is None:
         base_states = rule.problem.n_states
     if n_states not in (None, base_states):

@@ -1,4 +1,4 @@
-"""ExactTest for two actions and two states with one layer fewer: its bets are priced by ReLUs, on the safe side.
+"""FirstTest for two actions and two states with one layer fewer: its bets are priced by ReLUs, on the safe side.
 
 With z the logit of state 1, g(s) the gain in state s and D = g(1) - g(0), a step costs the bettor at rate lam
 
@@ -11,7 +11,7 @@ Later by little: ln E falls short by at most ``shortfall`` a step.
 
 import numpy as np
 
-from ..rules import ExactTest
+from ..rules import FirstTest
 from . import gadgets, softplus
 from .exact import rates_in_units, scale, slack_of, verdict, verdict_columns, verdict_sizes
 from .layers import Perceptron
@@ -32,12 +32,12 @@ def shortfall(knots: int = KNOTS) -> float:
     return float((softplus.above(knots)(x) - exact).max() + (exact - softplus.below(knots)(x)).max())
 
 
-def shallow_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
+def shallow_parts(rule: FirstTest, sharpness: Sharpness) -> Parts:
     """Respond, fetch and price in one layer; then as the exact form."""
     problem, warmth, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
     if (problem.n_actions, problem.n_states) != (2, 2):
         raise ValueError(
-            "shallow is for an ExactTest with two actions and two states only: its problem has "
+            "shallow is for a FirstTest with two actions and two states only: its problem has "
             f"{problem.n_actions} and {problem.n_states}"
         )
     assert warmth is not None

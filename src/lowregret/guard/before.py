@@ -6,8 +6,8 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, float_type, in_float64, namespace, to_numpy
-from ..problems import DecisionProblem
-from ..rules import Known, Knows, Rule, names_of
+from ..problems import DecisionProblem, Known
+from ..rules import Knows, Rule, names_of
 from .ledger import own_copy
 
 _DOUBLE = np.dtype(np.float64)
@@ -146,7 +146,7 @@ def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> 
     if not are_laws and not rule.fallback_acts and not knows.references_act:
         raise ValueError(
             f"references must be laws, of shape {(*shape, N, S)}: this guard falls back on the law of one of them, got "
-            "mixed actions; InformedTest(..., references_act=True) falls back on what it plays"
+            "mixed actions; ExactTest(..., references_act=True) falls back on what it plays"
         )
     return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), are_laws
 

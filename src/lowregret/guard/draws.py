@@ -1,7 +1,8 @@
-"""Where a guard's actions are drawn from: a generator of its own for every seed, every step and every guard."""
+"""Where a guard's actions are drawn from: numbers of its own for every seed, every step and every guard."""
 
 from functools import cached_property
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from ..rules import Rule
 
 
 class Draws:
-    """The generators of one guard, set apart from those of guards made otherwise.
+    """The draws of one guard, set apart from those of guards made otherwise.
 
     Numbers that are only put side by side as a seed can collide, with the next step's or with ``default_rng(seed)``
     itself, from which a world may have been drawn: these are digests of all that they depend on.
@@ -24,17 +25,20 @@ class Draws:
         made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
         return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
 
-    def generator(self, seed: int, clock: int) -> np.random.Generator:
-        """For the step after ``clock`` observations."""
-        return generator_of(self._salt, seed, clock)
+    def uniforms(self, seed: int, clock: int) -> Any:
+        """Those of all streams for the step after ``clock`` observations, ``[...]``."""
+        return uniforms_of(self._salt, seed, clock, self.batch_shape)
 
 
 def salt_of(made_for: str) -> str:
-    """What sets apart the generators of guards made otherwise."""
+    """What sets apart the draws of guards made otherwise."""
     return blake2b(made_for.encode(), digest_size=16).hexdigest()
 
 
-def generator_of(salt: str, seed: int, clock: int) -> np.random.Generator:
-    """A generator of its own for each of these."""
+def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any:
+    """Numbers of their own for each of these, from 0 up to 1."""
     words = f"lowregret.Guard.act {salt} {seed:x} {clock:x}"
-    return np.random.default_rng(int.from_bytes(blake2b(words.encode(), digest_size=16).digest()))
+    digest = blake2b(words.encode(), digest_size=16).digest()
+    if shape == ():
+        return (int.from_bytes(digest[:8]) >> 11) / (1 << 53)  # a generator would take longer than all the rest
+    return np.random.default_rng(int.from_bytes(digest)).random(shape)

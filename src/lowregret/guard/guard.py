@@ -9,7 +9,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
 from ..policies import Policy
-from ..predictors import Predictor, draw
+from ..predictors import Predictor, draw, drawn
 from ..problems import DecisionProblem
 from ..robust import rule_for
 from ..rules import Late, Rule
@@ -203,12 +203,14 @@ class Guard(AtOutcomes, Fleet, Readings):
         """
         self._known("act()")
         mixed, _, clock = self._mixed(step)
-        if not isinstance(seed, np.random.Generator):
-            seed = self._draws.generator(inputs.whole(seed, "seed", least=0, most=None), clock)
         shape = tuple(mixed.shape[:-1])
-        uniforms = namespace(mixed).asarray(seed.random(shape), dtype=mixed.dtype, device=device(mixed))
-        action = draw(mixed, uniforms)
-        return int(action) if shape == () else action
+        if isinstance(seed, np.random.Generator):
+            uniforms = seed.random(shape)
+        else:
+            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), clock)
+        if shape == ():
+            return drawn(to_numpy(mixed).tolist(), uniforms)
+        return draw(mixed, namespace(mixed).asarray(uniforms, dtype=mixed.dtype, device=device(mixed)))
 
     def observe(self, state: Array, action: Array | None = None, *, step: int | None = None) -> None:
         """The state that came, and if you like the action that was taken; ``step``: of which, by default the oldest.

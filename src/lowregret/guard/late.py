@@ -12,8 +12,8 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, device, last, namespace, to_numpy
 from ..certificates import Certificate
-from ..problems import with_first
-from ..rules import Known, Late, Moment, Rule, late_rule
+from ..problems import Known, with_first
+from ..rules import Late, Moment, Rule, late_rule
 from .episodes import certificate_over, reopened
 from .ledger import Ledger, Return, Switch, entered, happened, moved_to, name_of, own_copy
 from .numbers import numbered
@@ -77,15 +77,10 @@ def with_outcome(
         action = inputs.tokens_of(action, rule.problem.n_actions, "action", shape=shape, like=old.lead_A)
     place, each = (due.step - 1) % rule.lag, rule.each
     part = rule.of(old.rule, place)
-    quick = None
-    if shape == () and type(due.probs) is np.ndarray and not part.tripped_at:
-        quick = each._alone(part, due.probs, int(state), due.known)
-    if quick is None:
-        moment = _seen(rule, at, due)
-        earned_A = each.leads(each.answer(part, moment), state, moment.known)
-        quick = each.advance(part, moment, state), last(earned_A)
-    scene = None if action is None or rule.knows is None else _seen(rule, at, due).known
-    ledger = entered(old, rule, rule.joined(old.rule, place, quick[0]), quick[1], state, action, scene)
+    moment = _seen(rule, at, due)
+    earned_A = last(each.leads(each.answer(part, moment), state, moment.known))
+    memory = rule.joined(old.rule, place, each.advance(part, moment, state))
+    ledger = entered(old, rule, memory, earned_A, state, action, None if rule.knows is None else moment.known)
     fresh = numbered(_told(rule, ledger), at.numbers)
     waiting = tuple(one for one in at.waiting if one.step != due.step)
     tripped = at.any_tripped or bool(fresh)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from .. import inputs
 from ..arrays import Array, last
 from ..problems import with_first
@@ -50,10 +48,6 @@ def _seen(rule: Rule, at: Standing) -> Moment:
 def _judged(rule: Rule, shape: tuple[int, ...], at: Standing, state: Array) -> tuple[RuleMemory, Array]:
     """What the rule remembers after the state, and what each fixed action earned more than what was played."""
     memory = at.ledger.rule
-    if shape == () and not at.any_tripped and type(at.probs) is np.ndarray:
-        quick = rule._alone(memory, at.probs, int(state), at.known)
-        if quick is not None:
-            return quick
     moment = _seen(rule, at)
     earned_A = rule.leads(_answer(rule, at, moment), state, moment.known)
     return rule.advance(memory, moment, state), last(earned_A)

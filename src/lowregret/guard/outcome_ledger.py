@@ -72,7 +72,7 @@ def happened(rule: OutcomeTest, ledger: OutcomeLedger) -> tuple[Switch | Return,
     for at in map(tuple, np.argwhere(newly).tolist()):
         margin, what = (float(statistic[at]), float(threshold[at])), tuple[Any, ...]()
         if math.isfinite(margin[0]):
-            what = int(suspected.action[at]), float(suspected.rate[at]), int(suspected.since[at])
+            what = int(suspected.comparator[at]), float(suspected.rate[at]), int(suspected.since[at])
         fresh.append(
             Switch(_name(at), int(memory.step[at]), type(rule).__name__, *margin, int(ledger.episode[at]), *what)
         )

@@ -10,10 +10,10 @@ from .. import inputs
 from ..arrays import copied
 from ..certificates.realised import RealisedCertificate
 from ..forecasts import Forecast
-from ..predictors import draw
+from ..predictors import draw, drawn
 from ..problems import Payoff
 from ..rules import OutcomeTest, Seen
-from .draws import generator_of, salt_of
+from .draws import salt_of, uniforms_of
 from .episodes import streams_of
 from .fleet import Fleet
 from .ledger import LOG, Return, Switch
@@ -114,12 +114,14 @@ class OutcomeGuard(Fleet):
         at = self._at
         mixed = np.moveaxis(self._seen(at).played_A, 0, -1)
         shape = mixed.shape[:-1]
-        if not isinstance(seed, np.random.Generator):
+        if isinstance(seed, np.random.Generator):
+            uniforms = seed.random(shape)
+        else:
             if shape not in self._salts:
                 self._salts = {shape: salt_of(repr(made_for(self.rule, shape)))}
-            seed = generator_of(self._salts[shape], inputs.whole(seed, "seed", least=0, most=None), at.clock)
-        action = draw(mixed, seed.random(shape))
-        return int(action) if shape == () else action
+            seed = inputs.whole(seed, "seed", least=0, most=None)
+            uniforms = uniforms_of(self._salts[shape], seed, at.clock, shape)
+        return drawn(mixed.tolist(), uniforms) if shape == () else draw(mixed, uniforms)
 
     def observe(self, outcome: Any, action: Any = None) -> None:
         """The outcome that came, and if you like the action that was taken; the step is taken whole or not at all."""

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from ..arrays import Array
-from ..rules import Known, Moment
+from ..problems import Known
+from ..rules import Moment
 from .ledger import Ledger, Return, Switch
 from .numbers import Numbers
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..predictors import PolyaUrn
 from ..problems import matching
-from ..rules import RegretRate, ResponseRule, first_test
+from ..rules import FirstTest, RegretRate, ResponseRule
 from ..sources import paper_sources
 from ..transformer import DECAYING, NANODO, Distil, Imitate, Masked, Optimiser, Settings, Size, Transformer
 from ..transformer.decoder import size_of
@@ -62,7 +62,7 @@ class Preset:
     def rule(self) -> ResponseRule:
         coin = matching()
         if self.distilled:
-            return first_test(coin, self.horizon, delta=2 / self.horizon, gate=0)
+            return FirstTest(coin, self.horizon, delta=2 / self.horizon, gate=0)
         return RegretRate(coin, self.horizon, alpha=1.5)
 
     def task(self, model: str, base: Transformer | None) -> Task:

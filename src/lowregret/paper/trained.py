@@ -14,7 +14,7 @@ from ..distances import Estimate, bounded_mean, log_probs, next_token_tv
 from ..predictors import PolyaUrn, Predictor, sample
 from ..problems import matching
 from ..robust import Robust
-from ..rules import ExactTest, first_test
+from ..rules import FirstTest
 from ..sources import paper_sources
 from ..transformer import Transformer, checkpoints, train
 from ..transformer.progress import shown
@@ -69,8 +69,8 @@ def greedy_regrets(models: dict[str, Transformer], preset: Preset) -> Results:
     """The regret that the greedy adversary, which the paper did not try, inflicts on each player."""
     coin, T = matching(), preset.horizon
     everyone = {**players(models, preset), "urn": PolyaUrn(2)}
-    if not isinstance(preset.rule, ExactTest):
-        exact = first_test(coin, T, delta=2 / T, gate=0)
+    if not isinstance(preset.rule, FirstTest):
+        exact = FirstTest(coin, T, delta=2 / T, gate=0)
         everyone["Algorithm 1, ExactTest"] = Robust(models["BERNOULLI_1"], exact)
     return {name: float(adversaries.greedy(player, coin, T).regret) for name, player in everyone.items()}
 

@@ -5,7 +5,6 @@ from .contract import Policy
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
 from .incumbent import Incumbent, PlaysReference
-from .informed import InformedMemory, InformedRecovering
 from .maximin_play import MaximinPlay
 from .minimax import Minimax
 from .prod import Prod
@@ -21,8 +20,6 @@ __all__ = [
     "FixedShare",
     "Hedge",
     "Incumbent",
-    "InformedMemory",
-    "InformedRecovering",
     "MaximinPlay",
     "Minimax",
     "PlaysReference",

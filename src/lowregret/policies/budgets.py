@@ -23,34 +23,35 @@ from ..problems import DecisionProblem, action_utilities
 
 
 class Outcome(NamedTuple):
-    """What came of one step, by the actions, short axis first."""
+    """What came of one step, short axes first."""
 
     token: Array
-    lead_A: Array  # what each earned more than what was played
-    mixture_A: Array | None  # what each earned more than the response to the mixture; None: nobody asked
+    lead_P: Array  # what each comparator earned more than what was played: the actions, then references
+    mixture_A: Array | None  # what each action earned more than the response to the mixture; None: nobody asked
     late: Array  # whether the alarm had sounded before
-    step: Array  # counted from 1
+    step: Array  # of the context, counted from 1
 
 
 class RegretBudget(NamedTuple):
-    """R_a above its lowest point may reach b for no action; the mixture is back in force at b/2."""
+    """R_c above its lowest point may reach b for no comparator; the mixture is back in force at b/2."""
 
-    problem: DecisionProblem
-    horizon: int | None
+    span: float
+    comparators: int
+    horizon: float | None  # of a context
     budget: float
 
     @property
     def width(self) -> int:
-        """How many numbers it keeps of a stream: here R_a above its lowest point, for each action."""
-        return self.problem.n_actions
+        """How many numbers it keeps of a stream: here R_c above its lowest point, for each comparator."""
+        return self.comparators
 
-    def after(self, account_A: Array, is_safe: Array, came: Outcome) -> tuple[Array, Array]:
+    def after(self, account_P: Array, is_safe: Array, came: Outcome) -> tuple[Array, Array]:
         """The account after one more step, and whether safe play is in force from then on."""
-        xp = namespace(account_A)
-        rise_A = xp.clip(account_A + came.lead_A, 0.0, None) * came.late  # nothing counts before the alarm
+        xp = namespace(account_P)
+        rise_P = xp.clip(account_P + came.lead_P, 0.0, None) * came.late  # nothing counts before the alarm
         root = in_float64(came.step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
-        worst, limit = xp.max(rise_A, axis=0), self.budget * self.problem.span * root
-        return rise_A, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
+        worst, limit = xp.max(rise_P, axis=0), self.budget * self.span * root
+        return rise_P, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
 
 
 class PayoffBudget(NamedTuple):
@@ -74,11 +75,11 @@ class PayoffBudget(NamedTuple):
         """The account after one more step, and whether safe play is in force from then on."""
         xp, limit = namespace(account_K), self.budget * self.problem.span * in_float64(came.step) ** 0.5
         assert came.mixture_A is not None
-        own = action_utilities(self.problem, came.token, account_K)[0] - came.lead_A[0]
+        own = action_utilities(self.problem, came.token, account_K)[0] - came.lead_P[0]
         short = (account_K[0] + self.guarantee - own) * came.late
         # In safe play the lowest point is where a try would begin.
         low = xp.where(is_safe, short, xp.minimum(account_K[1], short))
-        hope = xp.clip(account_K[2] + came.lead_A[0] - came.mixture_A[0], 0.0, None) * is_safe
+        hope = xp.clip(account_K[2] + came.lead_P[0] - came.mixture_A[0], 0.0, None) * is_safe
         stake = xp.clip(limit - self.worst_step - low, None, limit) / 4
         goes_on = xp.where(is_safe, hope >= 2 * stake, short - low < stake) & (stake > 0)
         return xp.stack([short, low, hope]), came.late & ~goes_on
@@ -90,9 +91,14 @@ class PayoffBudget(NamedTuple):
 
 
 def budget_for(
-    problem: DecisionProblem, horizon: int | None, budget: float, guarantee: float | None
+    problem: DecisionProblem,
+    span: float,
+    comparators: int,
+    horizon: float | None,
+    budget: float,
+    guarantee: float | None,
 ) -> RegretBudget | PayoffBudget:
-    """Of payoff where safe play has a ``guarantee``, else of regret."""
+    """Of payoff where safe play has a ``guarantee``, else of regret to each of the comparators."""
     if guarantee is None:
-        return RegretBudget(problem, horizon, budget)
+        return RegretBudget(span, comparators, horizon, budget)
     return PayoffBudget(problem, budget, guarantee)

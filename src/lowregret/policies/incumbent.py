@@ -37,15 +37,15 @@ class PlaysReference:
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> tuple[()]:
         return ()
 
-    def policy_in(self, memory: Any, scene: Scene) -> Array:
-        """What it plays, ``[..., A]``."""
-        return scene.base if scene.references_NxA is None else scene.references_NxA[..., self.index, :]
+    def policy(self, memory: Any, scene: Scene) -> Array:
+        """What it plays, ``[A, ...]``."""
+        return scene.base_A if scene.plays_NxA is None else scene.plays_NxA[self.index]
 
-    def law_in(self, memory: Any, scene: Scene) -> Array:
-        """The law it plays by, ``[..., S]``."""
-        return scene.probs if scene.laws_NxS is None else scene.laws_NxS[..., self.index, :]
+    def law(self, memory: Any, scene: Scene) -> Array:
+        """The law it plays by, ``[S, ...]``."""
+        return scene.law_S if scene.laws_NxS is None else scene.laws_NxS[self.index]
 
-    def update_in(self, memory: Any, scene: Scene, token: Array, late: Array) -> tuple[()]:
+    def update(self, memory: Any, scene: Scene, state: Array, late: Array) -> tuple[()]:
         return ()
 
     def share_of_base(self, memory: Any) -> Any:

@@ -1,19 +1,26 @@
 """The way back, in play: a mixture of laws that contains the base model, and safe play where its budget is spent.
 
-Let R_a(t) be the regret to action a of what was played since the alarm, with R_a(0) = 0, J the span, b = budget J
-sqrt(T) (sqrt(t) where the horizon is unknown), and D(t) = max_a [ R_a(t) - min_{s<=t} R_a(s) ].
+Let R_c(t) be what comparator c (a fixed action, or a reference) has earned more than what was played since the alarm,
+with R_c(0) = 0, J the span, b = budget J sqrt(T) (sqrt(t) where the horizon is unknown), and
+D(t) = max_c [ R_c(t) - min_{s<=t} R_c(s) ].
 
 * While the mixture is in force, D < b before each of its steps (D <= b/2 right after a return), and a step adds at most
-  J to any R_a - min R_a: so D(t) < b + J while it is in force and at the step that ends it.
+  J to any R_c - min R_c: so D(t) < b + J while it is in force and at the step that ends it.
 * It is left at the first t with D(t) >= b. Safe play begins there *afresh*: over its first n steps, whatever comes,
-  R_a(t + n) - R_a(t) <= F(n) for every a. The mixture is in force again once D <= b/2.
-* After n steps: if the mixture is in force, R_a <= R_a - min R_a < b + J. If safe play is, let t be its *last* entry:
-  R_a(n) <= R_a(t) + F(n - t), and R_a(t) <= R_a(t) - min R_a < b + J, since min R_a <= R_a(0) = 0. What happened in
+  R_c(t + n) - R_c(t) <= F(n) for every c. The mixture is in force again once D <= b/2.
+* After n steps: if the mixture is in force, R_c <= R_c - min R_c < b + J. If safe play is, let t be its *last* entry:
+  R_c(n) <= R_c(t) + F(n - t), and R_c(t) <= R_c(t) - min R_c < b + J, since min R_c <= R_c(0) = 0. What happened in
   earlier entries does not matter: D has seen all that was played in them.
 
-Hence **R_a(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
+Hence **R_c(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
+Nothing here needs payoffs to stay the same, as long as J is the span of all that may come.
 
-Safe play that guarantees a payoff (``MaximinPlay``) has no such F: ``budgets`` has what is promised, and when, then.
+With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of its own. Their bounds add up: the sum
+of C of them, each concave in its own n, is largest where all are equally long.
+
+Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
+told the states; else it is Hedge over all comparators, told what each was paid. Safe play that guarantees a payoff
+(``MaximinPlay``) has no such F: ``budgets`` has what is promised, and when, then.
 """
 
 import math
@@ -25,33 +32,51 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability, guaranteed_by
-from ..arrays import Array, astype, count_up, detached, device, first, in_float64, last, namespace, to_numpy
+from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, to_numpy, total
+from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, a_problem, leads, with_first
+from ..problems import DecisionProblem, Scene, a_problem, leads, scene_of
 from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for
 from .contract import Policy
+from .experts import ExpertHedge
 from .shadow import Shadow, ShadowMemory
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
 _HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and below which it must return anew
 
 
-class RecoveryMemory(NamedTuple):
-    step: Array  # [...], tokens seen
-    shadow: ShadowMemory
-    account: Array  # [..., K], what the budget keeps: by action R_a above its lowest point, or of the payoff
+class Row(NamedTuple):
+    """What is remembered of a context; in the memory all have an axis of contexts after those of streams."""
+
+    account: Array  # [..., W], what the budget keeps: by comparator R_c above its lowest point, or of the payoff
     is_safe: Array  # [...], whether the budget is spent: safe play is in force
     safe: Any  # its memory, without meaning where it is not in force
+    seen: Array  # [...], steps in this context
+
+
+class RecoveryMemory(NamedTuple):
+    step: Array  # [...], states seen
+    shadow: ShadowMemory
+    rows: Row  # [..., C, ...]
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
-    returned_at: Array  # [...], tokens seen when it last returned, 0 for never
+    returned_at: Array  # [...], states seen when it last returned, 0 for never
 
 
 @dataclass(frozen=True)
 class Recovering:
-    """A ``Recovery`` for one problem: a fallback that is told each step what the base model says. All is unchecked.
+    """A ``Recovery`` for one rule: a fallback that is told each step what the base model says. All is unchecked.
 
-    ``temperature=None`` responds by ``problem.anytime_temperature``.
+    Parameters
+    ----------
+    temperature
+        Of the responses to ``safe``, where that is a law; None: ``problem.anytime_temperature``.
+    safe
+        A predictor or a policy; None: Hedge over all comparators.
+    contexts, references, laws
+        How many contexts there are, how many references beside the actions, and how many of those state laws.
+    stakes
+        A problem with the span of all that may come, where payoffs change; the problem itself by default.
     """
 
     problem: DecisionProblem
@@ -60,10 +85,16 @@ class Recovering:
     memories: tuple[float, ...]
     share: float
     budget: float
-    safe: Predictor | Policy
+    safe: Predictor | Policy | None
+    contexts: int = 1
+    references: int = 0
+    laws: int = 0
+    stakes: DecisionProblem | None = None
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
+        if self.safe is None:
+            return
         name = type(self.safe).__name__
         if not self.acts:
             same_states(self.safe, self.problem)
@@ -92,67 +123,99 @@ class Recovering:
         """Whether it gives mixed actions and no laws, since its safe play is a policy."""
         return not hasattr(self.safe, "predict")
 
+    @property
+    def span(self) -> float:
+        return (self.stakes or self.problem).span
+
+    @cached_property
+    def hedge(self) -> ExpertHedge:
+        """Hedge over the actions, then the references."""
+        return ExpertHedge(self.problem.n_actions + self.references, self.span)
+
     @cached_property
     def _budget(self) -> RegretBudget | PayoffBudget:
-        return budget_for(self.problem, self.horizon, self.budget, guaranteed_by(self.safe, self.temperature))
+        guarantee = None if self.safe is None else guaranteed_by(self.safe, self.temperature)
+        steps = None if self.horizon is None else self.horizon / self.contexts
+        return budget_for(self.problem, self.span, self.hedge.experts, steps, self.budget, guarantee)
 
     @cached_property
     def _laws(self) -> Shadow:
-        return Shadow(self.problem, self.memories, self.share)
+        return Shadow(self.problem, self.memories, self.share, self.contexts, self.laws)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RecoveryMemory:
-        """The memory before the first token."""
+        """The memory before the first state."""
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
         step, no = xp.zeros(shape, dtype=xp.int64, device=where), xp.zeros(shape, dtype=xp.bool, device=where)
-        laws = self._laws.start(shape, like)
-        account = xp.zeros((self._budget.width, *shape), dtype=laws.weights.dtype, device=where)
-        return RecoveryMemory(step, laws, last(account), no, self.safe.start(shape, like=like), no, step)
+        laws, wide = self._laws.start(shape, like), (*shape, self.contexts)
+        safe = (self.safe or self.hedge).start(wide, like=like)
+        row = Row(
+            xp.zeros((*wide, self._budget.width), dtype=laws.weights.dtype, device=where),
+            xp.zeros(wide, dtype=xp.bool, device=where),
+            safe,
+            xp.zeros(wide, dtype=xp.int64, device=where),
+        )
+        return RecoveryMemory(step, laws, row, no, step)
 
     # A step at a time
 
-    def law_beside(self, memory: RecoveryMemory, probs: Array) -> Array:
-        """Its law ``[..., S]`` for a step of which the base model says ``probs``."""
-        return last(self._law(memory, self._laws.law(memory.shadow, self._full(memory, probs))))
+    def scene(self, memory: RecoveryMemory, probs: Array) -> Scene:
+        """That of a step of which the base model says ``probs``, and nobody else anything."""
+        return scene_of(self.problem, probs, None, self._temperature(memory.step + 1), self.references)
 
-    def policy_beside(self, memory: RecoveryMemory, probs: Array) -> Array:
-        """Its mixed action ``[..., A]``, likewise."""
-        return last(with_first(self._chances(memory, self._laws.law(memory.shadow, self._full(memory, probs)))))
+    def law(self, memory: RecoveryMemory, scene: Scene) -> Array:
+        """Its law ``[S, ...]``; in safe play that acts, the mixture's, which is not what is played."""
+        return self._law(self._row(memory.rows, scene), self._laws.law(memory.shadow, scene))
 
-    def update_beside(self, memory: RecoveryMemory, probs: Array, token: Array, late: Array) -> RecoveryMemory:
-        """The memory after ``token``; ``late``: the alarm had sounded before, so what it said was played."""
+    def policy(self, memory: RecoveryMemory, scene: Scene) -> Array:
+        """What it plays, ``[A, ...]``."""
+        return self._played(self._row(memory.rows, scene), scene, self._laws.law(memory.shadow, scene))
+
+    def update(self, memory: RecoveryMemory, scene: Scene, state: Array, late: Array) -> RecoveryMemory:
+        """The memory after ``state``; ``late``: the alarm had sounded before, so what it said was played."""
         xp = namespace(memory.step)
-        if token.shape != memory.step.shape:
-            token = xp.broadcast_to(token, memory.step.shape)
-        laws, mixture_S = self._laws.advance(memory.shadow, self._full(memory, probs), token, memory.step)
-        after = memory._replace(step=memory.step + 1, shadow=laws)
-        if not _some(late):
-            return after
-        lead_A = mixture_A = leads(self.problem, token, self._chances(memory, mixture_S))
-        if isinstance(self._budget, PayoffBudget) and _some(memory.is_safe):
-            mixture_A = leads(self.problem, token, self._respond(mixture_S, after.step))
-        came = Outcome(token, lead_A, mixture_A, late, after.step)
-        account, is_safe = self._budget.after(first(memory.account), memory.is_safe, came)
-        after = after._replace(account=last(account), is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
+        if state.shape != memory.step.shape:
+            state = xp.broadcast_to(state, memory.step.shape)
+        laws, mixture_S = self._laws.advance(memory.shadow, scene, state, memory.step)
+        rows = memory.rows
+        if not _some(late):  # it only listens
+            seen = rows.seen + 1 if self.contexts == 1 else _one_more(rows.seen, scene.context)
+            rows = Row(rows.account, rows.is_safe, rows.safe, seen)
+            return RecoveryMemory(memory.step + 1, laws, rows, memory.trusted, memory.returned_at)
+        old = self._row(rows, scene)
+        paid_P = scene.paid(state)
+        played_A = self._played(old, scene, mixture_S)
+        A, mixture_A = self.problem.n_actions, None
+        if isinstance(self._budget, PayoffBudget):
+            mixture_A = scene.earned(state) - total(scene.respond(mixture_S) * paid_P[:A])
+        came = Outcome(state, paid_P - total(played_A * paid_P[:A]), mixture_A, late, old.seen + 1)
+        account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
+        safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
+        row = Row(last(account), is_safe, safe, old.seen + 1)
+        after = memory._replace(step=memory.step + 1, shadow=laws, rows=self._with_row(rows, scene, row))
+        return self._told(memory, after, late)
+
+    def _told(self, old: RecoveryMemory, after: RecoveryMemory, late: Array) -> RecoveryMemory:
+        """Whether the base has returned."""
         share = self.share_of_base(after)
-        trusted = late & ((share > _HOME) | (memory.trusted & (share > _GONE)))
-        returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
+        trusted = late & ((share > _HOME) | (old.trusted & (share > _GONE)))
+        returned_at = namespace(share).where(trusted & ~old.trusted, after.step, old.returned_at)
         return after._replace(trusted=trusted, returned_at=returned_at)
 
-    def updated_alone(
-        self, memory: RecoveryMemory, probs_S: np.ndarray, token: int, at: int, step: Array
-    ) -> RecoveryMemory:
-        """``update_beside`` for one stream in NumPy, before the alarm; ``at``, also ``step``, counts the token."""
-        _, (counts, weights), *rest = memory
-        counts, weights, _ = self._laws.step_alone(counts, weights, probs_S, token, at - 1)
-        return RecoveryMemory(step, ShadowMemory(counts, weights), *rest)
-
     def share_of_base(self, memory: RecoveryMemory) -> Array:
-        """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play."""
-        weight = memory.shadow.weights[..., 0]
-        return namespace(weight).where(memory.is_safe, namespace(weight).zeros_like(weight), weight)
+        """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play.
+
+        With contexts, the mean over them, by how often they came.
+        """
+        weight, is_safe = memory.shadow.weights[..., 0], memory.rows.is_safe
+        xp = namespace(weight)
+        share = xp.where(is_safe, xp.zeros_like(weight), weight)
+        if self.contexts == 1:
+            return share[..., 0]
+        often = in_float64(memory.rows.seen) + 1e-9
+        return xp.sum(share * often, axis=-1) / xp.sum(often, axis=-1)
 
     def returned(self, memory: RecoveryMemory) -> Array:
-        """Which streams ``[...]`` returned with the last token: the base has most of the weight again."""
+        """Which streams ``[...]`` returned with the last state: the base has most of the weight again."""
         return (memory.returned_at == memory.step) & (memory.step > 0)
 
     # Recorded sequences
@@ -168,7 +231,9 @@ class Recovering:
         parts = []
         for at in range(0, len(rows), step := max(1, _CELLS // horizon)):
             where = xp.asarray(rows[at : at + step], device=device(probs))
-            parts.append(self._played(*(xp.take(whole, where, axis=0) for whole in (probs_NxTxS, tokens_NxT, times_N))))
+            parts.append(
+                self._recorded(*(xp.take(whole, where, axis=0) for whole in (probs_NxTxS, tokens_NxT, times_N)))
+            )
         played_NxTxS = parts[0] if len(parts) == 1 else xp.concat(parts)
         place = np.zeros(tokens_NxT.shape[0], dtype=np.int64)
         place[rows] = np.arange(len(rows))
@@ -176,25 +241,25 @@ class Recovering:
         late_NxT = count_up(tokens, 0, horizon) >= times_N[:, None]
         return xp.reshape(xp.where(late_NxT[..., None], played_NxTxS, probs_NxTxS), probs.shape)
 
-    def _played(self, probs_NxTxS: Array, tokens_NxT: Array, times_N: Array) -> Array:
+    def _recorded(self, probs_NxTxS: Array, tokens_NxT: Array, times_N: Array) -> Array:
         """Its laws at every step, those before the alarm included: the mixture's, but for stretches of safe play."""
         law_SxNxT = self._laws.recorded(probs_NxTxS, tokens_NxT)
         step_T = count_up(tokens_NxT, 1, tokens_NxT.shape[-1] + 1)
-        lead_AxNxT = leads(self.problem, tokens_NxT, self._respond(law_SxNxT, step_T))
-        memory, laws = self.start(tuple(times_N.shape), like=probs_NxTxS), []
-        account, xp = first(memory.account), namespace(law_SxNxT)
+        lead_AxNxT = leads(self.problem, tokens_NxT, self.problem.chances(law_SxNxT, self._temperature(step_T)))
+        xp, laws = namespace(law_SxNxT), []
+        row = self._row(self.start(tuple(times_N.shape), like=probs_NxTxS).rows, None)
         for t in range(int(times_N.min()), tokens_NxT.shape[-1]):
             law_S, token = law_SxNxT[..., t], tokens_NxT[:, t]
             lead_A = mixture_A = lead_AxNxT[..., t]
-            memory = memory._replace(step=xp.zeros_like(memory.step) + t)
-            if _some(memory.is_safe):
-                law_S = self._law(memory, law_S)
-                safe_A = leads(self.problem, token, self._respond(law_S, memory.step + 1))
-                lead_A = xp.where(memory.is_safe, safe_A, lead_A)
+            before = xp.zeros_like(row.seen) + t
+            if _some(row.is_safe):
+                law_S = self._law(row, law_S)
+                safe_A = leads(self.problem, token, self.problem.chances(law_S, self._temperature(before + 1)))
+                lead_A = xp.where(row.is_safe, safe_A, lead_A)
             laws.append(law_S)
-            came = Outcome(token, lead_A, mixture_A, times_N <= t, memory.step + 1)
-            account, is_safe = self._budget.after(account, memory.is_safe, came)
-            memory = memory._replace(is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
+            came = Outcome(token, lead_A, mixture_A, times_N <= t, before + 1)
+            account, is_safe = self._budget.after(first(row.account), row.is_safe, came)
+            row = Row(last(account), is_safe, self._safe_after(row, is_safe, token, None, before), row.seen)
         late_SxNxT = xp.stack(laws, axis=-1)
         law_SxNxT = xp.concat([law_SxNxT[..., : -len(laws)], late_SxNxT], axis=-1)
         return astype(xp.moveaxis(law_SxNxT, 0, -1), probs_NxTxS.dtype)
@@ -206,10 +271,23 @@ class Recovering:
 
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
         """
+        if self.safe is None:
+            J, C, n = self.span, self.contexts, np.arange(steps + 1.0)
+            budget = self.budget * math.sqrt((self.horizon or steps) * C)
+            # Of one context: the budget takes so many steps to spend, in which safe play is not.
+            spending = math.ceil(budget) if C == 1 else 0
+            return np.minimum(n * J, budget * J + C * J + self._hedged(np.maximum(n - spending, 0.0)))
         knots = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most = np.array([self.total_bound(int(n), until=steps) for n in knots])
         after = most[np.searchsorted(knots, np.arange(1, steps + 1))]
         return np.append(0.0, np.minimum(after, problem.span * np.arange(1.0, steps + 1)))
+
+    def _hedged(self, n: np.ndarray) -> np.ndarray:
+        """C F(n / C): what Hedge over all comparators loses at most in C contexts of n steps together."""
+        if self.hedge.experts == 1:
+            return 0.0 * n
+        J, C = self.span, self.contexts
+        return np.minimum(n * J, J * (C + np.sqrt(C**2 + n * C * math.log(self.hedge.experts))))
 
     def total_bound(self, steps: int, until: int | None = None) -> float:
         """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.
@@ -255,44 +333,63 @@ class Recovering:
 
     # Inside
 
-    def _full(self, memory: RecoveryMemory, probs: Array) -> Array:
-        """The base's law in double precision, short axis first, one for each stream."""
-        probs_S, shape = first(in_float64(detached(probs))), memory.step.shape
-        if probs_S.shape[1:] == shape:
-            return probs_S
-        return namespace(probs_S).broadcast_to(probs_S, (self.n_states, *shape))
+    def _temperature(self, step: Array) -> Any:
+        return self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
 
-    def _law(self, memory: RecoveryMemory, law_S: Array) -> Array:
+    def _row(self, rows: Row, scene: Scene | None) -> Row:
+        """That of the context which each stream is in."""
+        if self.contexts > 1:
+            assert scene is not None
+            return row_of(rows, scene.context)
+        return each(rows, lambda part: part[_first_of(rows.seen.ndim)])
+
+    def _with_row(self, rows: Row, scene: Scene, row: Row) -> Row:
+        if self.contexts > 1:
+            return with_row(rows, scene.context, row)
+        at = row.seen.ndim
+        return each(row, lambda part: part[(*(slice(None),) * at, None)])
+
+    def _law(self, row: Row, law_S: Array) -> Array:
         """The mixture's law, or that of safe play where it is in force."""
-        if not self.acts and _some(memory.is_safe):
-            safe_S = first(astype(self.safe.predict(memory.safe), law_S.dtype))  # type: ignore[union-attr]
-            law_S = namespace(law_S).where(memory.is_safe, safe_S, law_S)
+        if not self.acts and _some(row.is_safe):
+            safe_S = first(astype(self.safe.predict(row.safe), law_S.dtype))  # type: ignore[union-attr]
+            law_S = namespace(law_S).where(row.is_safe, safe_S, law_S)
         return law_S
 
-    def _chances(self, memory: RecoveryMemory, mixture_S: Array) -> Array:
-        """What it plays: the chances of every action but the first."""
-        chances_A1 = self._respond(self._law(memory, mixture_S), memory.step + 1)
-        if self.acts and _some(memory.is_safe):
-            safe_A = first(astype(self.safe.policy(memory.safe), chances_A1.dtype))  # type: ignore[union-attr]
-            chances_A1 = namespace(chances_A1).where(memory.is_safe, safe_A[1:], chances_A1)
-        return chances_A1
-
-    def _respond(self, law_S: Array, step: Array) -> Array:
-        warmth = self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
-        return self.problem.chances(law_S, warmth)
-
-    def _safe_after(self, memory: RecoveryMemory, token: Array, is_safe: Array) -> Any:
-        """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
-        if not _some(memory.is_safe | is_safe):
-            return memory.safe
-        afresh = ability(self.safe, "afresh")
-        if afresh is None:
-            fresh = self.safe.start(tuple(memory.step.shape), like=memory.account)
+    def _played(self, row: Row, scene: Scene, mixture_S: Array) -> Array:
+        """What it plays, ``[A, ...]``."""
+        mixed_A = scene.respond(self._law(row, mixture_S))
+        if not self.acts or not _some(row.is_safe):
+            return mixed_A
+        if self.safe is not None:
+            safe_A = first(astype(self.safe.policy(row.safe), mixed_A.dtype))  # type: ignore[union-attr]
         else:
-            fresh = afresh(memory.step + 1)
-        if not _some(memory.is_safe):
+            weights_P, A = first(self.hedge.policy(row.safe)), self.problem.n_actions
+            safe_A = weights_P[:A]
+            if scene.plays_NxA is not None:
+                safe_A = safe_A + total(weights_P[A:, None] * scene.plays_NxA)
+        return namespace(mixed_A).where(row.is_safe, safe_A, mixed_A)
+
+    def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None, step: Array) -> Any:
+        """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
+        if not _some(row.is_safe | is_safe):
+            return row.safe
+        safe = self.safe or self.hedge
+        afresh = ability(safe, "afresh")
+        fresh = safe.start(tuple(is_safe.shape), like=row.account) if afresh is None else afresh(step + 1)
+        if not _some(row.is_safe):
             return fresh
-        return choose(memory.is_safe & is_safe, self.safe.update(memory.safe, token), fresh)
+        after = self.hedge.update(row.safe, last(paid_P)) if self.safe is None else self.safe.update(row.safe, state)
+        return choose(row.is_safe & is_safe, after, fresh)
+
+
+def _one_more(seen_C: Array, context: Any) -> Array:
+    return with_row(seen_C, context, row_of(seen_C, context) + 1)
+
+
+def _first_of(axes: int) -> tuple[Any, ...]:
+    """The index that takes the first along the last of so many axes."""
+    return (*(slice(None),) * (axes - 1), 0)
 
 
 def _some(flags: Array) -> bool:

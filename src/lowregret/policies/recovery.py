@@ -5,6 +5,7 @@ regret alone. A mixture of laws that contains the base model returns by itself, 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from .. import inputs
 from ..predictors import MinimaxLaw, PolyaUrn, Predictor, ShrunkUrn, equaliser
@@ -61,10 +62,17 @@ class Recovery:
         if self.safe is not None and not isinstance(self.safe, (Predictor, Policy)):
             raise ValueError(f"safe must be a Predictor or a Policy, got {type(self.safe).__name__}")
 
-    def made_for(self, problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Recovering:
-        """The fallback itself; ``temperature=None`` is the schedule for an unknown horizon."""
-        safe = safest_law(a_problem(problem), horizon, temperature) if self.safe is None else self.safe
-        return Recovering(problem, horizon, temperature, self.memories, self.share, self.budget, safe)
+    def made_for(
+        self, problem: DecisionProblem, horizon: int | None, temperature: float | None, **told: Any
+    ) -> Recovering:
+        """The fallback itself; ``temperature=None`` is the schedule for an unknown horizon.
+
+        ``told``: what else ``Recovering`` is made for (contexts, references, laws, stakes); safe play is then Hedge.
+        """
+        safe = self.safe
+        if safe is None and not told:
+            safe = safest_law(a_problem(problem), horizon, temperature)
+        return Recovering(problem, horizon, temperature, self.memories, self.share, self.budget, safe, **told)
 
 
 def safest_law(problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Predictor:

@@ -1,9 +1,10 @@
 """Laws that run in the shadow of a base model: urns that forget, alone and by what the base advises, and their mixture.
 
-Each urn forgets a token by a factor of 1 - 1/memory for each one that it sees. One urn of each memory sees every token;
-one more for each action sees the tokens that came while the base advised that action, so the mixture can learn that
-the model is right, wrong, or right about one thing only. The mixture follows the log loss (a Bayes mixture) and deals
-out a fixed share of all weight evenly each step: no law is ever lost for good, the base's least of all.
+Each urn forgets a state by a factor of 1 - 1/memory for each one that it sees. One urn of each memory sees every state;
+one more for each action sees the states that came while the base advised that action, so the mixture can learn that
+the model is right, wrong, or right about one thing only. References that state laws speak too. The mixture follows the
+log loss (a Bayes mixture) and deals out a fixed share of all weight evenly each step: no law is ever lost for good, the
+base's least of all. Every context has urns and weights of its own.
 """
 
 from functools import cache
@@ -13,7 +14,7 @@ import numpy as np
 
 from ..arrays import (
     Array,
-    came,
+    astype,
     compiled,
     compiler_installed,
     constant,
@@ -26,21 +27,20 @@ from ..arrays import (
     last,
     mix,
     namespace,
-    pick,
-    total,
 )
-from ..problems import DecisionProblem
-from .shadow_kernel import TIE, step_all
+from ..memory import row_of, with_row
+from ..problems import DecisionProblem, Scene
 
 _PRIOR = 1.0  # sightings of every state before the first
-_BLOCK = 1 << 12  # streams at a time: what they need then stays in the second-level cache
+_TIE = 1e-12  # actions worth the same to this are a tie, and the lowest is advised: however the sums are rounded
 _STEPS = 64  # of one stream, and
-_WORTH = 1 << 11  # streams: below, importing and compiling costs more than it saves
+_NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
+_STREAMS = 1 << 11  # below, importing and compiling costs more than it saves
 
 
 class ShadowMemory(NamedTuple):
-    counts: Array  # [..., R], what is left of the sightings: (all, by advice 0 .. A - 1) x memories x states
-    weights: Array  # [..., K], of the base, the urns that see everything, those that see by advice
+    counts: Array  # [..., C, 1 + A, M, S], what is left of the sightings: all, and by advice
+    weights: Array  # [..., C, L], of the base, the urns that see everything, those by advice, the references
 
 
 class Shadow(NamedTuple):
@@ -49,148 +49,206 @@ class Shadow(NamedTuple):
     problem: DecisionProblem
     memories: tuple[float, ...]
     share: float
+    contexts: int = 1
+    laws: int = 0  # how many references state laws
 
     def start(self, shape: tuple[int, ...], like: Array | None) -> ShadowMemory:
         """Empty urns, and the same weight for every law."""
-        xp, where, M = namespace(like), device(like), len(self.memories)
-        dtype, cells = float_type(xp, where), M * (1 + self.problem.n_actions) * self.problem.n_states
-        counts_R = xp.zeros((cells, *shape), dtype=dtype, device=where)
-        weights_K = xp.full((1 + 2 * M, *shape), 1 / (1 + 2 * M), dtype=dtype, device=where)
-        return ShadowMemory(last(counts_R), last(weights_K))
+        xp, where, M, (A, S) = namespace(like), device(like), len(self.memories), self.problem.utility.shape
+        dtype, L, shape = float_type(xp, where), 1 + 2 * M + self.laws, (*shape, self.contexts)
+        counts = xp.zeros((*shape, 1 + A, M, S), dtype=dtype, device=where)
+        return ShadowMemory(counts, xp.full((*shape, L), 1 / L, dtype=dtype, device=where))
 
-    def law(self, memory: ShadowMemory, probs_S: Array) -> Array:
-        """The mixture's law ``[S, ...]``; ``probs_S`` in float64 and of the streams' full shape."""
-        if type(probs_S) is np.ndarray and probs_S.ndim == 1:
-            return self._alone(memory.counts, memory.weights, probs_S, 0)[2]
-        return _mixture(self._view(first(memory.counts), first(memory.weights), probs_S))
+    def law(self, memory: ShadowMemory, scene: Scene) -> Array:
+        """The mixture's law ``[S, ...]``."""
+        return first(self._view(self._rows(memory, scene), scene).mixture)
 
-    def advance(self, memory: ShadowMemory, probs_S: Array, token: Array, seen: Any = 0) -> tuple[ShadowMemory, Array]:
-        """Urns and weights after one more token than were ``seen``, and the mixture's law before it."""
-        if type(memory.counts) is np.ndarray and memory.counts.ndim == 1:
-            counts_R, weights_K, law_S = self.step_alone(memory.counts, memory.weights, probs_S, int(token), int(seen))
-            return ShadowMemory(counts_R, weights_K), law_S
-        counts_R, weights_K = first(memory.counts), first(memory.weights)
-        if type(counts_R) is np.ndarray and token.size >= _WORTH:
-            counts_R, weights_K, law_S = self._in_parts(counts_R, weights_K, probs_S, token)
+    def advance(self, memory: ShadowMemory, scene: Scene, state: Array, seen: Any = 0) -> tuple[ShadowMemory, Array]:
+        """Urns and weights after one more state than were ``seen``, and the mixture's law before it."""
+        shape = memory.weights.shape[:-2]
+        if type(memory.counts) is np.ndarray and compiler_installed():
+            alone = shape == ()
+            if (alone and int(seen) >= _STEPS) or (not alone and np.size(state) >= _STREAMS):
+                return self._compiled(memory, scene, state)
+        rows = self._rows(memory, scene)
+        view = self._view(rows, scene)
+        after = self._after(rows, view, state)
+        if self.contexts == 1:
+            after = ShadowMemory(after.counts[..., None, :, :, :], after.weights[..., None, :])
         else:
-            counts_R, weights_K, law_S = self._step(counts_R, weights_K, probs_S, token)
-        return ShadowMemory(last(counts_R), last(weights_K)), law_S
+            after = with_row(memory, scene.context, after)
+        return after, first(view.mixture)
 
-    def recorded(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array:
-        """The mixture's law before each token of recorded sequences, ``[S, N, T]``."""
-        xp, (N, T) = namespace(probs_NxTxS), tokens_NxT.shape
-        memory, laws, step = self.start((N,), probs_NxTxS), [], self._step
-        counts_R, weights_K = first(memory.counts), first(memory.weights)
-        alone = xp is np and N == 1  # then the axis of streams would only be in the way
-        if alone:
-            counts_R, weights_K, step = counts_R[:, 0], weights_K[:, 0], self._alone
-        elif xp is np and N * T >= _WORTH << 4 and compiler_installed():
-            step = self._in_parts
+    def recorded(self, probs_NxTxS: Array, states_NxT: Array) -> Array:
+        """The mixture's law before each state of recorded sequences, ``[S, N, T]``: one context, no references."""
+        xp, (N, T) = namespace(probs_NxTxS), states_NxT.shape
+        memory, laws = self.start((N,), probs_NxTxS), []
+        if xp is np and N * T >= _STREAMS << 4 and compiler_installed():
+            probs_S = in_float64(np.moveaxis(probs_NxTxS, -1, 0))
+            return self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
         for t in range(T):
-            probs_S, token = in_float64(detached(xp.moveaxis(probs_NxTxS[:, t], -1, 0))), tokens_NxT[:, t]
-            if alone:
-                probs_S, token = probs_S[:, 0], token[0]
-            counts_R, weights_K, law_S = step(counts_R, weights_K, probs_S, token)
-            laws.append(law_S[:, None] if alone else law_S)
+            scene = Scene(self.problem, first(in_float64(detached(probs_NxTxS[:, t]))), None, None)
+            memory, law_S = self.advance(memory, scene, states_NxT[:, t], t)
+            laws.append(law_S)
         return xp.stack(laws, axis=-1)
 
-    def _alone(
-        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: Array
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A step of one stream: in Python's own numbers, since an array of a few takes ten times as long."""
-        counts, weights, probs = counts_R.tolist(), weights_K.tolist(), probs_S.tolist()
-        M, S, token = len(self.memories), self.problem.n_states, int(token)
-        worth_A = self.problem.utility @ probs_S
-        own = (1 + int((worth_A >= worth_A.max() - TIE).argmax())) * M
-        law = [weights[0] * p for p in probs]
-        chances = [weights[0] * probs[token]]
-        for u, weight in enumerate(weights[1:]):
-            m = u % M
-            at = (m if u < M else own + m) * S
-            urn = counts[at : at + S]
-            weight = weight / (sum(urn) + _PRIOR * S)
-            keep = 1 - 1 / self.memories[m]
-            chances.append(weight * (urn[token] + _PRIOR))
-            law = [x + weight * (count + _PRIOR) for x, count in zip(law, urn, strict=True)]
-            counts[at : at + S] = [count * keep for count in urn]
-            counts[at + token] += 1.0
-        scale, even = (1 - self.share) / sum(chances), self.share / len(chances)
-        return np.array(counts), np.array([c * scale + even for c in chances]), np.array(law)
+    def _rows(self, memory: ShadowMemory, scene: Scene) -> ShadowMemory:
+        """Those of the context that each stream is in."""
+        if self.contexts == 1:
+            return ShadowMemory(memory.counts[..., 0, :, :, :], memory.weights[..., 0, :])
+        return row_of(memory, scene.context)
 
-    def step_alone(
-        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: int, seen: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A step of one stream that has ``seen`` so many tokens: compiled, where that pays."""
-        if seen < _STEPS or not compiler_installed():
-            return self._alone(counts_R, weights_K, probs_S, token)
-        out = np.empty(len(counts_R)), np.empty(len(weights_K)), np.empty(len(probs_S))
-        inputs = counts_R, weights_K, probs_S, np.array([token])
-        compiled(step_all)(*inputs, self.problem.utility, _kept(self.memories), self.share, _PRIOR, *out)
-        return out
+    def _view(self, row: ShadowMemory, scene: Scene) -> "_View":
+        xp, probs = namespace(row.weights), last(scene.law_S)
+        worth_A = scene.worth(scene.law_S)
+        best_A = worth_A >= xp.max(worth_A, axis=0) - _TIE
+        advised = xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
+        shape = tuple(row.weights.shape[:-1])
+        if advised.shape != shape:
+            advised, probs = xp.broadcast_to(advised, shape), xp.broadcast_to(probs, (*shape, probs.shape[-1]))
+        counts = xp.concat([row.counts[..., 0, :, :], row_of(row.counts[..., 1:, :, :], advised)], axis=-2)
+        urns = (counts + _PRIOR) / (xp.sum(counts, axis=-1, keepdims=True) + _PRIOR * probs.shape[-1])
+        laws = [probs[..., None, :], urns]
+        if self.laws and scene.laws_NxS is not None:
+            laws.append(xp.moveaxis(scene.laws_NxS, (0, 1), (-2, -1)))
+        said = xp.concat(laws, axis=-2)
+        weights = row.weights[..., : said.shape[-2]]
+        mixture = (weights[..., None, :] @ said)[..., 0, :]
+        if weights.shape[-1] < row.weights.shape[-1]:  # some say nothing this time
+            mixture = mixture / xp.sum(weights, axis=-1, keepdims=True)
+        return _View(said, mixture, advised, counts)
 
-    def _in_parts(
-        self, counts_R: np.ndarray, weights_K: np.ndarray, probs_S: np.ndarray, token: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A step of many streams: compiled, or a block at a time."""
-        flat = [np.ascontiguousarray(rows.reshape(len(rows), -1)) for rows in (counts_R, weights_K, probs_S)]
-        token_N, out = token.reshape(-1), [np.empty(rows.shape) for rows in flat]
-        if compiler_installed():
-            compiled(step_all)(*flat, token_N, self.problem.utility, _kept(self.memories), self.share, _PRIOR, *out)
-        else:
-            for at in range(0, token_N.size, _BLOCK):
-                part = slice(at, at + _BLOCK)
-                done = self._step(flat[0][:, part], flat[1][:, part], flat[2][:, part], token_N[part])
-                for whole, rows in zip(out, done, strict=True):
-                    whole[:, part] = rows
-        counts, weights, law = (rows.reshape(len(rows), *token.shape) for rows in out)
-        return counts, weights, law
+    def _after(self, row: ShadowMemory, view: "_View", state: Array) -> ShadowMemory:
+        """Urns and weights after the state."""
+        xp, S, L, M = namespace(row.weights), view.laws.shape[-1], row.weights.shape[-1], len(self.memories)
+        state = xp.broadcast_to(state, view.advised.shape)
+        hit = astype(state[..., None] == xp.arange(S, device=device(state)), view.laws.dtype)  # [..., S]
+        keep = constant(np.tile(_kept(self.memories), 2), view.laws)[:, None]
+        grown = view.counts * keep + hit[..., None, :]
+        by_advice = with_row(row.counts[..., 1:, :, :], view.advised, grown[..., M:, :])
+        counts = xp.concat([grown[..., None, :M, :], by_advice], axis=-3)
+        came = (view.laws @ hit[..., None])[..., 0]
+        if came.shape[-1] < L:  # whoever said nothing stands for what all others say
+            silent = (view.mixture[..., None, :] @ hit[..., None])[..., 0]
+            came = xp.concat([came, xp.broadcast_to(silent, (*came.shape[:-1], L - came.shape[-1]))], axis=-1)
+        posterior = row.weights * came
+        weights = posterior * ((1 - self.share) / xp.sum(posterior, axis=-1, keepdims=True)) + self.share / L
+        return ShadowMemory(counts, weights)
 
-    def _step(self, counts_R: Array, weights_K: Array, probs_S: Array, token: Array) -> tuple[Array, Array, Array]:
-        xp, M, now = namespace(token), len(self.memories), self._view(counts_R, weights_K, probs_S)
-        _, S, *shape = now.counts_UxS.shape
-        counts_CxMxS = xp.reshape(counts_R, (1 + self.problem.n_actions, M, S, *shape))
-        keep_U = constant(np.tile(1 - 1 / np.asarray(self.memories), 2), probs_S)
-        hit_S = xp.astype(came(token, S), probs_S.dtype)
-        grown_UxS = now.counts_UxS * xp.reshape(keep_U, (2 * M, *(1,) * (1 + len(shape)))) + hit_S
-        by_advice = [
-            xp.where(now.advised == a, grown_UxS[M:], counts_CxMxS[1 + a]) for a in range(self.problem.n_actions)
-        ]
-        counts_R = xp.reshape(xp.stack([grown_UxS[:M], *by_advice]), counts_R.shape)
-        came_U = pick(xp.moveaxis(now.laws_UxS, 1, 0), token)
-        posterior_K = weights_K * xp.concat([pick(probs_S, token)[None], came_U])
-        moved_K = posterior_K * ((1 - self.share) / total(posterior_K)) + self.share / posterior_K.shape[0]
-        return counts_R, moved_K, _mixture(now)
+    def _compiled(self, memory: ShadowMemory, scene: Scene, state: Array) -> tuple[ShadowMemory, np.ndarray]:
+        shape, said = memory.weights.shape[:-2], scene.laws_NxS if self.laws else None
+        worth_A, after = scene.worth(scene.law_S), ShadowMemory(memory.counts.copy(), memory.weights.copy())
+        if shape == ():
+            told: Any = (
+                scene.law_S[:, None, None],
+                worth_A[:, None, None],
+                None if said is None else said[:, :, None, None],
+                None if scene.context is None else np.array([[scene.context]]),
+                np.array([[state]]),
+            )
+            return after, self._run(ShadowMemory(after.counts[None], after.weights[None]), *told)[:, 0, 0]
+        N = int(np.prod(shape))
 
-    def _view(self, counts_R: Array, weights_K: Array, probs_S: Array) -> "_View":
-        M, (A, S) = len(self.memories), self.problem.utility.shape
-        xp = namespace(probs_S)
-        counts_CxMxS = xp.reshape(counts_R, (1 + A, M, S, *counts_R.shape[1:]))
-        if A == 2:  # a comparison, where a search over two rows would take several times as long
-            advised = xp.astype(mix(self.problem.advantage, probs_S)[0] > TIE, xp.int64)
-        else:
-            worth_A = mix(self.problem.utility, probs_S)
-            best_A = worth_A >= xp.max(worth_A, axis=0) - TIE
-            advised = xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
-        counts_UxS = xp.concat([counts_CxMxS[0], pick(counts_CxMxS[1:], advised)])
-        seen_U = total(xp.moveaxis(counts_UxS, 1, 0))
-        return _View(probs_S, advised, counts_UxS, (counts_UxS + _PRIOR) / (seen_U + _PRIOR * S)[:, None], weights_K)
+        def flat(part: Any, axes: int) -> Any:
+            if part is None:
+                return None
+            short = part.shape[:axes]
+            return np.broadcast_to(part, (*short, *shape)).reshape(*short, N, 1)
+
+        state_N = ShadowMemory(*(part.reshape(N, *part.shape[len(shape) :]) for part in after))
+        told = [(scene.law_S, 1), (worth_A, 1), (said, 2), (scene.context, 0), (state, 0)]
+        law_SxNxT = self._run(state_N, *(flat(part, axes) for part, axes in told))
+        return after, law_SxNxT.reshape(-1, *shape)
+
+    def _run(
+        self,
+        memory: ShadowMemory,
+        law_SxNxT: np.ndarray,
+        worth_AxNxT: np.ndarray,
+        said_QxSxNxT: np.ndarray | None,
+        context_NxT: np.ndarray | None,
+        states_NxT: np.ndarray,
+    ) -> np.ndarray:
+        """The mixture's law before each state, ``[S, N, T]``; the memory is written over."""
+        (S, N, T), mixture = law_SxNxT.shape, np.empty(law_SxNxT.shape)
+        if said_QxSxNxT is None:
+            said_QxSxNxT = np.empty((0, S, N, T))
+        context_NxT = _NOWHERE if context_NxT is None else context_NxT
+        told = map(np.ascontiguousarray, (law_SxNxT, worth_AxNxT, said_QxSxNxT, context_NxT, states_NxT))
+        compiled(run_shadow)(*told, _kept(self.memories), self.share, *memory, mixture)
+        return mixture
+
+
+class _View(NamedTuple):
+    """What the laws of the shadow are, before the state is known."""
+
+    laws: Array  # [..., L, S], those that speak
+    mixture: Array  # [..., S]
+    advised: Array  # [...], the base's best response, the lowest index on ties
+    counts: Array  # [..., 2 M, S], of the urns that speak now
 
 
 @cache
 def _kept(memories: tuple[float, ...]) -> np.ndarray:
-    """What an urn of each memory keeps of a sighting with each token."""
+    """What an urn of each memory keeps of a sighting with each state."""
     return frozen(1 - 1 / np.asarray(memories))
 
 
-class _View(NamedTuple):
-    """What the laws of the shadow are, before the token is known; the short axes first."""
-
-    probs_S: Array  # the base's law
-    advised: Array  # its best response, the lowest index on ties
-    counts_UxS: Array  # of the U = 2 M urns that speak now
-    laws_UxS: Array
-    weights_K: Array
-
-
-def _mixture(now: _View) -> Array:
-    return now.weights_K[0] * now.probs_S + total(now.weights_K[1:, None] * now.laws_UxS)
+def run_shadow(  # type: ignore[no-untyped-def]
+    law_SxNxT,
+    worth_AxNxT,
+    said_QxSxNxT,
+    context_NxT,
+    states_NxT,
+    keep_M,
+    share,
+    counts_NxCxRxMxS,
+    weights_NxCxL,
+    mixture_SxNxT,
+):
+    """Compiled: the laws in the shadow, step by step; the last three are filled."""
+    S, N, T = law_SxNxT.shape
+    A, M, Q, C = worth_AxNxT.shape[0], keep_M.size, said_QxSxNxT.shape[0], counts_NxCxRxMxS.shape[1]
+    L = weights_NxCxL.shape[2]
+    speaking, came_L = 1 + 2 * M + Q, np.empty(L)
+    for n in range(N):
+        for t in range(T):
+            context, state = context_NxT[n, t] if C > 1 else 0, states_NxT[n, t]
+            best, advised = -np.inf, 0
+            for a in range(A):
+                best = max(best, worth_AxNxT[a, n, t])
+            while worth_AxNxT[advised, n, t] < best - _TIE:
+                advised += 1
+            weights_L, counts_RxMxS = weights_NxCxL[n, context], counts_NxCxRxMxS[n, context]
+            for s in range(S):
+                mixture_SxNxT[s, n, t] = weights_L[0] * law_SxNxT[s, n, t]
+            came_L[0] = law_SxNxT[state, n, t]
+            for u in range(2 * M):
+                m = u % M
+                urn_S, mass = counts_RxMxS[0 if u < M else 1 + advised, m], _PRIOR * S
+                for s in range(S):
+                    mass += urn_S[s]
+                came_L[1 + u] = (urn_S[state] + _PRIOR) / mass
+                weight = weights_L[1 + u] / mass
+                for s in range(S):
+                    mixture_SxNxT[s, n, t] += weight * (urn_S[s] + _PRIOR)
+                    urn_S[s] *= keep_M[m]
+                urn_S[state] += 1.0
+            for q in range(Q):
+                came_L[1 + 2 * M + q] = said_QxSxNxT[q, state, n, t]
+                for s in range(S):
+                    mixture_SxNxT[s, n, t] += weights_L[1 + 2 * M + q] * said_QxSxNxT[q, s, n, t]
+            if speaking < L:  # whoever says nothing stands for what all others say
+                weight = 0.0
+                for i in range(speaking):
+                    weight += weights_L[i]
+                for s in range(S):
+                    mixture_SxNxT[s, n, t] /= weight
+                for i in range(speaking, L):
+                    came_L[i] = mixture_SxNxT[state, n, t]
+            whole = 0.0
+            for i in range(L):
+                weights_L[i] *= came_L[i]
+                whole += weights_L[i]
+            for i in range(L):
+                weights_L[i] = weights_L[i] * ((1 - share) / whole) + share / L

@@ -5,7 +5,7 @@ from .function import FromFunction
 from .maximin import Maximin
 from .minimax_law import MinimaxLaw
 from .mixture import Mixture
-from .sampling import Stream, draw, sample, within_context
+from .sampling import Stream, draw, drawn, sample, within_context
 from .shrunk_urn import ShrunkUrn, equaliser
 from .tables import Markov, Scheduled
 from .urn import PolyaUrn
@@ -24,6 +24,7 @@ __all__ = [
     "asked",
     "asked_sequence",
     "draw",
+    "drawn",
     "equaliser",
     "has_states",
     "said_by",

@@ -6,12 +6,13 @@ from .from_file import payoffs_in
 from .inverse import belief_with_lead
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
-from .stakes import Scene, response_at, widest, worth_of
+from .stakes import Known, Scene, each_step, scene_of, widest
 from .value import Solved, solved
 
 __all__ = [
     "DecisionProblem",
     "Gains",
+    "Known",
     "Payoff",
     "Scene",
     "Solved",
@@ -19,16 +20,16 @@ __all__ = [
     "action_utilities",
     "belief_with_lead",
     "cost_loss",
+    "each_step",
     "leads",
     "matching",
     "newsvendor",
     "payoffs_in",
-    "response_at",
     "rock_paper_scissors",
     "same_problem",
+    "scene_of",
     "solved",
     "trading",
     "widest",
     "with_first",
-    "worth_of",
 ]

@@ -266,6 +266,8 @@ def _difference(one: Any, other: Any) -> str:
 
 def with_first(chances_A1: Array) -> Array:
     """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
+    if type(chances_A1) is np.ndarray and chances_A1.ndim == 1:
+        return np.array([max(1.0 - chances_A1.sum(), 0.0), *chances_A1])
     xp = namespace(chances_A1)
     return xp.concat([xp.clip(1 - xp.sum(chances_A1, axis=0, keepdims=True), 0.0, None), chances_A1])
 

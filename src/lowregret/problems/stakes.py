@@ -1,90 +1,161 @@
-"""What is at stake in one step, where payoffs may change and others than fixed actions are compared with.
+"""A step before its state: what a model says of it, what is at stake in it, and what others would play.
 
 Everything here is known before the state: the base model's law, a utility for this step, how much of it counts, what
-each reference would play. Batch axes lead; all arrays are in full precision, and nothing is checked.
+each reference would play. All arrays have the short axis first and are in full precision; nothing is checked.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, constant, namespace, to_numpy
-from .decision import DecisionProblem
+from ..arrays import (
+    Array,
+    astype,
+    constant,
+    detached,
+    first,
+    in_float64,
+    mix,
+    namespace,
+    pick,
+    softmax,
+    to_numpy,
+    total,
+)
+from .decision import DecisionProblem, with_first
+from .earnings import action_utilities
+
+
+class Known(NamedTuple):
+    """What a step is told beside the base model's law, batch axes first; None: nothing out of the ordinary.
+
+    A comparator that has nothing to say sits out.
+    """
+
+    references_NxA: Array | None = None  # [..., N, A], what each reference would play
+    laws_NxS: Array | None = None  # [..., N, S], the laws that they play by, where they state one
+    context: Array | None = None  # [...], in which of the contexts the step is
+    utility: Array | None = None  # [..., A, S], what is at stake in this step, in place of the problem's own
+    scale: Array | None = None  # [...], in (0, 1]: how much of it
+
+
+NOTHING_MORE = Known()
 
 
 class Scene(NamedTuple):
-    """A step before its state. Comparators are the fixed actions, then the references."""
+    """A step before its state, or every step of recorded sequences. Comparators are the actions, then references."""
 
-    probs: Array  # [..., S], the base model's law
-    base: Array  # [..., A], the response to it
-    utility: Array  # [A, S], or [..., A, S]
-    scale: Array | None  # [...], how much of it counts
-    references_NxA: Array | None  # [..., N, A]; None: there are none
-    laws_NxS: Array | None  # [..., N, S], where they state laws
-    context: Array | None  # [...]
-    warmth: Any  # the temperature of responses
+    problem: DecisionProblem
+    law_S: Array  # [S, ...], the base model's law
+    base_A: Array  # [A, ...], the response to it
+    temperature: Any  # of responses
+    utility: Array | None = None  # [A, S, ...], where it is not the problem's own
+    scale: Array | None = None  # [...], how much of it counts
+    plays_NxA: Array | None = None  # [N, A, ...]; None: there are no references
+    laws_NxS: Array | None = None  # [N, S, ...], where they state laws
+    context: Array | None = None  # [...]
 
-    def respond(self, law: Array) -> Array:
-        """The quantal response ``[..., A]`` to a law ``[..., S]``; a scale leaves it alone."""
-        return response_at(self.utility, law, self.warmth)
+    def worth(self, law_S: Array) -> Array:
+        """What each action is worth under a law, ``[A, ...]``; a scale leaves their order alone."""
+        return _worth(self.problem, self.utility, law_S)
 
-    def at(self, step: int) -> "Scene":
-        """One step of scenes that have an axis of time after one of streams, ``[N, T, ...]``."""
-        same = self.utility.ndim == 2
-        parts: list[Any] = [None if part is None else part[:, step] for part in self[:-1] if part is not self.utility]
-        parts.insert(2, self.utility if same else self.utility[:, step])
-        return Scene(*parts, self.warmth if isinstance(self.warmth, float) else self.warmth[step])  # type: ignore[call-arg]
+    def respond(self, law_S: Array) -> Array:
+        """The quantal response ``[A, ...]`` to a law."""
+        return _response(self.problem, self.utility, law_S, self.temperature)
 
-    def gains(self) -> Array:
-        """What each comparator gains over the response to the base, in every state: ``[..., A + N, S]``."""
-        xp, utility = namespace(self.probs), constant_of(self.utility, self.probs)
-        own = (self.base[..., None, :] @ utility)[..., 0, :]
-        each = utility - own[..., None, :]
-        if self.references_NxA is not None:
-            each = xp.concat([each, self.references_NxA @ utility - own[..., None, :]], axis=-2)
-        return each if self.scale is None else each * self.scale[..., None, None]
-
-    def paid(self, token: Array) -> Array:
-        """What each comparator earns in the state that came: ``[..., A + N]``."""
-        earned = self.earned(token)
-        if self.references_NxA is None:
-            return earned
-        theirs = (self.references_NxA @ earned[..., None])[..., 0]
-        return namespace(earned).concat([earned, theirs], axis=-1)
-
-    def earned(self, token: Array) -> Array:
-        """What each action earns in the state that came, ``[..., A]``."""
-        xp, utility = namespace(self.probs), constant_of(self.utility, self.probs)
-        shape = tuple(self.probs.shape[:-1])
-        if shape == ():
-            earned = utility[:, int(token)]
-        elif utility.ndim == 2:
-            earned = xp.moveaxis(utility, 0, -1)[token]
+    def gains(self, actions: bool = True) -> Iterator[Array]:
+        """What each comparator gains over the response to the base in every state, row by row ``[S, ...]``."""
+        if self.utility is None:
+            own_S = mix(self.problem.advantage.T, self.base_A[1:])  # over the first action's
+            rows = np.concatenate([np.zeros((1, self.problem.n_states)), self.problem.advantage])
+            each: Any = (_column(row, own_S) for row in rows)
         else:
-            at = xp.broadcast_to(token[..., None, None], (*shape, utility.shape[-2], 1))
-            earned = xp.take_along_axis(utility, at, axis=-1)[..., 0]
-        return earned if self.scale is None else earned * self.scale[..., None]
+            own_S = total(self.base_A[:, None] * self.utility)
+            each = iter(self.utility)
+        if actions:
+            for row_S in each:
+                yield self._scaled(row_S - own_S)
+        for plays_A in () if self.plays_NxA is None else self.plays_NxA:
+            if self.utility is None:
+                yield self._scaled(mix(self.problem.advantage.T, plays_A[1:]) - own_S)
+            else:
+                yield self._scaled(total(plays_A[:, None] * self.utility) - own_S)
+
+    def gains_together(self, actions: bool = True) -> Array:
+        """The same at once, ``[P, S, ...]``."""
+        if type(self.law_S) is not np.ndarray or self.law_S.ndim > 1 or self.plays_NxA is not None:
+            return namespace(self.law_S).stack(list(self.gains(actions)))
+        utility = self.problem.utility if self.utility is None else self.utility  # one stream, one step
+        return self._scaled(utility - self.base_A @ utility)
+
+    def earned(self, state: Array) -> Array:
+        """What each action earns in the state that came, ``[A, ...]``."""
+        if self.utility is None:
+            return self._scaled(action_utilities(self.problem, state, self.law_S))
+        xp = namespace(self.utility)
+        return self._scaled(pick(xp.moveaxis(self.utility, 1, 0), state))
+
+    def paid(self, state: Array) -> Array:
+        """What each comparator earns in it, ``[A + N, ...]``."""
+        earned_A = self.earned(state)
+        if self.plays_NxA is None:
+            return earned_A
+        xp = namespace(earned_A)
+        return xp.concat([earned_A, xp.stack([total(plays_A * earned_A) for plays_A in self.plays_NxA])])
+
+    def _scaled(self, values: Array) -> Array:
+        return values if self.scale is None else values * self.scale
 
 
-def response_at(utility: Array, law: Array, warmth: Any) -> Array:
-    """softmax(U law / warmth), ``[..., A]``, for a utility ``[A, S]`` or ``[..., A, S]``."""
-    xp, worth = namespace(law), worth_of(utility, law)
-    if not isinstance(warmth, float):
-        warmth = warmth[..., None]
-    worth = worth / warmth
-    chances = xp.exp(worth - xp.max(worth, axis=-1, keepdims=True))
-    return chances / xp.sum(chances, axis=-1, keepdims=True)
+def scene_of(
+    problem: DecisionProblem, probs: Array, known: Known | None, temperature: Any, references: int = 0
+) -> Scene:
+    """The scene of a step in which ``probs`` ``[..., S]`` and ``known`` were said.
+
+    Laws of references become quantal responses; those who said nothing play as the base.
+    """
+    law_S = first(in_float64(detached(probs)))
+    if known is None and not references:
+        return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature)
+    plays, laws, context, utility, scale = known or NOTHING_MORE
+    xp = namespace(law_S)
+    if utility is not None:
+        utility = xp.moveaxis(astype(utility, law_S.dtype), (-2, -1), (0, 1))
+    base_A = _response(problem, utility, law_S, temperature)
+    laws_NxS = plays_NxA = None
+    if laws is not None:
+        laws_NxS = xp.moveaxis(in_float64(detached(laws)), (-2, -1), (0, 1))
+    if references and plays is not None:
+        plays_NxA = xp.moveaxis(in_float64(plays), (-2, -1), (0, 1))
+    elif references and laws_NxS is not None:
+        plays_NxA = xp.stack([_response(problem, utility, law, temperature) for law in laws_NxS])
+    elif references:  # they sit out
+        plays_NxA = xp.broadcast_to(base_A, (references, *base_A.shape))
+    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context)
 
 
-def worth_of(utility: Array, law: Array) -> Array:
-    """What each action is worth under a law, ``[..., A]``."""
-    utility = constant_of(utility, law)
-    return law @ utility.T if utility.ndim == 2 else (utility @ law[..., None])[..., 0]
+def _worth(problem: DecisionProblem, utility: Array | None, law_S: Array) -> Array:
+    return mix(problem.utility, law_S) if utility is None else total(namespace(law_S).moveaxis(utility * law_S, 1, 0))
 
 
-def constant_of(utility: Array, like: Array) -> Array:
-    """The problem's own matrix beside ``like``; one of the step's is there already."""
-    return constant(utility, like) if isinstance(utility, np.ndarray) else utility
+def _response(problem: DecisionProblem, utility: Array | None, law_S: Array, temperature: Any) -> Array:
+    if utility is None:
+        return with_first(problem.chances(law_S, temperature))
+    return softmax(_worth(problem, utility, law_S) / temperature)
+
+
+def _column(values: np.ndarray, like: Array) -> Array:
+    return namespace(like).reshape(constant(values, like), (-1, *(1,) * (like.ndim - 1)))
+
+
+def each_step(scene: Scene, steps: int) -> Iterator[Scene]:
+    """The scenes of recorded sequences, whose last axis is time, one step after the other."""
+    for t in range(steps):
+        parts: list[Any] = [None if part is None else part[..., t] for part in (scene.law_S, scene.base_A)]
+        warmth = scene.temperature if isinstance(scene.temperature, float) else scene.temperature[..., t]
+        rest = (None if part is None else part[..., t] for part in scene[4:])
+        yield Scene(scene.problem, *parts, warmth, *rest)
 
 
 def widest(problem: DecisionProblem) -> DecisionProblem:

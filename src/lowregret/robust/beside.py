@@ -8,8 +8,8 @@ from ..arrays import Array, astype, count_up, last, namespace
 from ..certificates import Certificate
 from ..policies import Incumbent, Policy
 from ..predictors import Predictor, asked, asked_sequence, same_states, within_context
-from ..problems import DecisionProblem, with_first
-from ..rules import InformedTest, Known, RuleMemory, spliced
+from ..problems import DecisionProblem, Known, with_first
+from ..rules import ExactTest, RuleMemory, spliced
 
 
 class BesideMemory(NamedTuple):
@@ -31,11 +31,13 @@ class Beside(Predictor, Policy):
 
     base: Predictor
     references: tuple[Predictor, ...]
-    rule: InformedTest
+    rule: ExactTest
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rule, InformedTest) or self.rule.contexts is not None:
-            raise ValueError(f"rule must be an InformedTest without contexts, got {inputs.shown(self.rule)}")
+        if not isinstance(self.rule, ExactTest) or not self.rule.references or self.rule.contexts is not None:
+            raise ValueError(
+                f"rule must be an ExactTest with references and without contexts, got {inputs.shown(self.rule)}"
+            )
         inputs.keep(self, references=tuple(self.references))
         if len(self.references) != len(self.rule.references) or self.rule.references_act:
             raise ValueError(f"references must be {len(self.rule.references)} predictors, got {len(self.references)}")
@@ -161,7 +163,7 @@ def challenge(
             "challenge(new, incumbent, problem, None, delta=...)"
         )
     name = "the incumbent"
-    rule = InformedTest(
+    rule = ExactTest(
         problem,
         horizon,
         delta,  # type: ignore[arg-type]

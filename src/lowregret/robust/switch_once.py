@@ -11,10 +11,10 @@ from ..certificates import Certificate
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
 from ..problems import DecisionProblem, same_problem
-from ..rules import ExactTest, InformedTest, Knows, Rule, RuleMemory, VRegret
+from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
 from .beside import Beside
 
-_TELL_THE_RULE = "give them to the rule itself, an InformedTest"
+_TELL_THE_RULE = "give them to the rule itself, an ExactTest"
 
 
 class RobustMemory(NamedTuple):
@@ -233,7 +233,7 @@ def informed_for(
     knows: Knows,
     fallback: Any,
     temperature: float | None,
-) -> InformedTest:
+) -> ExactTest:
     """The rule that can be told all this before each state."""
     settings: dict[str, Any] = {name: value for name, value in knows._asdict().items() if value is not None}
-    return InformedTest(problem, horizon, delta, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]
+    return ExactTest(problem, horizon, delta, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]

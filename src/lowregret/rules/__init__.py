@@ -1,11 +1,11 @@
 """When to stop trusting (Algorithms 1 and 3): one class a theorem, and compiled kernels beside them."""
 
+from .bets import Suspicion, Wealth
 from .contract import Rule
-from .every_start import Suspicion
-from .exact import ExactTest, first_test
-from .informed import InformedTest
+from .exact import ExactTest
+from .first import FirstTest
 from .late import Late, late_rule
-from .moment import Known, Knows, Moment, RuleMemory, names_of, spliced
+from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .outcomes import OutcomeMemory, OutcomeTest, Seen
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
@@ -13,8 +13,7 @@ from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
-    "InformedTest",
-    "Known",
+    "FirstTest",
     "Knows",
     "Late",
     "Moment",
@@ -28,7 +27,7 @@ __all__ = [
     "Seen",
     "Suspicion",
     "VRegret",
-    "first_test",
+    "Wealth",
     "late_rule",
     "names_of",
     "spliced",

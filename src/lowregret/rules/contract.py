@@ -11,13 +11,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..arrays import Array, copied, count_up, device, first_true, in_float64, namespace, row_blocks, to_numpy
+from ..arrays import Array, count_up, device, first_true, in_float64, namespace, row_blocks, to_numpy
 from ..certificates import Certificate
 from ..policies import Policy, Recovery
 from ..predictors import Predictor
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Known
 from .in_play import InPlay, in_play
-from .moment import Known, Knows, Moment, RuleMemory, spliced
+from .moment import Knows, Moment, RuleMemory, spliced
 
 
 class _Block(NamedTuple):
@@ -140,10 +140,6 @@ class Rule(ABC):
         """Whether the fallback is a policy, which gives mixed actions and no laws."""
         return self.in_play.acts
 
-    def _idle(self, late: Array) -> bool:
-        """Whether nobody needs what the fallback says now: it enters no evidence, and no stream has switched."""
-        return self.in_play.follows and not bool(late.any())
-
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RuleMemory:
         """The memory before the first token."""
         shape, xp, where = inputs.batch_shape_of(batch_shape), namespace(like), device(like)
@@ -162,17 +158,15 @@ class Rule(ABC):
 
     def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
         """Both answers, before the token is known; unchecked. One that nobody has asked for yet is left out."""
-        idle = self._idle(self.tripped(memory))
-        return self.moment(probs, None if idle else self.fallback_answer(memory, probs), None, memory.step + 1)
+        return self.moment(probs, self.fallback_answer(memory, probs), None, memory.step + 1)
 
     def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
         """What the fallback says beside ``probs``: a law ``[..., S]``, or a mixed action ``[..., A]`` where it acts."""
-        return self.in_play.answer(memory.fallback, probs)
+        return self.in_play.answer(memory.fallback, tuple(probs.shape[:-1]))
 
     def law(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
         """The law in force: the base's, ``probs``, until the trip, the fallback's from then on."""
-        late = self.tripped(memory)
-        return copied(probs) if self._idle(late) else spliced(late, self.fallback_answer(memory, probs), probs)
+        return spliced(self.tripped(memory), self.fallback_answer(memory, probs), probs)
 
     def answer(self, memory: RuleMemory, moment: Moment) -> Array:
         """The answer in force, likewise: the chances of every action but the first (or the forecast: VRegret)."""
@@ -192,14 +186,7 @@ class Rule(ABC):
         return RuleMemory(self._fallback_after(memory, moment, token), step, tripped_at, statistics)
 
     def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
-        return self.in_play.after(memory.fallback, moment.probs_S, token, self.tripped(memory))
-
-    def _alone(self, memory: RuleMemory, probs: Any, token: int, known: Known | None) -> tuple[RuleMemory, Any] | None:
-        """``look`` and ``advance`` for one stream in NumPy that has not tripped, where a rule has a quicker way.
-
-        Beside the memory, what each comparator earned more than the response to the base.
-        """
-        return None
+        return self.in_play.fallback.update(memory.fallback, token)
 
     def tripped(self, memory: RuleMemory) -> Array:
         """Which streams have switched to the fallback, ``[...]``."""
@@ -207,9 +194,7 @@ class Rule(ABC):
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""
-        late = in_float64(self.tripped(memory))
-        own = self.in_play
-        return 1 - late * (1 - own.fallback.share_of_base(memory.fallback)) if own.follows else 1 - late
+        return 1 - in_float64(self.tripped(memory))
 
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
@@ -237,9 +222,6 @@ class Rule(ABC):
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
         """The base's laws ``[..., T, S]`` with the fallback's from each trip on, and the trip times; unchecked."""
-        if self.in_play.follows:
-            alarms = self.first_trips(probs, tokens)
-            return self.in_play.fallback.laws_beside(probs, tokens, alarms), alarms
         xp, horizon, laws, tripped = namespace(probs), tokens.shape[-1], [], False
         times = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
         for block in self._blocks(probs, tokens, check=False):

@@ -1,27 +1,44 @@
-"""The exact test: bets against the base model under its own law, sharper than any threshold on regret."""
+"""The exact test: bets against the base model under its own law, sharper than any threshold on regret.
+
+It needs two things at a step: what a comparator would gain over the player in each state, and the law that the model
+states. Everything known before the state may enter: incumbents, contexts, payoffs that change. What a bet is charged at
+most is found for pure actions, and covers mixed ones since a charge is convex in what is bet on.
+"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from .. import certificates, inputs
-from ..arrays import Array, namespace, to_numpy
-from ..certificates import Certificate, certify, every_start
-from ..certificates.coupled import certificate_temperature, kappa, summed_kappa, total_kappa
-from ..certificates.exact_charge import exact_kappa, quick_main_rate
+from .. import inputs
+from ..arrays import (
+    Array,
+    astype,
+    copied,
+    device,
+    first,
+    first_true,
+    in_float64,
+    last,
+    namespace,
+    pick,
+    to_numpy,
+    total,
+)
+from ..certificates import Certificate, every_start, over_contexts
+from ..certificates.coupled import certificate_temperature
+from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
-from ..policies import Policy, Recovery
-from ..predictors import Predictor
-from ..problems import DecisionProblem, a_problem
-from .every_start import Bets, BetStatistics, Suspicion
-from .first_start import ExactStatistics, FirstBets
-from .moment import Known, Moment, RuleMemory
+from ..memory import with_row
+from ..policies import Incumbent, PlaysReference, Recovery
+from ..problems import DecisionProblem, Known, Scene, a_problem, each_step, scene_of, widest
+from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
+from .in_play import InPlay, in_play
+from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .response import UNKNOWN_HORIZON, ResponseRule
 
-_DOUBLE = np.dtype(np.float64)
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
@@ -29,21 +46,28 @@ TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are misc
 class ExactTest(ResponseRule):
     """The default: a bet against the base model that, if the model is right, grows past 1/delta with chance delta.
 
-    The base model states the exact law of the next token, so what a bettor expects to win under it is known exactly:
+    The base model states the exact law of the next state, so what a bettor expects to win under it is known exactly:
     its wealth is a supermartingale, and no union over time is needed. Bettors on every action join at every step, so a
-    break is found however late it comes (``rules/every_start.py`` has the theorem).
+    break is found however late it comes (``rules/bets.py`` has the theorem).
 
     Parameters
     ----------
     delta
         The TV bound; 1/horizon by default, required with ``horizon=None``.
-    gate
-        How far what is bet on must have risen from its lowest point for an alarm, in units of span * sqrt(t); 0 is off.
-    against
-        "actions": bets on every action. "fallback": on the response to the fallback.
-    starts
-        "every": bettors join at every step. "first": all are there from the first step on. With
-        ``against="fallback", starts="first", gate=0.5`` this is the test as it was first published.
+    references
+        Names of those who are compared with beside the fixed actions.
+    contexts
+        How many there are; then a fixed action *for each* is compared with. Needs a horizon.
+    payoffs
+        "fixed": those of the problem. "scaled": a step may count less than that. "change": payoffs are told each step,
+        within the range that the problem declares; the bounds are then for the largest span that leaves.
+    actions
+        False: the references alone are compared with.
+    references_act
+        They give mixed actions. Where there are not as many actions as states this need not be said.
+    fallback
+        What is played after an alarm. Told more than the law, a ``Recovery`` without a ``safe`` of its own (it is Hedge
+        over all comparators) or an ``Incumbent``.
 
     >>> from lowregret import matching
     >>> rule = ExactTest(matching(), horizon=1024, delta=2 / 1024)
@@ -52,13 +76,13 @@ class ExactTest(ResponseRule):
     """
 
     delta: float = None  # type: ignore[assignment]
-    gate: float = 0.0
-    against: str = "actions"
-    starts: str = "every"
+    references: tuple[str, ...] = ()
+    contexts: int | None = None
+    payoffs: str = "fixed"
+    actions: bool = True
+    references_act: bool = False
 
     def __post_init__(self) -> None:
-        for name, choices in (("against", ("actions", "fallback")), ("starts", ("every", "first"))):
-            inputs.choice(getattr(self, name), name, choices)
         a_problem(self.problem)
         horizon = inputs.horizon_or_none(self.horizon)
         delta = self.delta
@@ -66,104 +90,305 @@ class ExactTest(ResponseRule):
             if horizon is None:
                 raise ValueError(UNKNOWN_HORIZON)
             delta = 1 / max(horizon, 2)
-        inputs.keep(self, delta=inputs.probability(delta, "delta"), gate=inputs.not_negative(self.gate, "gate"))
+        delta = inputs.probability(delta, "delta")
+        if delta < LEAST_DELTA:
+            raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {delta:g}")
+        contexts = None if self.contexts is None else inputs.whole(self.contexts, "contexts")
+        inputs.keep(
+            self,
+            delta=delta,
+            references=names_of(self.references),
+            contexts=contexts,
+            payoffs=inputs.choice(self.payoffs, "payoffs", ("fixed", "scaled", "change")),
+            actions=inputs.flag(self.actions, "actions"),
+            references_act=inputs.flag(self.references_act, "references_act"),
+        )
+        if contexts is not None and horizon is None:
+            raise ValueError("contexts need a horizon: what each of them may cost is shared out over it, got None")
+        if not self.actions and (not self.references or contexts is not None):
+            raise ValueError("actions=False compares with references alone: it needs some, and no contexts")
         if isinstance(self.temperature, str) and self.temperature == "certificate":
             inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
 
-    def _usual_fallback(self) -> Predictor | Policy | Recovery:
-        """A mixture from which the model can return; the urn where the bets are on the fallback's own response."""
-        return Recovery() if self.against == "actions" else super()._usual_fallback()
+    def _usual_fallback(self) -> Recovery:
+        """A mixture from which the model can return."""
+        return Recovery()
+
+    def _refuse_misfit(self, horizon: int | None) -> None:
+        fallback = self.fallback
+        if isinstance(fallback, Incumbent) and self.references:
+            if fallback.name not in self.references:
+                raise ValueError(
+                    f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
+                )
+        elif not self.told:
+            super()._refuse_misfit(horizon)
+        elif not isinstance(fallback, Recovery) or fallback.safe is not None:
+            raise ValueError(
+                "fallback must be a Recovery without a safe of its own (it is Hedge over all comparators), or an "
+                f"Incumbent, got {inputs.shown(fallback)}"
+            )
 
     def _certificate_temperature(self, horizon: int | None) -> float:
         """eta*, at which the bound before an alarm is least."""
-        if horizon is None or self.against != "actions":
-            raise ValueError('temperature="certificate" needs a horizon and against="actions": give a number')
-        if self.problem.contrast == 0 or self.problem.n_actions == 1:
+        if horizon is None:
+            raise ValueError('temperature="certificate" needs a horizon: give a number')
+        if self.stakes.contrast == 0 or self.problem.n_actions == 1:
             return 1 / math.sqrt(horizon)  # nothing to gain
-        log_cost = every_start.main_log_cost(self.delta, self.problem.n_actions)
-        return certificate_temperature(self.problem, horizon, log_cost)
+        return certificate_temperature(self.stakes, self._per_context(horizon), self._main_cost)
+
+    # What it is made of
 
     @property
-    def first_form(self) -> bool:
-        """Whether this is the test as it was first published: against the fallback, from the first step."""
-        return self.against == "fallback" and self.starts == "first"
+    def told(self) -> bool:
+        """Whether a step may be told more than the base model's law."""
+        return bool(self.references) or self.contexts is not None or self.payoffs != "fixed"
+
+    @property
+    def knows(self) -> Knows | None:
+        if not self.told:
+            return None
+        payoffs = "change" if self.payoffs == "change" else "scaled"
+        return Knows(self.references, self.contexts, payoffs, self.references_act)
+
+    @cached_property
+    def stakes(self) -> DecisionProblem:
+        """A problem with the span and the contrast of all that may come: the bounds are its."""
+        return widest(self.problem) if self.payoffs == "change" else self.problem
+
+    @property
+    def pointless(self) -> bool:
+        return self.stakes.span == 0
 
     @property
     def compares(self) -> bool:
-        return self.against == "fallback"
+        return False
+
+    @property
+    def rows(self) -> int:
+        """How many contexts, 1 where there are none."""
+        return 1 if self.contexts is None else self.contexts
+
+    @property
+    def n_comparators(self) -> int:
+        return self.rows * (self.problem.n_actions if self.actions else 0) + len(self.references)
+
+    def _per_context(self, horizon: int) -> int:
+        return -(-horizon // self.rows)
+
+    @property
+    def _main_cost(self) -> float:
+        return every_start.main_log_cost(self.delta, self.n_comparators)
 
     @cached_property
-    def bets(self) -> FirstBets | Bets:
+    def prior(self) -> every_start.Prior:
+        """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
+        stakes, count, main = self.stakes, self.n_comparators, None
+        if self.horizon is None or self.temperature is None:
+            return every_start.joint_prior(stakes, self.horizon, self.delta, self.temperature, TOP, count)
+        steps = self._per_context(self.horizon)
+        if self.payoffs != "change":
+            main = quick_main_rate(stakes, steps, self.temperature, self._main_cost)
+        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main)
+        return replace(prior, horizon=self.horizon)  # any context may have all the steps
+
+    @cached_property
+    def bets(self) -> Bets:
         """The bettors."""
-        if self.first_form:
-            return FirstBets(self.problem, self.horizon, self.delta, self.gate)
-        on_fallback = self.against == "fallback"
-        count = 1 if on_fallback else self.problem.n_actions
-        main = None
-        if self.horizon is not None and self.temperature is not None:
-            log_cost = every_start.main_log_cost(self.delta, count)
-            main = quick_main_rate(self.problem, self.horizon, self.temperature, log_cost)
-        prior = every_start.joint_prior(
-            self.problem, self.horizon, self.delta, self.temperature, TOP, count, main, self.starts
-        )
-        return Bets(self.problem, prior, self.delta, self.gate, on_fallback)
+        A = self.problem.n_actions if self.actions else 0
+        return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references))
 
     @property
     def rates_K(self) -> np.ndarray:
         """The betting rates lambda_k."""
-        return self.bets.rates_K
+        return self.prior.rates_K
 
     @property
     def log_costs_K(self) -> np.ndarray:
         """ln(1 / (m delta)): what a bettor from the first step on must reach for the alarm to sound on its own."""
-        return self.bets.log_costs_K if isinstance(self.bets, FirstBets) else self.bets.prior.log_costs_K(self.delta)
+        return self.prior.log_costs_K(self.delta)
 
-    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> ExactStatistics | BetStatistics:
+    @cached_property
+    def in_play(self) -> InPlay:
+        N, A, back = len(self.references), self.problem.n_actions, self.fallback
+        if isinstance(back, Incumbent) and self.references:
+            alone = N == 1 and not self.actions
+            made: Any = PlaysReference(back.name, self.references.index(back.name), self.references_act, alone)
+            return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
+        if not self.told:
+            return in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
+        assert isinstance(back, Recovery)
+        laws = 0 if self.references_act else N
+        more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes}
+        made = back.made_for(self.problem, self.horizon, self.temperature, **more)
+        return InPlay(made, True, True, A, True)
+
+    # A step
+
+    def temperature_at(self, step: Any) -> Any:
+        return self.stakes.anytime_temperature(step) if self.temperature is None else self.temperature
+
+    def scene(self, probs: Array, known: Known | None, step: Array) -> Scene:
+        """All that is known of a step, with what the references would play."""
+        scene = scene_of(self.problem, probs, known, self.temperature_at(step), len(self.references))
+        if self.contexts is None or scene.context is not None:
+            return scene
+        return scene._replace(context=namespace(step).zeros_like(step))  # the first, where none is said
+
+    def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
+        scene, fallback_A1 = self.scene(probs, known, memory.step + 1), None
+        if self._in_force(memory):
+            fallback_A1 = self._fallback_plays(memory, scene)[1:]
+        return Moment(scene.base_A[1:], fallback_A1, scene.law_S, None, scene)
+
+    def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
+        scene = self.scene(probs, None, step)
+        return Moment(scene.base_A[1:], None, scene.law_S, token, scene)
+
+    def _in_force(self, memory: RuleMemory) -> bool:
+        """Whether anybody plays the fallback; where asking would make a device wait, somebody may."""
+        tripped_at = memory.tripped_at
+        return bool(tripped_at.any()) if isinstance(tripped_at, (np.ndarray, np.generic)) else True
+
+    def _fallback_plays(self, memory: RuleMemory, scene: Scene) -> Array:
+        own = self.in_play
+        if own.follows:
+            return own.fallback.policy(memory.fallback, scene)
+        said_S = first(astype(own.answer(memory.fallback, tuple(memory.step.shape)), scene.law_S.dtype))
+        return said_S if own.acts else scene.respond(said_S)
+
+    def fallback_answer(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
+        own = self.in_play
+        if not own.follows:
+            return super().fallback_answer(memory, probs)
+        scene = self.scene(probs, known, memory.step + 1)
+        return last((own.fallback.policy if own.acts else own.fallback.law)(memory.fallback, scene))
+
+    def law(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
+        if not self._in_force(memory):
+            return copied(probs)
+        return spliced(self.tripped(memory), self.fallback_answer(memory, probs, known), probs)
+
+    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+        """What each comparator earned more than the answer: actions, context by context, then references."""
+        if known is None:
+            return super().leads(answer_A1, token)
+        scene: Scene = known
+        A, paid_P = self.problem.n_actions, scene.paid(token)
+        own = paid_P[0] + total(answer_A1 * (paid_P[1:A] - paid_P[0])) if A > 1 else paid_P[0]
+        lead_P = paid_P - own
+        if not self.actions:
+            return lead_P[A:]
+        return lead_P if self.contexts is None else self._widened(lead_P, scene.context)
+
+    def _widened(self, lead_P: Array, context: Any) -> Array:
+        """What the comparators of one context earned more, among those of all: ``[C A + N, ...]``."""
+        lead = last(lead_P)
+        xp, A, shape = namespace(lead), self.problem.n_actions, tuple(lead.shape[:-1])
+        wide = xp.zeros((*shape, self.rows, A), dtype=lead.dtype, device=device(lead))
+        wide = with_row(wide, xp.asarray(context), lead[..., :A])
+        return first(xp.concat([xp.reshape(wide, (*shape, self.rows * A)), lead[..., A:]], axis=-1))
+
+    def worst_lead(self, lead: Array) -> Array:
+        """The largest: an action for each context, or a reference."""
+        if self.contexts is None:
+            return super().worst_lead(lead)
+        xp, at = namespace(lead), self.rows * self.problem.n_actions
+        by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.rows, self.problem.n_actions))
+        best = xp.sum(xp.max(by_context, axis=-1), axis=-1)
+        return xp.maximum(best, xp.max(lead[..., at:], axis=-1)) if self.references else best
+
+    def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
+        A = self.problem.n_actions if self.actions else 0
+        if index >= self.rows * A:
+            return None, self.references[index - self.rows * A], None
+        return index % A, None, None if self.contexts is None else index // A
+
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
+        own = self.in_play
+        if not own.follows:
+            return super()._fallback_after(memory, moment, token)
+        return own.fallback.update(memory.fallback, moment.known, token, self.tripped(memory))
+
+    def share(self, memory: RuleMemory) -> Array:
+        """How much of what is played next is the base model's: all until the trip, then its part of the mixture."""
+        own = self.in_play
+        if not own.follows:
+            return super().share(memory)
+        return 1 - in_float64(self.tripped(memory)) * (1 - own.fallback.share_of_base(memory.fallback))
+
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Wealth:
         return self.bets.blank(shape, xp, where)
 
-    def judge(self, statistics: Any, step: Array, moment: Moment) -> tuple[Any, Array]:
-        return self.bets.judge(statistics, step, moment)
+    def judge(self, statistics: Wealth, step: Array, moment: Moment) -> tuple[Wealth, Array]:
+        scene, state = moment.known, moment.token
+        law_S = scene.law_S / total(scene.law_S)
+        gain_PxS = scene.gains_together(self.actions)
+        excluded = pick(scene.law_S, state) == 0
+        return self.bets.after(statistics, step, Offer(gain_PxS, law_S, None, state), excluded, scene.context)
 
-    def _alone(
-        self, memory: RuleMemory, probs: np.ndarray, token: int, known: Known | None
-    ) -> tuple[RuleMemory, np.ndarray] | None:
-        bets = self.bets
-        if isinstance(bets, FirstBets) or bets.quick is None:
-            return None
-        if probs.dtype != _DOUBLE:
-            probs = probs.astype(np.float64)
-        old, at = memory.statistics, memory.step.item() + 1
-        warmth = self.problem.anytime_temperature(at) if self.temperature is None else self.temperature
-        done = bets.quick.alone(probs, token, at, old[0], old[1], old[2], None, warmth)
-        step = np.int64(at)
-        impossible, own = probs.item(token) == 0, self.in_play
-        if done.share is None and not impossible and not bets.gate:  # the usual case
-            alarm: Any = False
-            statistics = BetStatistics(done[0], done[1], done[2], None, None, old.impossible)
-        else:
-            statistics, alarm = bets.after(old, step, done, np.bool_(impossible))
-        if own.follows:
-            fallback = own.fallback.updated_alone(memory.fallback, probs, token, at, step)
-        else:
-            fallback = own.fallback.update(memory.fallback, np.asarray(token))
-        tripped_at = step if alarm and not self.pointless else memory.tripped_at
-        return RuleMemory(fallback, step, tripped_at, statistics), done.gain_C
+    # Recorded sequences
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
-        return self.bets.recorded(step_T, moment)
+        scene, states = moment.known, moment.token
+        if self.contexts is not None:
+            return self._step_by_step(step_T, scene, states)
+        excluded = pick(scene.law_S, states) == 0
+        return first_true((self._levels(scene, states) * self.delta >= 1) | excluded) + 1
+
+    def _levels(self, scene: Scene, states: Array) -> Array:
+        """E after every step, ``[N, T]``; one context."""
+        rows = ((gain_S, None) for gain_S in scene.gains(self.actions))
+        return self.bets.levels(scene.law_S / total(scene.law_S), rows, states)
+
+    def _step_by_step(self, step_T: Array, scene: Scene, states_NxT: Array) -> Array:
+        xp, N, alarms = namespace(scene.law_S), states_NxT.shape[0], []
+        statistics = self.blank((N,), xp, device(scene.law_S))
+        for t, now in enumerate(each_step(scene, states_NxT.shape[1])):
+            state = states_NxT[:, t]
+            statistics, alarm = self.judge(
+                statistics, xp.zeros_like(state) + step_T[t], Moment(None, None, None, state, now)
+            )
+            alarms.append(alarm)
+        return first_true(xp.stack(alarms, axis=-1)) + 1
+
+    def trip_times(self, probs: Array, tokens: Array, known: Known | None = None) -> Array:
+        """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never.
+
+        ``known`` has what was known before each state, with an axis of time after those of streams; unchecked.
+        """
+        if known is None:
+            return super().trip_times(probs, tokens)
+        tokens = inputs.sequences_of(tokens, self.n_states)
+        probs = inputs.probs_of(probs, self.n_states, shape=tuple(tokens.shape))
+        xp, T, axes = namespace(probs), tokens.shape[-1], tokens.ndim
+        self.refuse_longer(T)
+        flat = Known(*(None if part is None else xp.reshape(part, (-1, T, *part.shape[axes:])) for part in known))
+        states_NxT = xp.reshape(inputs.beside(tokens, probs), (-1, T))
+        step_T = xp.arange(1, T + 1, device=device(probs))
+        scene = self.scene(xp.reshape(probs, (-1, T, self.n_states)), flat, step_T)
+        times = self.recorded(step_T, Moment(None, None, None, states_NxT, scene))
+        times = xp.full_like(times, T + 1) if self.pointless else times
+        return xp.reshape(times, tuple(tokens.shape[:-1]))
+
+    def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
+        if not self.in_play.follows:
+            return super().replaced(probs, tokens)
+        alarms = self.first_trips(probs, tokens)
+        return self.in_play.fallback.laws_beside(probs, tokens, alarms), alarms
+
+    # What can be read
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
-        """ln E_t and ln(1 / delta); infinite once a token came that the base model had excluded."""
+        """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""
         level = self.bets.log_total(memory.statistics, memory.step)
         xp, threshold = namespace(level), -math.log(self.delta)
         statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, level)
         return statistic, xp.zeros_like(statistic) + threshold
 
     def log_evidence(self, probs: Array, tokens: Array) -> np.ndarray:
-        """ln E after every step of recorded sequences ``[N, T]`` in NumPy; infinite from a token on that was excluded.
-
-        By the compiled recurrence where it is to be had, up to the largest numbers that it keeps (about 690).
+        """ln E after every step of recorded sequences ``[N, T]`` in NumPy; infinite from a state on that was excluded.
 
         >>> from lowregret import matching
         >>> rule = ExactTest(matching(), horizon=100)
@@ -178,103 +403,72 @@ class ExactTest(ResponseRule):
             fits = f"{(*tokens_NxT.shape, self.n_states)}, for tokens of shape {tokens_NxT.shape}"
             raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
         self.refuse_longer(tokens_NxT.shape[1])
-        step_T = np.arange(1, tokens_NxT.shape[1] + 1)
-        if isinstance(self.bets, Bets) and not self.bets.on_fallback:
-            found = self.bets.log_totals(step_T, self.moment(probs_NxTxS, None, tokens_NxT, step_T))
-            if found is not None:
-                came = np.take_along_axis(probs_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
-                found[np.logical_or.accumulate(came == 0, axis=1)] = math.inf
-                return found
-        memory, levels = self.start((len(tokens_NxT),)), []
-        for t in range(len(step_T)):
-            memory = self.update(memory, probs_NxTxS[:, t], tokens_NxT[:, t])
-            levels.append(self.evidence(memory)[0])
-        return np.stack(levels, axis=-1)
-
-    def suspicion(self, memory: RuleMemory) -> Suspicion | None:
-        """What the richest bettor of each stream bets on; None for the test as it was first published."""
-        if isinstance(self.bets, FirstBets):
-            return None
-        return self.bets.suspicion(memory.statistics)
-
-    def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
-        """The evidence, and with a gate how far what is bet on has risen from its lowest point."""
-        found = {"evidence": self.evidence(memory)}
-        if self.gate:
-            found["gate"] = self.bets.rise(memory.statistics, memory.step)
+        scene = self.scene(probs_NxTxS, None, np.arange(1, tokens_NxT.shape[1] + 1))
+        found = np.log(self._levels(scene, tokens_NxT))
+        found[np.logical_or.accumulate(pick(scene.law_S, tokens_NxT) == 0, axis=1)] = math.inf
         return found
 
-    @property
+    def suspicion(self, memory: RuleMemory) -> Suspicion:
+        """What the richest bettor of each stream bets on."""
+        return self.bets.suspicion(memory.statistics)
+
+    # What is promised
+
+    @cached_property
     def certificate(self) -> Certificate:
-        bets, unknown = self.bets, ", unknown horizon" if self.horizon is None else ""
-        if isinstance(bets, Bets) and self.against == "actions":
-            return certify_switch(
-                self.problem,
-                self.horizon,
-                self.temperature,
-                self.in_play.fallback,
-                before=partial(_before, self),
-                interval=partial(_interval, self),
-                tv_bound=self.delta,
-                theorem="the exact test on every action" + unknown,
-                sharper=None if self.temperature is None else partial(_before_exactly, self),
-            )
-        over_fallback = partial(
-            certificates.exact_test,
-            self.problem,
-            temperature=self.temperature,
-            rates_K=bets.rates_K,
-            log_costs_K=self.log_costs_K,
-            gate=self.gate,
-        )
-        return certify(
-            self.problem,
+        """Statement (iv)."""
+        stakes, made = self.stakes, (self.prior, self.delta, self.temperature)
+        exact = self.temperature is not None and self.payoffs != "change"
+        whom = self._whom() if self.told else "every action"
+        given = certify_switch(
+            stakes,
             self.horizon,
             self.temperature,
-            self.fallback,
-            over_fallback,
-            self.delta,
-            "the exact test" + unknown,
+            self.in_play.fallback,
+            before=partial(over_contexts.before, stakes, *made, self.rows, False),
+            interval=partial(over_contexts.interval, stakes, *made),
+            tv_bound=self.delta,
+            theorem=f"the exact test on {whom}" + (", unknown horizon" if self.horizon is None else ""),
+            sharper=partial(over_contexts.before, stakes, *made, self.rows, True) if exact else None,
+        )
+        if not self.told:
+            return given
+        statement = given.statement.replace("No action leads", f"Regret is to {whom}: none leads")
+        if self.contexts is not None:
+            statement += self._worth()
+        return replace(
+            given,
+            statement=statement,
+            temperature=None,  # limits are known for the plain test only
+            between=given.between if self.contexts is None else None,
         )
 
+    def pays_from(self, gain: float) -> int | None:
+        """From how many of its steps on a context pays for itself: what may be lost in it is less than ``gain`` a step.
 
-def first_test(
-    problem: DecisionProblem, horizon: int | None, delta: float | None = None, gate: float = 0.5, **settings: Any
-) -> ExactTest:
-    """The exact test as it was first published: against the fallback, from the first step on, with a gate."""
-    return ExactTest(problem, horizon, delta, gate, against="fallback", starts="first", **settings)  # type: ignore[arg-type]
+        By so much, in utility, its own best action is better there than the best for all. None: not by the horizon.
+        """
+        gain, fallback = inputs.positive(gain, "gain"), self.in_play.fallback
+        if self.horizon is None or not hasattr(fallback, "budget"):
+            raise ValueError("pays_from needs a horizon, and Recovery for a fallback")
+        own = replace(fallback, contexts=1, horizon=self._per_context(self.horizon))
+        return over_contexts.pays_from(partial(self._own_bound, own), gain, self.horizon)
 
+    def _own_bound(self, own: Any, steps: int) -> np.ndarray:
+        before_T = over_contexts.before(self.stakes, self.prior, self.delta, self.temperature, 1, False, steps)
+        after_T = own.regret_after(self.stakes, steps, self.temperature)
+        return over_contexts.own_bound(before_T, after_T, self.stakes.span)
 
-def _before(rule: ExactTest, steps: int) -> np.ndarray:
-    """Bg(0) .. Bg(steps), statement (iv)."""
-    prior, problem = _prior(rule), rule.problem
-    if rule.temperature is None:
-        charges_TxK = summed_kappa(problem, prior.rates_K, problem.anytime_temperature(np.arange(1, steps + 1.0)))
-    else:
-        charges_TxK = every_start.fixed_charges(kappa(problem, prior.rates_K, rule.temperature), steps)
-    costs_K = prior.log_costs_K(rule.delta)
-    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
+    def _whom(self) -> str:
+        each = "every action" if self.contexts is None else f"an action for each of {self.contexts} contexts"
+        whom = ([each] if self.actions else []) + list(self.references)
+        return ", ".join(whom[:-1]) + (" or " if len(whom) > 1 else "") + whom[-1]
 
-
-def _before_exactly(rule: ExactTest, steps: int) -> np.ndarray:
-    """The same with the exact supremum of the charges in place of kappa."""
-    prior, problem = _prior(rule), rule.problem
-    assert rule.temperature is not None
-    charges_TxK = every_start.fixed_charges(exact_kappa(problem, prior.rates_K, rule.temperature), steps)
-    costs_K = prior.log_costs_K(rule.delta)
-    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
-
-
-def _interval(rule: ExactTest, start: int, end: int) -> float:
-    """Statement (ii)."""
-    prior, problem = _prior(rule), rule.problem
-    warmth = rule.temperature
-    charges_K = total_kappa(problem, prior.rates_K, end, warmth) - total_kappa(
-        problem, prior.rates_K, start - 1, warmth
-    )
-    return every_start.within(problem, start, end, charges_K, prior, rule.delta, rule.gate)
-
-
-def _prior(rule: ExactTest) -> every_start.Prior:
-    assert isinstance(rule.bets, Bets)
-    return rule.bets.prior
+    def _worth(self) -> str:
+        gain = self.stakes.span / 4
+        found = self.pays_from(gain)
+        when = "not within the horizon" if found is None else f"from {found} steps of it on"
+        return (
+            f" A context whose own best action earns {gain:.4g} a step more than the best for all pays for itself "
+            f"{when}."
+        )

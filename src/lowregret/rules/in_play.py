@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple
 
 from ..abilities import ability
-from ..arrays import Array, last
-from ..policies import Policy, Recovering
+from ..arrays import Array
+from ..policies import PlaysReference, Policy, Recovering
 from ..predictors import asked_sequence, said_by, vouched
 from ..problems import DecisionProblem
 
@@ -18,19 +18,10 @@ class InPlay(NamedTuple):
     width: int  # how many numbers it gives: states, or actions
     own: bool  # it is one of this package's, which need no check
 
-    def answer(self, memory: Any, probs: Array) -> Array:
-        """What it says now, of a step of which the base model says ``probs``."""
-        fallback = self.fallback
-        if self.follows:
-            return (fallback.policy_beside if self.acts else fallback.law_beside)(memory, probs)
-        said = (fallback.policy if self.acts else fallback.predict)(memory)
-        return said if self.own else said_by(fallback, said, self.width, tuple(probs.shape[:-1]))
-
-    def after(self, memory: Any, probs_S: Array, token: Array, late: Array) -> Any:
-        """Its memory after one more token; ``late``: what it said was played."""
-        if self.follows:
-            return self.fallback.update_beside(memory, last(probs_S), token, late)
-        return self.fallback.update(memory, token)
+    def answer(self, memory: Any, shape: tuple[int, ...]) -> Array:
+        """What it says now to streams of this shape, where it goes by the states alone."""
+        said = (self.fallback.policy if self.acts else self.fallback.predict)(memory)
+        return said if self.own else said_by(self.fallback, said, self.width, shape)
 
     def answers(self, tokens: Array) -> Array:
         """What it says at every step of recorded sequences, where it goes by the tokens alone."""
@@ -46,7 +37,7 @@ def in_play(
     """The fallback itself, or what that recipe makes for this problem and horizon."""
     made_for = ability(fallback, "made_for")
     made = fallback if made_for is None else made_for(problem, horizon, temperature)
-    follows = isinstance(made, Recovering)
+    follows = isinstance(made, (Recovering, PlaysReference))
     acts = made.acts if follows else not hasattr(made, "predict") and isinstance(made, Policy)
     width = problem.n_actions if acts and problem is not None else n_states
     return InPlay(made, follows, acts, width, vouched(made))

@@ -47,22 +47,6 @@ def first_alarm(
     return compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
 
 
-def add_wealth(
-    total_NxT: np.ndarray,
-    excess_GxSxNxT: np.ndarray,
-    ladder_K: np.ndarray,
-    law_SxNxT: np.ndarray,
-    tokens_NxT: np.ndarray,
-    fresh_TxK: np.ndarray,
-) -> None:
-    """Add the wealth of all bettors on one comparator of the every-start test, at every step, to a running total.
-
-    ``excess`` is exp(rate * gain) - 1 at the rate that each of G ladders begins with; ``ladder_K`` says with which
-    ladder a rate begins, or -1 where it doubles the one before it.
-    """
-    compiled(_add_wealth)(total_NxT, excess_GxSxNxT, ladder_K, law_SxNxT, tokens_NxT, fresh_TxK)
-
-
 def first_v_crossing(
     p_NxT: np.ndarray, tokens_NxT: np.ndarray, tips_V: np.ndarray, threshold_T: np.ndarray
 ) -> np.ndarray:
@@ -147,27 +131,93 @@ def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, ri
     return times
 
 
-def _add_wealth(total_NxT, excess_GxSxNxT, ladder_K, law_SxNxT, tokens_NxT, fresh_TxK):  # type: ignore[no-untyped-def]
-    _, S, N, T = excess_GxSxNxT.shape
-    K = ladder_K.size
-    wealth_K, u_S = np.empty(K), np.empty(S)
+def bet(  # type: ignore[no-untyped-def]
+    excess_PxGxMxNxT,
+    won_PxGxNxT,
+    weights_MxNxT,
+    states_NxT,
+    before_N,
+    context_NxT,
+    rates_G,
+    ladder_K,
+    joins_2xK,
+    falls,
+    actions,
+    wealth_NxRxK,
+    richest_NxRxK,
+    since_NxRxK,
+    seen_NxC,
+    level_NxT,
+):
+    """The bets of the exact test: fill the wealth of all bettors, step by step, and add what they have to the last.
+
+    ``excess`` is exp(rate * gain) - 1 at the rate that each of G ladders begins with, ``won`` the same at what came
+    (nothing: at one of the M outcomes, that of ``states_NxT``); with ``rates_G`` both are gains still, at one rate
+    only. ``ladder_K`` says with which ladder a rate begins, or -1 where it doubles the one before it. ``joins_2xK`` is
+    the capital that joins at the first start and later, where it may fall with the start. The first ``actions`` of the
+    P comparators are those of the context that a step is in. What has joined is taken off again in ``level_NxT``.
+    """
+    P, _, M, N, T = excess_PxGxMxNxT.shape
+    K, C, rows = ladder_K.size, seen_NxC.shape[1], wealth_NxRxK.shape[1]
+    dated, given, raw = richest_NxRxK.size > 0, won_PxGxNxT.size > 0, rates_G.size > 0
+    u_M, whole_2 = np.empty(M), np.zeros(2)
+    for k in range(K):
+        whole_2[0] += joins_2xK[0, k]
+        whole_2[1] += joins_2xK[1, k]
     for n in range(N):
-        wealth_K[:] = 0.0
+        joined = 0.0
         for t in range(T):
-            token = tokens_NxT[n, t]
+            context = context_NxT[n, t] if C > 1 else 0
+            step = before_N[n] + t + 1
+            seen_NxC[n, context] += 1
+            state = 0 if given else states_NxT[n, t]
             whole = 0.0
-            for k in range(K):
-                ladder = ladder_K[k]
-                expected = 0.0
-                for s in range(S):
-                    u = u_S[s] * (u_S[s] + 2.0) if ladder < 0 else excess_GxSxNxT[ladder, s, n, t]
-                    u_S[s] = u
-                    expected += law_SxNxT[s, n, t] * u
-                wealth = (wealth_K[k] + fresh_TxK[t, k]) * (1.0 + u_S[token]) / (1.0 + max(expected, 0.0))
-                wealth = min(wealth, 1e300)  # long past any alarm
-                wealth_K[k] = wealth
-                whole += wealth
-            total_NxT[n, t] += whole
+            for p in range(P):
+                clock = seen_NxC[n, context] if p < actions else step
+                row = context * actions + p if p < actions else (C - 1) * actions + p
+                start, scale = 1, 1.0
+                if clock == 1:
+                    start = 0
+                elif falls:
+                    scale = 6.0 / (clock * (clock + 1.0))
+                joined += whole_2[start] * scale
+                u = 0.0
+                for k in range(K):
+                    ladder, expected = ladder_K[k], 0.0
+                    if ladder < 0:
+                        u *= u + 2.0
+                        for m in range(M):
+                            u_M[m] *= u_M[m] + 2.0
+                            expected += weights_MxNxT[m, n, t] * u_M[m]
+                    else:
+                        for m in range(M):
+                            if raw:
+                                u_M[m] = math.expm1(rates_G[ladder] * excess_PxGxMxNxT[p, 0, m, n, t])
+                            else:
+                                u_M[m] = excess_PxGxMxNxT[p, ladder, m, n, t]
+                            expected += weights_MxNxT[m, n, t] * u_M[m]
+                        if not given:
+                            u = u_M[state]
+                        elif raw:
+                            u = math.expm1(rates_G[ladder] * won_PxGxNxT[p, 0, n, t])
+                        else:
+                            u = won_PxGxNxT[p, ladder, n, t]
+                    factor = (1.0 + u) / (1.0 + max(expected, 0.0))
+                    fresh = joins_2xK[start, k] * scale
+                    wealth = min((wealth_NxRxK[n, row, k] + fresh) * factor, 1e300)  # long past any alarm
+                    wealth_NxRxK[n, row, k] = wealth
+                    whole += wealth
+                    if dated:  # someone asks since when
+                        most = richest_NxRxK[n, row, k]
+                        if fresh > most:
+                            most, since_NxRxK[n, row, k] = fresh, step
+                        richest_NxRxK[n, row, k] = min(most * factor, 1e300)
+            if C > 1:  # others have what they had
+                whole = 0.0
+                for row in range(rows):
+                    for k in range(K):
+                        whole += wealth_NxRxK[n, row, k]
+            level_NxT[n, t] += whole - joined
 
 
 def _first_v_crossing(p_NxT, tokens_NxT, tips_V, threshold_T):  # type: ignore[no-untyped-def]

@@ -17,12 +17,12 @@ from ..arrays import Array, at_most, device, float_type, in_float64, namespace, 
 from ..certificates import Certificate
 from ..certificates.coupled import late_factor
 from ..certificates.late import Bettors, SwitchesLate, certify_late
+from ..problems import Known
+from .bets import Suspicion
 from .contract import Rule
-from .every_start import Suspicion
 from .exact import ExactTest
 from .in_play import InPlay
-from .informed import InformedTest
-from .moment import Known, Knows, Moment, RuleMemory
+from .moment import Knows, Moment, RuleMemory
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -43,7 +43,7 @@ class Late(Rule):
     other; a guard asks for the class of a step by name.
     """
 
-    each: ExactTest | InformedTest
+    each: ExactTest
     lag: int
     horizon: int | None
 
@@ -221,13 +221,13 @@ class Late(Rule):
 
     @cached_property
     def certificate(self) -> Certificate:
-        each, informed = self.each, isinstance(self.each, InformedTest)
-        stakes, contexts = (each.stakes, each.rows) if isinstance(each, InformedTest) else (each.problem, 1)
-        bets = Bettors(stakes, each.bets.prior, each.delta, each.temperature, contexts)  # type: ignore[union-attr]
+        each = self.each
+        stakes, contexts = each.stakes, each.rows
+        bets = Bettors(stakes, each.prior, each.delta, each.temperature, contexts)
         made = SwitchesLate(
             stakes, each.temperature, each.in_play.fallback, self.lag, partial(bets.before, self.lag, False)
         )
-        exact = each.temperature is not None and not (informed and each.knows.payoffs == "change")  # type: ignore[union-attr]
+        exact = each.temperature is not None and each.payoffs != "change"
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""
@@ -242,11 +242,10 @@ def late_rule(rule: Rule, lag: int) -> Late:
     Where the rule's temperature is what it takes by itself, 1/sqrt(horizon) or "certificate", so is that of a class.
     """
     d = inputs.whole(lag, "lag", least=2)
-    other = isinstance(rule, ExactTest) and (rule.against != "actions" or rule.gate > 0)
-    if other or not isinstance(rule, (ExactTest, InformedTest)):
+    if not isinstance(rule, ExactTest):
         raise ValueError(
-            f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest that bets on actions, "
-            f"without a gate, not by {type(rule).__name__}"
+            f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest, not by "
+            f"{type(rule).__name__}"
         )
     rounds, temperature = None, rule.temperature
     if rule.horizon is not None:

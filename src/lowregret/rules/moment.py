@@ -13,19 +13,6 @@ class RuleMemory(NamedTuple):
     statistics: Any
 
 
-class Known(NamedTuple):
-    """All that is known before the state, besides the base model's law; None: nothing out of the ordinary.
-
-    A comparator that has nothing to say sits out.
-    """
-
-    references_NxA: Array | None = None  # [..., N, A], what each reference would play
-    laws_NxS: Array | None = None  # [..., N, S], the laws that they play by, where they state one
-    context: Array | None = None  # [...], in which of the contexts the step is
-    utility: Array | None = None  # [..., A, S], what is at stake in this step, in place of the problem's own
-    scale: Array | None = None  # [...], in (0, 1]: how much of it
-
-
 class Knows(NamedTuple):
     """What a rule can be told before the state, besides the base model's law."""
 

@@ -20,7 +20,7 @@ from ..forecasts import Charged, Forecast
 from ..memory import where as choose
 from ..policies.experts import ExpertHedge, ExpertMemory
 from ..problems import Gains, Payoff
-from .every_start import Bets, BetStatistics, Suspicion
+from .bets import Bets, Offer, Suspicion, Wealth
 from .exact import TOP
 
 _HOME, _GONE = 0.5, 0.25  # the model's share above which it has returned, and below which it must return anew
@@ -29,7 +29,7 @@ _HOME, _GONE = 0.5, 0.25  # the model's share above which it has returned, and b
 class OutcomeMemory(NamedTuple):
     step: np.ndarray  # [...], outcomes seen
     tripped_at: np.ndarray  # [...], outcomes seen at the alarm, 0 for never
-    bets: BetStatistics  # as they were at the alarm, from then on
+    bets: Wealth  # as they were at the alarm, from then on
     paid_CxK: np.ndarray  # [..., C, K], all charges before the step of the alarm
     experts: ExpertMemory  # the fallback: the actions, and the response to the model
     trusted: np.ndarray  # [...], whether the model has returned since the alarm, and not gone again
@@ -94,7 +94,7 @@ class OutcomeTest:
         """The bettors."""
         assert self.delta is not None
         prior = joint_prior(self.problem, self.horizon, self.delta, self.temperature, TOP)  # type: ignore[arg-type]
-        return Bets(self.problem, prior, self.delta, 0.0, on_fallback=True)  # type: ignore[arg-type]
+        return Bets(prior, self.delta, self.problem.span, self.problem.n_actions)
 
     @property
     def prior(self) -> Prior:
@@ -114,7 +114,7 @@ class OutcomeTest:
         """The memory before the first outcome."""
         shape = inputs.batch_shape_of(batch_shape)
         bets, none = self.bets.blank(shape, np, None), np.zeros(shape, dtype=np.int64)
-        flat = np.zeros(bets.log_wealth_CxK.shape)
+        flat = np.zeros(bets.wealth.shape)
         return OutcomeMemory(none, none, bets, flat, self.fallback.start(shape), np.zeros(shape, dtype=bool), none)
 
     def fits(self, forecast: Any, shape: tuple[int, ...], of: str = "streams") -> Forecast:
@@ -145,11 +145,10 @@ class OutcomeTest:
     ) -> tuple[OutcomeMemory, np.ndarray]:
         """The memory after the outcome, and what each action was paid ``[..., A]``."""
         utility_A, step = self.problem.paid(outcome), memory.step + 1
-        growth_CxK, charges_CxK = self._growth(forecast, seen.response_A, utility_A, outcome, clock)
-        wealth_CxK, most, since = self.bets.grown(memory.bets, step, growth_CxK)
-        excluded, live = forecast.excludes(outcome), memory.tripped_at == 0
-        bets = BetStatistics(wealth_CxK, most, since, None, None, excluded)
-        alarm = live & (self.bets.reached(wealth_CxK, step) | excluded)
+        offer, charges_CxK = self._offered(forecast, seen.response_A, utility_A, outcome, clock)
+        live = memory.tripped_at == 0
+        bets, reached = self.bets.after(memory.bets, step, offer, forecast.excludes(outcome))
+        alarm = live & reached
         own = (seen.response_A * utility_A).sum(axis=0)
         after = OutcomeMemory(
             step,
@@ -204,11 +203,10 @@ class OutcomeTest:
         self.fits(forecast, outcomes.shape, "outcomes")
         clock, step_T = np.arange(T), np.arange(1, T + 1)
         response_A = self._response(forecast, clock, step_T)
-        growth_CxK, _ = self._growth(forecast, response_A, self.problem.paid(outcomes), outcomes, clock)
-        sums = np.cumsum(growth_CxK, axis=-3)
-        joined = self.bets.joining(step_T, like=sums)[:, None, :] - (sums - growth_CxK)
-        wealth_CxK = sums + np.logaddexp.accumulate(joined, axis=-3)
-        alarm = self.bets.reached(wealth_CxK, np.broadcast_to(step_T, outcomes.shape)) | forecast.excludes(outcomes)
+        offer, _ = self._offered(forecast, response_A, self.problem.paid(outcomes), outcomes, clock)
+        flat = Offer(*(part.reshape(*part.shape[: part.ndim - outcomes.ndim], -1, T) for part in offer))
+        level = self.bets.levels(flat.weights_M, zip(flat.gain_PxM, flat.came_P, strict=True))
+        alarm = (level * self.delta >= 1).reshape(outcomes.shape) | forecast.excludes(outcomes)
         return first_true(alarm) + 1
 
     def _response(self, forecast: Forecast, clock: Any, step: np.ndarray) -> np.ndarray:
@@ -218,15 +216,15 @@ class OutcomeTest:
             mean_A / (self.problem.anytime_temperature(step) if self.temperature is None else self.temperature)
         )
 
-    def _growth(
+    def _offered(
         self, forecast: Forecast, response_A: np.ndarray, utility_A: np.ndarray, outcome: np.ndarray, clock: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """How much each bettor's log wealth grows, and what it is charged: ``[..., C, K]`` both."""
-        gain_C = utility_A - (response_A * utility_A).sum(axis=0)
+    ) -> tuple[Offer, np.ndarray]:
+        """What is bet on, and what each bettor is charged, ``[..., C, K]``."""
+        came_C = utility_A - (response_A * utility_A).sum(axis=0)
         charged = forecast.charged(Gains(self.problem, response_A), outcome, clock)
         charges = np.stack([log_charge(charged, float(rate)) for rate in self.prior.rates_K], axis=-1)  # [C, ..., K]
-        charges_CxK = np.moveaxis(charges, 0, -2)
-        return last(gain_C)[..., None] * self.prior.rates_K - charges_CxK, charges_CxK
+        offer = Offer(np.moveaxis(charged.gains_C, -1, 1), np.moveaxis(charged.weights, -1, 0), came_C)
+        return offer, np.moveaxis(charges, 0, -2)
 
 
 def log_charge(charged: Charged, rate: float) -> np.ndarray:

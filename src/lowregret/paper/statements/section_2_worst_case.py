@@ -9,7 +9,7 @@ from ... import certificates
 from ...adversaries import exact_worst_case, worst_case_by_counts
 from ...predictors import PolyaUrn, Scheduled
 from ...problems import matching
-from ...rules import first_test
+from ...rules import FirstTest
 from .claims import Finding, at_least, at_most, statement
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def definition_2_4() -> Finding:
     }
     w_2 = certificates.quantal_loss(2)
     model = [exact_worst_case(third, COIN, T).regret for T in steps]
-    bound = [first_test(COIN, T).certificate.regret_bound for T in steps]
+    bound = [FirstTest(COIN, T).certificate.regret_bound for T in steps]
     rate = np.sqrt(steps) / np.log(steps)
     falls = {name: np.array(values) * rate for name, values in {"urn": worst["1/sqrt(T)"], "test": bound}.items()}
     growth = {name: float((values[1:] / values[:-1]).max()) for name, values in falls.items()}

@@ -12,7 +12,7 @@ from ...predictors import PolyaUrn, sample
 from ...problems import matching
 from ...regret import external_regret
 from ...robust import Robust
-from ...rules import RegretGap, first_test
+from ...rules import FirstTest, RegretGap
 from ...sources import paper_sources
 from ..eight_sources import TITLES
 from .claims import Finding, at_most, equals, statement
@@ -38,7 +38,7 @@ def the_evidence_is_a_martingale() -> Finding:
         S, T = problem.n_states, 11 if problem.n_states == 2 else 7
         model, tokens = some_model(rng, S), all_sequences(S, T)
         probs, chance = model.predict_sequence(tokens), chances(model, tokens)
-        rule = first_test(problem, T, delta=0.1, gate=0)
+        rule = FirstTest(problem, T, delta=0.1, gate=0)
         memory = rule.start((len(tokens),))
         for t in range(T):
             memory = rule.update(memory, probs[:, t], tokens[:, t])
@@ -46,12 +46,12 @@ def the_evidence_is_a_martingale() -> Finding:
             mean = np.exp(rule.evidence(memory)[0]) @ chance[:, t] / S ** (T - 1 - t)
             off.append(abs(mean - 1))
         for delta in (0.02, 0.1, 0.3, 0.6):
-            rule = first_test(problem, T, delta=delta, gate=0)
+            rule = FirstTest(problem, T, delta=delta, gate=0)
             switch = chance[rule.trip_times(probs, tokens) <= T, -1].sum()
             used.append(switch / delta)
             over.append(exact_sequence_tv(model, Robust(model, rule), T) - switch)
     T, n = 1024, 10_000
-    sources, rule = paper_sources(T), first_test(COIN, T, delta=2 / T, gate=0)
+    sources, rule = paper_sources(T), FirstTest(COIN, T, delta=2 / T, gate=0)
     own = sources["b"]
     tokens = sample(own, T, n, seed=1)
     seen = bounded_mean(rule.trip_times(own.predict_sequence(tokens), tokens) < T, 0, 1)
@@ -85,14 +85,14 @@ def the_exact_test_certifies_regret() -> Finding:
         problem = some_problem(rng)
         S, T = problem.n_states, 11 if problem.n_states == 2 else 7
         tokens = all_sequences(S, T)
-        rule = first_test(problem, T, delta=float(rng.choice([0.3, 0.9])), gate=float(rng.choice([0, 0.5])))
+        rule = FirstTest(problem, T, delta=float(rng.choice([0.3, 0.9])), gate=float(rng.choice([0, 0.5])))
         regret = external_regret(problem, Robust(some_model(rng, S), rule).respond(), tokens)[:, -1]
         urn = external_regret(problem, Respond(PolyaUrn(S), problem, rule.temperature), tokens)[:, -1]
         sharp = rule.certificate.sharpen()
         used.append(regret.max() / sharp.regret_bound)
         lead.append((regret - urn).max() / sum(v for name, v in sharp.terms.items() if name != "fallback"))
     steps = [64, 128, 256, 512, 1024]
-    rules = {T: first_test(COIN, T, delta=2 / T, gate=0) for T in steps}
+    rules = {T: FirstTest(COIN, T, delta=2 / T, gate=0) for T in steps}
     players = {T: Robust(paper_sources(T)["b"], rules[T]) for T in steps}
     found = {T: max(beam(players[T], COIN, T).regret, greedy(players[T], COIN, T).regret) for T in steps}
     sharp_bound = {T: rules[T].certificate.sharpen().regret_bound for T in steps}

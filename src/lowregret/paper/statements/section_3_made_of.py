@@ -11,9 +11,7 @@ from ...policies import Respond
 from ...predictors import PolyaUrn
 from ...problems import DecisionProblem, matching
 from ...regret import external_regret
-from ...rules import ExactTest, RegretGap, first_test
-from ...rules.every_start import Bets
-from ...rules.first_start import FirstBets
+from ...rules import ExactTest, FirstTest, RegretGap
 from .claims import Claim, Finding, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
 
@@ -30,11 +28,9 @@ def shares_of_an_unknown_horizon() -> Finding:
     law for every prefix, all sequences of 8, both tests and the threshold; the first test's mean of E_t."""
     t = np.arange(1.0, 1e6 + 1)
     failures = float(np.exp(-certificates.anytime_log(t, 0.3)).sum()) / (0.3 * (1 - 6 / math.pi**2 / (1e6 + 0.5)))
-    first, every = first_test(COIN, None, delta=0.3), ExactTest(COIN, None, delta=0.3)
-    assert isinstance(first.bets, FirstBets)
-    assert isinstance(every.bets, Bets)
+    first, every = FirstTest(COIN, None, delta=0.3), ExactTest(COIN, None, delta=0.3)
     rates = float(np.exp(-first.log_costs_K).sum() / 0.3 + first.bets.idle / 0.3)
-    prior = every.bets.prior
+    prior = every.prior
     starts = sum(prior.weights_K(j).sum() * 2 for j in range(1, 1001)) + prior.unspent(1000)
     rng, used, means, T = np.random.default_rng(0), [], [], 8
     tokens = all_sequences(2, T)
@@ -42,7 +38,7 @@ def shares_of_an_unknown_horizon() -> Finding:
         problem = some_problem(rng, 3, 2)
         probs = some_laws_of_prefixes(rng, tokens, 2)
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
-        ungated = first_test(problem, None, delta=0.4, gate=0)
+        ungated = FirstTest(problem, None, delta=0.4, gate=0)
         every = ExactTest(problem, None, delta=0.4, fallback=PolyaUrn(2))
         for rule in (ungated, every, RegretGap(problem, None, delta=0.4, span_aware=True)):
             used.append(chance_NxT[rule.trip_times(probs, tokens) <= T, -1].sum() / 0.4)
@@ -79,7 +75,7 @@ def bounds_for_an_unknown_horizon() -> Finding:
         probs = some_laws_of_prefixes(rng, tokens, S)
         urn = PolyaUrn(S)
         for rule in (
-            first_test(problem, None, delta=0.9),
+            FirstTest(problem, None, delta=0.9),
             ExactTest(problem, None, delta=0.9, fallback=urn),
             RegretGap(problem, None, delta=0.9, span_aware=True),
         ):
@@ -102,7 +98,7 @@ def written_out(t: int, delta: float) -> list[Claim]:
     """The bounds of guessing bits after t steps of an unknown horizon, each beside its formula."""
     log, warmth_T = math.log(2), 1 / (2 * math.sqrt(math.log(2))) / np.sqrt(np.arange(1, t + 1) + 1)
     urn = math.sqrt(log * (t + 1)) / t
-    first, every = first_test(COIN, None, delta=delta), ExactTest(COIN, None, delta=delta, fallback=PolyaUrn(2))
+    first, every = FirstTest(COIN, None, delta=delta), ExactTest(COIN, None, delta=delta, fallback=PolyaUrn(2))
     gap = RegretGap(COIN, None, delta=delta)
     least = math.inf
     for k in range(40):
@@ -174,8 +170,8 @@ def the_gate_and_its_term() -> Finding:
             later += int((wanted > free.trip_times(probs, tokens)).sum())
     T = 100
     liar, ones = np.tile([0.99, 0.01], (T, 1)), np.ones(T, dtype=int)
-    gated = [ExactTest(COIN, T, delta=0.5, gate=5, fallback=PolyaUrn(2)), first_test(COIN, T, delta=0.5, gate=5)]
-    free_first = first_test(COIN, T, delta=0.5, gate=0).certificate
+    gated = [ExactTest(COIN, T, delta=0.5, gate=5, fallback=PolyaUrn(2)), FirstTest(COIN, T, delta=0.5, gate=5)]
+    free_first = FirstTest(COIN, T, delta=0.5, gate=0).certificate
     lost = float(gated[0].trip_times(liar, ones) - 1)
     before = gated[0].certificate.let_pass
     assert before is not None
@@ -224,7 +220,7 @@ def excluded_states_are_alarms() -> Finding:
             for horizon, gate in ((T, 0.0), (None, 0.0), (T, 3.0)):
                 for rule in (
                     ExactTest(problem, horizon, delta=1e-6, gate=gate, fallback=PolyaUrn(2)),
-                    first_test(problem, horizon, delta=1e-6, gate=gate),
+                    FirstTest(problem, horizon, delta=1e-6, gate=gate),
                 ):
                     wrong += int((rule.trip_times(probs, tokens) != when_N).sum())
                     tried += rows

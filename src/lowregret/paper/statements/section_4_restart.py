@@ -14,7 +14,7 @@ from ...predictors import FromFunction, Markov, Predictor, sample
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...regret import external_regret
 from ...robust import AverageRestart
-from ...rules import first_test
+from ...rules import FirstTest
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_problem
 from .section_3 import PLUS_MINUS, quantal
@@ -124,7 +124,7 @@ def algorithm_2() -> Finding:
             law = safe.predict_sequence(tokens)
             back.append(np.abs(problem.quantal_response(law, safe.temperature) - literal).max())
     quiet, moved, length = 0, np.zeros(20, dtype=bool), 3
-    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, rule=first_test(COIN, 32, delta=0.01))
+    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, rule=FirstTest(COIN, 32, delta=0.01))
     tokens = sample(ALTERNATOR, 200, 20, rng)
     tokens[10:, 100:] = 1
     memory, base = exact.start((20,)), ALTERNATOR.predict_sequence(tokens)
@@ -144,7 +144,7 @@ def algorithm_2() -> Finding:
             "corrected": AverageRestart(model, COIN, length, 4, 12),
         }.items()
     }
-    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, rule=first_test(COIN, 6, delta=0.5, gate=0))
+    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, rule=FirstTest(COIN, 6, delta=0.5, gate=0))
     return Finding(
         [
             equals("average response, against each copy by itself: largest distance", max(apart), 0, 1e-9),

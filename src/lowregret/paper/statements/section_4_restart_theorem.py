@@ -13,7 +13,7 @@ from ...predictors import Scheduled, sample
 from ...problems import matching
 from ...regret import external_regret
 from ...robust import AverageRestart, Robust
-from ...rules import first_test
+from ...rules import FirstTest
 from .claims import Finding, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
 from .section_3 import PLUS_MINUS
@@ -43,7 +43,7 @@ def theorem_4_2_regret() -> Finding:
         problem = some_problem(rng, most_states=2 if i < 5 else 3)
         S, D = problem.n_states, int(rng.integers(2, 8))
         steps = 13 if S == 2 else 8
-        rule = first_test(problem, D, delta=float(rng.choice([0.4, 0.9])), gate=float(rng.choice([0, 0.5])))
+        rule = FirstTest(problem, D, delta=float(rng.choice([0.4, 0.9])), gate=float(rng.choice([0, 0.5])))
         safe = AverageRestart(some_model(rng, S), problem, 1, D, steps, rule=rule)
         regret, sharp = external_regret(problem, safe, all_sequences(S, steps)).max(axis=0), safe.certificate.sharpen()
         used.append(max(regret / [sum(sharp.at(t).terms.values()) for t in range(1, steps + 1)]))
@@ -52,13 +52,13 @@ def theorem_4_2_regret() -> Finding:
     broken = [D for D in range(100, 300) if one_life(D, T) > bracket(D, T) * (1 + D / T)]
     copy = AverageRestart(NEVER, COIN, 0, 1024, T).rule
     worst = exact_worst_case(Robust(NEVER, copy), COIN, 1024).regret
-    safe = AverageRestart(ALTERNATOR, COIN, 1, 48, 160, rule=first_test(COIN, 48, delta=0.5))
+    safe = AverageRestart(ALTERNATOR, COIN, 1, 48, 160, rule=FirstTest(COIN, 48, delta=0.5))
     hunted = beam(safe, COIN, 160, width=64).regret
     alternating, names = [], ("the printed rule", "the exact test")
     for D, name, known in zip((128, 128, 256, 256), names * 2, (0.998, 0.075, 0.673, 0.044), strict=True):
         player = AverageRestart(ALTERNATOR, COIN, 1, D, 2048)
         if name == "the exact test":
-            player = replace(player, rule=first_test(COIN, D, delta=1 / D / 2048))
+            player = replace(player, rule=FirstTest(COIN, D, delta=1 / D / 2048))
         regret = external_regret(COIN, player, np.ones(2048, dtype=int))[-1]
         alternating.append(equals(f"alternator on all ones, D = {D}, {name}", regret, known, 1e-3))
 
@@ -124,13 +124,13 @@ def theorem_4_2_tv() -> Finding:
     for _ in range(10):
         problem, D, delta = some_problem(rng, 2, 2), int(rng.integers(3, 8)), float(rng.choice([0.2, 0.5, 0.9]))
         model, tokens = some_model(rng, 2), all_sequences(2, T)
-        rule = first_test(problem, D, delta=delta / (T - 1), gate=0)
+        rule = FirstTest(problem, D, delta=delta / (T - 1), gate=0)
         safe = AverageRestart(model, problem, 1, D, T, rule=rule)
         tv, switch = exact_sequence_tv(model, safe, T), chances(model, tokens)[ever_switched(safe, tokens), -1].sum()
         used.append(tv / safe.certificate.tv_bound)
         over.append(tv - switch)
     printed = AverageRestart(ALTERNATOR, PLUS_MINUS, 1, 48, 150, alpha=0.5)
-    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 128, rule=first_test(COIN, 32, delta=0.2 / 127, gate=0))
+    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 128, rule=FirstTest(COIN, 32, delta=0.2 / 127, gate=0))
     seen = {
         safe: bounded_mean(ever_switched(safe, sample(ALTERNATOR, safe.horizon, n, seed=1)), 0, 1)
         for safe, n in ((printed, 500), (exact, 1500))
@@ -148,7 +148,7 @@ def theorem_4_2_tv() -> Finding:
 def ever_switched(safe: AverageRestart, tokens_NxT: np.ndarray) -> np.ndarray:
     """Whether any copy has switched before some step, ``[N]``.
 
-    >>> safe = AverageRestart(NEVER, COIN, 0, 8, 40, rule=first_test(COIN, 8, delta=0.5))
+    >>> safe = AverageRestart(NEVER, COIN, 0, 8, 40, rule=FirstTest(COIN, 8, delta=0.5))
     >>> ever_switched(safe, np.array([[0, 0, 0], [1, 1, 1]])).tolist()
     [False, True]
     """

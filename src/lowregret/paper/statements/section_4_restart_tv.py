@@ -6,7 +6,7 @@ from ...adversaries import all_sequences
 from ...predictors import Markov
 from ...problems import matching
 from ...robust import AverageRestart
-from ...rules import RegretGap, first_test
+from ...rules import FirstTest, RegretGap
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances
 from .section_4_restart_theorem import ever_switched
@@ -21,7 +21,7 @@ def the_union_over_copies() -> Finding:
     """A coin that the model knows, D = 4, T = 4 .. 11, all sequences: the chance that any copy switches before the last
     step, beside T - 1 times that of one copy, and beside that of one copy alone."""
     coin, COIN, D = Markov([0.2, 0.8], 0), matching(), 4
-    rule = first_test(COIN, D, delta=0.09, gate=0, temperature=0.05)
+    rule = FirstTest(COIN, D, delta=0.09, gate=0, temperature=0.05)
     alone = all_sequences(2, D)
     probs = coin.predict_sequence(alone)
     one = float(chances(coin, alone)[rule.trip_times(probs, alone) <= D, -1].sum())

@@ -1,13 +1,17 @@
-"""The first exact test: a betting martingale on the fallback's response, from the first step on."""
+"""The exact test as it was first published: a betting martingale on the fallback's response, from the first step on.
+
+The paper's figures, distilled transformers and built layers use it. ``ExactTest`` bets on all actions, from every step.
+"""
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import certificates
+from .. import certificates, inputs
 from ..arrays import (
     Array,
     astype,
@@ -24,12 +28,95 @@ from ..arrays import (
     running_sum,
     total,
 )
-from ..problems import DecisionProblem
+from ..certificates import Certificate, certify
+from ..problems import DecisionProblem, a_problem
 from . import kernels
-from .moment import Moment, zeros
-from .response import gains
+from .moment import Moment, RuleMemory, zeros
+from .response import UNKNOWN_HORIZON, ResponseRule, gains
 
 _MANY = 64  # streams: from there on one exponential and K squarings beat K exponentials
+
+
+@dataclass(frozen=True)
+class FirstTest(ResponseRule):
+    """The exact test as it was first published: bets on the response to the fallback, all from the first step on.
+
+    Parameters
+    ----------
+    delta
+        The TV bound; 1/horizon by default, required with ``horizon=None``.
+    gate
+        How far what is bet on must have risen from its lowest point for an alarm, in units of span * sqrt(t); 0 is off.
+
+    >>> from lowregret import matching
+    >>> rule = FirstTest(matching(), horizon=1024, delta=2 / 1024)
+    >>> print(f"{rule.certificate.regret_bound:.4f} {rule.certificate.tv_bound:.6f}")
+    0.1259 0.001953
+    """
+
+    delta: float = None  # type: ignore[assignment]
+    gate: float = 0.5
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        horizon, delta = inputs.horizon_or_none(self.horizon), self.delta
+        if delta is None:
+            if horizon is None:
+                raise ValueError(UNKNOWN_HORIZON)
+            delta = 1 / max(horizon, 2)
+        inputs.keep(self, delta=inputs.probability(delta, "delta"), gate=inputs.not_negative(self.gate, "gate"))
+        super().__post_init__()
+
+    @cached_property
+    def bets(self) -> "FirstBets":
+        """The bettors."""
+        return FirstBets(self.problem, self.horizon, self.delta, self.gate)
+
+    @property
+    def rates_K(self) -> np.ndarray:
+        """The betting rates lambda_k."""
+        return self.bets.rates_K
+
+    @property
+    def log_costs_K(self) -> np.ndarray:
+        """ln(1 / (w_k delta)): what a bettor must reach for the alarm to sound on its own."""
+        return self.bets.log_costs_K
+
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> "ExactStatistics":
+        return self.bets.blank(shape, xp, where)
+
+    def judge(self, statistics: "ExactStatistics", step: Array, moment: Moment) -> tuple["ExactStatistics", Array]:
+        return self.bets.judge(statistics, step, moment)
+
+    def recorded(self, step_T: Array, moment: Moment) -> Array:
+        return self.bets.recorded(step_T, moment)
+
+    def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
+        """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""
+        level = self.bets.log_total(memory.statistics, memory.step)
+        xp, threshold = namespace(level), -math.log(self.delta)
+        statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, level)
+        return statistic, xp.zeros_like(statistic) + threshold
+
+    def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
+        """The evidence, and with a gate how far what is bet on has risen from its lowest point."""
+        found = {"evidence": self.evidence(memory)}
+        if self.gate:
+            found["gate"] = self.bets.rise(memory.statistics, memory.step)
+        return found
+
+    @property
+    def certificate(self) -> Certificate:
+        over_fallback = partial(
+            certificates.exact_test,
+            self.problem,
+            temperature=self.temperature,
+            rates_K=self.rates_K,
+            log_costs_K=self.log_costs_K,
+            gate=self.gate,
+        )
+        theorem = "the exact test" + (", unknown horizon" if self.horizon is None else "")
+        return certify(self.problem, self.horizon, self.temperature, self.fallback, over_fallback, self.delta, theorem)
 
 
 class ExactStatistics(NamedTuple):

@@ -1,0 +1,332 @@
+"""The bets of the exact test: one recurrence of wealth over comparators, rates and starts.
+
+A bettor on comparator c at rate lambda_k wins exp(lambda_k x_c(outcome)) a step, x_c what c gains over the response to
+the forecast, and is charged max(1, E[exp(lambda_k x_c)]) by the forecast itself: if that is right, its wealth is a
+nonnegative supermartingale. At every step j a little more of the capital, m(c, k, j), joins each bettor:
+
+    W_{c,k,t} = (W_{c,k,t-1} + m(c,k,t)) exp(lambda_k x_{c,t}(outcome)) / max(1, E[exp(lambda_k x_{c,t})]),
+    E_t = sum of all W_t + the capital that has not joined yet: P(some E_t >= 1/delta) <= delta, by Ville.
+
+A bettor that joins just before a break is as rich after it as one that had bet from the first step on: breaks are found
+however late they come. Charging at least 1 keeps models that are miscalibrated but useful: it can only lower a wealth.
+
+Comparators are rows: the actions, once for each context, then the references. A context's bettors sit out elsewhere, so
+they have a clock of their own: new capital joins them at the j-th step *of their context*, a time that is known before
+the outcome. Wealth has three forms that give the same numbers: a step in arrays of any kind, recorded sequences in
+arrays, and one compiled loop for both (extra: ``fast``).
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import (
+    Array,
+    at_most,
+    compiled,
+    compiler_installed,
+    constant,
+    count_up,
+    in_float64,
+    namespace,
+    pick,
+    running_product,
+    running_sum,
+    total,
+)
+from ..certificates.every_start import Prior
+from ..memory import row_of, with_row
+from .kernels import bet
+from .moment import zeros
+
+MOST = 1e300  # no wealth is kept beyond: an alarm has sounded long before
+LEAST_DELTA = 1e-250  # so that it has
+_STEPS = 64  # of a stream: before, importing and compiling costs more than it saves
+_BETTORS = 1 << 15  # of a fleet or of recorded sequences, likewise
+_NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
+_NOBODY, _NONE = np.zeros((0, 1, 1, 1)), np.zeros(0)
+_FEW = 1 << 8  # exponentials
+_RANGE = 300.0  # how far the logarithm of a product may go within a block: products of two such are floats
+
+
+class Wealth(NamedTuple):
+    """What all bettors have; rows are the actions, context by context, then the references."""
+
+    wealth: Array  # [..., P, K], W
+    richest: Array  # [..., P, K], what the richest start holds of it
+    since: Array  # [..., P, K], that start, as a step of the episode
+    seen: Array  # [..., C], steps in each context
+    impossible: Array  # [...], a state came to which the base gave probability 0
+
+
+class Offer(NamedTuple):
+    """What is bet on in a step, or in every step of recorded sequences; the short axes first."""
+
+    gain_PxM: Array  # what each comparator gains over the response at each of M outcomes: [P, M, ...]
+    weights_M: Array  # what these weigh in the charge, [M, ...]
+    came_P: Array | None  # what each gained, [P, ...]; None: at the outcome that ``state`` names
+    state: Array | None = None  # [...]
+
+    def came(self) -> Array:
+        """What each comparator gained, ``[P, ...]``."""
+        if self.came_P is not None:
+            return self.came_P
+        assert self.state is not None
+        if self.state.ndim == 0 and type(self.gain_PxM) is np.ndarray:
+            return self.gain_PxM[:, int(self.state)]
+        return pick(namespace(self.gain_PxM).moveaxis(self.gain_PxM, 1, 0), self.state)
+
+
+class Suspicion(NamedTuple):
+    """What the richest bettor of a stream bets on, at which rate, and since when it has most of its wealth."""
+
+    comparator: Array  # [...], its row
+    rate: Array  # [...]
+    since: Array  # [...], a step, counted from 1: an estimate of when the model broke; 0 before the first
+
+
+class Bets:
+    """Who is bet on (``actions`` in each of so many contexts, ``references``), at which rates, and what joins when."""
+
+    def __init__(
+        self, prior: Prior, delta: float, span: float, actions: int, contexts: int = 1, references: int = 0
+    ) -> None:
+        self.prior, self.delta, self.span = prior, delta, span
+        self.actions, self.contexts, self.references = actions, contexts, references
+        # From the slowest rate up: those that double the one before need no exponential of their own.
+        order = np.argsort(prior.rates_K)
+        self.rates_K = prior.rates_K[order]
+        doubles_K = np.append(False, self.rates_K[1:] == 2 * self.rates_K[:-1])
+        self.rates_G = self.rates_K[~doubles_K]  # with which they begin
+        self.ladder_K = np.where(doubles_K, -1, np.cumsum(~doubles_K) - 1)  # with which head a rate begins
+        self.joins_2xK = np.stack([prior.weights_K(1)[order], prior.weights_K(2)[order]])  # at start 1, and later
+        self.falls = prior.horizon is None  # later capital falls as 1 / (j (j + 1)), of which start 2 has a sixth
+        # In Python's own numbers, for graphs that are traced:
+        self._rates, self._ladder, self._joins = self.rates_K.tolist(), self.ladder_K.tolist(), self.joins_2xK.tolist()
+
+    @property
+    def rows(self) -> int:
+        return self.contexts * self.actions + self.references
+
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Wealth:
+        none = zeros((*shape, self.rows, len(self.rates_K)), xp, where)
+        since = xp.zeros(none.shape, dtype=xp.int64, device=where)
+        seen = xp.zeros((*shape, self.contexts), dtype=xp.int64, device=where)
+        return Wealth(none, none, since, seen, xp.zeros(shape, dtype=xp.bool, device=where))
+
+    # A step
+
+    def after(
+        self, old: Wealth, step: Array, offer: Offer, excluded: Array, context: Array | None = None
+    ) -> tuple[Wealth, Array]:
+        """What they have after the outcome of the ``step``-th step, and whether all together have 1/delta."""
+        if self._worth_compiling(old, step, offer):
+            now, level = self._compiled(old, step, offer, context)
+        else:
+            now, level = self._in_arrays(old, step, offer, context)
+        return now._replace(impossible=old.impossible | excluded), (level * self.delta >= 1) | excluded
+
+    def _in_arrays(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, Array]:
+        xp, A, several = namespace(offer.weights_M), self.actions, self.contexts > 1
+        place = xp.zeros_like(step) if context is None else context
+        seen = row_of(old.seen, place) + 1 if several else old.seen[..., 0] + 1
+        factor = self._factors(offer)
+        parts, others = self._split(old[:3], place if several else None)
+        mine = self._grown(parts, seen, step, factor[..., :A, :])
+        theirs = self._grown(others, step, step, factor[..., A:, :]) if self.references else others
+        seen_C = with_row(old.seen, place, seen) if several else seen[..., None]
+        now = Wealth(*self._joined(old[:3], place if several else None, mine, theirs), seen_C, old.impossible)
+        return now, xp.sum(now.wealth, axis=(-2, -1)) + self.waiting(seen_C, step)
+
+    def _factors(self, offer: Offer) -> Array:
+        """What multiplies each bettor's wealth, ``[..., P, K]``."""
+        xp, came_P = namespace(offer.weights_M), offer.came()
+        ends = (1,) * (came_P.ndim - 1)
+        rates_K = xp.reshape(constant(self.rates_K, came_P), (-1, *ends))
+        excess = total(
+            [weight * xp.expm1(offer.gain_PxM[:, m][:, None] * rates_K) for m, weight in enumerate(offer.weights_M)]
+        )
+        factor = xp.exp(came_P[:, None] * rates_K) / (1 + xp.clip(excess, 0.0, None))  # [P, K, ...]
+        return xp.moveaxis(factor, (0, 1), (-2, -1)) if came_P.ndim > 1 else factor
+
+    def _grown(self, old: tuple[Array, Array, Array], clock: Array, step: Array, factor: Array) -> tuple:
+        """Some bettors after new capital joined them, at this time on their clock, and the outcome came."""
+        xp, (wealth, richest, since) = namespace(factor), old
+        fresh_K = self.joining(clock, like=factor)[..., None, :]
+        newer = fresh_K > richest
+        return (
+            at_most((wealth + fresh_K) * factor, MOST),
+            at_most(xp.where(newer, fresh_K, richest) * factor, MOST),
+            xp.where(newer, step[..., None, None], since),
+        )
+
+    def _split(self, parts: Any, place: Array | None) -> tuple[Any, Any]:
+        """The rows of the actions in the context that each stream is in, and those of the references."""
+        at = self.contexts * self.actions
+        if place is None:
+            return [part[..., :at, :] for part in parts], [part[..., at:, :] for part in parts]
+        return [row_of(self._by_context(part), place) for part in parts], [part[..., at:, :] for part in parts]
+
+    def _joined(self, old: Any, place: Array | None, mine: Any, theirs: Any) -> list[Array]:
+        found = []
+        for part, own, others in zip(old, mine, theirs, strict=True):
+            if place is not None:
+                wide = with_row(self._by_context(part), place, own)
+                own = namespace(wide).reshape(wide, (*wide.shape[:-3], -1, wide.shape[-1]))
+            found.append(namespace(own).concat([own, others], axis=-2) if self.references else own)
+        return found
+
+    def _by_context(self, part: Array) -> Array:
+        *shape, _, K = part.shape
+        C, A = self.contexts, self.actions
+        return namespace(part).reshape(part[..., : C * A, :], (*shape, C, A, K))
+
+    # Compiled
+
+    def _worth_compiling(self, old: Wealth, step: Array, offer: Offer) -> bool:
+        if type(old.wealth) is not np.ndarray or not compiler_installed():
+            return False
+        if old.wealth.ndim == 2:
+            return step.item() > _STEPS
+        return old.wealth.size >= _BETTORS and offer.gain_PxM.shape[2:] == step.shape
+
+    def _compiled(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, np.ndarray]:
+        shape = old.seen.shape[:-1]
+        now = Wealth(old[0].copy(), old[1].copy(), old[2].copy(), old[3].copy(), old.impossible)
+        if shape == ():
+            state, level_NxT = [part[None] for part in now[:4]], np.zeros((1, 1))
+            gain_PxM, weights_M, came_P, came = offer
+            alone = Offer(
+                gain_PxM[:, :, None, None],
+                weights_M[:, None, None],
+                None if came_P is None else came_P[:, None, None],
+                None if came is None else np.array([[came]]),
+            )
+            place = _NOWHERE if context is None else np.array([[context]])
+            self._run(state, np.array([step - 1]), alone, place, level_NxT)
+            return now, level_NxT[0, 0] + self.waiting(old.seen, step - 1)
+        N = math.prod(shape)
+        state = [part.reshape(N, *part.shape[len(shape) :]) for part in now[:4]]
+
+        def flat(part: Any) -> Any:
+            return None if part is None else part.reshape(*part.shape[: part.ndim - len(shape)], N, 1)
+
+        level_NxT, place = np.zeros((N, 1)), _NOWHERE if context is None else flat(context)
+        self._run(state, step.reshape(N) - 1, Offer(*map(flat, offer)), place, level_NxT)
+        return now, level_NxT.reshape(shape) + self.waiting(old.seen, step - 1)
+
+    def _run(
+        self, state: Any, before_N: np.ndarray, offer: Offer, context_NxT: np.ndarray, level_NxT: np.ndarray
+    ) -> None:
+        """Add to ``level_NxT`` what the bettors on these rows have after every step, less what has joined them.
+
+        The state (wealth, richest, since, seen) is written over; ``before_N``: how many steps came before.
+        """
+        gain_PxM, weights_M, came_P, states_NxT = offer
+        excess, won, rates_G = gain_PxM[:, None], _NOBODY if came_P is None else came_P[:, None], self.rates_G
+        if excess.size > _FEW:  # arrays of exponentials are quicker than one at a time
+            rates = rates_G[:, None, None, None]
+            excess, won, rates_G = np.expm1(excess * rates), np.expm1(won * rates[..., 0]), _NONE
+        compiled(bet)(
+            excess,
+            won,
+            np.ascontiguousarray(weights_M),
+            _NOWHERE if states_NxT is None else states_NxT,
+            before_N,
+            context_NxT,
+            rates_G,
+            self.ladder_K,
+            self.joins_2xK,
+            self.falls,
+            self.actions,
+            *state,
+            level_NxT,
+        )
+
+    # Recorded sequences
+
+    def levels(
+        self, weights_M: Array, rows: Iterable[tuple[Array, Array | None]], states: Array | None = None
+    ) -> Array:
+        """E after every step of recorded sequences that begin with their first, ``[N, T]``; no wealth beyond ``MOST``.
+
+        For one context. ``rows`` has what each comparator gains at each of the M outcomes ``[M, N, T]`` and what it
+        gained ``[N, T]`` (None: at that of ``states``), one comparator after the other.
+        """
+        N, T = weights_M.shape[1:]
+        step_T, level_NxT = in_float64(count_up(weights_M, 1, T + 1)), weights_M[0] * 0
+        if self._worth_compiling_all(level_NxT):
+            nobody, before_N = np.zeros((N, 0, 0)), np.zeros(N, dtype=np.int64)
+            for gain_MxNxT, came_NxT in rows:
+                state = np.zeros((N, 1, len(self.rates_K))), nobody, nobody.astype(np.int64), before_N[:, None].copy()
+                came = None if came_NxT is None else came_NxT[None]
+                self._run(state, before_N, Offer(gain_MxNxT[None], weights_M, came, states), _NOWHERE, level_NxT)
+            return level_NxT + 1
+        for gain_MxNxT, came_NxT in rows:
+            came_NxT = pick(gain_MxNxT, states) if came_NxT is None else came_NxT
+            for k, factor_NxT in enumerate(self._recorded_factors(gain_MxNxT, weights_M, came_NxT)):
+                level_NxT = level_NxT + self._recorded_wealth(k, factor_NxT, step_T)
+        return level_NxT + self.prior.unspent(step_T)
+
+    def _worth_compiling_all(self, level_NxT: Array) -> bool:
+        size = level_NxT.shape[0] * level_NxT.shape[1] * len(self.rates_K)
+        return type(level_NxT) is np.ndarray and size >= _BETTORS and compiler_installed()
+
+    def _recorded_factors(self, gain_M: Array, weights_M: Array, came: Array) -> Iterator[Array]:
+        """What multiplies wealth, from the slowest rate up: where one doubles, u = exp(rate gain) - 1 is u (u + 2)."""
+        xp, excess_M, won = namespace(came), gain_M, came
+        for rate, head in zip(self._rates, self._ladder, strict=True):
+            excess_M = excess_M * (excess_M + 2.0) if head < 0 else xp.expm1(gain_M * rate)
+            won = won * (won + 2.0) if head < 0 else xp.expm1(came * rate)
+            yield (1 + won) / (1 + xp.clip(total(weights_M * excess_M), 0.0, None))
+
+    def _recorded_wealth(self, k: int, factor_NxT: Array, step_T: Array) -> Array:
+        """One bettor's wealth at every step: within a block of time a product times a cumulative sum."""
+        xp, T, rate = namespace(factor_NxT), factor_NxT.shape[-1], self._rates[k]
+        # A step multiplies wealth by e^(rate span) at most, and divides it by e^(2 rate span) at most.
+        length = max(1, int(_RANGE / (2 * rate * self.span))) if self.span else T
+        later = step_T * 0 + self._joins[1][k] if not self.falls else self._joins[1][k] * 6 / (step_T * (step_T + 1))
+        fresh_T = xp.where(step_T == 1, step_T * 0 + self._joins[0][k], later)
+        found, wealth = [], factor_NxT[..., :1] * 0
+        for begin in range(0, T, length):
+            part = factor_NxT[..., begin : begin + length]
+            product = running_product(part)
+            joined = running_sum(fresh_T[begin : begin + length] * part / product)
+            found.append(at_most(product * (wealth + joined), MOST))
+            wealth = found[-1][..., -1:]
+        return found[0] if len(found) == 1 else xp.concat(found, axis=-1)
+
+    # What can be read
+
+    def joining(self, clock: Array, like: Array) -> Array:
+        """m(c, k, clock) ``[..., K]`` for one comparator."""
+        xp = namespace(like)
+        first_K, later_K = constant(self.joins_2xK[0], like), constant(self.joins_2xK[1], like)
+        later = later_K
+        if self.falls:
+            j = in_float64(clock)[..., None]
+            later = later_K * (6.0 / (j * (j + 1)))
+        return xp.where((clock == 1)[..., None], first_K, later)
+
+    def waiting(self, seen_C: Array, step: Array) -> Array:
+        """The capital that has not joined anyone yet."""
+        xp, prior, A, N = namespace(seen_C), self.prior, self.actions, self.references
+        if self.contexts == 1 and not N:
+            return prior.unspent(in_float64(seen_C[..., 0]))
+        spent = A * xp.sum(1 - prior.unspent(in_float64(seen_C)), axis=-1)
+        return 1 - (spent + N * (1 - prior.unspent(in_float64(step)))) / prior.comparators
+
+    def log_total(self, now: Wealth, step: Array) -> Array:
+        """ln E_t."""
+        xp = namespace(now.wealth)
+        return xp.log(xp.sum(now.wealth, axis=(-2, -1)) + self.waiting(now.seen, step))
+
+    def suspicion(self, now: Wealth) -> Suspicion:
+        """What the richest bettor of each stream bets on."""
+        xp, (*shape, P, K) = namespace(now.wealth), now.wealth.shape
+        wealth, since = (xp.reshape(a, (*shape, P * K)) for a in (now.wealth, now.since))
+        richest = xp.argmax(wealth, axis=-1)
+        started = xp.take_along_axis(since, richest[..., None], axis=-1)[..., 0]
+        return Suspicion(richest // K, constant(self.rates_K, wealth)[richest % K], started)
