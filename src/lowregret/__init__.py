@@ -48,7 +48,7 @@ from .predictors import (
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
 from .robust import AverageRestart, Robust, SwitchBack, challenge, context_needed, robustify
-from .rules import ExactTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret
+from .rules import ExactTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret, warm_up
 from .tips import tips_of
 
 __version__ = "0.1.0"
@@ -160,4 +160,5 @@ __all__ = [
     "tips_of",
     "trading",
     "tune",
+    "warm_up",
 ]

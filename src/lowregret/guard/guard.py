@@ -1,5 +1,6 @@
 """The same protection for probabilities that come from anywhere: advise, act, observe."""
 
+import math
 from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any
@@ -12,7 +13,7 @@ from ..policies import Policy
 from ..predictors import Predictor, draw, drawn
 from ..problems import DecisionProblem
 from ..robust import rule_for
-from ..rules import Late, Rule
+from ..rules import Late, Rule, warm_up
 from . import late, on_time
 from .before import declared_now, known_of, knows_of
 from .draws import Draws
@@ -26,6 +27,8 @@ from .readings import Readings
 from .resume import read, written
 from .standing import Standing, standing
 from .telling import tell
+
+_FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
 
 
 class Guard(AtOutcomes, Fleet, Readings):
@@ -109,6 +112,8 @@ class Guard(AtOutcomes, Fleet, Readings):
         self._lock = RLock()
         self._drawing, self._says = Draws(self.rule, shape), Behaviour(self.rule)
         self._at = standing(blank(self.rule, shape))
+        if math.prod(shape) >= _FLEET:
+            warm_up()
 
     @property
     def horizon(self) -> int | None:

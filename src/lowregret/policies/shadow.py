@@ -24,6 +24,7 @@ from ..arrays import (
     float_type,
     frozen,
     in_float64,
+    is_compiled,
     last,
     mix,
     namespace,
@@ -67,8 +68,8 @@ class Shadow(NamedTuple):
         """Urns and weights after one more state than were ``seen``, and the mixture's law before it."""
         shape = memory.weights.shape[:-2]
         if type(memory.counts) is np.ndarray and compiler_installed():
-            alone = shape == ()
-            if (alone and int(seen) >= _STEPS) or (not alone and np.size(state) >= _STREAMS):
+            enough = int(seen) >= _STEPS if shape == () else np.size(state) >= _STREAMS
+            if enough or is_compiled(run_shadow):
                 return self._compiled(memory, scene, state)
         rows = self._rows(memory, scene)
         view = self._view(rows, scene)
@@ -83,7 +84,7 @@ class Shadow(NamedTuple):
         """The mixture's law before each state of recorded sequences, ``[S, N, T]``: one context, no references."""
         xp, (N, T) = namespace(probs_NxTxS), states_NxT.shape
         memory, laws = self.start((N,), probs_NxTxS), []
-        if xp is np and N * T >= _STREAMS << 4 and compiler_installed():
+        if xp is np and compiler_installed() and (N * T >= _STREAMS << 4 or is_compiled(run_shadow)):
             probs_S = in_float64(np.moveaxis(probs_NxTxS, -1, 0))
             return self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
         for t in range(T):

@@ -21,7 +21,7 @@ def draw(probs: Array, uniforms: Array) -> Array:
     return total([xp.astype(scaled >= edge, xp.int64) for edge in cdf_S[:-1]])
 
 
-def drawn(law: list[float], uniform: float) -> int:
+def drawn(law: list[float], uniform: Any) -> int:
     """``draw`` for one law in Python's own numbers: an array of a few takes ten times as long."""
     scaled, below, state = uniform * sum(law), 0.0, 0
     for chance in law[:-1]:

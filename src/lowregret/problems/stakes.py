@@ -149,13 +149,16 @@ def _column(values: np.ndarray, like: Array) -> Array:
     return namespace(like).reshape(constant(values, like), (-1, *(1,) * (like.ndim - 1)))
 
 
+_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context")
+
+
 def each_step(scene: Scene, steps: int) -> Iterator[Scene]:
     """The scenes of recorded sequences, whose last axis is time, one step after the other."""
     for t in range(steps):
-        parts: list[Any] = [None if part is None else part[..., t] for part in (scene.law_S, scene.base_A)]
-        warmth = scene.temperature if isinstance(scene.temperature, float) else scene.temperature[..., t]
-        rest = (None if part is None else part[..., t] for part in scene[4:])
-        yield Scene(scene.problem, *parts, warmth, *rest)
+        temperature = scene.temperature if isinstance(scene.temperature, float) else scene.temperature[..., t]
+        now: dict[str, Any] = {name: getattr(scene, name) for name in _TIMED}
+        now = {name: None if part is None else part[..., t] for name, part in now.items()}
+        yield scene._replace(temperature=temperature, **now)
 
 
 def widest(problem: DecisionProblem) -> DecisionProblem:

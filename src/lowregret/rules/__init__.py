@@ -2,7 +2,7 @@
 
 from .bets import Suspicion, Wealth
 from .contract import Rule
-from .exact import ExactTest
+from .exact import ExactTest, warm_up
 from .first import FirstTest
 from .late import Late, late_rule
 from .moment import Knows, Moment, RuleMemory, names_of, spliced
@@ -31,4 +31,5 @@ __all__ = [
     "late_rule",
     "names_of",
     "spliced",
+    "warm_up",
 ]

@@ -30,6 +30,7 @@ from ..arrays import (
     constant,
     count_up,
     in_float64,
+    is_compiled,
     namespace,
     pick,
     running_product,
@@ -137,7 +138,8 @@ class Bets:
         mine = self._grown(parts, seen, step, factor[..., :A, :])
         theirs = self._grown(others, step, step, factor[..., A:, :]) if self.references else others
         seen_C = with_row(old.seen, place, seen) if several else seen[..., None]
-        now = Wealth(*self._joined(old[:3], place if several else None, mine, theirs), seen_C, old.impossible)
+        wealth, richest, since = self._joined(old[:3], place if several else None, mine, theirs)
+        now = Wealth(wealth, richest, since, seen_C, old.impossible)
         return now, xp.sum(now.wealth, axis=(-2, -1)) + self.waiting(seen_C, step)
 
     def _factors(self, offer: Offer) -> Array:
@@ -189,8 +191,8 @@ class Bets:
         if type(old.wealth) is not np.ndarray or not compiler_installed():
             return False
         if old.wealth.ndim == 2:
-            return step.item() > _STEPS
-        return old.wealth.size >= _BETTORS and offer.gain_PxM.shape[2:] == step.shape
+            return step.item() > _STEPS or is_compiled(bet)
+        return (old.wealth.size >= _BETTORS or is_compiled(bet)) and offer.gain_PxM.shape[2:] == step.shape
 
     def _compiled(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, np.ndarray]:
         shape = old.seen.shape[:-1]
@@ -271,8 +273,9 @@ class Bets:
         return level_NxT + self.prior.unspent(step_T)
 
     def _worth_compiling_all(self, level_NxT: Array) -> bool:
-        size = level_NxT.shape[0] * level_NxT.shape[1] * len(self.rates_K)
-        return type(level_NxT) is np.ndarray and size >= _BETTORS and compiler_installed()
+        if type(level_NxT) is not np.ndarray or not compiler_installed():
+            return False
+        return level_NxT.size * len(self.rates_K) >= _BETTORS or is_compiled(bet)
 
     def _recorded_factors(self, gain_M: Array, weights_M: Array, came: Array) -> Iterator[Array]:
         """What multiplies wealth, from the slowest rate up: where one doubles, u = exp(rate gain) - 1 is u (u + 2)."""

@@ -16,6 +16,8 @@ from .. import inputs
 from ..arrays import (
     Array,
     astype,
+    compiled,
+    compiler_installed,
     copied,
     device,
     first,
@@ -33,9 +35,11 @@ from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
 from ..memory import with_row
 from ..policies import Incumbent, PlaysReference, Recovery
+from ..policies.shadow import run_shadow
 from ..problems import DecisionProblem, Known, Scene, a_problem, each_step, scene_of, widest
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .in_play import InPlay, in_play
+from .kernels import bet
 from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .response import UNKNOWN_HORIZON, ResponseRule
 
@@ -472,3 +476,18 @@ class ExactTest(ResponseRule):
             f" A context whose own best action earns {gain:.4g} a step more than the best for all pays for itself "
             f"{when}."
         )
+
+
+def warm_up() -> None:
+    """Compile what streams, fleets and recorded sequences use (extra: ``fast``), so that no step has to wait for it.
+
+    Once on a machine it takes some seconds, later the loading alone; without the extra there is nothing to do.
+    """
+    if not compiler_installed():
+        return
+    compiled(bet), compiled(run_shadow)  # from here on they are used, however little there is to do
+    rule = ExactTest(DecisionProblem(np.eye(2)), 100)
+    memory = rule.start()
+    for state in (0, 1):
+        memory = rule.update(memory, np.array([0.5, 0.5]), state)
+    rule.replaced(np.full((2, 9, 2), 0.5), np.zeros((2, 9), dtype=np.int64))

@@ -204,8 +204,11 @@ class OutcomeTest:
         clock, step_T = np.arange(T), np.arange(1, T + 1)
         response_A = self._response(forecast, clock, step_T)
         offer, _ = self._offered(forecast, response_A, self.problem.paid(outcomes), outcomes, clock)
-        flat = Offer(*(part.reshape(*part.shape[: part.ndim - outcomes.ndim], -1, T) for part in offer))
-        level = self.bets.levels(flat.weights_M, zip(flat.gain_PxM, flat.came_P, strict=True))
+        gain_PxM, weights_M, came_P = (
+            part.reshape(*part.shape[: part.ndim - outcomes.ndim], -1, T)
+            for part in (offer.gain_PxM, offer.weights_M, offer.came())
+        )
+        level = self.bets.levels(weights_M, zip(gain_PxM, came_P, strict=True))
         alarm = (level * self.delta >= 1).reshape(outcomes.shape) | forecast.excludes(outcomes)
         return first_true(alarm) + 1
 
