@@ -1,7 +1,7 @@
 """What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
 
 from .journal import Journal, lines_in
-from .lock import locked
+from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
 from .reading import array_in, handed_over, text_in
 from .room import in_memory, on_disk
@@ -17,6 +17,7 @@ __all__ = [
     "in_folder",
     "in_memory",
     "lines_in",
+    "lock_of",
     "locked",
     "on_disk",
     "replace",
