@@ -340,6 +340,25 @@ def test_a_full_disk_keeps_what_was_there(command: str, folder: Path, little_roo
     assert not [name for name in after if ".part" in name]
 
 
+def test_a_guard_on_a_full_disk_keeps_its_file_and_says_which(tmp_path: Path, little_room: Any) -> None:
+    """What writes it has errors of its own; this one names the file like any other."""
+    guard, path = lr.Guard(lr.matching(), 100, batch_shape=(300,)), tmp_path / "fleet.safetensors"
+    guard.save(path)
+    before = everything(tmp_path)
+    little_room(8000)
+    with pytest.raises(
+        OSError, match=r"fleet\.safetensors could not be written: File too large\. A file that"
+    ) as error:
+        guard.save(path)
+    little_room(100)  # too little for the lock beside it
+    with pytest.raises(OSError, match=r"the lock .*\.fleet\.safetensors\.lock cannot be taken: File too large"):
+        guard.save(path)
+    little_room(resource.RLIM_INFINITY)
+    assert error.value.errno == errno.EFBIG
+    assert everything(tmp_path) == before
+    guard.save(path)
+
+
 def test_training_on_a_full_disk_keeps_the_last_save(folder: Path, little_room: Any) -> None:
     command = (*COMMANDS["train"][:-1], "--save-every", "1", "--out", "t.safetensors")
 

@@ -83,12 +83,7 @@ def _taken(path: Path, busy: str) -> int:
                 os.close(file)
                 continue
             _refuse_unless_lock(path, file)
-            me = {"pid": os.getpid(), "started": started(os.getpid()), "host": platform.node(), "since": _now()}
-            try:
-                os.ftruncate(file, 0)
-                os.pwrite(file, json.dumps(me).encode(), 0)
-            except OSError as error:
-                raise _cannot(path, error) from error
+            _say(path, file)
             return file
         except BaseException:
             with contextlib.suppress(OSError):
@@ -115,6 +110,20 @@ def _refuse_unless_lock(path: Path, file: int) -> None:
     said = os.pread(file, 10_000, 0).strip(b"\0")  # which is what a power cut may leave of one
     if said and not said.startswith(b'{"pid"'):
         raise ValueError(f"{path} must be a lock file, and it holds something else: give it another name")
+
+
+def _say(path: Path, file: int) -> None:
+    """Write down whose it is."""
+    me = {"pid": os.getpid(), "started": started(os.getpid()), "host": platform.node(), "since": _now()}
+    said = json.dumps(me).encode()
+    try:
+        os.ftruncate(file, 0)
+        at = 0
+        while at < len(said):
+            at += os.pwrite(file, said[at:], at)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise _cannot(path, error) from error
 
 
 def _cannot(path: Path, error: OSError) -> OSError:
