@@ -1,5 +1,6 @@
 """What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
 
+from .compiling import compiled
 from .journal import Journal, lines_in
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
@@ -12,6 +13,7 @@ __all__ = [
     "a_path",
     "apart",
     "array_in",
+    "compiled",
     "drafted",
     "handed_over",
     "in_folder",

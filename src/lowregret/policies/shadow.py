@@ -14,7 +14,6 @@ import numpy as np
 from ..arrays import (
     Array,
     came,
-    compiled,
     compiler_installed,
     constant,
     detached,
@@ -29,6 +28,7 @@ from ..arrays import (
     pick,
     total,
 )
+from ..files import compiled
 from ..problems import DecisionProblem
 from .shadow_kernel import TIE, step_all
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import compiled, compiler_installed, frozen
+from ..arrays import compiler_installed, frozen
+from ..files import compiled
 from ..policies import InformedMemory, InformedRecovering
 from ..policies.informed import Row
 from .informed_bets import InformedStatistics, Panel

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import compiled, compiler_installed
+from ..arrays import compiler_installed
 from ..certificates.every_start import Prior
+from ..files import compiled
 from ..problems import DecisionProblem
 from .step_kernel import bet_all
 
