@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.games import Arena, Fixed, Guarded, Nemesis, Plain, Played, bots
+from lowregret.files import Journal, lines_in
+from lowregret.games import Arena, Fixed, Guarded, Nemesis, Plain, Played, Player, bots
 from lowregret.games.open_spiel import OpenSpielBot
 
 from .table_talk import Follows, Says, after_the_others, in_turn
@@ -199,6 +200,55 @@ def test_another_run_s_matches_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be a record of matches"):
         lr.arena(**usual, path=path)
     assert path.read_text() == "my notes\n"
+
+
+class Hidden(Player):
+    """Its settings do not print."""
+
+    def __init__(self, laws: Any, name: str) -> None:
+        self.laws, self.name = laws, name
+
+    def sit(self, problem: lr.DecisionProblem, rounds: int, rng: np.random.Generator, seat: int) -> Any:
+        return Fixed(self.laws[seat]).sit(problem, rounds, rng, seat)
+
+    def __repr__(self) -> str:
+        return "Hidden()"
+
+
+EVEN, ROCKY = [1 / 3] * 3, [0.6, 0.2, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("changed", "seat"),
+    [
+        ((ROCKY, EVEN), 0),
+        ((EVEN, ROCKY), 1),
+        ((EVEN, [1 / 3, 1 / 3 + 1e-4, 1 / 3 - 1e-4]), 1),  # so little that no move is another
+    ],
+)
+def test_any_opponent_that_has_changed_is_found(changed: Any, seat: int, tmp_path: Path) -> None:
+    path, before = tmp_path / "matches.jsonl", Hidden((EVEN, EVEN), "b")
+    others = [Hidden((EVEN, EVEN), "a"), before, Hidden((EVEN, EVEN), "c")]
+    lr.arena(URN, others, 8, 4, 5, path=path)
+    data = path.read_bytes()
+    others[1] = Hidden(changed, "b")
+    with pytest.raises(ValueError, match=rf"match 0 with b in seat {1 - seat} earned .* take another path"):
+        lr.arena(URN, others, 8, 8, 5, path=path)
+    assert path.read_bytes() == data
+    others[1] = before
+    assert timeless(lr.arena(URN, others, 8, 8, 5, path=path)) == timeless(lr.arena(URN, others, 8, 8, 5))
+
+
+def test_records_from_before_go_on(tmp_path: Path) -> None:
+    """Lines that say nothing of what was said in a match: what it earned must then do."""
+    path = tmp_path / "matches.jsonl"
+    asked = lr.arena(URN, OTHERS, 8, 2, 5, path=path)
+    lines = lines_in(path, "arena", "a record of matches")
+    path.unlink()
+    with Journal(path, "arena", "a record of matches") as journal:
+        journal.append({name: value for name, value in line.items() if name != "said"} for line in lines)
+    assert b"said" not in path.read_bytes()
+    assert timeless(lr.arena(URN, OTHERS, 8, 2, 5, path=path)) == timeless(asked)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from threading import Thread
@@ -131,3 +133,75 @@ def test_what_is_no_event_is_refused(event: Any, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"event must be|events hold"):
             log(event)
         assert lr.EventLog.read(log.path) == []
+
+
+FORKS = """
+import os, sys, time
+from pathlib import Path
+import numpy as np
+import lowregret as lr
+from lowregret.files import Journal
+from lowregret.games.page import Sitting
+from lowregret.games.record import Record
+
+path, kind, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+opened = {
+    "events": lambda: lr.EventLog(path),
+    "play": lambda: Sitting(path),
+    "arena": lambda: Record(path, {"seed": 1}, {}),
+}[kind]
+log = opened()
+child = os.fork()
+if not child:
+    if how == "closes":
+        log.close()
+    elif how == "ends":
+        del log
+    else:
+        os.closerange(0, 3)
+        time.sleep(60)
+    os._exit(0)
+if how != "lives on":
+    os.waitpid(child, 0)
+    try:
+        opened()
+    except ValueError as error:
+        print("refused", "is written to by process" in str(error), str(os.getpid()) in str(error))
+    log.close()
+print(child, flush=True)
+os._exit(0)  # as after a kill: nothing is closed
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [("events", "closes"), ("events", "ends"), ("events", "lives on"), ("play", "closes"), ("arena", "closes")],
+)
+def test_a_forked_process_has_no_lock_to_give_up_or_to_keep(kind: str, how: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    asked = [sys.executable, "-W", "ignore", "-c", FORKS, str(path), kind, how]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *said, child = done.stdout.splitlines()
+    try:
+        assert said == ([] if how == "lives on" else ["refused True True"])
+        if kind == "events":
+            lr.EventLog(path).close()  # whoever held it has ended, and its child has nothing of it
+    finally:
+        if how == "lives on":
+            os.kill(int(child), signal.SIGKILL)
+
+
+def test_one_file_has_one_writer_by_all_its_names(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    path, link = tmp_path / "far/events.jsonl", tmp_path / "events.jsonl"
+    link.symlink_to(path)
+    with lr.EventLog(link) as log:
+        log(EVENTS[0])
+        with pytest.raises(ValueError, match=r"events.jsonl is written to by process"):
+            lr.EventLog(path)
+    assert lr.EventLog.read(path) == EVENTS[:1]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match=r"path must be a log of events, .* and .*pipe is neither"):
+        lr.EventLog(pipe)

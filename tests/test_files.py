@@ -88,14 +88,6 @@ def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
     assert {p.name for p in (tmp_path / "far").iterdir()} == {"True.txt", "False.txt"}
 
 
-def test_permissions_stay(tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("old")
-    secret.chmod(0o600)
-    files.replace(secret, b"new")
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-
-
 def test_what_is_no_file_is_written_to_as_it_is(tmp_path: Path) -> None:
     pipe, got = tmp_path / "pipe", []
     os.mkfifo(pipe)
@@ -138,9 +130,100 @@ def test_what_a_program_writes_itself_is_whole_too(tmp_path: Path) -> None:
     assert everything(tmp_path) == {"deep/graph": b"graph", "deep/graph.data": b"data"}
     with pytest.raises(OSError, match="graph could not be written: No space left"), files.drafted(path):
         raise OSError(errno.ENOSPC, "No space left on device")
-    (tmp_path / "deep/.graph.7-0.part").mkdir()
+    assert sorted(os.listdir(tmp_path / "deep")) == ["graph", "graph.data"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from lowregret import files
+
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if sys.argv[2] == "replace":
+    os.replace = killed
+    files.replace(Path(sys.argv[1]), b"new")
+with files.drafted(Path(sys.argv[1])) as draft:
+    draft.write_text("half")
+    killed()
+"""
+
+
+@pytest.mark.parametrize("way", ["replace", "drafted"])
+def test_drafts_that_a_kill_left_go_and_those_of_others_stay(way: str, tmp_path: Path) -> None:
+    """The next process that writes the file sweeps, whatever a live one has there."""
+    path, other = tmp_path / "m.npz", tmp_path / "m"
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", KILLED, str(path), way], check=False).returncode == -signal.SIGKILL
+    [left] = os.listdir(tmp_path)  # the second has swept the first one's
+    assert left.endswith(".part")
+    with files.drafted(path) as one, files.drafted(other) as two:
+        assert not (tmp_path / left).exists()
+        for draft in (one, two):
+            draft.write_text("mine")
+        bait = tmp_path / ".m.npz.AAAAAAAA.part"
+        bait.symlink_to(tmp_path / "kept")
+        (tmp_path / "kept").mkdir()
+        (tmp_path / "kept/letter").write_text("dear")
+        for way_in in ("import sys; from pathlib import Path; from lowregret import files; files.sweep", None):
+            code = "*map(Path, sys.argv[1:])"
+            if way_in is None:
+                files.sweep(path, other)
+            else:
+                subprocess.run([sys.executable, "-c", f"{way_in}({code})", str(path), str(other)], check=True)
+        assert one.exists()
+        assert two.exists()
+    bait.unlink()
+    assert everything(tmp_path) == {"kept/letter": b"dear", "m": b"mine", "m.npz": b"mine"}
+    (tmp_path / ".m.npz.7-0.part").mkdir()  # as drafts were once called
+    files.sweep(other)
+    assert (tmp_path / ".m.npz.7-0.part").exists()  # it is of another file
     files.sweep(path)
-    assert everything(tmp_path / "deep").keys() == {"graph", "graph.data"}
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_nothing_is_written_through_a_name_that_was_laid_out(tmp_path: Path) -> None:
+    """Someone who may write in the folder puts links where drafts and locks will be: what they lead to stays."""
+    victim, path = tmp_path / "victim", tmp_path / "a.jsonl"
+    victim.write_text("precious")
+    for n in range(3000):  # as drafts were once called
+        (tmp_path / f".a.json.{os.getpid()}-{n}.part").symlink_to(victim)
+    files.replace(tmp_path / "a.json", b"new")
+    with files.drafted(tmp_path / "a.json") as draft:
+        draft.write_text("newer")
+    assert (tmp_path / "a.json").read_text() == "newer"
+    assert not (tmp_path / "a.json").is_symlink()
+    lock_file = tmp_path / ".a.jsonl.lock"
+    for lay in (lock_file.symlink_to, lock_file.hardlink_to, lambda it: it.rename(lock_file), None):
+        if lay is None:
+            os.mkfifo(lock_file)
+        else:
+            lay(victim)
+        with pytest.raises(ValueError, match=r"\.a\.jsonl\.lock must be a lock file, and it"):
+            files.Journal(path, "notes", "a book of notes")
+        if not victim.exists():
+            lock_file.rename(victim)
+        lock_file.unlink(missing_ok=True)
+        assert victim.read_text() == "precious"
+    for left in (b"", b"\0" * 40, b'{"pid": 12'):  # what a crash may leave of a lock
+        lock_file.write_bytes(left)
+        files.Journal(path, "notes", "a book of notes").close()
+        assert not lock_file.exists()
+
+
+def test_permissions_stay(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    for write in (lambda: files.replace(secret, b"new"), lambda: _drafted(secret)):
+        secret.write_text("old")
+        secret.chmod(0o600)
+        write()
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def _drafted(path: Path) -> None:
+    with files.drafted(path) as draft:
+        draft.write_text("new")
 
 
 def test_trying_leaves_nothing(tmp_path: Path) -> None:
@@ -255,6 +338,25 @@ def test_a_full_disk_keeps_what_was_there(command: str, folder: Path, little_roo
     after = everything(folder)
     assert {name: after[name] for name in before} == before
     assert not [name for name in after if ".part" in name]
+
+
+def test_a_guard_on_a_full_disk_keeps_its_file_and_says_which(tmp_path: Path, little_room: Any) -> None:
+    """What writes it has errors of its own; this one names the file like any other."""
+    guard, path = lr.Guard(lr.matching(), 100, batch_shape=(300,)), tmp_path / "fleet.safetensors"
+    guard.save(path)
+    before = everything(tmp_path)
+    little_room(8000)
+    with pytest.raises(
+        OSError, match=r"fleet\.safetensors could not be written: File too large\. A file that"
+    ) as error:
+        guard.save(path)
+    little_room(100)  # too little for the lock beside it
+    with pytest.raises(OSError, match=r"the lock .*\.fleet\.safetensors\.lock cannot be taken: File too large"):
+        guard.save(path)
+    little_room(resource.RLIM_INFINITY)
+    assert error.value.errno == errno.EFBIG
+    assert everything(tmp_path) == before
+    guard.save(path)
 
 
 def test_training_on_a_full_disk_keeps_the_last_save(folder: Path, little_room: Any) -> None:

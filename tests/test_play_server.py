@@ -1,8 +1,10 @@
 """The server of the page to play on: who is let in, what is refused and how it is said, and a disk that is full."""
 
+import contextlib
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -111,6 +113,83 @@ def test_a_full_disk_loses_no_round(browser: TestClient, sitting: Sitting, monke
         state["sealed"]
         == hashlib.sha256(json.loads(sitting._journal.path.read_text().splitlines()[-1])["text"].encode()).hexdigest()
     )
+
+
+SERVES = """
+import sys
+from pathlib import Path
+from lowregret.games.page import Sitting, server
+server._PATIENCE = server._IDLE = float(sys.argv[2])
+with server.listen("127.0.0.1", 0) as listening, Sitting(Path(sys.argv[1])) as sitting:
+    port = listening.getsockname()[1]
+    server.serve(sitting, listening, "127.0.0.1", lambda: print(port, flush=True))
+"""
+
+
+@contextlib.contextmanager
+def served(tmp_path: Path, patience: float) -> Iterator[int]:
+    """The port of a page that is served."""
+    asked = [sys.executable, "-c", SERVES, str(tmp_path / "rounds.jsonl"), str(patience)]
+    process = subprocess.Popen(asked, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(connection: socket.socket) -> bytes:
+    """The first line of an answer; all of it is read."""
+    connection.sendall(b"GET /state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    said = b""
+    while not said.endswith(b"}"):
+        part = connection.recv(65536)
+        assert part, said
+        said += part
+    return said.partition(b"\r\n")[0]
+
+
+def test_idle_connections_keep_nobody_out(tmp_path: Path) -> None:
+    """Many that say nothing, half a request, or a body that does not come: who asks is answered."""
+    post = b"POST /move HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 40\r\n"
+    post += b"Origin: http://127.0.0.1\r\nContent-Type: application/json\r\n\r\n{"
+    with contextlib.ExitStack() as held:
+        port = held.enter_context(served(tmp_path, patience=60))
+        there = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+        assert ask(there) == b"HTTP/1.1 200 OK"
+        for begins in (b"", b"GET /state HTTP/1.1\r\nHost: ", post):
+            for _ in range(70):
+                idle = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+                idle.sendall(begins)
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as fresh:
+                assert ask(fresh) == b"HTTP/1.1 200 OK", begins
+            assert ask(there) == b"HTTP/1.1 200 OK", begins  # it was there before, and of use
+
+
+def test_a_request_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    """However it trickles, first or later: the connection ends, and bytes do not make it last."""
+    with served(tmp_path, patience=3) as port, contextlib.ExitStack() as held:
+        first, later = (socket.socket(), socket.socket())
+        for connection in (later, first):
+            held.enter_context(connection).connect(("127.0.0.1", port))
+            if connection is later:
+                assert ask(later) == b"HTTP/1.1 200 OK"
+            connection.settimeout(0.1)
+        left = {first, later}
+        for byte in b"GET /state HTTP/1.1\r\nX: " + b"x" * 300:
+            for connection in [*left]:
+                try:
+                    connection.sendall(bytes([byte]))
+                    if connection.recv(1) == b"":
+                        left.discard(connection)
+                except TimeoutError:
+                    pass  # it is waited for as yet
+                except OSError:
+                    left.discard(connection)
+            if not left:
+                break
+        assert not left
 
 
 def test_the_command_says_what_it_lacks(tmp_path: Path) -> None:

@@ -238,24 +238,6 @@ def compiler_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-_COMPILED: set[Any] = set()
-
-
-def is_compiled(function: Any) -> bool:
-    """Whether it has been compiled in this process: then it is quicker than arrays however little there is to do."""
-    return function in _COMPILED
-
-
-@cache
-def compiled(function: Any) -> Any:
-    """The function, compiled when it is first called."""
-    from numba import njit
-
-    _COMPILED.add(function)
-
-    return njit(cache=True, error_model="numpy")(function)
-
-
 def copied(array: Array) -> Array:
     """An array of its own: what is handed out of a memory may be written to, and the memory may not."""
     return array.copy() if isinstance(array, np.ndarray) else namespace(array).asarray(array, copy=True)

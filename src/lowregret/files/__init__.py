@@ -1,7 +1,8 @@
 """What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
 
+from .compiling import compiled, is_compiled
 from .journal import Journal, lines_in
-from .lock import locked
+from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
 from .reading import array_in, handed_over, text_in
 from .room import in_memory, on_disk
@@ -12,11 +13,14 @@ __all__ = [
     "a_path",
     "apart",
     "array_in",
+    "compiled",
     "drafted",
     "handed_over",
     "in_folder",
     "in_memory",
+    "is_compiled",
     "lines_in",
+    "lock_of",
     "locked",
     "on_disk",
     "replace",

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .lock import locked
+from .lock import lock_of, locked
 from .paths import to_write
 
 LOG = logging.getLogger("lowregret")
@@ -46,8 +46,9 @@ class Journal:
     def __init__(self, path: str | Path, kind: str, what: str, *, sync: bool = True) -> None:
         self.path, self.sync, self._header = to_write(path), sync, _header(kind)
         self._open = contextlib.ExitStack()
-        lock = self.path.with_name(f".{self.path.name}.lock")
-        self._open.enter_context(locked(lock, f"{self.path} is written to"))
+        if self.path.exists() and not self.path.is_file():
+            raise ValueError(f"path must be {what}, or a file that is not there yet, and {self.path} is neither")
+        self._open.enter_context(locked(lock_of(self.path), f"{self.path} is written to"))
         try:
             self._end = _read(self.path, self._header, what) if self.path.exists() else 0
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)

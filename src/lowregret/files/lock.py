@@ -2,13 +2,18 @@
 
 The system holds the lock for as long as the process lives (``flock``). Where it has no such thing, the file's own words
 decide: the holder's number and when it started, since numbers are given out again.
+
+A lock file has a name that anyone can tell beforehand, so whatever else stands there (a link, a file with something in
+it) is refused and stays as it is. A process that was forked off a holder holds nothing.
 """
 
 import contextlib
 import datetime
+import errno
 import json
 import os
 import platform
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +23,18 @@ try:
     import fcntl
 except ModuleNotFoundError:  # not on every system
     fcntl = None  # type: ignore[assignment]
+
+_HELD: set[int] = set()  # lock files that this process holds
+
+
+def lock_of(path: Path) -> Path:
+    """The lock file of a file: one, by whichever of its names it is called.
+
+    >>> lock_of(Path("/nowhere/there/../a.jsonl")).as_posix()
+    '/nowhere/.a.jsonl.lock'
+    """
+    target = Path(os.path.realpath(path))
+    return target.with_name(f".{target.name}.lock")
 
 
 @contextlib.contextmanager
@@ -30,28 +47,43 @@ def locked(path: Path, busy: str) -> Iterator[None]:
     ['.lock']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = _taken(path, busy)
+    file, holder = _taken(path, busy), os.getpid()
+    _HELD.add(file)
     try:
         yield
     finally:
+        if os.getpid() == holder:
+            _HELD.discard(file)
+            with contextlib.suppress(OSError):
+                if still(path, file):
+                    path.unlink()  # before it is let go: who waits for the name finds a new file
+            os.close(file)
+
+
+def _let_go() -> None:
+    """In a process that was just forked: its parent holds what it held, and alone."""
+    while _HELD:
         with contextlib.suppress(OSError):
-            path.unlink()  # before it is let go: who waits for the name finds a new file
-        os.close(file)
+            os.close(_HELD.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def _taken(path: Path, busy: str) -> int:
     """The lock file, open and held."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = _opened(path)
         try:
-            if not _held(file):
+            found = hold(file)
+            if found is False or (found is None and alive(_said(file))):
                 raise ValueError(f"{busy} by {_who(_said(file))} (lock {path})")
-            if not _still(path, file):  # its holder has just removed it
+            if not still(path, file):  # its holder has just removed it
                 os.close(file)
                 continue
-            me = {"pid": os.getpid(), "started": started(os.getpid()), "host": platform.node(), "since": _now()}
-            os.ftruncate(file, 0)
-            os.pwrite(file, json.dumps(me).encode(), 0)
+            _refuse_unless_lock(path, file)
+            _say(path, file)
             return file
         except BaseException:
             with contextlib.suppress(OSError):
@@ -59,8 +91,47 @@ def _taken(path: Path, busy: str) -> int:
             raise
 
 
-def _held(file: int) -> bool:
-    """Whether the lock is ours now."""
+def _opened(path: Path) -> int:
+    """The file of this very name; a link is not followed."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        return os.open(path, flags, 0o644)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK) or os.path.islink(path):
+            raise ValueError(f"{path} must be a lock file, and it is a link to something else: remove it") from None
+        raise _cannot(path, error) from error
+
+
+def _refuse_unless_lock(path: Path, file: int) -> None:
+    """A lock file is written over: nothing else may be."""
+    about = os.fstat(file)
+    if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
+        raise ValueError(f"{path} must be a lock file, and it is something else, or has another name too: remove it")
+    said = os.pread(file, 10_000, 0).strip(b"\0")  # which is what a power cut may leave of one
+    if said and not said.startswith(b'{"pid"'):
+        raise ValueError(f"{path} must be a lock file, and it holds something else: give it another name")
+
+
+def _say(path: Path, file: int) -> None:
+    """Write down whose it is."""
+    me = {"pid": os.getpid(), "started": started(os.getpid()), "host": platform.node(), "since": _now()}
+    said = json.dumps(me).encode()
+    try:
+        os.ftruncate(file, 0)
+        at = 0
+        while at < len(said):
+            at += os.pwrite(file, said[at:], at)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise _cannot(path, error) from error
+
+
+def _cannot(path: Path, error: OSError) -> OSError:
+    return OSError(error.errno, f"the lock {path} cannot be taken: {error.strerror}")
+
+
+def hold(file: int) -> bool | None:
+    """Whether an open file is ours now, as long as it is open; None: here the system cannot say."""
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,7 +140,7 @@ def _held(file: int) -> bool:
             return False
         except OSError:
             pass  # a file system without locks
-    return not alive(_said(file))
+    return None
 
 
 def alive(holder: dict[str, Any]) -> bool:
@@ -100,9 +171,10 @@ def started(pid: int) -> str | None:
     return "unknown"  # better held for too long than by two
 
 
-def _still(path: Path, file: int) -> bool:
+def still(path: Path, file: int) -> bool:
+    """Whether an open file still has this name."""
     try:
-        return os.stat(path).st_ino == os.fstat(file).st_ino
+        return os.path.samestat(os.lstat(path), os.fstat(file))
     except FileNotFoundError:
         return False
 

@@ -63,7 +63,7 @@ def writable(*paths: Path | None, folder: bool = False) -> None:
             prefix = "." if folder else f".{path.name}."
             descriptor, draft = tempfile.mkstemp(prefix=prefix, suffix=".part", dir=place)
             os.close(descriptor)
-            os.unlink(draft)
+            Path(draft).unlink(missing_ok=True)  # whoever swept may have been quicker
         except OSError as error:
             raise OSError(error.errno, f"{path} cannot be written: {error.strerror}") from error
         finally:

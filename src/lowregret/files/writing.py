@@ -1,14 +1,22 @@
-"""Files that are written whole or not at all: under another name first, flushed to the disk, then renamed."""
+"""Files that are written whole or not at all: under another name first, flushed to the disk, then renamed.
+
+That name is one that nobody can guess, and a draft is made, never found. Its writer holds it until it is renamed: so
+what a killed process left can be told from what another is writing now.
+"""
 
 import contextlib
-import glob
-import itertools
 import os
+import re
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-_count = itertools.count()  # two threads may write the same file
+from .lock import hold, still
+
+_MARK = r"([\w-]{8}|\d+-\d+)"  # of a draft; the second as they once were
+_SWEPT: set[Path] = set()  # by this process, before it first wrote there
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -23,6 +31,7 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
     is followed and stays a link; what is no file (a pipe, a terminal) is written to as it is.
     """
     drafts: dict[Path, Path] = {}
+    held = contextlib.ExitStack()
     try:
         for path, data in contents.items():
             with _named(path):
@@ -31,8 +40,10 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
                 if target.exists() and not target.is_file():
                     target.write_bytes(data)
                     continue
-                drafts[target] = draft = _draft(target)
-                with open(draft, "wb") as file:
+                draft, begun = _begun(target)
+                held.callback(os.close, begun)
+                drafts[target] = draft
+                with open(begun, "wb", closefd=False) as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
@@ -45,6 +56,7 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
         for draft in drafts.values():
             with contextlib.suppress(OSError):
                 draft.unlink()
+        held.close()
 
 
 @contextlib.contextmanager
@@ -56,31 +68,82 @@ def drafted(path: Path) -> Iterator[Path]:
     with _named(path):
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        room = _draft(target)
-        room.mkdir()
+        (room, held), writer = _begun_room(target), os.getpid()
         try:
             yield room / target.name
             # The file itself comes last: what it refers to is there by then.
             for written in sorted(room.iterdir(), key=lambda file: file.name == target.name):
+                place = target.with_name(written.name)
                 with open(written, "rb+") as file:
                     os.fsync(file.fileno())
-                os.replace(written, target.with_name(written.name))
+                if place.exists():
+                    shutil.copymode(place, written)
+                os.replace(written, place)
         finally:
-            shutil.rmtree(room, ignore_errors=True)
+            if os.getpid() == writer:  # a process that was forked meanwhile leaves it alone
+                shutil.rmtree(room, ignore_errors=True)
+                if held is not None:
+                    os.close(held)
 
 
 def sweep(*paths: Path) -> None:
-    """Remove what a killed run left of its drafts of these files."""
+    """Remove what killed processes left of their drafts of these files; what another is writing now stays."""
     for path in (Path(os.path.realpath(path)) for path in paths):
-        for draft in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-            if draft.is_dir():
+        _SWEPT.add(path)
+        mine = re.compile(rf"\.{re.escape(path.name)}\.{_MARK}\.part")
+        with contextlib.suppress(OSError):
+            for name in os.listdir(path.parent):
+                if mine.fullmatch(name):
+                    _remove_left(path.with_name(name))
+
+
+def _remove_left(draft: Path) -> None:
+    """Unless someone holds it, or it is no draft but a link."""
+    try:
+        file = os.open(draft, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return
+    try:
+        kind = os.fstat(file).st_mode
+        if hold(file) and still(draft, file):
+            if stat.S_ISDIR(kind):
                 shutil.rmtree(draft, ignore_errors=True)
-            else:
+            elif stat.S_ISREG(kind):
                 draft.unlink(missing_ok=True)
+    finally:
+        os.close(file)
 
 
-def _draft(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{os.getpid()}-{next(_count)}.part")
+def _begun(target: Path) -> tuple[Path, int]:
+    """A new file beside its place, open and held."""
+    while True:
+        draft = _name(target)
+        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        if hold(file) is not False and still(draft, file):
+            return draft, file
+        os.close(file)  # one who swept was quicker
+
+
+def _begun_room(target: Path) -> tuple[Path, int | None]:
+    """A new folder beside its place, for us alone, and held where folders can be."""
+    while True:
+        room = _name(target)
+        room.mkdir(mode=0o700)
+        if not hasattr(os, "O_DIRECTORY"):
+            return room, None
+        try:
+            file = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            continue
+        if hold(file) is not False and still(room, file):
+            return room, file
+        os.close(file)
+
+
+def _name(target: Path) -> Path:
+    if target not in _SWEPT:
+        sweep(target)
+    return target.with_name(f".{target.name}.{secrets.token_urlsafe(6)}.part")
 
 
 @contextlib.contextmanager

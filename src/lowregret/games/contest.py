@@ -19,8 +19,8 @@ from .. import inputs
 from ..guard import Return
 from ..problems import DecisionProblem, rock_paper_scissors
 from .contract import Player
-from .playing import a_player, play
-from .record import Key, Record, described
+from .playing import Match, a_player, play
+from .record import Finished, Key, Record, described
 from .scores import Arena, Played
 from .sides import Sides, sides_of
 
@@ -34,7 +34,7 @@ class _Table(NamedTuple):
     rounds: int
     seed: int
 
-    def played(self, key: Key) -> Played:
+    def played(self, key: Key) -> Finished:
         """One match: the same whoever plays it, and whenever."""
         opponent, seat, number = key
         ours, theirs = self.player, self.opponents[opponent]
@@ -44,7 +44,7 @@ class _Table(NamedTuple):
         match = play(self.problem, players, self.rounds, np.random.default_rng(seeds))
         certificate, events = match.certificates[seat], match.events[seat]
         returns = sum(isinstance(event, Return) for event in events)
-        return Played(
+        found = Played(
             *key,
             payoff=match.totals[seat],
             theirs=match.totals[1 - seat],
@@ -56,6 +56,7 @@ class _Table(NamedTuple):
             returns=returns,
             ms=1000 * match.seconds[seat] / self.rounds,
         )
+        return Finished(found, _stated(match))
 
 
 def arena(
@@ -86,7 +87,8 @@ def arena(
     path
         A file for the matches that are finished (lines of JSON). A run that was stopped goes on from there, to the
         same numbers; one with other settings is refused. So is one that has changed in ways that do not show in its
-        settings (another version, a function with other contents): the first match of the file is played again.
+        settings (another version, a function with other contents): of the matches with each opponent the first in
+        either seat is played again, and must be the same.
     jobs
         How many processes to use. With more than one, players must be such that they can be sent to another process,
         and a script needs the usual ``if __name__ == "__main__":``.
@@ -130,37 +132,48 @@ def arena(
     keys = [(name, seat, number) for name in table.opponents for number in range(matches // 2) for seat in (0, 1)]
     with Record(path, settings, {name: described(who) for name, who in table.opponents.items()}) as record:
         missing = [key for key in keys if key not in record.found]
-        _check_first(table, [record.found[key] for key in keys if key in record.found], path)
+        _check_kept(table, record, [key for key in keys if key in record.found], jobs, path)
         done = len(keys) - len(missing)
-        for played in _in_turn(table, missing) if jobs == 1 or len(missing) < 2 else _spread(table, missing, jobs):
-            record.add(played)
+        for finished in _by(jobs, table, missing):
+            record.add(finished)
             done += 1
             if progress is not None:
-                progress(done / len(keys), played.opponent)
+                progress(done / len(keys), finished.played.opponent)
         return Arena(player.name, table.rounds, matches, table.seed, tuple(record.found[key] for key in keys))
 
 
-def _check_first(table: _Table, found: list[Played], path: str | Path | None) -> None:
-    """Matches that were kept must be those that would be played now: the first of them is."""
-    if not found:
-        return
-    was = found[0]
-    now = table.played(was[:3])
-    if now.payoff != was.payoff or abs(now.expected - was.expected) > 1e-6 * max(1.0, abs(was.expected)):
-        raise ValueError(
-            f"path: in {path} match {was.match} with {was.opponent} in seat {was.seat} earned {was.payoff:+g} "
-            f"({was.expected:+.6f} expected), and now earns {now.payoff:+g} ({now.expected:+.6f}): a player has "
-            "changed, or the program, so take another path"
-        )
+def _check_kept(table: _Table, record: Record, kept: list[Key], jobs: int, path: str | Path | None) -> None:
+    """Matches that were kept must be those that would be played now: the first with each opponent in each seat is."""
+    first = {key[:2]: key for key in reversed(kept)}
+    for now, said_now in _by(jobs, table, [*reversed(first.values())]):
+        was, said = record.found[now[:3]], record.said.get(now[:3])
+        numbers = [(now.expected, was.expected), *(zip(said_now, said, strict=True) if said else [])]
+        if now.payoff != was.payoff or any(abs(n - w) > 1e-6 * max(1.0, abs(w)) for n, w in numbers):
+            raise ValueError(
+                f"path: in {path} match {was.match} with {was.opponent} in seat {was.seat} earned {was.payoff:+g} "
+                f"({was.expected:+.6f} expected), and now earns {now.payoff:+g} ({now.expected:+.6f}) or is played "
+                "otherwise: a player has changed, or the program, so take another path"
+            )
 
 
-def _in_turn(table: _Table, keys: list[Key]) -> Iterator[Played]:
+def _stated(match: Match) -> tuple[float, float]:
+    """All the mixed actions of each seat in a number that any change of one changes, though no move comes of it."""
+    weights = np.random.default_rng(0)
+    first, second = (float((mixed_TxA * weights.random(mixed_TxA.shape)).sum()) for mixed_TxA in match.mixed)
+    return first, second
+
+
+def _by(jobs: int, table: _Table, keys: list[Key]) -> Iterator[Finished]:
+    return _in_turn(table, keys) if jobs == 1 or len(keys) < 2 else _spread(table, keys, jobs)
+
+
+def _in_turn(table: _Table, keys: list[Key]) -> Iterator[Finished]:
     if keys:
         _warm(table)
     yield from map(table.played, keys)
 
 
-def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Played]:
+def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Finished]:
     """The matches by several processes, as they end."""
     try:
         sent = pickle.dumps(table)
@@ -172,14 +185,14 @@ def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Played]:
     with _pool(min(jobs, len(keys)), sent) as pool:
         for future in as_completed([pool.submit(_match, key) for key in keys]):
             try:
-                played = future.result()
+                finished = future.result()
             except BrokenProcessPool as error:
                 raise RuntimeError(
                     f"jobs: one of {jobs} processes ended before its matches did: it was killed, or it could not load "
                     "a player whose class stands where it cannot import it (a notebook): take jobs=1, or put the class "
                     "into a module"
                 ) from error
-            yield played
+            yield finished
 
 
 @contextmanager
@@ -221,7 +234,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _match(key: Key) -> Played:
+def _match(key: Key) -> Finished:
     return _HERE[0].played(key)
 
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..files import Journal, lines_in
 from .scores import Played
@@ -12,6 +12,13 @@ _KIND = ("arena", "a record of matches")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 Key = tuple[str, int, int]  # opponent, seat, match
+
+
+class Finished(NamedTuple):
+    """A match, and what was said in it: by it a match that is played again is known to be the same."""
+
+    played: Played
+    said: tuple[float, float]  # a number for the mixed actions of each seat
 
 
 class Record:
@@ -27,6 +34,7 @@ class Record:
 
     def __init__(self, path: str | Path | None, settings: dict[str, Any], opponents: dict[str, str]) -> None:
         self.found: dict[Key, Played] = {}
+        self.said: dict[Key, list[float]] = {}  # of those on the disk, where it was kept
         self._opponents = opponents
         self._journal = None if path is None else Journal(path, *_KIND)
         if self._journal is None:
@@ -41,11 +49,13 @@ class Record:
             self.close()
             raise
 
-    def add(self, played: Played) -> None:
+    def add(self, finished: Finished) -> None:
         """Keep one more match."""
+        played, said = finished
         self.found[played[:3]] = played
         if self._journal is not None:
-            self._journal.append([{**played._asdict(), "who": self._opponents[played.opponent]}])
+            who = self._opponents[played.opponent]
+            self._journal.append([{**played._asdict(), "who": who, "said": list(said)}])
 
     def close(self) -> None:
         if self._journal is not None:
@@ -67,7 +77,7 @@ class Record:
                     f"these have {value}: take another path, or the same {name}"
                 )
         for line in matches:
-            who = line.pop("who")
+            who, said = line.pop("who"), line.pop("said", None)
             played = Played(**line)
             now = self._opponents.get(played.opponent, who)
             if now != who:
@@ -76,6 +86,8 @@ class Record:
                     "take another path, or another name"
                 )
             self.found[played[:3]] = played
+            if said is not None:
+                self.said[played[:3]] = said
 
 
 def described(player: Any) -> str:

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 from .. import files
 from ..memory import saved
-from .tensors import read_from, write_to
+from .lineage import Lineage, refuse_unknown
+from .tensors import read_from, told_at, write_to
+
+_LOCKS = ("_lock", "_saving")  # they stay where they are
 
 
 class Kept:
@@ -15,6 +18,7 @@ class Kept:
 
     _at: Any
     _lock: Any
+    _lineage = Lineage()  # the saved states that it goes on from
     _written: Callable[[Any, Callable[[Any], Any]], dict[str, Any]]
     _read: Callable[[dict[str, Any], tuple[int, ...]], Any]
 
@@ -36,9 +40,21 @@ class Kept:
         """Everything it remembers as one safetensors file, written whole or not at all (extra ``fleet``).
 
         The tensors are what is kept of each stream, by name; the rest is JSON in the header, with a digest of it all.
+
+        Refused, and the file as it was, if it holds a state that this guard does not go on from: it was neither loaded
+        nor saved by this guard, nor by one that this is a copy of, or another process has saved there since.
         """
         path = files.to_write(path, ".safetensors")
-        write_to(path, self._written(self._at, lambda memory: memory))
+        alone = vars(self).setdefault("_saving", Lock())
+        with alone, files.locked(files.lock_of(path), f"{path} is being saved"):
+            there = told_at(path)
+            with self._lock:
+                at, ours = self._at, self._lineage
+                if there is not None:
+                    refuse_unknown(path, there["lineage"], there.get("clock"), ours, at.clock)
+                self._lineage = ours.saved()  # before it is written: an interrupt then loses a number and no save
+                lives = [list(life) for life in self._lineage.lives]
+            write_to(path, {**self._written(at, lambda memory: memory), "lineage": lives})
 
     def load(self, path: str | Path) -> None:
         """Take up where ``save`` left off, bit for bit, with the streams that there were then.
@@ -51,15 +67,16 @@ class Kept:
         with self._lock:
             try:
                 self._at = self._read(d, _shape_in(d, self.batch_shape))
+                self._lineage = d["lineage"]  # last: a guard that does not know of the file will not write over it
             except ValueError as error:
                 raise ValueError(f"{path}: {str(error).replace('state_dict', 'its state')}") from error
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}  # a lock stays where it is
+        return {name: value for name, value in self.__dict__.items() if name not in _LOCKS}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = RLock()
+        self._lock, self._lineage = RLock(), self._lineage.handed_on()
 
 
 def _shape_in(d: dict[str, Any], mine: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,19 +1,24 @@
 """A state as one safetensors file: its arrays as tensors by name, the rest as JSON in the header, and a digest."""
 
 import hashlib
+import io
 import json
+import os
+import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from .. import files
 from ..arrays import to_numpy
+from .lineage import lineage_from
 
 _KEY, _DIGEST = "lowregret.guard", "lowregret.guard.sha256"
 _TENSOR, _TEXT = "$tensor", "$text"  # what stands in the JSON for an array; for JSON that is one, since it may be long
 _LONG = ("events", "advised")
+_LARGEST = 100_000_000  # bytes of a header: safetensors reads no larger one
 _UNREADABLE = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)  # what safetensors says of odd headers
 
 
@@ -28,7 +33,12 @@ def write_to(path: Path, state: dict[str, Any]) -> None:
             about[name] = {_TEXT: name}
     text = json.dumps(about, allow_nan=False)
     with files.drafted(path) as draft:
-        safetensors.save_file(tensors, draft, metadata={_KEY: text, _DIGEST: _digest(tensors, text)})
+        try:
+            safetensors.save_file(tensors, draft, metadata={_KEY: text, _DIGEST: _digest(tensors, text)})
+        except Exception as error:  # its own for everything, a full disk among it
+            if found := re.search(r"os error (\d+)", str(error)):
+                raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+            raise
 
 
 def read_from(path: Path) -> dict[str, Any]:
@@ -42,7 +52,7 @@ def read_from(path: Path) -> dict[str, Any]:
         raise ValueError(f"path must be a file that save(path) wrote, and {path} is a folder") from None
     try:
         tensors = safetensors.load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__") or {}
+        header = _header(io.BytesIO(data))
     except Exception as error:  # safetensors has its own for each kind of oddity
         raise ValueError(f"{path} was cut short, or is no safetensors file: {error}") from error
     if _KEY not in header:
@@ -50,10 +60,34 @@ def read_from(path: Path) -> dict[str, Any]:
     if header.get(_DIGEST) != _digest(tensors, header[_KEY]):
         raise ValueError(f"{path} has been changed: its digest is not that of what it holds")
     try:
-        about = json.loads(header[_KEY])
+        about = _about(header)
         return {name: _found(value, tensors) for name, value in about.items()}
     except (RecursionError, *_UNREADABLE) as error:
         raise ValueError(f"{path} holds no state of a guard: {error}") from error
+
+
+def told_at(path: Path) -> dict[str, Any] | None:
+    """What the header of a file says, without a look at the rest of it; None: nothing is there to be written over."""
+    if not path.exists() or path.stat().st_size == 0:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return _about(_header(file))
+    except (RecursionError, *_UNREADABLE) as error:
+        raise ValueError(
+            f"path: {path} is there, and is no file that save(path) wrote, or is damaged: remove it, or take another"
+        ) from error
+
+
+def _header(file: BinaryIO) -> dict[str, Any]:
+    size = int.from_bytes(file.read(8), "little")
+    return json.loads(file.read(min(size, _LARGEST))).get("__metadata__") or {}
+
+
+def _about(header: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a state; a file from before there were lineages is the only save of a life of its own."""
+    about = {"lineage": [[header[_DIGEST], 1]], **json.loads(header[_KEY])}
+    return {**about, "lineage": lineage_from(about["lineage"])}
 
 
 def _told(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:

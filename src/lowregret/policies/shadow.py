@@ -15,7 +15,6 @@ import numpy as np
 from ..arrays import (
     Array,
     astype,
-    compiled,
     compiler_installed,
     constant,
     detached,
@@ -24,11 +23,11 @@ from ..arrays import (
     float_type,
     frozen,
     in_float64,
-    is_compiled,
     last,
     mix,
     namespace,
 )
+from ..files import compiled, is_compiled
 from ..memory import row_of, with_row
 from ..problems import DecisionProblem, Scene
 

@@ -25,12 +25,10 @@ import numpy as np
 from ..arrays import (
     Array,
     at_most,
-    compiled,
     compiler_installed,
     constant,
     count_up,
     in_float64,
-    is_compiled,
     namespace,
     pick,
     running_product,
@@ -38,6 +36,7 @@ from ..arrays import (
     total,
 )
 from ..certificates.every_start import Prior
+from ..files import compiled, is_compiled
 from ..memory import row_of, with_row
 from .kernels import bet
 from .moment import zeros

@@ -16,7 +16,6 @@ from .. import inputs
 from ..arrays import (
     Array,
     astype,
-    compiled,
     compiler_installed,
     copied,
     device,
@@ -33,6 +32,7 @@ from ..certificates import Certificate, every_start, over_contexts
 from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
+from ..files import compiled
 from ..memory import with_row
 from ..policies import Incumbent, PlaysReference, Recovery
 from ..policies.shadow import run_shadow

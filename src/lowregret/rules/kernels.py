@@ -8,7 +8,8 @@ import math
 
 import numpy as np
 
-from ..arrays import Array, compiled, compiler_installed
+from ..arrays import Array, compiler_installed
+from ..files import compiled
 
 _WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
 _EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow

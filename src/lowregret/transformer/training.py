@@ -215,7 +215,7 @@ class Run:
     def _lock(self, alone: contextlib.ExitStack) -> None:
         """Neither the model nor the folder may be another run's at the same time."""
         for lock, thing in (
-            (self.path.with_name(f".{self.path.name}.lock"), self.path),
+            (files.lock_of(self.path), self.path),
             (self.folder / ".lock", self.folder),
         ):
             alone.enter_context(files.locked(lock, f"{thing} is being written by a training"))

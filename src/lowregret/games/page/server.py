@@ -24,12 +24,15 @@ try:
     from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(f"the page needs {error.name}: pip install 'lowregret[play]'", name=error.name) from error
 
 _PAGE = Path(__file__).with_name("page.html")
 _LONGEST = 500  # bytes of a request's body: all that is asked for fits in a hundred
-_PATIENCE = 10.0  # seconds for a body to come
+_PATIENCE = 10.0  # seconds for a request to come once there is a connection, and for its body
+_IDLE = 30  # seconds for the next one
+_MOST = 32  # connections at a time: a browser opens six
 
 
 @lru_cache(maxsize=1)
@@ -84,14 +87,15 @@ def serve(sitting: Sitting, listening: socket.socket, host: str, ready: Callable
     """Answer until Ctrl-C; ``ready`` is called once it does."""
     config = uvicorn.Config(
         application(sitting, host),
-        http="h11",
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=64,
-        timeout_keep_alive=30,
+        limit_concurrency=8 * _MOST,  # never seen: the oldest connections are given up before
+        backlog=2 * _MOST,
+        timeout_keep_alive=_IDLE,
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
@@ -175,6 +179,46 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a field must be given once")
     return dict(pairs)
+
+
+class _Connection(H11Protocol):
+    """A connection that is given up if no request comes of it, or when there are too many and it has been of least use.
+
+    However slowly a request comes, it must be there in time: bytes of it are no reason to go on waiting.
+    """
+
+    uses = 0  # requests that were answered
+    since = 0.0  # when it last did anything
+    waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait(_PATIENCE)
+        open_ = [one for one in self.connections if isinstance(one, _Connection) and not one.transport.is_closing()]
+        if len(open_) > _MOST:
+            least = min((one for one in open_ if one is not self), key=lambda one: (one.uses > 0, one.since))
+            least.transport.abort()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._wait(None)
+
+    def on_response_complete(self) -> None:
+        self.uses += 1
+        self._wait(_IDLE)  # also for what was sent to be taken
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait(None)
+        super().connection_lost(exc)
+
+    def _wait(self, seconds: float | None) -> None:
+        """For a request; None: no longer."""
+        if self.waiting is not None:
+            self.waiting.cancel()
+        self.since = self.loop.time()
+        self.waiting = None if seconds is None else self.loop.call_later(seconds, self.transport.abort)
 
 
 class _Door:

@@ -1,0 +1,27 @@
+"""Recurrences that are compiled once and kept on the disk (extra: ``fast``)."""
+
+import contextlib
+from functools import cache
+from typing import Any
+
+_COMPILED: set[Any] = set()
+
+
+def is_compiled(function: Any) -> bool:
+    """Whether this process has used it: from then on it is quicker than arrays, however little there is to do."""
+    return function in _COMPILED
+
+
+@cache
+def compiled(function: Any) -> Any:
+    """The function, compiled when it is first called, or read from the disk where another process has done so."""
+    from numba import njit
+
+    from .kernel_cache import KernelCache
+
+    made = njit(error_model="numpy")(function)
+    # Where no folder can be written to there is none to keep it in, and each process compiles for itself.
+    with contextlib.suppress(RuntimeError):
+        made._cache = KernelCache(function)
+    _COMPILED.add(function)
+    return made
