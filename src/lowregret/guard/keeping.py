@@ -1,12 +1,15 @@
 """What a guard remembers, given out and taken up again: as JSON values, as one safetensors file, as a pickle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from .. import files
 from ..memory import saved
+from .telling import later, tell
 from .tensors import read_from, write_to
 
 
@@ -15,6 +18,7 @@ class Kept:
 
     _at: Any
     _lock: Any
+    on_switch: Callable[[Any], Any] | None
     _written: Callable[[Any, Callable[[Any], Any]], dict[str, Any]]
     _read: Callable[[dict[str, Any], tuple[int, ...]], Any]
 
@@ -53,6 +57,21 @@ class Kept:
                 self._at = self._read(d, _shape_in(d, self.batch_shape))
             except ValueError as error:
                 raise ValueError(f"{path}: {str(error).replace('state_dict', 'its state')}") from error
+
+    @contextmanager
+    def _as_one(self) -> Iterator[Any]:
+        """A copy to take several steps with: left without an error, this guard stands where the copy does.
+
+        Nobody else moves the guard meanwhile. What happened is told once it stands there.
+        """
+        with self._lock:
+            ahead = copy(self)
+            ahead.on_switch, before = later, len(self._at.events)
+            yield ahead
+            self._at = ahead._at
+            fresh = self._at.events[before:]
+        if fresh:
+            tell(fresh, self.on_switch)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}  # a lock stays where it is
