@@ -111,7 +111,7 @@ def test_labels_that_come_late_are_not_judged_by_play_that_never_happened(late: 
             model.learn_one(x, str(y[t])) if river else model.observe(row, y[t : t + 1])
             judged.append(t)
         except ValueError as error:
-            refused += "asked after" in str(error) and "lag=" in str(error)
+            refused += "was asked when" in str(error) and "lag=" in str(error)
     assert len(judged) + refused == 120
     assert 1 <= len(judged) <= 120 / late + 1  # those before whose question every other that counts had come
     guard = model.guard if river else model.guard_
@@ -169,6 +169,42 @@ def test_questions_are_kept_up_to_a_number() -> None:
     online.skip()
     online.learn_one({"chance": 0.5001}, "heads")
     assert (online.guard.steps, online.unasked, online.model.learned) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("river", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_asked_and_told_what_counts_was_really_played(seed: int, river: bool) -> None:
+    """Few rows that come again and again, asked or not, with labels or without, in any order."""
+    rng = np.random.default_rng(seed)
+    chances = [0.55, 0.7, 0.8, 0.95]
+    model: Any = Online(Learner(), COIN, 2000) if river else classifier(2000)
+    answers: dict[int, list[np.ndarray]] = {i: [] for i in range(4)}  # to each row since its last label
+    played, came, refused = [], [], 0
+    for _ in range(400):
+        i, label = int(rng.integers(4)), SIDES[int(rng.random() < 0.7)]
+        x, row = {"chance": chances[i]}, [[chances[i]]]
+        if rng.random() < 0.5:
+            answers[i].append(np.array(list(model.policy_one(x).values())) if river else model.policy(row)[0])
+            continue
+        if rng.random() < 0.05:
+            model.skip()
+            answers = {i: [] for i in range(4)}
+        if river and not answers[i]:
+            continue  # that there is a question which its label is not for: see the pipelines below
+        try:
+            model.learn_one(x, label) if river else model.observe(row, [label])
+        except ValueError:
+            refused += 1
+            continue
+        assert answers[i]
+        np.testing.assert_allclose(answers[i], [answers[i][-1]] * len(answers[i]), atol=1e-9)
+        played.append(answers[i][-1])
+        came.append(label)
+        answers[i] = []
+    guard = model.guard if river else model.guard_
+    assert guard.steps == len(played) > 20
+    assert refused > 20
+    assert guard.regret == pytest.approx(regret_of(played, came))
 
 
 # With an id, and a lag

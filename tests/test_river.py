@@ -209,16 +209,16 @@ def test_other_models_are_refused() -> None:
     assert set(numbered.predict_proba_one({"wind": 1.0})) == {0, 1}
 
 
-@pytest.mark.parametrize("horizon", [1000, 30])
-def test_a_drift_is_a_switch_and_the_next_update_begins_anew(horizon: int) -> None:
+@pytest.mark.parametrize(("horizon", "lag"), [(1000, 1), (30, 1), (1000, 3)])
+def test_a_drift_is_a_switch_and_the_next_update_begins_anew(horizon: int, lag: int) -> None:
     rng = np.random.default_rng(1)
-    detector, guard = Detector(SEA, horizon, floor=0.0), lr.Guard(SEA, horizon)
+    detector, guard = Detector(SEA, horizon, lag=lag, floor=0.0), lr.Guard(SEA, horizon, lag=lag)
     drifts, since = [], 0
     for t in range(400):
         storm = float(rng.choice([0.1, 0.4]))
         label = int(rng.random() < (storm if t % 200 < 100 else 1 - storm))
         if guard.switched or since == horizon:
-            guard, since = lr.Guard(SEA, horizon), 0
+            guard, since = lr.Guard(SEA, horizon, lag=lag), 0
         guard.advise([1 - storm, storm])
         guard.observe(label)
         since += 1

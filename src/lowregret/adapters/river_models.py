@@ -222,6 +222,9 @@ class GuardDriftDetector(base.DriftDetector):
         As in ``GuardedRiverClassifier``.
     horizon
         For how many pairs the guard is made at each beginning. A ``rule`` that is given has one.
+    lag
+        How late labels come, as in ``Guard``, where a pair's probabilities were said before the labels of the last
+        ``lag`` - 1 pairs were known.
 
     ``guard.events`` has what was found, with the evidence.
 
@@ -243,11 +246,12 @@ class GuardDriftDetector(base.DriftDetector):
         rule: Any = None,
         fallback: Any = None,
         temperature: float | None = None,
+        lag: int = 1,
         floor: float = 0.01,
     ) -> None:
         super().__init__()
         at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, None)
+        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, None, lag)
         self._labelled = _Labelled(labels, floor)
         self._seen = 0  # since the last beginning
         self.problem = problem
@@ -256,6 +260,7 @@ class GuardDriftDetector(base.DriftDetector):
         self.rule = rule
         self.fallback = fallback
         self.temperature = temperature
+        self.lag = lag
         self.floor = floor
 
     def update(self, x: Any) -> None:
@@ -263,12 +268,13 @@ class GuardDriftDetector(base.DriftDetector):
         if not isinstance(x, (tuple, list)) or len(x) != 2:
             raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}")
         law_S, state = self._labelled.law(x[0]), self._labelled.state(x[1])
-        if self.drift_detected or self._seen == self.guard.horizon:
-            self._reset()
-        self.guard.advise(law_S)
-        self.guard.observe(state)
-        self._seen += 1
-        self._drift_detected = self.guard.switched
+        with self.guard._lock:  # one pair at a time
+            if self.drift_detected or self._seen == self.guard.horizon:
+                self._reset()
+            self.guard.advise(law_S)
+            self.guard.observe(state)
+            self._seen += 1
+            self._drift_detected = self.guard.switched
 
     def _reset(self) -> None:
         super()._reset()

@@ -17,7 +17,7 @@ from .guard import Guard
 from .standing import Standing
 
 MOST = 1000  # questions that are kept
-_LATE = "labels that come late need a lag and ids: lag=, predict(..., id=), and the id again with the label"
+_LATE = "labels that come late need lag= and ids, the same when the row is asked and when its label comes"
 
 
 class Question(NamedTuple):
@@ -162,10 +162,10 @@ class Asked:
             for one in self._steps:
                 raise ValueError(f"id {one!r} waits for its label, which must come before that of {what}")
         if not _same(last.at, ahead._at):
-            seen = f"asked after {last.at.clock} labels, and {ahead._at.clock} have come by now"
+            since = f"asked when {last.at.clock} labels had come, which are {ahead._at.clock} now"
             if last.at.clock == ahead._at.clock:
-                seen = "asked before the guard was restarted, or before other steps were"
-            raise ValueError(f"{what} was {seen}: what was played then is not what would be judged now. {_LATE}")
+                since = "asked before the guard was restarted, or before other steps were"
+            raise ValueError(f"{what} was {since}, and what was played then is not what would be judged: {_LATE}")
         if first is not last and not self._alike(first, last):
             raise ValueError(
                 f"{what} was asked more than once and answered differently; which of it was played cannot be told: "
