@@ -31,6 +31,12 @@ def days(n: int = 300, turn: int = 150, seed: int = 0) -> list[tuple[dict, str]]
     return [({"wind": float(w)}, LABELS[int((w > 0) == (day < turn))]) for day, w in enumerate(wind)]
 
 
+def told(model: Any, x: dict, y: Any) -> None:
+    """The row is asked, then its label comes."""
+    model.policy_one(x)
+    model.learn_one(x, y)
+
+
 def test_river_s_own_checks() -> None:
     model = Guarded(**next(Guarded._unit_test_params()))
     assert model._unit_test_skips() == set()
@@ -120,11 +126,11 @@ def test_it_pickles_and_clones() -> None:
     rows = days()
     model = Guarded(bayes(), SEA, 400)
     for x, y in rows[:180]:
-        model.learn_one(x, y)
+        told(model, x, y)
     other = pickle.loads(pickle.dumps(model))
     for each in (model, other):
         for x, y in rows[180:]:
-            each.learn_one(x, y)
+            told(each, x, y)
     assert other.guard.state_dict() == model.guard.state_dict()
     fresh = model.clone()
     assert fresh.guard.state_dict() == Guarded(bayes(), SEA, 400).guard.state_dict()
@@ -148,7 +154,8 @@ def test_a_refusal_changes_nothing() -> None:
     model = Guarded(naive_bayes.GaussianNB(), SEA, 5)
     rows = days()
     for x, y in rows[:4]:
-        model.learn_one(x, y)
+        told(model, x, y)
+    model.policy_one(rows[4][0])
     inner, guard = pickle.dumps(model.model), model.guard.state_dict()
     for label in ("fog", 1, None, ["calm"]):
         with pytest.raises(ValueError, match=r"y must be one of the labels \['calm', 'storm'\], got"):
@@ -157,12 +164,16 @@ def test_a_refusal_changes_nothing() -> None:
     assert model.guard.state_dict() == guard
     model.learn_one(*rows[4])
     inner = pickle.dumps(model.model)
-    with pytest.raises(ValueError, match="horizon"):
-        model.learn_one(*rows[5])
+    for call in (model.policy_one, model.predict_one, lambda x: model.policy_one(x, id=5)):
+        with pytest.raises(ValueError, match="horizon"):
+            call(rows[5][0])
     assert pickle.dumps(model.model) == inner
     broken = Guarded(Breaks(), SEA, 5)
-    with pytest.raises(RuntimeError, match="full"):
-        broken.learn_one({}, "calm")
+    for name in (None, "day"):
+        broken.policy_one({}, id=name)
+        for _ in range(2):  # it is asked still
+            with pytest.raises(RuntimeError, match="full"):
+                broken.learn_one({}, "calm", id=name)
     assert broken.guard.regret == 0
     assert broken.guard.state_dict()["clock"] == 0
     acts = Guarded(Breaks(), SEA, 5, fallback=lr.Hedge(SEA, 5))
@@ -198,16 +209,16 @@ def test_other_models_are_refused() -> None:
     assert set(numbered.predict_proba_one({"wind": 1.0})) == {0, 1}
 
 
-@pytest.mark.parametrize("horizon", [1000, 30])
-def test_a_drift_is_a_switch_and_the_next_update_begins_anew(horizon: int) -> None:
+@pytest.mark.parametrize(("horizon", "lag"), [(1000, 1), (30, 1), (1000, 3)])
+def test_a_drift_is_a_switch_and_the_next_update_begins_anew(horizon: int, lag: int) -> None:
     rng = np.random.default_rng(1)
-    detector, guard = Detector(SEA, horizon, floor=0.0), lr.Guard(SEA, horizon)
+    detector, guard = Detector(SEA, horizon, lag=lag, floor=0.0), lr.Guard(SEA, horizon, lag=lag)
     drifts, since = [], 0
     for t in range(400):
         storm = float(rng.choice([0.1, 0.4]))
         label = int(rng.random() < (storm if t % 200 < 100 else 1 - storm))
         if guard.switched or since == horizon:
-            guard, since = lr.Guard(SEA, horizon), 0
+            guard, since = lr.Guard(SEA, horizon, lag=lag), 0
         guard.advise([1 - storm, storm])
         guard.observe(label)
         since += 1

@@ -1,6 +1,6 @@
 """The labels of a classifier as the states of a problem (Section 2.2): which label is which state, and the guard."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,14 +87,29 @@ def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any
 
 
 def guard_of(
-    problem: DecisionProblem, horizon: Any, rule: Rule | None, fallback: Any, temperature: Any, episode: Any
+    problem: DecisionProblem,
+    horizon: Any,
+    rule: Rule | None,
+    fallback: Any,
+    temperature: Any,
+    episode: Any,
+    lag: Any = 1,
 ) -> Guard:
     """The guard of a classifier; a rule says the horizon if nobody else does."""
     if horizon is None and episode is None and rule is not None:
         horizon = rule.horizon
     elif horizon is None and rule is None:
         raise ValueError("horizon must be how many predictions will be acted on, a whole number >= 1, got None")
-    return Guard(problem, horizon, rule=rule, fallback=fallback, temperature=temperature, episode=episode)
+    return Guard(problem, horizon, rule=rule, fallback=fallback, temperature=temperature, episode=episode, lag=lag)
+
+
+def of_a_classifier(ask: Callable[[], Any]) -> Any:
+    """What the guard answers; where its horizon is over, the refusal says how a classifier goes on."""
+    try:
+        return ask()
+    except ValueError as error:
+        said = str(error).replace("a Guard with restart()", "guard_.restart() opens a new episode")
+        raise ValueError(said) from error
 
 
 def floor_of(floor: Any) -> float:

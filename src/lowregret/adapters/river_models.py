@@ -1,7 +1,6 @@
 """River's classifiers, guarded, and the guard as one of River's drift detectors (Algorithm 1, live)."""
 
-from collections.abc import Iterator
-from copy import copy
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,10 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Return, Switch
+from ..guard.asked import Asked, ids_of
 from ..problems import DecisionProblem
 from .labels import floor_of, floored, guard_of, stakes, states_of
+from .rows import key_of
 
 try:
     from river import base
@@ -44,9 +45,10 @@ class _Labelled:
 class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     """A River classifier that predicts as its model does until the labels speak against it, then as a safe fallback.
 
-    ``learn_one`` asks the model what it says of ``x``, tells the guard that and ``y``, and trains the model: one step,
-    in time order. ``predict_proba_one`` answers for the next step and changes nothing. The model learns on after a
-    switch, and the default fallback returns to it once it is right again.
+    ``predict_proba_one``, ``predict_one`` and ``policy_one`` answer for the next step, and do not move the guard.
+    ``learn_one`` tells it the label of the row that was asked, which judges what was said and played then, and trains
+    the model. A row that nobody was asked of is no step: the model learns it, and ``unasked`` counts it. The model
+    learns on after a switch, and the default fallback returns to it once it is right again.
 
     Parameters
     ----------
@@ -60,6 +62,9 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         The labels in the order of the problem's states, needed where these have not the labels for names.
     rule, fallback, temperature, episode
         As in ``Guard``.
+    lag
+        How many rows may wait for their labels, as in ``Guard``: 1, each is learned before the next is asked. Above
+        that rows are asked, and learned later, with an ``id``.
     floor
         How much of the uniform law is mixed into every law: River's models start from nothing, and one that is sure of
         the only label it has seen would be switched off by the first other one.
@@ -70,6 +75,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     >>> model = GuardedRiverClassifier(naive_bayes.BernoulliNB(), horizon=300, classes=["calm", "storm"])
     >>> for day in range(200):  # wind means storm, and from day 100 on it means calm
     ...     windy = day % 2 == 0
+    ...     chances = model.policy_one({"wind": windy})  # act on this
     ...     model.learn_one({"wind": windy}, "storm" if windy == (day < 100) else "calm")
     >>> [event.step for event in model.events][:1], max(model.predict_proba_one({"wind": True}).values()) < 0.9
     ([114], True)
@@ -86,13 +92,15 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         fallback: Any = None,
         temperature: float | None = None,
         episode: int | None = None,
+        lag: int = 1,
         floor: float = 0.01,
     ) -> None:
         if not hasattr(model, "predict_proba_one"):
             raise ValueError(f"model must be a River classifier with predict_proba_one, got {inputs.shown(model)}")
         at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, episode)
-        self._labelled = _Labelled(labels, floor)
+        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, episode, lag)
+        self._asked, self._labelled = Asked(self.guard), _Labelled(labels, floor)
+        self.unasked = 0
         self.model = model
         self.problem = problem
         self.horizon = horizon
@@ -101,36 +109,66 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.fallback = fallback
         self.temperature = temperature
         self.episode = episode
+        self.lag = lag
         self.floor = floor
 
-    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
-        """One step: what the model says of ``x`` is judged by ``y``, then the model learns both."""
-        law_S, state = self._law(x), self._labelled.state(y)
-        self.guard.advise(law_S)
-        self.model.learn_one(x, y, **kwargs)  # if this fails, the guard has seen nothing
-        self.guard.observe(state)
+    def learn_one(self, x: dict[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:
+        """What was said of ``x`` is judged by ``y``, then the model learns both: one step, or nothing where it fails.
 
-    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """The law to act on now: the model's, after a switch the fallback's."""
-        advice = copy(self.guard).advise(self._law(x, **kwargs))
-        if advice is None:
+        Without an ``id`` it is ``x`` that was asked since the label before; or, where a transformer before this has
+        learned in between and ``x`` is no longer the same, the only row that was. Labels that come later than that are
+        refused, for what was played is not what would be judged. ``model.learn_one`` trains the model alone.
+        """
+        state, key = self._labelled.state(y), key_of(x)
+
+        def learn() -> None:
+            self.model.learn_one(x, y, **kwargs)
+
+        if id is not None:
+            self._asked.label_steps(ids_of(id, 1), [state], [None], done=learn)
+        elif not self._asked.label(key, "x", state, done=learn):
+            only = self._asked.only("x")
+            if only is None:
+                learn()
+                self.unasked += 1
+            else:
+                self._asked.label(only, "x", state, done=learn)
+
+    def predict_proba_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[Any, float]:
+        """The law to act on now: the model's, after a switch the fallback's.
+
+        With an ``id`` it is taken to be played: ``x`` is the guard's next step, which waits for ``learn_one(x, y, id)``
+        and has this answer until then.
+        """
+        if self.guard.rule.fallback_acts:
             raise ValueError(
                 f"predict_proba_one needs a fallback that predicts, and {type(self.guard.rule.fallback).__name__} "
                 "acts: policy_one(x) has what to play"
             )
-        return dict(zip(self._labelled.labels, advice.tolist(), strict=True))
+        [law_S] = self._answered(self._asked.laws, x, id, **kwargs)
+        return dict(zip(self._labelled.labels, law_S.tolist(), strict=True))
 
-    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+    def predict_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> Any:
         """The likeliest label under ``predict_proba_one``."""
-        law = self.predict_proba_one(x, **kwargs)
+        law = self.predict_proba_one(x, id, **kwargs)
         return max(law, key=law.__getitem__)
 
-    def policy_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[str, float]:
-        """The mixed action that the certificate speaks of, by the actions' names."""
-        ahead, law_S = copy(self.guard), self._law(x, **kwargs)
-        ahead.advise(law_S)
-        assert ahead.problem is not None
-        return dict(zip(ahead.problem.actions, ahead.policy().tolist(), strict=True))
+    def policy_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[str, float]:
+        """The mixed action that the certificate speaks of, by the actions' names; ``id`` likewise."""
+        [mixed_A] = self._answered(self._asked.policies, x, id, **kwargs)
+        assert self.guard.problem is not None
+        return dict(zip(self.guard.problem.actions, mixed_A.tolist(), strict=True))
+
+    def skip(self, id: Any = None) -> None:
+        """Give up the label of a row that was asked with this id; without one: forget what was asked without.
+
+        As with ``Guard.skip``, it must be decided before anyone could know the label.
+        """
+        self._asked.skip(None if id is None else ids_of(id, 1))
+
+    def _answered(self, answers: Callable[..., np.ndarray], x: dict[Any, Any], id: Any, **kwargs: Any) -> np.ndarray:
+        law_1xS = self._law(x, **kwargs)[None]
+        return answers([key_of(x)], law_1xS, None if id is None else ids_of(id, 1))
 
     @property
     def switched(self) -> bool:
@@ -184,6 +222,9 @@ class GuardDriftDetector(base.DriftDetector):
         As in ``GuardedRiverClassifier``.
     horizon
         For how many pairs the guard is made at each beginning. A ``rule`` that is given has one.
+    lag
+        How late labels come, as in ``Guard``, where a pair's probabilities were said before the labels of the last
+        ``lag`` - 1 pairs were known.
 
     ``guard.events`` has what was found, with the evidence.
 
@@ -205,11 +246,12 @@ class GuardDriftDetector(base.DriftDetector):
         rule: Any = None,
         fallback: Any = None,
         temperature: float | None = None,
+        lag: int = 1,
         floor: float = 0.01,
     ) -> None:
         super().__init__()
         at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, None)
+        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, None, lag)
         self._labelled = _Labelled(labels, floor)
         self._seen = 0  # since the last beginning
         self.problem = problem
@@ -218,6 +260,7 @@ class GuardDriftDetector(base.DriftDetector):
         self.rule = rule
         self.fallback = fallback
         self.temperature = temperature
+        self.lag = lag
         self.floor = floor
 
     def update(self, x: Any) -> None:
@@ -225,12 +268,13 @@ class GuardDriftDetector(base.DriftDetector):
         if not isinstance(x, (tuple, list)) or len(x) != 2:
             raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}")
         law_S, state = self._labelled.law(x[0]), self._labelled.state(x[1])
-        if self.drift_detected or self._seen == self.guard.horizon:
-            self._reset()
-        self.guard.advise(law_S)
-        self.guard.observe(state)
-        self._seen += 1
-        self._drift_detected = self.guard.switched
+        with self.guard._lock:  # one pair at a time
+            if self.drift_detected or self._seen == self.guard.horizon:
+                self._reset()
+            self.guard.advise(law_S)
+            self.guard.observe(state)
+            self._seen += 1
+            self._drift_detected = self.guard.switched
 
     def _reset(self) -> None:
         super()._reset()

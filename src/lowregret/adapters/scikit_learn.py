@@ -1,5 +1,6 @@
 """Any classifier with ``predict_proba``, guarded, as a scikit-learn estimator (Algorithm 1, live)."""
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -8,8 +9,10 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Guard, Return, Switch
+from ..guard.asked import MOST, Asked, ids_of
 from ..problems import DecisionProblem
-from .labels import actions_of, floor_of, floored, guard_of, stakes, states_of
+from .labels import actions_of, floor_of, floored, guard_of, of_a_classifier, stakes, states_of
+from .rows import keys_of, refuse_unordered
 from .walk_forward import WalkForward, walked
 
 try:
@@ -30,9 +33,9 @@ _NOT_FITTED = (
 class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that predicts as its model does until the outcomes speak against it, then as a safe fallback.
 
-    ``fit`` trains the model and opens a guard; ``observe`` tells it outcomes as they come, in time order;
-    ``predict_proba``, ``predict`` and ``policy`` answer for the next step and change nothing. ``walk_forward`` does all
-    of it on recorded rows, with refits. Rows that are not in time order make nonsense of it: do not shuffle.
+    ``fit`` trains the model and opens a guard; ``predict_proba``, ``predict`` and ``policy`` answer for the next step;
+    ``observe`` tells the label of a row that was asked, which judges what was said and played then. ``walk_forward``
+    does all of it on recorded rows, with refits. Rows must be in time order: do not shuffle.
 
     Parameters
     ----------
@@ -48,6 +51,9 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The labels in the order of the problem's states, those that no training row has among them.
     rule, fallback, temperature, episode
         As in ``Guard``.
+    lag
+        How many rows may wait for their labels, as in ``Guard``: 1, the label of each comes before the next is asked.
+        Above that rows are asked with an ``id``, under which the label comes later.
     floor
         How much of the uniform law is mixed into every law. A model that gives a label probability 0 (trees do) is
         switched off by the first row with that label; 0.01 forgives it.
@@ -62,7 +68,10 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     >>> model.predict([[0.9]]).tolist(), model.switched_
     (['up'], False)
     >>> turned = np.where(y == "up", "down", "up")  # the world turns round
-    >>> model.observe(X, turned).switched_, model.events_[0].step
+    >>> for t in range(10):
+    ...     mixed = model.policy(X[t : t + 1])  # act on this
+    ...     model = model.observe(X[t : t + 1], turned[t : t + 1])
+    >>> model.switched_, model.events_[0].step
     (True, 5)
     """
 
@@ -82,6 +91,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fallback: Any = None,
         temperature: float | None = None,
         episode: int | None = None,
+        lag: int = 1,
         floor: float = 0.0,
     ) -> None:
         self.estimator = estimator
@@ -92,6 +102,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.fallback = fallback
         self.temperature = temperature
         self.episode = episode
+        self.lag = lag
         self.floor = floor
 
     # Before the first outcome
@@ -108,7 +119,9 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fresh = copy(self)
         floor_of(self.floor)
         fresh.problem_, labels = stakes(self.problem, self.rule, self.classes, seen.tolist())
-        fresh.guard_ = guard_of(fresh.problem_, horizon, self.rule, self.fallback, self.temperature, self.episode)
+        settings = self.rule, self.fallback, self.temperature, self.episode, self.lag
+        fresh.guard_ = guard_of(fresh.problem_, horizon, *settings)
+        fresh._asked = Asked(fresh.guard_)
         fresh.classes_ = seen if len(seen) == len(labels) else np.unique(np.asarray(labels))
         fresh._state_of = {label: state for state, label in enumerate(labels)}
         fresh.states_ = states_of(fresh.classes_.tolist(), fresh._state_of)
@@ -135,36 +148,33 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # The next step
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, id: Any = None) -> np.ndarray:
         """The laws to act on now, ``[N, K]`` in the order of ``classes_``: the model's, after a switch the fallback's.
 
-        Every row is answered for the next step, whatever the others are.
+        Every row is answered for the next step, whatever the others are. With an ``id``, or a list of one a row, it is
+        taken to be played: rows are then steps in this order, and the label of each comes by ``observe(y, id=...)``.
+        The answer to an id that waits for its label does not change.
         """
-        laws_NxS = self._laws(X)
-        ahead = copy(self.guard_)
-        if len(laws_NxS) and _advised(ahead, laws_NxS[0]) is None:
+        laws_NxS, rule = self._laws(X), self.guard_.rule
+        if rule.fallback_acts:
             raise ValueError(
-                f"predict_proba needs a fallback that predicts, and {type(ahead.rule.fallback).__name__} acts: "
+                f"predict_proba needs a fallback that predicts, and {type(rule.fallback).__name__} acts: "
                 "policy(X) has what to play"
             )
-        if ahead.switched:
-            laws_NxS = np.array([ahead.advise(law_S) for law_S in laws_NxS])
-        return laws_NxS[:, self.states_]
+        return self._answered(self._asked.laws, X, laws_NxS, id)[:, self.states_]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, id: Any = None) -> np.ndarray:
         """The likeliest class of each row under ``predict_proba``."""
-        laws_NxK = self.predict_proba(X)
+        laws_NxK = self.predict_proba(X, id)
         return self.classes_[laws_NxK.argmax(axis=1)]
 
-    def policy(self, X: Any) -> np.ndarray:
-        """The mixed actions ``[N, A]`` that the certificate speaks of, for the next step; pure as ``predict_proba``."""
-        laws_NxS = self._laws(X)
-        ahead = copy(self.guard_)
-        mixed_NxA = np.empty((len(laws_NxS), self.problem_.n_actions))
-        for row, law_S in enumerate(laws_NxS):
-            _advised(ahead, law_S)
-            mixed_NxA[row] = ahead.policy()
-        return mixed_NxA
+    def policy(self, X: Any, id: Any = None) -> np.ndarray:
+        """The mixed actions ``[N, A]`` that the certificate speaks of; ``id`` as in ``predict_proba``."""
+        return self._answered(self._asked.policies, X, self._laws(X), id)
+
+    def _answered(self, answers: Callable[..., np.ndarray], X: Any, laws_NxS: np.ndarray, id: Any) -> np.ndarray:
+        ids = None if id is None else ids_of(id, len(laws_NxS))
+        return of_a_classifier(lambda: answers(keys_of(X, MOST if ids is None else len(ids)), laws_NxS, ids))
 
     def _laws(self, X: Any) -> np.ndarray:
         """What the model says of each row, ``[N, S]`` in the order of the states."""
@@ -182,40 +192,54 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # What came
 
-    def observe(self, X: Any, y: Any, action: Any = None) -> "GuardedClassifier":
-        """Rows whose outcomes are now known, in time order: the guard judges what the model says of each.
+    def observe(self, X: Any, y: Any = None, action: Any = None, *, id: Any = None) -> "GuardedClassifier":
+        """The label of a row that was asked: the guard judges what was said and played then. No model is trained.
 
-        The model is not trained on them. All of them count, or none where something is refused. ``action`` says, if you
+        ``observe(X, y)``: one row, which was asked since the label before. ``observe(y, id=...)``: rows that were asked
+        with these ids, in any order; all of them count, or none where something is refused. ``action`` says, if you
         like, which was taken on each row, by its place in ``problem_.actions`` or by name: ``guard_.realised_regret``
         needs it.
         """
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
-        y = self._known(y, X)
-        states = states_of(y.tolist(), self._state_of)
+        if id is not None:
+            X, y = (None, X) if y is None else (X, y)
+            y = np.atleast_1d(np.asarray(y))
+            check_consistent_length(X, y)
+        y = self._known(y, X if id is None else y)  # with ids they come in any order
+        states = states_of(y.tolist(), self._state_of).tolist()
         taken = [None] * len(y) if action is None else actions_of(action, self.problem_, len(y))
-        guard = copy(self.guard_)
-        for law_S, state, act in zip(self._laws(X), states.tolist(), taken, strict=True):
-            _advised(guard, law_S)
-            guard.observe(state, act)
-        self.guard_ = guard
+        if id is not None:
+            self._asked.label_steps(ids_of(id, len(y)), states, taken, None if X is None else keys_of(X, len(y)))
+        elif len(y) != 1 or not self._asked.label(keys_of(X, 1)[0], "X", states[0], taken[0]):
+            raise ValueError(
+                "X must be one row, which predict_proba, predict or policy was asked of since the label before, got "
+                f"{'a row that was not' if len(y) == 1 else len(y)}: what was not played is not judged. Rows that wait "
+                "together need lag= and ids, recorded rows go through walk_forward(X, y)"
+            )
+        return self
+
+    def skip(self, *, id: Any = None) -> "GuardedClassifier":
+        """Give up a label (as ``Guard.skip``, before anyone could know it); without an id forget what had none."""
+        check_is_fitted(self, "guard_", msg=_NOT_FITTED)
+        self._asked.skip(None if id is None else ids_of(id, len(id) if isinstance(id, list) else 1))
         return self
 
     @property
     def switched_(self) -> bool:
         """Whether it has switched (in this episode); ``guard_.share`` says how much of the model is left in force."""
-        return self._opened_guard().switched
+        return self._open().switched
 
     @property
     def events_(self) -> list[Switch | Return]:
         """Every switch so far, and every return to the model."""
-        return self._opened_guard().events
+        return self._open().events
 
     @property
     def certificate_(self) -> Certificate:
         """What is guaranteed of ``policy`` over the horizon."""
-        return self._opened_guard().certificate
+        return self._open().certificate
 
-    def _opened_guard(self) -> Guard:
+    def _open(self) -> Guard:
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         return self.guard_
 
@@ -227,7 +251,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """Train on the first ``train`` rows, act on the rest in time order, and learn what came after each.
 
         The guard goes on through the refits. Afterwards the classifier is as it stood after the last row, ready for the
-        next ``observe`` if its horizon is longer than the recording. Only the set of labels is taken from all rows.
+        next if its horizon is longer than the recording. Only the set of labels is taken from all rows. With a ``lag``
+        each label comes that late, to the guard and to the refits.
 
         Parameters
         ----------
@@ -237,15 +262,16 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Train on this many rows at most, the last ones.
         """
         y = self._known(y, X)
-        train = inputs.whole(train, "train", most=len(y) - 1)
+        train = inputs.whole(train, "train", least=inputs.whole(self.lag, "lag"), most=len(y) - 1)
         every = len(y) if refit_every is None else inputs.whole(refit_every, "refit_every")
         reach = len(y) if window is None else inputs.whole(window, "window")
         own = self.horizon is not None or self.rule is not None
         now = self._opened(y, self.horizon if own else len(y) - train)
         states, refits, said = states_of(y.tolist(), now._state_of)[train:], range(train, len(y), every), []
         for start in refits:
-            since = max(0, start - reach)
-            now = now._trained(_safe_indexing(X, slice(since, start)), y[since:start])
+            known = start - now.guard_.lag + 1  # whose labels have come by then
+            since = max(0, known - reach)
+            now = now._trained(_safe_indexing(X, slice(since, known)), y[since:known])
             said.append(now._laws(_safe_indexing(X, slice(start, min(start + every, len(y))))))
         found = walked(now.guard_, np.concatenate(said), states, train, tuple(refits))
         self._become(now)
@@ -261,9 +287,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         check_consistent_length(X, y)
-        index: Any = getattr(X, "index", None)
-        if "datetime" in str(getattr(index, "dtype", "")) and not index.is_monotonic_increasing:
-            raise ValueError("X must have its rows in time order, got an index of times that go back: X.sort_index()")
+        refuse_unordered(X)
         return y
 
     def __sklearn_tags__(self) -> Any:
@@ -273,12 +297,3 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.input_tags = inner.input_tags
             tags.classifier_tags.multi_class = inner.classifier_tags is None or inner.classifier_tags.multi_class
         return tags
-
-
-def _advised(guard: Guard, law_S: np.ndarray) -> Any:
-    """``advise``; where its horizon is over, the refusal says how a classifier goes on."""
-    try:
-        return guard.advise(law_S)
-    except ValueError as error:
-        said = str(error).replace("a Guard with restart()", "guard_.restart() opens a new episode")
-        raise ValueError(said) from error

@@ -37,13 +37,16 @@ class WalkForward(NamedTuple):
 def walked(
     guard: Guard, model_probs_NxS: np.ndarray, states: np.ndarray, start: int, refits: tuple[int, ...]
 ) -> WalkForward:
-    """Take the guard through the rows, one step each: it stands after the last one then."""
+    """Take the guard through the rows, one step each, the labels as late as its lag: it stands after the last then."""
     problem, advised, share = guard.problem, [], np.empty(len(states))
     assert problem is not None
     policy_NxA = np.empty((len(states), problem.n_actions))
-    for row, (law_S, state) in enumerate(zip(model_probs_NxS, states.tolist(), strict=True)):
+    for row, law_S in enumerate(model_probs_NxS):
         advised.append(guard.advise(law_S))
         policy_NxA[row], share[row] = guard.policy(), guard.share
+        if row + 1 >= guard.lag:
+            guard.observe(states[row + 1 - guard.lag])
+    for state in states[max(0, len(states) + 1 - guard.lag) :]:
         guard.observe(state)
     return WalkForward(
         problem,

@@ -1,6 +1,8 @@
 """What a guard remembers, given out and taken up again: as JSON values, as one safetensors file, as a pickle."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from threading import Lock, RLock
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 from .. import files
 from ..memory import saved
 from .lineage import Lineage, refuse_unknown
+from .telling import later, tell
 from .tensors import read_from, told_at, write_to
 
 _LOCKS = ("_lock", "_saving")  # they stay where they are
@@ -18,6 +21,7 @@ class Kept:
 
     _at: Any
     _lock: Any
+    on_switch: Callable[[Any], Any] | None
     _lineage = Lineage()  # the saved states that it goes on from
     _written: Callable[[Any, Callable[[Any], Any]], dict[str, Any]]
     _read: Callable[[dict[str, Any], tuple[int, ...]], Any]
@@ -70,6 +74,21 @@ class Kept:
                 self._lineage = d["lineage"]  # last: a guard that does not know of the file will not write over it
             except ValueError as error:
                 raise ValueError(f"{path}: {str(error).replace('state_dict', 'its state')}") from error
+
+    @contextmanager
+    def _as_one(self) -> Iterator[Any]:
+        """A copy to take several steps with: left without an error, this guard stands where the copy does.
+
+        Nobody else moves the guard meanwhile. What happened is told once it stands there.
+        """
+        with self._lock:
+            ahead = copy(self)
+            ahead.on_switch, before = later, len(self._at.events)
+            yield ahead
+            self._at = ahead._at
+            fresh = self._at.events[before:]
+        if fresh:
+            tell(fresh, self.on_switch)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in _LOCKS}

@@ -7,9 +7,15 @@ from .event_log import EventLog
 from .ledger import LOG, Return, Switch
 
 
+def later(event: Any) -> None:
+    """In place of ``on_switch`` while several steps are taken as one: they are told of once all of them are."""
+
+
 def tell(fresh: tuple[Switch | Return, ...], on_switch: Callable[[Any], Any] | None) -> None:
     """Log what happened and call ``on_switch`` with each, whatever it does with the others; a log has them at once."""
     errors = []
+    if on_switch is later:
+        return
     if isinstance(on_switch, EventLog):
         for event in fresh:
             LOG.info("%s", event)
