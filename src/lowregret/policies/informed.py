@@ -126,13 +126,14 @@ class InformedRecovering:
         """Which streams ``[...]`` returned with the last token: the base has most of the weight again."""
         return (memory.returned_at == memory.step) & (memory.step > 0)
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> np.ndarray:
-        """What is lost at most after an alarm to any comparator, over all contexts, by steps left, ``[steps + 1]``."""
-        J, C, n = self.stakes.span, self.contexts, np.arange(steps + 1.0)
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+        """What is lost at most after an alarm to any comparator, over all contexts, by the steps that are left."""
+        J, C = self.stakes.span, self.contexts
         budget = self.budget * math.sqrt((self.horizon or steps) * C)
         # Of one context: the budget takes so many steps to spend, in which safe play is not. The sum stays concave.
         spending = math.ceil(budget) if C == 1 else 0
-        return np.minimum(n * J, budget * J + C * J + self._safe(np.maximum(n - spending, 0.0), C))
+        own = budget * J + C * J
+        return lambda left_N: np.minimum(left_N * J, own + self._safe(np.maximum(left_N - spending, 0.0), C))
 
     # Inside
 

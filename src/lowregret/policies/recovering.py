@@ -18,7 +18,7 @@ Safe play that guarantees a payoff (``MaximinPlay``) has no such F: ``budgets`` 
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,15 +201,14 @@ class Recovering:
 
     # What it may cost
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> np.ndarray:
-        """What is lost at most after an alarm, by the steps that are left, ``[steps + 1]``.
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+        """What is lost at most after an alarm, by the steps that are left.
 
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
         """
-        knots = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
-        most = np.array([self.total_bound(int(n), until=steps) for n in knots])
-        after = most[np.searchsorted(knots, np.arange(1, steps + 1))]
-        return np.append(0.0, np.minimum(after, problem.span * np.arange(1.0, steps + 1)))
+        knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
+        most = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
+        return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, n).tolist()], problem.span * n)
 
     def total_bound(self, steps: int, until: int | None = None) -> float:
         """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.

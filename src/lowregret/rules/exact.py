@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import certificates, inputs
 from ..arrays import Array, namespace, to_numpy
-from ..certificates import Certificate, certify, every_start
-from ..certificates.coupled import certificate_temperature, kappa, summed_kappa, total_kappa
-from ..certificates.exact_charge import exact_kappa, quick_main_rate
+from ..certificates import Certificate, certify, every_start, over_contexts
+from ..certificates.coupled import certificate_temperature, total_kappa
+from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
 from ..policies import Policy, Recovery
 from ..predictors import Predictor
@@ -204,20 +204,23 @@ class ExactTest(ResponseRule):
             found["gate"] = self.bets.rise(memory.statistics, memory.step)
         return found
 
-    @property
+    @cached_property
     def certificate(self) -> Certificate:
         bets, unknown = self.bets, ", unknown horizon" if self.horizon is None else ""
         if isinstance(bets, Bets) and self.against == "actions":
+            made = self.problem, bets.prior, self.delta, self.temperature, 1
             return certify_switch(
                 self.problem,
                 self.horizon,
                 self.temperature,
                 self.in_play.fallback,
-                before=partial(_before, self),
+                before=partial(over_contexts.before, *made, False, gate=self.gate),
                 interval=partial(_interval, self),
                 tv_bound=self.delta,
                 theorem="the exact test on every action" + unknown,
-                sharper=None if self.temperature is None else partial(_before_exactly, self),
+                sharper=None
+                if self.temperature is None
+                else partial(over_contexts.before, *made, True, gate=self.gate),
             )
         over_fallback = partial(
             certificates.exact_test,
@@ -243,26 +246,6 @@ def first_test(
 ) -> ExactTest:
     """The exact test as it was first published: against the fallback, from the first step on, with a gate."""
     return ExactTest(problem, horizon, delta, gate, against="fallback", starts="first", **settings)  # type: ignore[arg-type]
-
-
-def _before(rule: ExactTest, steps: int) -> np.ndarray:
-    """Bg(0) .. Bg(steps), statement (iv)."""
-    prior, problem = _prior(rule), rule.problem
-    if rule.temperature is None:
-        charges_TxK = summed_kappa(problem, prior.rates_K, problem.anytime_temperature(np.arange(1, steps + 1.0)))
-    else:
-        charges_TxK = every_start.fixed_charges(kappa(problem, prior.rates_K, rule.temperature), steps)
-    costs_K = prior.log_costs_K(rule.delta)
-    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
-
-
-def _before_exactly(rule: ExactTest, steps: int) -> np.ndarray:
-    """The same with the exact supremum of the charges in place of kappa."""
-    prior, problem = _prior(rule), rule.problem
-    assert rule.temperature is not None
-    charges_TxK = every_start.fixed_charges(exact_kappa(problem, prior.rates_K, rule.temperature), steps)
-    costs_K = prior.log_costs_K(rule.delta)
-    return every_start.before_alarm(charges_TxK, prior.rates_K, costs_K, problem.span, rule.gate)
 
 
 def _interval(rule: ExactTest, start: int, end: int) -> float:

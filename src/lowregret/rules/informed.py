@@ -287,7 +287,7 @@ class InformedTest(ResponseRule):
         """
         return super().trip_times(probs, tokens) if known is None else trip_times(self, probs, tokens, known)
 
-    @property
+    @cached_property
     def certificate(self) -> Certificate:
         return certificate_of(self)
 

@@ -4,8 +4,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ..certificates import Certificate, over_contexts
 from ..certificates.switching import certify_switch
 
@@ -42,13 +40,12 @@ def pays_from(rule: Any, gain: float) -> int | None:
     if rule.horizon is None or not hasattr(fallback, "budget"):
         raise ValueError("pays_from needs a horizon, and Recovery for a fallback")
     own = replace(fallback, contexts=1, horizon=-(-rule.horizon // rule.rows))
-    return over_contexts.pays_from(partial(_own_bound, rule, own), gain, rule.horizon)
-
-
-def _own_bound(rule: Any, own: Any, steps: int) -> np.ndarray:
-    before_T = over_contexts.before(rule.stakes, rule.bets.prior, rule.delta, rule.temperature, 1, False, steps)
-    after_T = own.regret_after(rule.stakes, steps, rule.temperature)
-    return over_contexts.own_bound(before_T, after_T, rule.stakes.span)
+    made = rule.stakes, rule.bets.prior, rule.delta, rule.temperature
+    before = over_contexts.before(*made, 1, False, rule.horizon)
+    after = own.regret_after(rule.stakes, rule.horizon, rule.temperature)
+    return over_contexts.pays_from(
+        partial(over_contexts.own_bound, before, after, rule.stakes.span), gain, rule.horizon
+    )
 
 
 def _whom(rule: Any) -> str:
