@@ -288,3 +288,33 @@ def test_who_does_not_take_them():
         lr.tune(SHOP, pa.table(ROWS), columns={"context": "day"})
     with pytest.raises(ValueError, match=r"columns={'context': ...} says where they are"):
         lr.backtest(SHOP, pa.table(ROWS), contexts=[1, 2, 3])
+
+
+@pytest.mark.parametrize("told", ["contexts", "references", "payoffs", "scale"])
+def test_the_fallback_alone_begins_afresh_with_each_episode(told: str) -> None:
+    """Beside backtests of the episodes on their own, whatever a step was told with."""
+    problem, rng = lr.DecisionProblem.from_payoffs([[0, -40], [-10, -10]], low=-60, high=20), np.random.default_rng(3)
+    T, episode = 100, 30
+    probs, states = rng.dirichlet([1, 1], T), (np.arange(T) // episode) % 2
+    given = {
+        "contexts": rng.integers(2, size=T),
+        "references": {"old": rng.dirichlet([2, 1], T)},
+        "payoffs": rng.uniform(-60, 20, (T, 2, 2)),
+        "scale": rng.uniform(0.2, 1, T),
+    }[told]
+    declared = {
+        "contexts": {"contexts": 2},
+        "references": {"references": ["old"]},
+        "payoffs": {"payoffs": "change"},
+        "scale": {"payoffs": "scaled"},
+    }[told]
+    guard = lr.Guard(problem, T, episode=episode, **declared)  # type: ignore[arg-type]
+    whole = lr.backtest(problem, probs, states, guard=guard, **{told: given})
+    alone = lr.Guard(problem, episode, rule=guard.rule)
+    parts = []
+    for begin in range(0, T, episode):
+        own = slice(begin, begin + episode)
+        piece = {name: law[own] for name, law in given.items()} if isinstance(given, dict) else given[own]
+        found = lr.backtest(problem, probs[own], states[own], guard=alone, **{told: piece})
+        parts.append(found.paid["fallback"][0])
+    np.testing.assert_allclose(whole.paid["fallback"][0], np.concatenate(parts), rtol=0, atol=1e-12)

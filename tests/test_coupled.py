@@ -142,15 +142,34 @@ def test_charges_of_a_schedule_are_summed_from_above() -> None:
     warmth = MATCHING.anytime_temperature(steps)
     rates = 2.0 ** -np.arange(12)
     exact = np.cumsum(coupled.kappa(MATCHING, rates, warmth[:, None]), axis=0)
-    sums = coupled.summed_kappa(MATCHING, rates, warmth)
+    sums = coupled.charges(MATCHING, rates, 3000, None)(np.arange(3001))
     assert (sums[0] == 0).all()
     assert (sums[1:] >= exact * (1 - 1e-12)).all()
     assert (sums[1:] <= exact * (1 + 1e-5)).all()
     # The kappa of the mean temperature is no bound: convexity goes the other way.
     mean = 1000 * coupled.kappa(MATCHING, rates, warmth[:1000].mean())
     assert (mean < exact[999]).all()
-    few = coupled.summed_kappa(MATCHING, rates, [0.1, 0.3, 0.1])
-    np.testing.assert_allclose(few[3], 2 * coupled.kappa(MATCHING, rates, 0.1) + coupled.kappa(MATCHING, rates, 0.3))
+    np.testing.assert_array_equal(coupled.total_kappa(MATCHING, rates, 3000, None), sums[-1])
+    assert (np.diff(sums, axis=0) > 0).all()
+    even = coupled.charges(MATCHING, rates, 3000, 0.1)(np.array([0, 7]))
+    np.testing.assert_allclose(even, [0 * rates, 7 * coupled.kappa(MATCHING, rates, 0.1)])
+
+
+@pytest.mark.parametrize("problem", [RPS, lr.matching(700)])
+def test_charges_of_a_long_schedule_are_summed_from_above_wherever_it_ends(problem: lr.DecisionProblem) -> None:
+    rates, steps = np.array([1.5, 0.01]), np.arange(1, 60_001)
+    exact = np.cumsum(coupled.kappa(problem, rates, problem.anytime_temperature(steps)[:, None]), axis=0)
+    for T in (1, 2, 511, 512, 513, 7000, 60_000):
+        at = np.unique(np.geomspace(1, T, 40).astype(int))
+        found = coupled.charges(problem, rates, T, None)(at)
+        assert (found >= exact[at - 1] * (1 - 1e-12)).all()
+        assert (found <= exact[at - 1] * (1 + 1e-5)).all()
+
+
+def test_roots_are_summed_to_all_digits() -> None:
+    exact = np.cumsum(np.arange(1, 100_001.0).astype(np.longdouble) ** -0.5)
+    at = np.array([1, 2, 511, 512, 513, 5000, 100_000])
+    np.testing.assert_allclose(coupled.summed_roots(at), exact[at - 1].astype(np.float64), rtol=1e-15)
 
 
 @pytest.mark.parametrize(("problem", "rate", "warmth"), [
@@ -200,8 +219,8 @@ def certificate(problem: lr.DecisionProblem, T: int, at_best_temperature: bool, 
     kappa_K = coupled.kappa(problem, prior.rates_K, warmth)
     if exact:
         kappa_K[0] = exact_kappa(problem, prior.rates_K[0], warmth)
-    charges = every_start.fixed_charges(kappa_K, T)
-    before_T = every_start.before_alarm(charges, prior.rates_K, prior.log_costs_K(delta), problem.span)
+    charges, costs_K = coupled.Charges(kappa_K), prior.log_costs_K(delta)
+    before_T = every_start.before_alarm(charges, prior.rates_K, costs_K, problem.span, np.arange(T + 1))
     return every_start.switching_once(before_T, fresh(problem, T), problem.span) / T
 
 
@@ -234,9 +253,9 @@ def FirstTest(problem: lr.DecisionProblem, T: int) -> float:
     """The exact test against the urn's response, bounded by kappa: F + (B(T-1) + J) / T."""
     delta, warmth = 2 / T, 1 / math.sqrt(T)
     rates = first_rates(problem, T, delta)
-    charges = every_start.fixed_charges(coupled.kappa(problem, rates, warmth), T - 1)
+    charges = coupled.charges(problem, rates, T - 1, warmth)
     costs = np.full(len(rates), math.log(len(rates) / delta))
-    before = every_start.before_alarm(charges, rates, costs, problem.span)[-1]
+    before = every_start.before_alarm(charges, rates, costs, problem.span, np.array([T - 1]))[0]
     urn = lr.PolyaUrn(problem.n_states).regret_bound(problem, T, warmth)
     assert urn is not None
     return every_start.against_the_fallback(urn * T, before, problem.span) / T
@@ -247,8 +266,8 @@ def test_the_same_kappa_under_the_rules_as_they_were() -> None:
     assert FirstTest(RPS, 1024) == pytest.approx(0.269, abs=5e-4)
     assert FirstTest(MATCHING, 64) == pytest.approx(0.388, abs=5e-4)
     rates, k = 4 * 2.0 ** -np.arange(40), np.arange(40)
-    charges = coupled.summed_kappa(MATCHING, rates, MATCHING.anytime_temperature(np.arange(1, 1000)))
-    before = every_start.before_alarm(charges, rates, np.log((k + 1) * (k + 2) / 0.01), 1.0)[-1]
+    charges, costs = coupled.charges(MATCHING, rates, 999, None), np.log((k + 1) * (k + 2) / 0.01)
+    before = every_start.before_alarm(charges, rates, costs, 1.0, np.array([999]))[0]
     urn = lr.PolyaUrn(2).regret_bound(MATCHING, 1000, None)
     assert urn is not None
     assert urn + (before + 1) / 1000 == pytest.approx(0.1089, abs=1e-4)
@@ -299,8 +318,8 @@ def test_the_prior_is_one(horizon: int | None) -> None:
 def test_intervals_charge_the_gate_to_their_end() -> None:
     prior = every_start.joint_prior(MATCHING, 100, delta=0.02)
     whole = within(MATCHING, 1, 100, 0.1, prior, 0.02)
-    charges = every_start.fixed_charges(coupled.kappa(MATCHING, prior.rates_K, 0.1), 100)
-    before = every_start.before_alarm(charges, prior.rates_K, prior.log_costs_K(0.02), 1.0)
+    charges, costs_K = coupled.charges(MATCHING, prior.rates_K, 100, 0.1), prior.log_costs_K(0.02)
+    before = every_start.before_alarm(charges, prior.rates_K, costs_K, 1.0, np.arange(101))
     assert whole == pytest.approx(before[100], rel=1e-12)
     late = within(MATCHING, 50, 100, 0.1, prior, 0.02)
     assert within(MATCHING, 1, 51, 0.1, prior, 0.02) < late  # a late start had less of the prior
@@ -366,11 +385,11 @@ def test_late_outcomes() -> None:
     T = 200
     prior = every_start.joint_prior(MATCHING, T, delta=0.01)
     kappa_K, fresh_T = coupled.kappa(MATCHING, prior.rates_K, T**-0.5), fresh(MATCHING, T)
-    before = every_start.before_alarm(
-        every_start.fixed_charges(kappa_K, T), prior.rates_K, prior.log_costs_K(0.01), 1.0
-    )
-    assert sum(late.late_switching(before, fresh_T, 1.0, lag=1)) == pytest.approx(
-        every_start.switching_once(before, late.concave(fresh_T), 1.0), rel=1e-12
+    charges, costs_K, steps = coupled.Charges(kappa_K), prior.log_costs_K(0.01), np.arange(T + 1)
+    before = every_start.before_alarm(charges, prior.rates_K, costs_K, 1.0, steps)
+    concave_T = late.concave(fresh_T.__getitem__, T)(steps)
+    assert sum(late.late_switching(before.__getitem__, fresh_T.__getitem__, 1.0, 1, T)) == pytest.approx(
+        every_start.switching_once(before, concave_T, 1.0), rel=1e-12
     )
 
 
@@ -385,8 +404,8 @@ def test_what_a_fallback_with_its_history_may_cost() -> None:
     urn_total = urn.regret_bound(MATCHING, T, warmth)
     assert urn_total is not None
     for play, after in (
-        (lr.Hedge(MATCHING, T, rate), every_start.hedge_after(MATCHING, T, rate)[T - tau]),
-        (lr.Respond(urn, MATCHING, warmth), every_start.urn_after(MATCHING, T, warmth)[T - tau]),
+        (lr.Hedge(MATCHING, T, rate), every_start.hedge_after(MATCHING, rate, T - tau)),
+        (lr.Respond(urn, MATCHING, warmth), every_start.urn_after(MATCHING, T, warmth, 1.0, T - tau)),
     ):
         played = np.array(play.policy_sequence(tokens))
         played[:, :tau] = base

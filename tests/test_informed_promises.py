@@ -167,12 +167,12 @@ def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
     rule = lr.InformedTest(lr.matching(), 40, 0.2, contexts=2)
     made = rule.stakes, rule.bets.prior, rule.delta, rule.temperature
-    one, both = (over_contexts.before(*made, C, False, 40) for C in (1, 2))
+    one, both = (over_contexts.before(*made, C, False, 40)(np.arange(41)) for C in (1, 2))
     for total in range(41):
         assert max(one[n] + one[total - n] for n in range(total + 1)) <= both[total] + 1e-12
     fallback = rule.in_play.fallback
     assert isinstance(fallback, InformedRecovering)
-    after = fallback.regret_after(rule.stakes, 40, None)
+    after = fallback.regret_after(rule.stakes, 40, None)(np.arange(41))
     limit = fallback.budget * np.sqrt(40 / 2)
     own = [min(n, limit + 1 + fallback.hedge.total_bound(n)) for n in range(41)]
     for total in range(41):

@@ -91,6 +91,7 @@ def test_classes_and_contexts_count_alike_before_the_alarm() -> None:
     each = rule.each
     made = rule.certificate.terms_at.__self__  # type: ignore[union-attr]
     expected = over_contexts.before(each.problem, each.bets.prior, each.delta, each.temperature, 12, False, 60)  # type: ignore[arg-type]
-    np.testing.assert_allclose(made.before(20), expected, rtol=1e-12)
+    steps = np.arange(61)
+    np.testing.assert_allclose(made.before(20)(steps), expected(steps), rtol=1e-12)
     after = each.in_play.fallback.regret_after(each.problem, 20, each.temperature)
-    np.testing.assert_allclose(made.after(20), after)
+    np.testing.assert_allclose(made.after(20)(steps[:21]), after(steps[:21]))

@@ -202,10 +202,10 @@ def test_no_interval_before_an_alarm_is_bad(lag: int) -> None:
 
 def test_what_is_dealt_out_and_made_concave() -> None:
     each = np.array([0.0, 3.0, 4.0])
-    assert late.dealt(each, 2).tolist() == [0, 3, 6, 7, 8]
+    assert late.dealt(each.__getitem__, 2, 2, np.arange(5)).tolist() == [0, 3, 6, 7, 8]
     for seed in range(20):
         values = np.random.default_rng(seed).uniform(0, 1, 12).cumsum()
-        found = late.concave(values)
+        found = late.concave(values.__getitem__, 11)(np.arange(12))
         chords = [
             max(
                 values[i] if i == j else values[i] + (values[j] - values[i]) * (n - i) / (j - i)
@@ -224,7 +224,7 @@ def test_the_certificate_is_the_notes_formula_or_sharper() -> None:
         rule = late_rule(lr.ExactTest(MATCHING, T, delta=0.01), lag)
         each = rule.each
         kappa_K = coupled.kappa(MATCHING, each.rates_K, each.temperature)
-        after = each.in_play.fallback.regret_after(MATCHING, T // lag, each.temperature)
+        after = each.in_play.fallback.regret_after(MATCHING, T // lag, each.temperature)(np.arange(T // lag + 1))
         costs_K = each.bets.prior.log_costs_K(0.01) + math.log(coupled.late_factor(lag))  # type: ignore[union-attr]
         totals = [
             min(tau - 1, float(np.min(((tau - 1) * kappa_K + lag * costs_K) / each.rates_K)))

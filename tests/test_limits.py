@@ -113,8 +113,8 @@ def test_known_limits(T: int, iid: float, adaptive: float) -> None:
 def test_certificates_stay_above_their_limits(problem: lr.DecisionProblem, warmth: float) -> None:
     T, delta = 60, 1 / 30
     prior = every_start.joint_prior(problem, T, delta, warmth)
-    charges = every_start.fixed_charges(coupled.kappa(problem, prior.rates_K, warmth), T)
-    before = every_start.before_alarm(charges, prior.rates_K, prior.log_costs_K(delta), problem.span)
+    charges, costs_K = coupled.charges(problem, prior.rates_K, T, warmth), prior.log_costs_K(delta)
+    before = every_start.before_alarm(charges, prior.rates_K, costs_K, problem.span, np.arange(T + 1))
     promised = every_start.switching_once(before, Minimax(problem, T).after_T(), problem.span) / T
     iid = limit(problem, T, delta, temperature=warmth)
     adaptive = limit(problem, T, delta, base="adaptive", temperature=warmth, resolution=16)

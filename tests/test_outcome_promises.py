@@ -10,6 +10,7 @@ from scipy import stats
 
 import lowregret as lr
 from lowregret.certificates import every_start
+from lowregret.certificates.coupled import Charges
 from lowregret.certificates.realised import before_by_charges
 from lowregret.forecasts import Charged, Law
 from lowregret.guard.outcome_ledger import blank, certificate_of, entered
@@ -74,7 +75,7 @@ def test_the_bound_in_the_end_is_that_of_every_alarm_to_come() -> None:
     after = [rule.fallback.total_bound(n) for n in range(T + 1)]
     kappa_K, rates_K = rule.kappa_K, rule.prior.rates_K
     log_costs_K = [math.log(1 / (m * delta)) for m in rule.prior.weights_K(1)]
-    before_T = every_start.before_alarm(every_start.fixed_charges(kappa_K, T), rates_K, np.array(log_costs_K), J)
+    before_T = every_start.before_alarm(Charges(kappa_K), rates_K, np.array(log_costs_K), J, np.arange(T + 1))
     assert guard.certificate.regret_bound * T == pytest.approx(every_start.switching_once(before_T, np.array(after), J))
     for y in np.random.default_rng(0).normal(0, 0.4, 25):
         guard.advise(lr.Quantiles([0.2, 0.5, 0.8], [-0.35, 0.0, 0.35]))

@@ -52,7 +52,7 @@ class Abilities(Protocol):
         """
 
     def regret_after(self, problem: Any, steps: int, temperature: float | None) -> Any:
-        """F(0) .. F(steps), ``[steps + 1]``: the most *total* regret in the last n of ``steps``.
+        """F: the most *total* regret in the last n of ``steps``, as a function of arrays of such n; it must not fall.
 
         As a fallback it runs from the first step on and is played from the alarm on: over the steps after it, what the
         best action gains more than it did, where no action led before. None where nothing is known.

@@ -6,7 +6,7 @@ its wealth must reach for the alarm to sound on its own.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from .. import inputs
 from ..problems import DecisionProblem
 
 _ROUND_UP = 1 + 1e-12  # bisection ends within a few units in the last place of v; logarithms are that exact too
-_EXACT_STEPS = 1 << 16
+_NEAR = 512
 _KNOT_RATIO = 1.005  # neighbouring knots of a temperature schedule: its chords exceed kappa by about 1e-6
+_ZETA_HALF = -1.4603545088095868
 
 
 def kappa(problem: DecisionProblem, rate: Any, temperature: Any) -> Any:
@@ -66,39 +67,87 @@ def lambert_of_exp(exponent: Any) -> Any:
     return wrightomega(exponent)
 
 
-def summed_kappa(problem: DecisionProblem, rates_K: Any, temperatures_T: Any) -> np.ndarray:
-    """The charges of the first 0, 1, .. T steps of a schedule of temperatures, from above: ``[T + 1, K]``.
+class Charges(NamedTuple):
+    """The charges of the first n steps at each rate, from above: n ``[N]`` -> ``[N, K]``; they never fall with n."""
+
+    kappa_K: np.ndarray  # of every step
+
+    def __call__(self, steps_N: np.ndarray) -> np.ndarray:
+        return np.asarray(steps_N, dtype=np.float64)[:, None] * self.kappa_K
+
+
+class ScheduledCharges(NamedTuple):
+    """The same along the temperatures of an unknown horizon, eta_t = c / sqrt(t + S - 1).
 
     kappa is convex in the temperature (it is a maximum of linear functions of it), so the kappa of a mean temperature
-    would be too small, and chords between knots are large enough.
+    would be too small, and chords between knots are large enough: their sums are sums of temperatures.
     """
-    rates_K, warmth_T = np.atleast_1d(np.asarray(rates_K, dtype=np.float64)), np.asarray(temperatures_T, np.float64)
-    sums_TxK = np.zeros((len(warmth_T) + 1, len(rates_K)))
-    if not len(warmth_T):
-        return sums_TxK
-    knots_N = np.unique(warmth_T)
-    if len(knots_N) > 512:
-        count = 2 + math.ceil(math.log(knots_N[-1] / knots_N[0]) / math.log(_KNOT_RATIO))
-        inner_N = np.geomspace(knots_N[0], knots_N[-1], count)[1:-1]
-        knots_N = np.concatenate([knots_N[:1], inner_N, knots_N[-1:]])
-    kappa_NxK = kappa(problem, rates_K, knots_N[:, None])
-    for k in range(len(rates_K)):
-        np.cumsum(np.interp(warmth_T, knots_N, kappa_NxK[:, k]), out=sums_TxK[1:, k])
-    return sums_TxK
+
+    problem: DecisionProblem
+    knots_M: np.ndarray  # numbers of steps: 0, every one up to some hundreds, then half a percent apart in temperature
+    sums_MxK: np.ndarray  # the charges up to each
+    kappa_MxK: np.ndarray  # of the step at each
+    slope_MxK: np.ndarray  # of the chord up to each
+
+    def __call__(self, steps_N: np.ndarray) -> np.ndarray:
+        steps_N = np.asarray(steps_N, dtype=np.float64)
+        to_N = np.searchsorted(self.knots_M, steps_N)  # the knot at it, or the next
+        from_N = np.maximum(to_N - 1, 0)
+        return self.sums_MxK[from_N] + self._since(from_N, to_N, steps_N)
+
+    def _since(self, from_N: np.ndarray, to_N: np.ndarray, steps_N: np.ndarray) -> np.ndarray:
+        """The charges of the steps after one knot, up to the next or before."""
+        begun_N, other = self.knots_M[from_N], self.problem.n_states - 1
+        more_N = steps_N - begun_N
+        # Of these steps, the temperatures above that of the next knot.
+        c, root_N = float(self.problem.anytime_temperature(1 - other)), (self.knots_M[to_N] + other) ** -0.5
+        warmth_N = c * (summed_roots(steps_N + other) - summed_roots(begun_N + other) - more_N * root_N)
+        return more_N[:, None] * self.kappa_MxK[to_N] + warmth_N[:, None] * self.slope_MxK[to_N]
+
+
+def charges(
+    problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None
+) -> Charges | ScheduledCharges:
+    """What bets at these rates are charged in all over 0 .. ``steps`` steps: at one temperature, or (None) a schedule.
+
+    >>> from lowregret import matching
+    >>> charges(matching(), [0.1, 0.2], 1000, None)(np.array([0, 10, 1000])).round(3).tolist()
+    [[0.0, 0.0], [0.075, 0.155], [1.539, 7.024]]
+    """
+    rates_K = np.atleast_1d(np.asarray(rates_K, dtype=np.float64))
+    if temperature is not None:
+        return Charges(kappa(problem, rates_K, temperature))
+    near = np.arange(min(steps, _NEAR) + 1.0)
+    count = 2 + math.ceil(math.log(max(steps, _NEAR) / _NEAR) / (2 * math.log(_KNOT_RATIO)))
+    far = np.geomspace(_NEAR, steps, count).round()[1:] if steps > _NEAR else near[:0]
+    knots_M = np.unique(np.concatenate([near, far]))
+    warmth_M = problem.anytime_temperature(np.maximum(knots_M, 1.0))
+    kappa_MxK = kappa(problem, rates_K, warmth_M[:, None])
+    slope_MxK = np.zeros_like(kappa_MxK)
+    slope_MxK[1:] = np.diff(kappa_MxK, axis=0) / np.minimum(np.diff(warmth_M), -1e-300)[:, None]
+    slope_MxK[np.diff(knots_M, prepend=0) <= 1] = 0.0  # one step, at the knot itself
+    made = ScheduledCharges(problem, knots_M, np.zeros_like(kappa_MxK), kappa_MxK, slope_MxK)
+    each = np.arange(1, len(knots_M))
+    sums_MxK = np.concatenate([np.zeros((1, len(rates_K))), made._since(each - 1, each, knots_M[1:]).cumsum(axis=0)])
+    return made._replace(sums_MxK=sums_MxK)
 
 
 def total_kappa(problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None) -> np.ndarray:
-    """The charges of so many steps, ``[K]``: at one temperature, or (None) along the schedule of an unknown horizon."""
-    if temperature is not None:
-        return steps * kappa(problem, rates_K, temperature)
-    near = min(steps, _EXACT_STEPS)
-    charges_K = summed_kappa(problem, rates_K, problem.anytime_temperature(np.arange(1, near + 1.0)))[-1]
-    if steps > near:  # further on block by block: kappa is convex in the temperature, so largest at an end of a block
-        count = 2 + math.ceil(math.log(steps / near) / math.log(1.01))
-        ends_N = np.unique(np.geomspace(near, steps, count).round())
-        kappa_NxK = kappa(problem, rates_K, problem.anytime_temperature(ends_N)[:, None])
-        charges_K = charges_K + np.diff(ends_N) @ np.maximum(kappa_NxK[1:], kappa_NxK[:-1])
-    return charges_K
+    """The charges of so many steps, ``[K]``."""
+    return charges(problem, rates_K, steps, temperature)(np.array([steps]))[0]
+
+
+def summed_roots(n: Any) -> np.ndarray:
+    """1/sqrt(1) + .. + 1/sqrt(n), to all digits: beyond some hundreds by Euler and Maclaurin, from zeta(1/2) up.
+
+    >>> summed_roots(np.array([0, 2, 10_000])).round(9).tolist()
+    [0.0, 1.707106781, 198.54464545]
+    """
+    n = np.asarray(n, dtype=np.float64)
+    near_T = np.concatenate([[0.0], np.cumsum(np.arange(1, _NEAR + 1.0) ** -0.5)])
+    x = np.maximum(n, _NEAR)
+    far = _ZETA_HALF + x**0.5 * (2 + 1 / (2 * x) - 1 / (24 * x**2) + 1 / (384 * x**4))
+    return np.where(n <= _NEAR, near_T[np.minimum(n, _NEAR).astype(np.int64)], far)
 
 
 def free_rate_bound(problem: DecisionProblem, steps: Any, temperature: float, log_cost: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import frozen
 from ..problems import DecisionProblem
-from .coupled import main_rate
+from .coupled import main_rate, summed_roots
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,50 +103,42 @@ def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> 
 
 
 def before_alarm(
-    charges_TxK: np.ndarray, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, gate: float = 0.0
+    charges: Any, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, steps_N: np.ndarray
 ) -> np.ndarray:
-    """Statements (ii) and (iv): Bg(t) = max{ min_k [ charges + ln(1/(m delta)) ] / lam_k, g J sqrt(t) }, t = 0 .. T.
+    """Statements (ii) and (iv): B(t) = min_k [ charges + ln(1/(m delta)) ] / lam_k, ``[N]``.
 
-    What the regret to any comparator is below while no alarm has sounded; never more than t J.
+    What the regret to any comparator is below while no alarm has sounded; never more than t J, and it never falls.
 
     Parameters
     ----------
-    charges_TxK
-        What each rate is charged in the first t steps at most, ``[T + 1, K]``: t kappa, or ``summed_kappa``.
+    charges
+        What each rate is charged in the first t steps at most, ``[N] -> [N, K]``: ``coupled.charges``.
     log_costs_K
         ``[K]``, or ``[C, K]`` where comparators differ: the largest of their bounds is returned.
     """
-    T = len(charges_TxK) - 1
-    each = [np.min((charges_TxK + costs_K) / rates_K, axis=1) for costs_K in np.atleast_2d(log_costs_K)]
-    t = np.arange(T + 1.0)
-    return np.minimum(t * span, np.maximum(np.max(each, axis=0), gate * span * np.sqrt(t)))
+    charges_NxK, t = charges(steps_N), np.asarray(steps_N, dtype=np.float64)
+    each = [np.min((charges_NxK + costs_K) / rates_K, axis=1) for costs_K in np.atleast_2d(log_costs_K)]
+    return np.minimum(t * span, np.max(each, axis=0))
 
 
-def fixed_charges(kappa_K: np.ndarray, steps: int) -> np.ndarray:
-    """The charges of 0 .. T steps at one temperature, ``[T + 1, K]``."""
-    return np.arange(steps + 1.0)[:, None] * np.asarray(kappa_K, dtype=np.float64)
-
-
-def within(
-    problem: DecisionProblem, start: int, end: int, charges_K: np.ndarray, prior: Prior, delta: float, gate: float = 0.0
-) -> float:
+def within(problem: DecisionProblem, start: int, end: int, charges_K: np.ndarray, prior: Prior, delta: float) -> float:
     """Statement (ii): the regret of steps start .. end to any comparator, where no alarm has sounded by ``end``.
 
-    ``charges_K`` are those of these steps. The gate's term counts steps from the first, not from ``start``.
+    ``charges_K`` are those of these steps.
     """
     steps = inputs.whole(end, "end", least=inputs.whole(start, "start")) - start + 1
     with np.errstate(divide="ignore"):  # a start that nobody joins has an infinite cost
         bound = float(np.min((charges_K + prior.log_costs_K(delta, start)) / prior.rates_K))
-    return min(problem.span * steps, max(bound, gate * problem.span * math.sqrt(end)))
+    return min(problem.span * steps, bound)
 
 
 def switching_once(before_T: np.ndarray, after_T: np.ndarray, span: float) -> float:
-    """Statement (iv): max{ Bg(T), max_{1<=tau<=T} Bg(tau-1) + J + F(T-tau) }, in total.
+    """Statement (iv): max{ B(T), max_{1<=tau<=T} B(tau-1) + J + F(T-tau) }, in total.
 
     Parameters
     ----------
     before_T
-        Bg(0) .. Bg(T).
+        B(0) .. B(T).
     after_T
         F(0) .. F(T): what the fallback loses at most from the alarm on, by the number of steps that are left. A
         fallback that starts afresh has its own regret here; for those with the whole history see the functions below.
@@ -156,10 +148,13 @@ def switching_once(before_T: np.ndarray, after_T: np.ndarray, span: float) -> fl
     return float(max(before_T[-1], np.max(before_T[:-1] + span + after_T[-2::-1])))
 
 
-def falling_rates_after(problem: DecisionProblem, rates_T: np.ndarray, spread: float = 0.0) -> np.ndarray:
-    """Statement (v): Hedge at rates that never rise, with the whole history, by steps left, ``[T + 1]``.
+def falling_rates_after(
+    problem: DecisionProblem, last_rate: float, spent: np.ndarray, left_N: np.ndarray, spread: float = 0.0
+) -> np.ndarray:
+    """Statement (v): Hedge at rates that never rise, with the whole history, by steps left, ``[N]``.
 
-    F(n) = ln A / rho_T + (J^2 / 8) (rho_{T-n+1} + .. + rho_T) + spread, F(0) = 0; never more than n J.
+    F(n) = ln A / rho_T + (J^2 / 8) (rho_{T-n+1} + .. + rho_T) + spread, F(0) = 0; never more than n J. ``spent`` are
+    these sums of rates.
 
     *Proof.* Let R_a be the regrets of what was really played, C_a a head start (``spread`` = max C - min C), and
     Z_t(rho) = (1/rho) ln mean_a exp(rho (C_a + R_a)): Hedge's weights are proportional to these exponentials, since
@@ -167,35 +162,43 @@ def falling_rates_after(problem: DecisionProblem, rates_T: np.ndarray, spread: f
     lower rate never raises it (power means). At the alarm Z <= max C + max_a R_a, and at the
     end max_a (C_a + R_a) <= Z_T + ln A / rho_T.
     """
-    T = len(rates_T)
-    spent = np.concatenate([[0.0], np.cumsum(rates_T[::-1])]) * problem.span**2 / 8
-    most = math.log(problem.n_actions) / rates_T[-1] + spent + spread
-    return np.minimum(most, problem.span * np.arange(T + 1.0))
+    most = math.log(problem.n_actions) / last_rate + spent * problem.span**2 / 8 + spread
+    return np.minimum(most, problem.span * left_N)
 
 
-def hedge_after(problem: DecisionProblem, steps: int, rate: float) -> np.ndarray:
+def hedge_after(problem: DecisionProblem, rate: float, left_N: np.ndarray) -> np.ndarray:
     """Hedge at a fixed rate, fresh or with the whole history: ln A / rate + n rate J^2 / 8."""
-    return falling_rates_after(problem, np.full(steps, rate))
+    return falling_rates_after(problem, rate, left_N * rate, left_N)
 
 
-def urn_after(problem: DecisionProblem, steps: int, temperature: float | None, prior: float = 1.0) -> np.ndarray:
+def urn_after(
+    problem: DecisionProblem, steps: int, temperature: float | None, prior: float, left_N: np.ndarray
+) -> np.ndarray:
     """The urn with the whole history: Hedge at the falling rates 1 / (eta_t (m + t - 1)), m = prior S, from C(a)/m up.
 
     ``temperature=None`` is the schedule for an unknown horizon (with a prior of 1).
 
     >>> from lowregret import matching
-    >>> (urn_after(matching(), 1024, 1 / 32)[[1, 512, 1024]] / 1024).round(4).tolist()
+    >>> (urn_after(matching(), 1024, 1 / 32, 1.0, np.array([1, 512, 1024])) / 1024).round(4).tolist()
     [0.001, 0.0244, 0.0471]
     """
-    t, mass = np.arange(1, steps + 1.0), prior * problem.n_states
-    warmth = problem.anytime_temperature(t) if temperature is None else temperature
+    mass, begun_N = prior * problem.n_states, steps - np.asarray(left_N, dtype=np.float64)
+    if temperature is None:  # eta_t (S + t - 1) = eta_T sqrt((S + T - 1) (S + t - 1))
+        end = mass + steps - 1
+        root = float(problem.anytime_temperature(steps)) * math.sqrt(end)
+        last_rate, spent = 1 / (root * math.sqrt(end)), (summed_roots(end) - summed_roots(mass + begun_N - 1)) / root
+    else:
+        from scipy.special import digamma
+
+        last_rate = 1 / (temperature * (mass + steps - 1))
+        spent = (digamma(mass + steps) - digamma(mass + begun_N)) / temperature
     sums_A = prior * problem.utility.sum(axis=1)
-    return falling_rates_after(problem, 1 / (warmth * (mass + t - 1)), float(sums_A.max() - sums_A.min()))
+    return falling_rates_after(problem, last_rate, spent, left_N, float(sums_A.max() - sums_A.min()))
 
 
-def fixed_share_after(problem: DecisionProblem, steps: int, rate: float, share: float) -> np.ndarray:
+def fixed_share_after(problem: DecisionProblem, rate: float, share: float, left_N: np.ndarray) -> np.ndarray:
     """Fixed share with the whole history: no weight is ever below share / A, so every start is like the first."""
-    A, n = problem.n_actions, np.arange(steps + 1.0)
+    A, n = problem.n_actions, np.asarray(left_N, dtype=np.float64)
     stay = -math.log1p(-share * (A - 1) / A)
     most = (math.log(A / share) + np.maximum(n - 1, 0) * stay) / rate + n * rate * problem.span**2 / 8
     return np.minimum(most, problem.span * n)

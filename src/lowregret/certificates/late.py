@@ -21,11 +21,14 @@ below (d/p) a_d / delta, so by Jensen lam sum R_r < charges + p ln((d/p) a_d / (
 **(iv)** When the alarm sounds, after n + 1 outcomes, some o <= d - 1 advices wait for theirs: (1 + o) J. From then on
 each class plays a fallback of its own, which loses at most F(q) in the q steps that it may still have, by its count of
 H = T / d rounded up: the q_r have the sum d H - n - 1 - o, and with F concave (else its least concave majorant) no
-split is worse than the most equal one. **T Reg_T <= max{ B_d(d H), max_{n,o} B_d(n) + (1 + o) J + sum_r F(q_r) }.**
+split is worse than the most equal one. Neither B_d nor F rises by more than J a step, so o = d - 1 is the worst:
+**T Reg_T <= max{ B_d(d H), max_n B_d(n) + d J + sum_r F(q_r) }**, the q_r summing up to d H - n - d.
 An outcome that never comes adds J, and nothing to any E_r if that was decided before the state.
 """
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,36 +37,65 @@ from ..abilities import ability, guaranteed_by, shortfall_of
 from ..problems import DecisionProblem
 from .bounds import Terms
 from .certificate import Certificate, assumptions_of
-from .coupled import kappa, late_factor, summed_kappa
-from .every_start import Prior, before_alarm, fixed_charges
+from .coupled import Charges, charges, kappa, late_factor
+from .every_start import Prior, before_alarm
 from .exact_charge import exact_kappa
-from .switching import MOST_STEPS
+from .worst_alarm import Bound, worst_alarm
+
+_NEAR = 1 << 14  # steps
 
 
-def dealt(each_H: np.ndarray, lag: int) -> np.ndarray:
-    """What n = 0 .. d H steps dealt out evenly to d classes come to, given each class's 0 .. H: ``[d H + 1, ...]``."""
-    steps = np.arange(lag * (len(each_H) - 1) + 1)
-    whole, more = steps // lag, steps % lag
-    next_one = np.minimum(whole + 1, len(each_H) - 1)
-    more = more.reshape(-1, *(1,) * (each_H.ndim - 1))
-    return (lag - more) * each_H[whole] + more * each_H[next_one]
+def dealt(each: Bound, lag: int, rounds: int, steps_N: np.ndarray) -> np.ndarray:
+    """What steps dealt out evenly to d classes come to, given what up to ``rounds`` of one class do: ``[N, ...]``."""
+    whole_N, more_N = np.divmod(np.asarray(steps_N, dtype=np.int64), lag)
+    own, next_one = each(whole_N), each(np.minimum(whole_N + 1, rounds))
+    more_N = more_N.reshape(-1, *(1,) * (own.ndim - 1))
+    return (lag - more_N) * own + more_N * next_one
 
 
-def concave(values_H: np.ndarray) -> np.ndarray:
-    """The least concave sequence that is nowhere below."""
-    if np.all(np.diff(values_H, 2) <= 0):
-        return values_H
-    corners: list[int] = []
-    values = values_H.tolist()
-    for n, value in enumerate(values):  # the upper hull: drop what lies on or below a chord
-        while len(corners) > 1:
-            left, middle = corners[-2:]
-            rise = (value - values[left]) * (middle - left)
-            if (values[middle] - values[left]) * (n - left) > rise:
+def concave(bound: Bound, rounds: int) -> Bound:
+    """The least concave function of 0 .. ``rounds`` that is nowhere below one that never falls.
+
+    Beyond some ten thousands, nowhere below what that is at knots 2e-4 apart, each of which stands for those before it.
+    """
+    near, ratio = min(rounds, _NEAR), math.log(max(rounds, 1) / _NEAR)
+    far = np.ceil(np.geomspace(_NEAR, rounds, 2 + math.ceil(ratio / 2e-4)))[1:] if rounds > _NEAR else []
+    knots_M = np.unique(np.append(np.arange(near + 1.0), far)).astype(np.int64)
+    begin_M = np.minimum(np.append(0, knots_M[:-1] + 1), knots_M)  # the first step for which a knot stands
+    corners: list[tuple[int, float]] = []
+    values_M = bound(knots_M)
+    for n, value in zip(np.append(begin_M, rounds).tolist(), np.append(values_M, values_M[-1]).tolist(), strict=True):
+        while len(corners) > 1:  # the upper hull: drop what lies on or below a chord
+            (left, least), (middle, between) = corners[-2:]
+            if (between - least) * (n - left) > (value - least) * (middle - left):
                 break
             corners.pop()
-        corners.append(n)
-    return np.maximum(values_H, np.interp(np.arange(len(values)), corners, values_H[corners]))
+        corners.append((n, value))
+    at, values = zip(*corners, strict=True)
+    return lambda steps_N: np.interp(steps_N, at, values)
+
+
+def concave_charges(charged: Bound, rounds: int) -> Bound:
+    """The same of charges ``[N, K]`` along a schedule: as they are up to some step, from there on a chord to the last.
+
+    kappa is convex in the temperature, so what a step is charged falls at first and may rise later on. The chord begins
+    at the first step from which on the mean of the steps to come is no less than the next: found by halving.
+    """
+    most_K = charged(np.array([rounds]))[0]
+    low_K, high_K, K = np.zeros(len(most_K), np.int64), np.full(len(most_K), rounds - 1), np.arange(len(most_K))
+    while (low_K < high_K).any():
+        n_K = (low_K + high_K) // 2
+        had_K, next_K = charged(n_K)[K, K], charged(n_K + 1)[K, K]
+        rises_K = (next_K - had_K) * (rounds - n_K) <= most_K - had_K
+        low_K, high_K = np.where(rises_K, low_K, n_K + 1), np.where(rises_K, n_K, high_K)
+    had_K = charged(low_K)[K, K]
+    slope_K = (most_K - had_K) / (rounds - low_K)
+
+    def bound(steps_N: np.ndarray) -> np.ndarray:
+        more_NxK = np.maximum(steps_N[:, None] - low_K, 0)
+        return np.maximum(charged(steps_N), (had_K + more_NxK * slope_K) * (more_NxK > 0))
+
+    return bound
 
 
 class Bettors(NamedTuple):
@@ -75,22 +107,22 @@ class Bettors(NamedTuple):
     temperature: float | None
     contexts: int = 1
 
-    def before(self, lag: int, exactly: bool, rounds: int) -> np.ndarray:
-        """Statement (ii): B_d(0) .. B_d(d H), over all classes; H = ``rounds``.
+    def before(self, lag: int, exactly: bool, rounds: int) -> Bound:
+        """Statement (ii): B_d of up to d H steps, over all classes; H = ``rounds``.
 
         Over C contexts C B_d(n / C), as in ``over_contexts``. ``exactly``: by exact charges in place of kappa.
         """
         rates_K, stakes = self.prior.rates_K, self.stakes
         if self.temperature is None:
-            warmth_T = stakes.anytime_temperature(np.arange(1, rounds + 1.0))
             # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
-            charges_HxK = np.stack([concave(sums) for sums in summed_kappa(stakes, rates_K, warmth_T).T], axis=-1)
+            charged: Bound = partial(
+                dealt, concave_charges(charges(stakes, rates_K, rounds, None), rounds), lag, rounds
+            )
         else:
-            most = exact_kappa if exactly else kappa
-            charges_HxK = fixed_charges(most(stakes, rates_K, self.temperature), rounds)
+            charged = Charges((exact_kappa if exactly else kappa)(stakes, rates_K, self.temperature))
         # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.
         costs_K = self.contexts * lag * np.maximum(self.prior.log_costs_K(self.delta), 1.0)
-        return before_alarm(dealt(charges_HxK, lag), rates_K, costs_K, stakes.span)
+        return partial(before_alarm, charged, rates_K, costs_K, stakes.span)
 
     def interval(self, lag: int, start: int, end: int) -> float:
         """Statement (ii) from any start: the regret of steps start .. end, where no alarm sounded by their outcomes.
@@ -103,21 +135,17 @@ class Bettors(NamedTuple):
         return min(stakes.span * steps, float(np.min((charges_K + costs_K) / rates_K)))
 
 
-def late_switching(before_T: np.ndarray, after_H: np.ndarray, span: float, lag: int) -> tuple[float, float, float]:
+def late_switching(before: Bound, after: Bound, span: float, lag: int, rounds: int) -> tuple[float, float, float]:
     """Statement (iv) in total: its part before the alarm, that of the d or fewer steps around it, the fallback's.
 
-    >>> import numpy as np
-    >>> late_switching(np.array([0.0, 1.0, 1.5]), np.array([0.0, 0.5, 0.75]), span=1.0, lag=1)
+    >>> late_switching(np.sqrt, lambda left: 0.7 * np.sqrt(left), span=1.0, lag=1, rounds=2)
     (1.0, 1.0, 0.0)
     """
-    after_T, end = dealt(concave(after_H), lag), len(before_T) - 1
-    worst = (float(before_T[-1]), 0.0, 0.0)
-    for waiting in range(min(lag, end)):
-        totals = before_T[: end - waiting] + (1 + waiting) * span + after_T[end - 1 - waiting :: -1]
-        n = int(totals.argmax())
-        if totals[n] > sum(worst):
-            worst = float(before_T[n]), (1 + waiting) * span, float(after_T[end - 1 - waiting - n])
-    return worst
+    end, fallbacks = lag * rounds, concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
+    around = min(lag, end)  # one that waits more adds J, and takes no more than J from what comes before and after
+    passed, lost = worst_alarm(before, partial(dealt, fallbacks, lag, rounds), end - around)
+    most = float(before(np.array([end]))[0])
+    return (passed, around * span, lost) if passed + around * span + lost > most else (most, 0.0, 0.0)
 
 
 class SwitchesLate(NamedTuple):
@@ -127,23 +155,17 @@ class SwitchesLate(NamedTuple):
     temperature: float | None
     fallback: Any  # of one class
     lag: int
-    before: Callable[[int], np.ndarray]  # H -> B_d(0) .. B_d(d H)
+    before: Callable[[int], Bound]  # H -> B_d, of up to d H steps
 
-    def after(self, rounds: int) -> np.ndarray | None:
-        """F(0) .. F(H): the most that the fallback of one class loses in the last of its steps; None: not known."""
+    def after(self, rounds: int) -> Bound | None:
+        """F: the most that the fallback of one class loses in the last of its steps; None: not known."""
         says = ability(self.fallback, "regret_after")
         return None if says is None else says(self.problem, rounds, self.temperature)
 
     def terms_at(self, steps: int) -> Terms:
-        if steps > MOST_STEPS:
-            raise ValueError(
-                f"a certificate over every step of an alarm is made for at most {MOST_STEPS:,}, got {steps:,}"
-            )
         rounds, span = -(-steps // self.lag), self.problem.span
-        after = self.after(rounds)
-        if after is None:
-            after = np.arange(rounds + 1.0) * span
-        parts = late_switching(self.before(rounds), np.asarray(after), span, self.lag)
+        after = self.after(rounds) or partial(np.multiply, span)
+        parts = late_switching(self.before(rounds), after, span, self.lag, rounds)
         names = "before the alarm", "steps that wait at the alarm", "fallback"
         return {name: part / steps for name, part in zip(names, parts, strict=True) if part or name == names[0]}
 
@@ -154,9 +176,10 @@ class SwitchesLate(NamedTuple):
         """
         rounds = -(-steps // self.lag)
         own = self.lag * shortfall_of(self.fallback, self.temperature, rounds)
-        return (float(self.before(rounds)[-1] + self.lag * self.problem.span) + own) / steps
+        most = float(self.before(rounds)(np.array([self.lag * rounds]))[0])
+        return (most + self.lag * self.problem.span + own) / steps
 
-    def sharpened(self, before: Callable[[int], np.ndarray], steps: int) -> Terms:
+    def sharpened(self, before: Callable[[int], Bound], steps: int) -> Terms:
         """The terms with a sharper bound before the alarm."""
         return self._replace(before=before).terms_at(steps)
 

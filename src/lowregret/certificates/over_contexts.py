@@ -9,14 +9,16 @@ since B (a minimum of functions that grow evenly) and F are concave: equal conte
 reference, which is one sequence over all contexts, is below the same bound: B(s) <= C B(s / C), as B(0) >= 0.
 """
 
-from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..problems import DecisionProblem
 from . import every_start
-from .coupled import kappa, summed_kappa, total_kappa
+from .coupled import Charges, charges, total_kappa
 from .exact_charge import exact_kappa
+from .worst_alarm import Bound
 
 
 def before(
@@ -27,14 +29,17 @@ def before(
     contexts: int,
     exactly: bool,
     steps: int,
-) -> np.ndarray:
-    """C B(s / C) for s = 0 .. steps: min_k [ s kappa(lam_k) + C ln(1 / (m delta)) ] / lam_k, at most s J."""
-    if temperature is None:
-        charges_TxK = summed_kappa(stakes, prior.rates_K, stakes.anytime_temperature(np.arange(1, steps + 1.0)))
+) -> Bound:
+    """C B(s / C) for s up to ``steps``: min_k [ s kappa(lam_k) + C ln(1 / (m delta)) ] / lam_k, at most s J.
+
+    ``exactly``: by the exact supremum of the charges in place of kappa.
+    """
+    if exactly and temperature is not None:
+        charged: Any = Charges(exact_kappa(stakes, prior.rates_K, temperature))
     else:
-        most = exact_kappa if exactly else kappa
-        charges_TxK = every_start.fixed_charges(most(stakes, prior.rates_K, temperature), steps)
-    return every_start.before_alarm(charges_TxK, prior.rates_K, contexts * prior.log_costs_K(delta), stakes.span)
+        charged = charges(stakes, prior.rates_K, steps, temperature)
+    costs_K = contexts * prior.log_costs_K(delta)
+    return partial(every_start.before_alarm, charged, prior.rates_K, costs_K, stakes.span)
 
 
 def interval(
@@ -52,24 +57,21 @@ def interval(
     return every_start.within(stakes, start, end, charges_K, prior, delta)
 
 
-def pays_from(own: Callable[[int], np.ndarray], gain: float, horizon: int) -> int | None:
+def pays_from(own: Bound, gain: float, horizon: int) -> int | None:
     """From how many steps on a context's own bound is at most ``gain`` a step; None where it is not by the horizon.
 
-    ``own(n)``: what may be lost in all in a context of 1 .. n steps.
+    By halving: what is concave and not negative at 0 does not rise, a step.
     """
-    steps = 64
-    while True:
-        steps = min(steps, horizon)
-        enough = own(steps) <= gain * np.arange(1, steps + 1.0)
-        if enough[-1]:
-            short = np.flatnonzero(~enough)
-            return 1 if not short.size else int(short[-1]) + 2
-        if steps == horizon:
-            return None
-        steps *= 2
+    enough = [n for n in (1, horizon) if own(np.array([n]))[0] <= gain * n]
+    if 1 in enough or not enough:
+        return enough[0] if enough else None
+    short, found = 1, horizon
+    while found - short > 1:
+        n = (short + found) // 2
+        short, found = (short, n) if own(np.array([n]))[0] <= gain * n else (n, found)
+    return found
 
 
-def own_bound(before_T: np.ndarray, after_T: np.ndarray, span: float) -> np.ndarray:
-    """What may be lost in all in a context of 1 .. n steps: B(n) + J + F(n), no more than n J."""
-    n = np.arange(1.0, len(before_T))
-    return np.minimum(n * span, before_T[1:] + span + after_T[1:])
+def own_bound(before: Bound, after: Bound, span: float, steps_N: np.ndarray) -> np.ndarray:
+    """What may be lost in all in a context of so many steps: B(n) + J + F(n), no more than n J."""
+    return np.minimum(steps_N * span, before(steps_N) + span + after(steps_N))

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .every_start import Prior
+from .coupled import Charges
+from .every_start import Prior, before_alarm
+from .worst_alarm import Bound, worst_alarm
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def in_the_end(
     prior: Prior,
     delta: float,
     steps: int,
-    after_T: np.ndarray,
+    horizon: int,
+    after: Bound,
     span: float,
 ) -> float:
     """Statement (iv) from step ``steps`` on, in total, if no later charge is above kappa.
@@ -96,13 +99,15 @@ def in_the_end(
     ----------
     excess_CxK
         What was paid beyond kappa for each of the steps so far: charges - steps kappa.
-    after_T
-        F(0) .. F(T): what the fallback loses at most in so many steps, begun afresh.
+    after
+        F: what the fallback loses at most in so many steps, begun afresh.
     """
-    T = len(after_T) - 1
-    n = np.arange(steps, T + 1.0)
-    charges_NxK = n[:, None] * kappa_K + prior.log_costs_K(delta)
-    before_N = np.max([np.min((charges_NxK + row_K) / prior.rates_K, axis=1) for row_K in excess_CxK], axis=0)
-    before_N = np.minimum(np.maximum(before_N, 0.0), n * span)
-    alarmed = before_N[:-1] + span + after_T[: T - steps][::-1]
-    return float(max(before_N[-1], np.max(alarmed, initial=0.0)))
+    costs_CxK = excess_CxK + prior.log_costs_K(delta)
+
+    def before(more_N: np.ndarray) -> np.ndarray:
+        return before_alarm(Charges(kappa_K), prior.rates_K, costs_CxK, span, steps + more_N)
+
+    most = float(before(np.array([horizon - steps]))[0])
+    if steps == horizon:
+        return most
+    return max(most, sum(worst_alarm(before, after, horizon - 1 - steps)) + span)

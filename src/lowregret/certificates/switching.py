@@ -1,7 +1,7 @@
 """The guarantee of a rule that bets against every action (statement (iv) of the every-start test), as a certificate.
 
-Until the alarm at tau no action leads by more than Bg(tau - 1); the crossing step adds J; from then on the fallback may
-lose F(T - tau) more. The worst tau decides: T Reg <= max{ Bg(T), max_tau Bg(tau - 1) + J + F(T - tau) }.
+Until the alarm at tau no action leads by more than B(tau - 1); the crossing step adds J; from then on the fallback may
+lose F(T - tau) more. The worst tau decides: T Reg <= max{ B(T), max_tau B(tau - 1) + J + F(T - tau) }.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,7 @@ from ..abilities import ability, guaranteed_by, shortfall_of
 from ..problems import DecisionProblem
 from .bounds import Terms
 from .certificate import Certificate, assumptions_of
-
-MOST_STEPS = 1 << 24
+from .worst_alarm import Bound, worst_alarm
 
 
 class SwitchesOnce(NamedTuple):
@@ -24,28 +23,21 @@ class SwitchesOnce(NamedTuple):
     problem: DecisionProblem
     temperature: float | None
     fallback: Any
-    before: Callable[[int], np.ndarray]  # steps -> Bg(0) .. Bg(steps)
+    before: Callable[[int], Bound]  # steps -> B, of up to so many
 
-    def after(self, steps: int) -> np.ndarray | None:
-        """F(0) .. F(steps): the most that the fallback loses in the last n of so many steps; None: it does not say."""
+    def after(self, steps: int) -> Bound | None:
+        """F: the most that the fallback loses in the last n of so many steps; None: it does not say."""
         says = ability(self.fallback, "regret_after")
         return None if says is None else says(self.problem, steps, self.temperature)
 
     def terms_at(self, steps: int) -> Terms:
-        if steps > MOST_STEPS:
-            raise ValueError(
-                f"a certificate over every step of an alarm is made for at most {MOST_STEPS:,}, got {steps:,}"
-            )
         span, before = self.problem.span, self.before(steps)
-        after = self.after(steps)
-        if after is None:
-            after = np.arange(steps + 1.0) * span
-        totals = before[:-1] + span + after[-2::-1]  # by tau - 1
-        worst = int(totals.argmax())
-        if totals[worst] <= before[-1]:  # no alarm is worse than any
-            return {"before the alarm": float(before[-1]) / steps}
-        parts = {"before the alarm": before[worst], "crossing step": span, "fallback": after[steps - 1 - worst]}
-        return {name: float(part) / steps for name, part in parts.items()}
+        passed, lost = worst_alarm(before, self.after(steps) or partial(np.multiply, span), steps - 1)
+        most = float(before(np.array([steps]))[0])
+        if passed + span + lost <= most:  # no alarm is worse than any
+            return {"before the alarm": most / steps}
+        parts = {"before the alarm": passed, "crossing step": span, "fallback": lost}
+        return {name: part / steps for name, part in parts.items()}
 
     def let_pass(self, steps: int) -> float:
         """What any comparator may lead by when the fallback takes over, a step: the most over all alarms.
@@ -53,7 +45,7 @@ class SwitchesOnce(NamedTuple):
         With what a fallback that guarantees a payoff may fall short of it afterwards.
         """
         own = shortfall_of(self.fallback, self.temperature, steps)
-        return (float(self.before(steps)[max(steps - 1, 0)] + self.problem.span) + own) / steps
+        return (float(self.before(steps)(np.array([steps - 1]))[0]) + self.problem.span + own) / steps
 
 
 def certify_switch(
@@ -61,11 +53,11 @@ def certify_switch(
     horizon: int | None,
     temperature: float | None,
     fallback: Any,
-    before: Callable[[int], np.ndarray],
+    before: Callable[[int], Bound],
     interval: Callable[[int, int], float],
     tv_bound: float,
     theorem: str,
-    sharper: Callable[[int], np.ndarray] | None = None,
+    sharper: Callable[[int], Bound] | None = None,
 ) -> Certificate:
     """The certificate of a rule with this bound before its alarm, and this fallback after it."""
     made = SwitchesOnce(problem, temperature, fallback, before)
@@ -92,6 +84,6 @@ def certify_switch(
     return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)
 
 
-def _with_before(made: SwitchesOnce, before: Callable[[int], np.ndarray], steps: int) -> Terms:
+def _with_before(made: SwitchesOnce, before: Callable[[int], Bound], steps: int) -> Terms:
     """The terms with a sharper bound before the alarm, and the fallback's exact worst case where there is one."""
     return made._replace(before=before).terms_at(steps)

@@ -99,21 +99,18 @@ def certificate_of(rule: OutcomeTest, ledger: OutcomeLedger) -> RealisedCertific
     paid_NxCxK = memory.paid_CxK.reshape(-1, *memory.paid_CxK.shape[-2:])
     taken = np.where(late, tripped_at - 1, step)
     before = np.minimum(np.maximum(before_by_charges(paid_NxCxK, rule.prior, rule.delta), 0.0), taken * J)
-    by_now = np.array([after(int(n)) for n in np.where(late, step - tripped_at, 0)])
+    by_now = after(np.where(late, step - tripped_at, 0))
     so_far = np.where(late, before + J + by_now, before)  # in total
     ends, stopped = so_far, None
     if rule.horizon is not None:
         T = rule.horizon
-        ends = np.where(
-            late, at_alarm + np.array([after(int(n)) for n in np.where(late, T - tripped_at, 0)]), -math.inf
-        )
+        ends = np.where(late, at_alarm + after(np.where(late, T - tripped_at, 0)), -math.inf)
         if not late.all():
-            after_T = np.array([after(n) for n in range(T + 1)])
             excess_CxK = (paid_NxCxK - step[:, None, None] * rule.kappa_K)[~late].max(axis=0)
             least = int(step[~late].min())
-            rest = in_the_end(excess_CxK, rule.kappa_K, rule.prior, rule.delta, least, after_T, J)
+            rest = in_the_end(excess_CxK, rule.kappa_K, rule.prior, rule.delta, least, T, after, J)
             ends = np.where(late, ends, rest)
-            stopped = float(np.max(lead[~late] + after_T[T - step[~late]]) / T) if T else None
+            stopped = float(np.max(lead[~late] + after(T - step[~late])) / T) if T else None
     past_steps, past = ledger.past_steps.reshape(-1), ledger.past_regret.reshape(-1)
     steps = past_steps + (step if rule.horizon is None else rule.horizon)
     bound = np.max((past + ends) / np.maximum(steps, 1), initial=0.0)

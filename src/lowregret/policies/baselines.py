@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,7 @@ class AdaHedge(Policy):
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What it loses at most after an alarm: at most twice the gaps of all steps, whenever that was."""
         most = steps * certificates.ada_hedge(problem, steps)
-        return np.minimum(most, problem.span * np.arange(steps + 1.0))
+        return lambda left_N: np.minimum(most, problem.span * left_N)
 
 
 class FixedShareMemory(NamedTuple):
@@ -115,7 +115,7 @@ class FixedShare(Policy):
         """What it loses at most after an alarm, by the steps that are left."""
         assert self.rate is not None
         assert self.share is not None
-        return every_start.fixed_share_after(problem, steps, self.rate, self.share)
+        return partial(every_start.fixed_share_after, problem, self.rate, self.share)
 
 
 def shared(weights_A: Array, earned_A: Array, rate: float, share: float) -> Array:

@@ -69,14 +69,15 @@ class ExpertHedge:
         opened = xp.clip(rise - mixed, 0.0, None)
         return ExpertMemory(last(ahead_N - xp.max(ahead_N, axis=0)), gap + opened)
 
-    def total_bound(self, steps: int) -> float:
+    def total_bound(self, steps: Any) -> Any:
         """What it is paid less, at most, than any one expert in all over so many steps: J (1 + sqrt(1 + t ln N)).
 
         The regret is at most twice the summed gaps D; D^2 <= t ln N J^2 / 4 + J D (``certificates.ada_hedge``).
         """
         if self.experts == 1:
-            return 0.0
-        return self.span * min(float(steps), 1 + math.sqrt(1 + steps * math.log(self.experts)))
+            return 0.0 * steps
+        most = self.span * np.minimum(steps, 1 + np.sqrt(1 + steps * math.log(self.experts)))
+        return float(most) if np.ndim(steps) == 0 else most
 
     def _rate(self, gap: Array) -> Array:
         """ln N / gap, and 1 where there is no gap yet: all have then been paid the same, and any rate will do."""

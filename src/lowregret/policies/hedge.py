@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import certificates, inputs
@@ -61,7 +62,7 @@ class Hedge(Policy):
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What it loses at most after an alarm, by the steps that are left."""
         assert self.rate is not None
-        return every_start.hedge_after(problem, steps, self.rate)
+        return partial(every_start.hedge_after, problem, self.rate)
 
     def policy_of_counts(self, counts: Array) -> Array:
         """The mixed action after these counts of each state, ``[..., S] -> [..., A]``."""

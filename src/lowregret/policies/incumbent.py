@@ -1,6 +1,7 @@
 """Falling back on one reference, as it is: what it says is played from the alarm on, for good."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,6 @@ class PlaysReference:
     def returned(self, memory: Any) -> Array:
         return np.zeros((), dtype=bool)
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> np.ndarray | None:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """Nothing is lost to itself; what is lost to others is not known."""
-        return np.zeros(steps + 1) if self.alone else None
+        return partial(np.multiply, 0.0) if self.alone else None

@@ -1,6 +1,7 @@
 """Maximin play: the mixed action that earns the value of the game whatever comes, found by linear programming."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +86,7 @@ class MaximinPlay(Policy):
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What it loses at most after an alarm, by the steps that are left."""
         worst = self.regret_bound(problem, steps, temperature)
-        return None if worst is None else worst * np.arange(steps + 1.0)
+        return None if worst is None else partial(np.multiply, worst)
 
     def _play(self, zeros: Array) -> Array:
         return zeros[..., None] + astype(constant(self.mixed_A, zeros), zeros.dtype)

@@ -1,6 +1,7 @@
 """Minimax play as a policy: the least regret on the worst sequence when the steps left are known."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..predictors.minimax_play import (
     chance_of_second,
     equalised,
     equalising,
-    fresh_values,
+    fresh_value,
     value,
 )
 from ..problems import DecisionProblem, a_problem
@@ -79,7 +80,7 @@ class Minimax(Leads, Policy):
 
         With three actions and more than 1,024 steps, between knots half a percent apart, the next larger value.
         """
-        return fresh_values(self.problem, self.horizon)
+        return np.maximum.accumulate(fresh_value(self.problem, self.horizon, np.arange(self.horizon + 1)))
 
     def from_lead(self, lead: Any, steps: Any) -> Any:
         """E (lead + S_n)^+: two actions, the regret to action 0 that is to come, once action 1 is this far ahead."""
@@ -91,12 +92,14 @@ class Minimax(Leads, Policy):
         """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
         if problem != self.problem or horizon > self.horizon:
             return None
-        return min(problem.span, float(self.after_T()[-1]) / horizon)  # a regret is never above what g promises
+        return min(problem.span, self.total_bound(self.horizon) / horizon)  # a regret is never above what g promises
 
     def total_bound(self, steps: int) -> float:
         """What it loses at most in all over ``steps`` steps begun afresh."""
-        return float(self.after_T()[steps])
+        return float(fresh_value(self.problem, self.horizon, np.array([steps]))[0])
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What it loses at most after an alarm, by the steps that are left; None for other problems or longer runs."""
-        return after_alarm(self.after_T(), steps, problem.span) if problem == self.problem else None
+        if problem != self.problem:
+            return None
+        return after_alarm(partial(fresh_value, problem, self.horizon), self.horizon, steps, problem.span)

@@ -25,7 +25,7 @@ told the states; else it is Hedge over all comparators, told what each was paid.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -266,21 +266,20 @@ class Recovering:
 
     # What it may cost
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> np.ndarray:
-        """What is lost at most after an alarm, by the steps that are left, ``[steps + 1]``.
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+        """What is lost at most after an alarm, by the steps that are left.
 
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
         """
         if self.safe is None:
-            J, C, n = self.span, self.contexts, np.arange(steps + 1.0)
+            J, C = self.span, self.contexts
             budget = self.budget * math.sqrt((self.horizon or steps) * C)
             # Of one context: the budget takes so many steps to spend, in which safe play is not.
-            spending = math.ceil(budget) if C == 1 else 0
-            return np.minimum(n * J, budget * J + C * J + self._hedged(np.maximum(n - spending, 0.0)))
-        knots = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
-        most = np.array([self.total_bound(int(n), until=steps) for n in knots])
-        after = most[np.searchsorted(knots, np.arange(1, steps + 1))]
-        return np.append(0.0, np.minimum(after, problem.span * np.arange(1.0, steps + 1)))
+            spending, own = math.ceil(budget) if C == 1 else 0, budget * J + C * J
+            return lambda n: np.minimum(n * J, own + self._hedged(np.maximum(n - spending, 0.0)))
+        knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
+        most = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
+        return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, n).tolist()], problem.span * n)
 
     def _hedged(self, n: np.ndarray) -> np.ndarray:
         """C F(n / C): what Hedge over all comparators loses at most in C contexts of n steps together."""

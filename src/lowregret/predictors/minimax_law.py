@@ -11,7 +11,7 @@ from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
 from ..problems import DecisionProblem, a_problem, belief_with_lead
 from .contract import Predictor
-from .minimax_play import Leads, MinimaxMemory, after_alarm, chance_of_second, ends, fresh_values
+from .minimax_play import Leads, MinimaxMemory, after_alarm, chance_of_second, ends, fresh_value
 
 _LARGEST_TABLE = 2**24
 
@@ -92,28 +92,31 @@ class MinimaxLaw(Leads, Predictor):
 
         From the table exactly; without one, the unbounded play's value and what a step loses at most by clipping.
         """
+        return self._lost(np.arange(self.horizon + 1))
+
+    def _lost(self, left_N: np.ndarray) -> np.ndarray:
         if self._table is not None:
-            return self._table.value_T
+            return self._table.value_T[left_N]
         assert self.temperature is not None
         # Where the lead is cut to d, the other action keeps a chance of 1 / (1 + e^(d / eta)), which loses d at most.
         lost = max(abs(d) / (1 + math.exp(min(abs(d) / self.temperature, 700.0))) for d in ends(self.problem))
-        return fresh_values(self.problem, self.horizon) + lost * np.arange(self.horizon + 1)
+        return fresh_value(self.problem, self.horizon, left_N) + lost * left_N
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float | None:
         """What quantal responses lose at most a step; None for other problems, longer runs, other temperatures."""
         if problem != self.problem or horizon > self.horizon or temperature != self.temperature:
             return None
-        return min(problem.span, float(self.after_T()[-1]) / horizon)
+        return min(problem.span, self.total_bound(self.horizon) / horizon)
 
     def total_bound(self, steps: int) -> float:
         """What responses to it lose at most in all over ``steps`` steps begun afresh."""
-        return float(self.after_T()[steps])
+        return float(self._lost(np.array([steps]))[0])
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What responses to it lose at most after an alarm, by the steps left; None for what it was not made for."""
         if problem != self.problem or temperature != self.temperature:
             return None
-        return after_alarm(self.after_T(), steps, problem.span)
+        return after_alarm(self._lost, self.horizon, steps, problem.span)
 
 
 class _Table(NamedTuple):

@@ -16,7 +16,10 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, count_up, device, float_type, last, namespace, running_sum, to_numpy
 from ..certificates.games_of_chance import Trinomial, hinge, tail
+from ..certificates.worst_alarm import Bound
 from ..problems import DecisionProblem, action_utilities
+
+_NEAR = 1024  # steps
 
 
 class MinimaxMemory(NamedTuple):
@@ -145,32 +148,34 @@ def equalised(problem: DecisionProblem, lead_A1: np.ndarray, left: np.ndarray) -
     return (policy_NxA / policy_NxA.sum(axis=1, keepdims=True)).T.reshape(3, *left.shape)
 
 
-@lru_cache(maxsize=16)
-def fresh_values(problem: DecisionProblem, horizon: int) -> np.ndarray:
-    """F(0) .. F(T) for minimax play that starts with all actions even."""
-    steps_T = np.arange(horizon + 1)
+def fresh_value(problem: DecisionProblem, horizon: int, left_N: np.ndarray) -> np.ndarray:
+    """F at these numbers of steps left of a horizon, for minimax play that starts with all actions even."""
     if problem.n_actions == 1:
-        value_T = np.zeros(horizon + 1)
-    elif problem.n_actions == 2:
-        value_T = np.asarray(value(problem, np.zeros(horizon + 1), steps_T))
-    else:
-        found = equalising(problem)
-        assert found is not None
-        walk = Trinomial(found[0], found[1], min(horizon, 1024))
-        far = np.geomspace(1024, max(horizon, 1024), 2 + math.ceil(math.log(max(horizon, 1024) / 1024) / 0.005))
-        knots = np.unique(np.append(steps_T[:1025], np.minimum(np.ceil(far), horizon).astype(np.int64)))
-        worth_N = np.array([float(walk.expected_max(np.zeros((1, 3)), int(n))[0]) for n in knots])
-        value_T = np.maximum.accumulate(worth_N)[np.searchsorted(knots, steps_T)]  # F never falls with the steps left
-    value_T.setflags(write=False)
-    return value_T
+        return np.zeros(left_N.shape)
+    if problem.n_actions == 2:
+        return np.asarray(value(problem, np.zeros(left_N.shape), left_N))
+    # F never falls with the steps left: beyond a thousand, that of the next knot, half a percent apart.
+    far = np.geomspace(_NEAR, max(horizon, _NEAR), 2 + math.ceil(math.log(max(horizon, _NEAR) / _NEAR) / 0.005))
+    knots_M = np.minimum(np.ceil(far), horizon).astype(np.int64)
+    at_N = np.where(left_N <= _NEAR, left_N, knots_M[np.searchsorted(knots_M, left_N)])
+    steps, back_N = np.unique(at_N, return_inverse=True)
+    return np.array([_even(problem, horizon, n) for n in steps.tolist()])[back_N].reshape(left_N.shape)
 
 
-def after_alarm(value_T: np.ndarray, steps: int, span: float) -> np.ndarray | None:
-    """What minimax play loses at most in the last n of ``steps``, ``[steps + 1]``, by its value with n steps left.
+@lru_cache(maxsize=1 << 14)
+def _even(problem: DecisionProblem, horizon: int, steps: int) -> float:
+    """E max_a of what each of three actions earns in so many steps."""
+    found = equalising(problem)
+    assert found is not None
+    walk = Trinomial(found[0], found[1], min(horizon, _NEAR))
+    return float(walk.expected_max(np.zeros((1, 3)), steps)[0])
+
+
+def after_alarm(value: Bound, horizon: int, steps: int, span: float) -> Bound | None:
+    """What minimax play loses at most in the last n of ``steps``, by its ``value`` with n steps of its horizon left.
 
     Before the end of its horizon too: the value to come never falls below what is lost by then.
     """
-    horizon = len(value_T) - 1
     if steps > horizon:
         return None
-    return np.minimum(value_T[horizon - steps :], span * np.arange(steps + 1.0))
+    return lambda left_N: np.minimum(value(left_N + (horizon - steps)), span * left_N)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -133,11 +133,12 @@ class ShrunkUrn(Predictor):
         if temperature is None or steps > self.horizon or problem != self.problem:
             return None
         assert self.c is not None
-        after_T = every_start.hedge_after(problem, steps, self.c / (self.horizon * temperature))
+        own = partial(every_start.hedge_after, problem, self.c / (self.horizon * temperature))
         if self.c <= 1:
-            return after_T
-        late_T = np.minimum(np.arange(steps + 1.0), max(0, steps - 1 - math.floor(self.horizon / self.c)))
-        return after_T + late_T * certificates.clipping_loss(problem, temperature)
+            return own
+        cost = certificates.clipping_loss(problem, temperature)
+        clipped = max(0, steps - 1 - math.floor(self.horizon / self.c))
+        return lambda left_N: own(left_N) + np.minimum(left_N, clipped) * cost
 
 
 @lru_cache(maxsize=64)

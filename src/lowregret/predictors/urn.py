@@ -1,6 +1,7 @@
 """The Polya urn of Equation (1), whose quantal responses have low regret on every sequence (Lemma 2.3)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from .. import certificates, inputs
@@ -76,7 +77,7 @@ class PolyaUrn(Predictor):
         """What quantal responses to it lose at most after an alarm, by the steps that are left."""
         if temperature is None and self.prior != 1:
             return None
-        return every_start.urn_after(problem, steps, temperature, self.prior)
+        return partial(every_start.urn_after, problem, steps, temperature, self.prior)
 
 
 def counts_before(tokens: Array, n_states: int) -> list[Array]:

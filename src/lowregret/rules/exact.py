@@ -456,12 +456,10 @@ class ExactTest(ResponseRule):
         if self.horizon is None or not hasattr(fallback, "budget"):
             raise ValueError("pays_from needs a horizon, and Recovery for a fallback")
         own = replace(fallback, contexts=1, horizon=self._per_context(self.horizon))
-        return over_contexts.pays_from(partial(self._own_bound, own), gain, self.horizon)
-
-    def _own_bound(self, own: Any, steps: int) -> np.ndarray:
-        before_T = over_contexts.before(self.stakes, self.prior, self.delta, self.temperature, 1, False, steps)
-        after_T = own.regret_after(self.stakes, steps, self.temperature)
-        return over_contexts.own_bound(before_T, after_T, self.stakes.span)
+        before = over_contexts.before(self.stakes, self.prior, self.delta, self.temperature, 1, False, self.horizon)
+        after = own.regret_after(self.stakes, self.horizon, self.temperature)
+        bound = partial(over_contexts.own_bound, before, after, self.stakes.span)
+        return over_contexts.pays_from(bound, gain, self.horizon)
 
     def _whom(self) -> str:
         each = "every action" if self.contexts is None else f"an action for each of {self.contexts} contexts"

@@ -100,7 +100,7 @@ def fallbacks_with_a_history() -> Finding:
         befores = [earned[0], earned[1], earned.min(axis=0), earned.max(axis=0)]
         for name, (play, policy_NxTxA) in plays.items():
             own = np.einsum("nta,ant->nt", policy_NxTxA, earned)
-            most = {end: play.regret_after(problem, end, eta) for end in range(1, T + 1)}
+            most = {end: play.regret_after(problem, end, eta)(np.arange(end + 1)) for end in range(1, T + 1)}
             for alarm, before in product(range(T), befores):
                 played = np.concatenate([before[:, :alarm], own[:, alarm:]], axis=1)
                 lead_NxT = np.cumsum(earned - played, axis=-1).max(axis=0)

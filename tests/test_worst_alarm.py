@@ -1,0 +1,197 @@
+"""The worst step of an alarm, beside every step of one; and certificates, beside every step written out."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret.certificates import coupled, every_start, late, switching
+from lowregret.certificates.worst_alarm import worst_alarm
+from lowregret.policies import AdaHedge, FixedShare, MaximinPlay, Minimax
+
+MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
+ODD = lr.DecisionProblem(np.random.default_rng(1).uniform(-1, 1, (3, 4)))
+
+
+def never_falling(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Of every kind: steps, stretches that are flat, concave, convex, straight."""
+    kind = rng.integers(5)
+    if kind == 0:
+        return np.cumsum(rng.random(size) * (rng.random(size) < 0.05))
+    if kind == 1:
+        return np.floor(rng.uniform(1, 9) * np.arange(size) ** 0.5)
+    if kind == 2:
+        return rng.uniform(0.1, 2) * np.arange(size) ** rng.choice([0.3, 0.5, 1.0, 2.0])
+    return np.cumsum(rng.random(size)) if kind == 3 else np.full(size, rng.random())
+
+
+def test_it_is_the_largest_over_all_steps() -> None:
+    rng = np.random.default_rng(0)
+    for last in [0, 1, 2, 63, 64, 65, 200, 3000] * 20:
+        before, after = never_falling(rng, last + 1), never_falling(rng, last + 1)
+        passed, lost = worst_alarm(before.__getitem__, after.__getitem__, last)
+        sums = before + after[::-1]
+        assert passed + lost == sums.max()
+        assert ((before == passed) & (after[::-1] == lost)).any()
+
+
+def test_it_is_never_too_small_where_it_stops_early() -> None:
+    flat = np.arange(5001.0)
+    for few in (1, 40, 1000):
+        assert 5000 <= sum(worst_alarm(flat.__getitem__, flat.__getitem__, 5000, most_blocks=few)) <= 5000 + 5000 / few
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        before, after = never_falling(rng, 2001), never_falling(rng, 2001)
+        found = sum(worst_alarm(before.__getitem__, after.__getitem__, 2000, most_blocks=3))
+        assert (before + after[::-1]).max() <= found <= before[-1] + after[-1]
+
+
+def literal(rule: lr.ExactTest, T: int, lag: int = 1) -> float:
+    """Statement (iv) with every step of an alarm, and every number of steps that wait, written out."""
+    problem, fallback, prior = rule.problem, rule.in_play.fallback, rule.bets.prior  # type: ignore[union-attr]
+    J, H = problem.span, -(-T // lag)
+    if rule.temperature is None:
+        each_K = coupled.kappa(problem, prior.rates_K, problem.anytime_temperature(np.arange(1, H + 1))[:, None])
+        sums_HxK = np.concatenate([np.zeros((1, len(prior.rates_K))), np.cumsum(each_K, axis=0)])
+    else:
+        sums_HxK = np.arange(H + 1.0)[:, None] * coupled.kappa(problem, prior.rates_K, rule.temperature)
+    if lag > 1 and rule.temperature is None:
+        sums_HxK = np.stack([hull(column) for column in sums_HxK.T], axis=-1)
+    charges_NxK = dealt(sums_HxK, lag)
+    n = np.arange(lag * H + 1.0)
+    costs_K = lag * prior.log_costs_K(rule.delta)
+    before = np.min((charges_NxK + costs_K) / prior.rates_K, axis=1)
+    before = np.minimum(n * J, np.maximum(before, rule.gate * J * np.sqrt(n)))
+    says = getattr(fallback, "regret_after", None)
+    own = None if says is None else says(problem, H, rule.temperature)
+    after_H = J * np.arange(H + 1.0) if own is None else np.array([float(own(np.array([m]))[0]) for m in range(H + 1)])
+    after = dealt(hull(after_H) if lag > 1 else after_H, lag)
+    end = lag * H
+    alarms = [before[m] + (1 + o) * J + after[end - 1 - o - m] for o in range(min(lag, end)) for m in range(end - o)]
+    return float(max(before[-1], max(alarms))) / T
+
+
+def hull(values: np.ndarray) -> np.ndarray:
+    """The least concave sequence that is nowhere below, by all chords."""
+    n = np.arange(len(values))
+    found = values.copy()
+    for i in range(len(values)):
+        for j in range(i + 2, len(values)):
+            found[i:j] = np.maximum(found[i:j], values[i] + (values[j] - values[i]) * (n[i:j] - i) / (j - i))
+    return found
+
+
+def dealt(values: np.ndarray, lag: int) -> np.ndarray:
+    """Dealt out one by one."""
+    counts, sums = [0] * lag, []
+    for step in range(lag * (len(values) - 1) + 1):
+        sums.append(sum(values[c] for c in counts))
+        counts[step % lag] = min(counts[step % lag] + 1, len(values) - 1)
+    return np.array(sums)
+
+
+@pytest.mark.parametrize("fallback", [
+    None,
+    lr.PolyaUrn(2),
+    lr.Hedge(MATCHING, 700),
+    AdaHedge(MATCHING),
+    FixedShare(MATCHING, 700),
+    MaximinPlay(MATCHING),
+    Minimax(MATCHING, 700),
+    lr.Recovery(safe=AdaHedge(MATCHING)),
+    lr.Markov([0.5, 0.5], context_len=0),
+], ids=lambda fallback: type(fallback).__name__)  # fmt: skip
+def test_a_certificate_is_that_of_every_alarm(fallback: Any) -> None:
+    for T in (1, 2, 30, 700):
+        rule = lr.ExactTest(MATCHING, T, fallback=fallback)
+        assert sum(rule.certificate.terms.values()) == pytest.approx(literal(rule, T), rel=1e-12)
+
+
+@pytest.mark.parametrize("problem", [RPS, ODD, lr.cost_loss(1, 4)], ids=["rps", "odd", "cost_loss"])
+def test_a_certificate_is_that_of_every_alarm_in_other_problems(problem: lr.DecisionProblem) -> None:
+    for T, gate, delta in ((50, 0.0, None), (900, 0.8, 0.01), (5000, 0.0, 1e-6)):
+        rule = lr.ExactTest(problem, T, delta, gate)
+        assert sum(rule.certificate.terms.values()) == pytest.approx(literal(rule, T), rel=1e-12)
+    rule = lr.ExactTest(problem, None, delta=0.01)
+    for T in (1, 40, 3000):
+        exact = literal(rule, T)
+        assert exact * (1 - 1e-12) <= sum(rule.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("problem", [MATCHING, RPS, ODD], ids=["matching", "rps", "odd"])
+def test_a_certificate_of_late_outcomes_is_that_of_every_alarm(problem: lr.DecisionProblem) -> None:
+    for T, lag in ((1, 2), (7, 3), (120, 2), (300, 5)):
+        rule = lr.Guard(problem, T, lag=lag).rule
+        assert sum(rule.certificate.terms.values()) == pytest.approx(literal(rule.each, T, lag), rel=1e-11)  # type: ignore[attr-defined]
+    rule = lr.Guard(problem, None, rule=lr.ExactTest(problem, None, delta=0.01), lag=3).rule
+    for T in (1, 60, 180):
+        exact = literal(rule.each, T, 3)  # type: ignore[attr-defined]
+        assert exact * (1 - 1e-11) <= sum(rule.certificate.at(T).terms.values()) <= exact * (1 + 1e-5)
+
+
+def test_concave_bounds_of_long_runs_are_nowhere_below_and_close() -> None:
+    T = 300_000
+    steps = np.unique(np.concatenate([np.arange(3000), np.geomspace(1, T, 5000).astype(int), T - np.arange(3000)]))
+    for bound in (np.sqrt, lambda n: np.floor(np.sqrt(n)), lambda n: np.minimum(n, 1000.0 + 0.01 * n)):
+        found = late.concave(bound, T)(steps)
+        assert (found >= bound(steps)).all()
+        assert (found <= bound(steps) * (1 + 1e-3) + 1).all()
+        every = late.concave(bound, T)(np.arange(T + 1))
+        assert np.diff(every, 2).max() <= 1e-9
+    # What each step is charged falls at first and rises later on, for a rate in between.
+    charged = coupled.charges(MATCHING, [1.0, 0.1, 0.01], T, None)
+    found = late.concave_charges(charged, T)
+    assert (found(steps) >= charged(steps)).all()
+    assert (found(np.array([T])) == charged(np.array([T]))).all()
+    rises = np.diff(found(np.arange(T + 1)), axis=0)
+    assert np.diff(rises, axis=0).max() <= 1e-10
+    assert (np.diff(charged(np.arange(T + 1)), 2, axis=0).max(axis=0) > 1e-12).any()  # so something was mended
+
+
+def test_what_hedge_and_the_urn_lose_is_the_sum_of_their_rates() -> None:
+    T, J = 400, RPS.span
+    t = np.arange(1, T + 1.0)
+    sums_A = RPS.utility.sum(axis=1)
+    spread = float(sums_A.max() - sums_A.min())
+    for warmth, rates_T, more in (
+        (0.05, 1 / (0.05 * (3 + t - 1)), spread),
+        (None, 1 / (RPS.anytime_temperature(t) * (3 + t - 1)), spread),
+    ):
+        spent = np.concatenate([[0.0], np.cumsum(rates_T[::-1])])
+        expected = np.minimum(math.log(3) / rates_T[-1] + J**2 / 8 * spent + more, J * np.arange(T + 1))
+        found = lr.PolyaUrn(3).regret_after(RPS, T, warmth)(np.arange(T + 1))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    found = lr.Hedge(RPS, T, 0.1).regret_after(RPS, T, None)(np.arange(T + 1))
+    np.testing.assert_allclose(
+        found, np.minimum(math.log(3) / 0.1 + J**2 / 8 * 0.1 * np.arange(T + 1), J * np.arange(T + 1))
+    )
+
+
+def test_a_long_certificate_looks_at_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At sixteen million steps it asks what passes before an alarm, and what is lost after it, at few of them."""
+    asked = []
+    inside = every_start.before_alarm
+
+    def counted(*given: Any) -> np.ndarray:
+        asked.append(np.size(given[-1]))
+        return inside(*given)
+
+    for room in (every_start, late):
+        monkeypatch.setattr(room, "before_alarm", counted)
+    for settings in ({}, {"lag": 7}, {"contexts": 50}, {"fallback": lr.PolyaUrn(2)}):
+        asked.clear()
+        bound = lr.Guard(MATCHING, 1 << 24, **settings).certificate.regret_bound  # type: ignore[arg-type]
+        assert 0 < bound < 0.05
+        assert 100 < sum(asked) < 200_000
+
+
+@pytest.mark.parametrize("settings", [{}, {"lag": 2}, {"contexts": 3}, {"references": ["old"]}], ids=str)
+def test_a_guards_certificate_is_made_once(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = lr.Guard(MATCHING, 500, **settings)
+    first = guard.certificate
+    for room in (switching, late):
+        monkeypatch.setattr(room, "worst_alarm", lambda *given: pytest.fail("made anew"))
+    assert guard.certificate is first
+    assert guard.certificate == first
