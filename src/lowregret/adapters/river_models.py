@@ -9,7 +9,7 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Return, Switch
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Names, Positions
 from .labels import floor_of, floored, guard_of, stakes, states_of
 
 try:
@@ -24,7 +24,7 @@ class _Labelled:
 
     def __init__(self, labels: tuple[Any, ...], floor: Any) -> None:
         self.labels, self.floor = labels, floor_of(floor)
-        self.state_of = {label: state for state, label in enumerate(labels)}
+        self.names = Names(labels, "labels")
 
     def law(self, proba: Any) -> np.ndarray:
         """``[S]``; uniform from a model that says nothing yet."""
@@ -32,13 +32,13 @@ class _Labelled:
             raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
         law_S = np.zeros(len(self.labels))
         said = inputs.numbers_of(list(proba.values()), "probabilities", "numbers, one for each label")
-        law_S[states_of(proba, self.state_of, "a label of the probabilities")] = said
+        law_S[states_of(proba, self.names, "a label of the probabilities")] = said
         if not law_S.any():
             return np.full(len(law_S), 1 / len(law_S))
         return floored(inputs.probs_of(law_S, len(law_S), "probabilities", shape=()), self.floor)
 
     def state(self, label: Any) -> int:
-        return int(states_of([label], self.state_of)[0])
+        return int(states_of([label], self.names)[0])
 
 
 class GuardedRiverClassifier(base.Wrapper, base.Classifier):
@@ -108,7 +108,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         law_S, state = self._law(x), self._labelled.state(y)
         self.guard.advise(law_S)
         self.model.learn_one(x, y, **kwargs)  # if this fails, the guard has seen nothing
-        self.guard.observe(state)
+        self.guard.observe(Positions(state))
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The law to act on now: the model's, after a switch the fallback's."""
@@ -228,7 +228,7 @@ class GuardDriftDetector(base.DriftDetector):
         if self.drift_detected or self._seen == self.guard.horizon:
             self._reset()
         self.guard.advise(law_S)
-        self.guard.observe(state)
+        self.guard.observe(Positions(state))
         self._seen += 1
         self._drift_detected = self.guard.switched
 

@@ -8,8 +8,8 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Guard, Return, Switch
-from ..problems import DecisionProblem
-from .labels import actions_of, floor_of, floored, guard_of, stakes, states_of
+from ..problems import DecisionProblem, Names, Positions, actions_of
+from .labels import floor_of, floored, guard_of, stakes, states_of
 from .walk_forward import WalkForward, walked
 
 try:
@@ -40,7 +40,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Any object with ``predict_proba``. It is cloned and fitted; one without ``fit`` is used as it is.
     problem
         What is at stake; to guess the label by default. Its states are the classes: by name where the names are the
-        same, by sorted order where the problem names none, else as ``classes`` says.
+        same (``problems.Names``), by sorted order where the problem names none (labels that are numbers only where none
+        is another state's number), else as ``classes`` says.
     horizon
         How many outcomes will be observed after ``fit`` at most: what the certificate is for. Needed but in
         ``walk_forward``, where it is the number of guarded rows by default, and with a ``rule``, which has one.
@@ -110,8 +111,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fresh.problem_, labels = stakes(self.problem, self.rule, self.classes, seen.tolist())
         fresh.guard_ = guard_of(fresh.problem_, horizon, self.rule, self.fallback, self.temperature, self.episode)
         fresh.classes_ = seen if len(seen) == len(labels) else np.unique(np.asarray(labels))
-        fresh._state_of = {label: state for state, label in enumerate(labels)}
-        fresh.states_ = states_of(fresh.classes_.tolist(), fresh._state_of)
+        fresh._names = Names(labels, "labels")
+        fresh.states_ = states_of(fresh.classes_.tolist(), fresh._names)
         return fresh
 
     def _trained(self, X: Any, y: np.ndarray, **fit_params: Any) -> "GuardedClassifier":
@@ -171,7 +172,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         said_NxK = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
         said = getattr(self.estimator_, "classes_", self.classes_)
-        columns = states_of(np.asarray(said).tolist(), self._state_of, "estimator.classes_")
+        columns = states_of(np.asarray(said).tolist(), self._names, "estimator.classes_")
         if said_NxK.shape != (_num_samples(X), len(columns)):
             raise ValueError(
                 f"estimator.predict_proba(X) must have shape {(_num_samples(X), len(columns))}, got {said_NxK.shape}"
@@ -191,12 +192,15 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         y = self._known(y, X)
-        states = states_of(y.tolist(), self._state_of)
-        taken = [None] * len(y) if action is None else actions_of(action, self.problem_, len(y))
+        states = states_of(y.tolist(), self._names)
+        taken = [None] * len(y)
+        if action is not None:
+            acted = actions_of(self.problem_.action_names, np.atleast_1d(action), "action", shape=(len(y),))
+            taken = acted.tolist()
         guard = copy(self.guard_)
         for law_S, state, act in zip(self._laws(X), states.tolist(), taken, strict=True):
             _advised(guard, law_S)
-            guard.observe(state, act)
+            guard.observe(Positions(state), act)
         self.guard_ = guard
         return self
 
@@ -242,7 +246,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         reach = len(y) if window is None else inputs.whole(window, "window")
         own = self.horizon is not None or self.rule is not None
         now = self._opened(y, self.horizon if own else len(y) - train)
-        states, refits, said = states_of(y.tolist(), now._state_of)[train:], range(train, len(y), every), []
+        states, refits, said = states_of(y.tolist(), now._names)[train:], range(train, len(y), every), []
         for start in refits:
             since = max(0, start - reach)
             now = now._trained(_safe_indexing(X, slice(since, start)), y[since:start])

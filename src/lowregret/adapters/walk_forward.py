@@ -6,14 +6,14 @@ import numpy as np
 
 from ..certificates import Certificate
 from ..guard import Guard, Return, Switch
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Positions
 
 
 class WalkForward(NamedTuple):
     """What ``GuardedClassifier.walk_forward`` did on the N rows after the first training part, in time order.
 
-    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS, states)`` has
-    the money table of the same rows.
+    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS,
+    Positions(states))`` has the money table of the same rows.
     """
 
     problem: DecisionProblem
@@ -44,7 +44,7 @@ def walked(
     for row, (law_S, state) in enumerate(zip(model_probs_NxS, states.tolist(), strict=True)):
         advised.append(guard.advise(law_S))
         policy_NxA[row], share[row] = guard.policy(), guard.share
-        guard.observe(state)
+        guard.observe(Positions(state))
     return WalkForward(
         problem,
         start,
