@@ -110,7 +110,7 @@ def one_stream() -> None:
                 begin = time.perf_counter()
                 for p, s in zip(probs, states, strict=True):
                     guard.advise(p)
-                    guard.observe(s)
+                    guard.observe(problem.states[s])
                 least[name] = min(least[name], (time.perf_counter() - begin) / count)
         quick_bets._STEPS = shadow._STEPS = steps
         for name, rule in rules.items():

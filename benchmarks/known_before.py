@@ -37,7 +37,7 @@ def known_before() -> None:
                 begin = time.perf_counter()
                 for p, s, more in zip(probs, states, told, strict=True):
                     guard.advise(p, **more)
-                    guard.observe(s)
+                    guard.observe(problem.states[s])
                 least[name] = min(least[name], (time.perf_counter() - begin) / count)
         for name, (guard, _) in cases.items():
             title = f"{problem.n_actions} actions, {name}"

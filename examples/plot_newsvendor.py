@@ -40,7 +40,7 @@ for state in demand.tolist():
     earned["guarded"] += shop.in_payoffs(shop.utility[order, state])
     alone = int(shop.best_response(probs))
     earned["forecast alone"] += shop.in_payoffs(shop.utility[alone, state])
-    guard.observe(state, order)
+    guard.observe(levels[state], order)
     memory = forecast.update(memory, state)
 
 # %%

@@ -37,7 +37,7 @@ wrong = {"columns a-z": said[:, np.argsort(kinds)], "half a year off": off[first
 starts = ("2012-09", "2013-03", "2013-09", "2014-03", "2014-09", "2015-03")
 breaks = [int((days < start).sum()) for start in starts]
 cases, laws = real_figure.staged(said, wrong, breaks)
-found = lr.backtest(morning, laws, np.tile(came, (len(cases), 1)))
+found = lr.backtest(morning, laws, np.array(kinds)[np.tile(came, (len(cases), 1))])
 runs = real_figure.runs_of(found, cases)
 title = f"Dollars in {len(came):,} days"
 print(real_figure.money_table(runs, days, title, "%b %Y", "days"))

@@ -30,7 +30,7 @@ days, came, said, last = moves.index[first:], states[first:], probs[first:], las
 wrong = {"sign error": said[:, ::-1], "stuck feed": 0.9 * (last[:, None] == range(3)) + 0.1 / 3}
 breaks = [int((days.year < year).sum()) for year in (2003, 2006, 2009, 2012, 2015, 2017)]
 cases, laws = real_figure.staged(said, wrong, breaks)
-found = lr.backtest(trade, laws, np.tile(came, (len(cases), 1)))
+found = lr.backtest(trade, laws, lr.problems.Positions(np.tile(came, (len(cases), 1))))
 runs = real_figure.runs_of(found, cases)
 title = f"Dollars earned in {len(came):,} days, after fees"
 print(real_figure.money_table(runs, days, title, "%Y", "days"))
@@ -46,7 +46,7 @@ print("the sign error, days for who knows of it:", *known)
 
 # %%
 # What one may promise at all.
-alone = lr.backtest(trade, said, came, fallback=False)
+alone = lr.backtest(trade, said, lr.problems.Positions(came), fallback=False)
 fixed, bound = alone.earned["best fixed action"], found.certificate.regret_bound_in_payoffs
 print(f"earned a day: model {alone.earned['model']:.2f}, position {alone.streams[0].best_action} {fixed:.2f}; ", end="")
 print(f"guaranteed regret a day at most {bound:.2f}")

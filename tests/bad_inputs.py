@@ -44,6 +44,7 @@ class Entry(NamedTuple):
     name: str  # what the message must call the argument
     n: int = 3  # the length of the last axis, or of the alphabet
     shape: tuple[int, ...] | None = None  # the axes it must have (before the last, for probabilities); None: any
+    ways: tuple[str, ...] = ("high", "low", "huge", "float", "kind", "shape")  # in which tokens are wrong here
 
 
 class Bad(NamedTuple):

@@ -172,7 +172,10 @@ REFUSALS = {
     "missing step": (put("step", 4, 9), "row 5: step 7 of stream 'a' is missing: 6 is followed by 9"),
     "twice": (put("step", 4, 6), "row 5: step 6 of stream 'a' is there twice, also in row 4"),
     "NaN": (put("p_wet", 6, float("nan")), "row 7: a probability is missing or not a number"),
-    "state": (put("state", 2, "snow"), r"row 3: the state \(state\) must be one of dry, wet, got 'snow'"),
+    "state": (
+        put("state", 2, "snow"),
+        r"row 3: the state \(state\) must be one of the states 'dry', 'wet', got 'snow'",
+    ),
     "sum": (lambda t: t["p_wet"].__setitem__(1, t["p_wet"][1] + 1e-4), r"row 2: .* sum to 1.0001 \(tolerance 1e-06\)"),
     "null": (put("p_dry", 0, None), "row 1: a probability is missing or not a number"),
 }
@@ -216,10 +219,12 @@ def test_files_that_are_no_logs(tmp_path, name, text, says):
 
 
 def test_times_and_other_columns(tmp_path):
-    text = "unique_id,ds,y,dry,wet\n" + "".join(f"s,2026-01-{d:02} 07:00:00,{d % 2},0.25,0.75\n" for d in (9, 3, 5, 4))
+    text = "unique_id,ds,y,dry,wet\n" + "".join(
+        f"s,2026-01-{d:02} 07:00:00,{SHOP.states[d % 2]},0.25,0.75\n" for d in (9, 3, 5, 4)
+    )
     (tmp_path / "log.csv").write_text(text)
     found = audit_log(tmp_path / "log.csv", SHOP)
     assert [(one.stream, one.steps) for one in found.streams] == [("s", 4)]
-    (tmp_path / "log.csv").write_text(text + "s,2026-01-05 07:00:00,0,0.25,0.75\n")
+    (tmp_path / "log.csv").write_text(text + "s,2026-01-05 07:00:00,dry,0.25,0.75\n")
     with pytest.raises(lr.audit.Refused, match="row 5: a time of stream 's' is there twice, also in row 3"):
         audit_log(tmp_path / "log.csv", SHOP)

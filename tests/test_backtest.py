@@ -186,7 +186,7 @@ def test_tune_chooses_by_the_earlier_part_alone():
     ("change", "says"),
     [
         ({"probs": [[0.5, 0.6, 0.1]] * 4}, "probs must sum to one"),
-        ({"states": [0, 1, 3, 0]}, r"states must lie in 0\.\.2"),
+        ({"states": [0, 1, 3, 0]}, r"states must be integers in 0\.\.2"),
         ({"states": [0, 1]}, "probs and states must be as long"),
         ({"states": [[0, 1], [1]], "probs": [[[1, 0, 0]] * 2]}, "probs must be a list of 2 streams"),
         ({"states": [[0, 1], []], "probs": [[[1, 0, 0]] * 2, []]}, "states of stream 1 must"),

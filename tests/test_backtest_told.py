@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.problems import Positions
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -73,7 +74,7 @@ def by_hand(own, names, guard):
             totals[name] += now.quantal_response(own[name.removeprefix("reference ")][t], warmth) @ paid
         day = told["context"] or 0
         each.setdefault(day, np.zeros(2))[:] += paid
-        live.observe(state)
+        live.observe(Positions(state))
     T = len(own["states"])
     best = max(sum(day.max() for day in each.values()), *(totals[name] for name in players[2:]), -np.inf)
     totals["best fixed action"] = sum(each.values()).max()
@@ -93,7 +94,12 @@ def test_equals_guards_asked_step_by_step(case, episode):
         rule = lr.InformedTest(SHOP, episode, 0.2, references=references, contexts=contexts, payoffs=kind)
         guard = lr.Guard(SHOP, 160, rule=rule, episode=episode)
     found = lr.backtest(
-        SHOP, [o["probs"] for o in streams], [o["states"] for o in streams], names="wxyz", guard=guard, **told
+        SHOP,
+        [o["probs"] for o in streams],
+        Positions([o["states"] for o in streams]),
+        names="wxyz",
+        guard=guard,
+        **told,
     )
     days = {name: place for place, name in enumerate(sorted(DAYS))}
     assert found.recording.tells.contexts == (tuple(days) if "contexts" in names else None)
@@ -129,7 +135,7 @@ def test_the_fallback_alone_is_an_incumbent():
     streams = recorded()
     rule = lr.InformedTest(SHOP, 160, 0.1, references=("today", "flat"), fallback=lr.Incumbent("today"))
     told = given("references")
-    laws, states = [o["probs"] for o in streams], [o["states"] for o in streams]
+    laws, states = [o["probs"] for o in streams], Positions([o["states"] for o in streams])
     found = lr.backtest(SHOP, laws, states, guard=lr.Guard(SHOP, 160, rule=rule), **told)
     for result in found.streams:
         assert result.earned["fallback"] == pytest.approx(result.earned["reference today"], abs=1e-12)
@@ -146,7 +152,7 @@ def test_the_fallback_alone_plays_as_after_an_alarm():
     T, rule = 40, lr.InformedTest(SHOP, 40, 0.1, references=("today",))
     probs = own["probs"][:T]
     recording = {"references": {"today": own["today"][:T]}}
-    found = lr.backtest(SHOP, probs, own["states"][:T], guard=lr.Guard(SHOP, T, rule=rule), **recording)
+    found = lr.backtest(SHOP, probs, Positions(own["states"][:T]), guard=lr.Guard(SHOP, T, rule=rule), **recording)
     back = rule.in_play.fallback
     memory, paid = back.start(), 0.0
     for t, state in enumerate(own["states"][:T].tolist()):
@@ -183,7 +189,7 @@ COLUMNS["all"] = {name: value for own in COLUMNS.values() for name, value in own
 def test_columns_are_their_arrays(case):
     streams = recorded()
     asked = lr.backtest(
-        SHOP, [o["probs"] for o in streams], [o["states"] for o in streams], names="wxyz", **given(case)
+        SHOP, [o["probs"] for o in streams], Positions([o["states"] for o in streams]), names="wxyz", **given(case)
     )
     found = lr.backtest(SHOP, frame(), columns=COLUMNS[case])
     assert found.streams == asked.streams
@@ -202,15 +208,19 @@ def test_columns_are_their_arrays(case):
 
 def test_other_layouts():
     own = recorded()[0]
-    asked = lr.backtest(SHOP, [own["probs"]], [own["states"]], contexts=[own["contexts"]], scale=[own["scale"]])
-    alone = lr.backtest(SHOP, own["probs"], own["states"], contexts=own["contexts"], scale=own["scale"])
+    asked = lr.backtest(
+        SHOP, [own["probs"]], Positions([own["states"]]), contexts=[own["contexts"]], scale=[own["scale"]]
+    )
+    alone = lr.backtest(SHOP, own["probs"], Positions(own["states"]), contexts=own["contexts"], scale=own["scale"])
     assert alone.streams == asked.streams
     two = [np.stack([own[name]] * 2) for name in ("probs", "states", "contexts", "scale")]
-    both = lr.backtest(SHOP, two[0], two[1], contexts=two[2], scale=two[3])
+    both = lr.backtest(SHOP, two[0], Positions(two[1]), contexts=two[2], scale=two[3])
     assert both.streams[1].earned == pytest.approx(asked.streams[0].earned)
     rule = lr.InformedTest(SHOP, 60, 0.1)
-    untold = lr.backtest(SHOP, own["probs"], own["states"], guard=lr.Guard(SHOP, 60, rule=rule))
-    assert untold.earned["model"] == pytest.approx(lr.backtest(SHOP, own["probs"], own["states"]).earned["model"])
+    untold = lr.backtest(SHOP, own["probs"], Positions(own["states"]), guard=lr.Guard(SHOP, 60, rule=rule))
+    assert untold.earned["model"] == pytest.approx(
+        lr.backtest(SHOP, own["probs"], Positions(own["states"])).earned["model"]
+    )
 
 
 LAWS, STATES = [[0.2, 0.3, 0.5]] * 3, [0, 1, 2]
@@ -244,7 +254,7 @@ ROWS = {"state": ["up", "up", "flat"], "probs": LAWS, "day": ["a", "b", "a"], "p
 )
 def test_what_is_refused(told, says):
     with pytest.raises(ValueError, match=says):
-        lr.backtest(SHOP, LAWS, STATES, **told)
+        lr.backtest(SHOP, LAWS, Positions(STATES), **told)
 
 
 @pytest.mark.parametrize(

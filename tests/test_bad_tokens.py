@@ -35,11 +35,14 @@ def token_entries() -> dict[str, Entry]:
         "Hedge.update, batch": step_entry(lr.Hedge(GAME, HORIZON), (4,)),
         "Hedge.policy_sequence": Entry(lr.Hedge(GAME, HORIZON).policy_sequence, "tokens"),
         "external_regret, tokens": Entry(lambda s: lr.external_regret(GAME, lr.Hedge(GAME, 3), s), "tokens"),
-        "Guard.observe": Entry(lambda s: advised(()).observe(s), "state", shape=()),
-        "Guard.observe, batch": Entry(lambda s: advised((2, 2)).observe(s), "state", shape=(2, 2)),
-        "Guard.observe, action": Entry(lambda a: advised(()).observe(0, action=a), "action", 2, ()),
+        # What is written out is a name there: tests/test_names.py has what is none.
+        "Guard.observe": Entry(lambda s: advised(()).observe(s), "state", 3, (), (*RANGES, "shape")),
+        "Guard.observe, batch": Entry(lambda s: advised((2, 2)).observe(s), "state", 3, (2, 2), (*RANGES, "shape")),
+        "Guard.observe, action": Entry(
+            lambda a: advised(()).observe(0, action=a), "action", 2, (), (*RANGES, "float", "shape")
+        ),
         "Guard.observe, batched action": Entry(
-            lambda a: advised((4,)).observe([0, 1, 2, 0], action=a), "action", 2, (4,)
+            lambda a: advised((4,)).observe([0, 1, 2, 0], action=a), "action", 2, (4,), (*RANGES, "float", "shape")
         ),
     }
     for name, predictor in PREDICTORS.items():
@@ -78,7 +81,7 @@ def step_entry(player: Any, shape: tuple[int, ...]) -> Entry:
 @given(data=st.data())
 @some
 def test_tokens_that_are_none(entry: Entry, data: st.DataObject) -> None:
-    refused(entry.call, entry.name, data.draw(bad_tokens(entry.n, entry.shape)))
+    refused(entry.call, entry.name, data.draw(bad_tokens(entry.n, entry.shape, entry.ways)))
 
 
 @over(token_entries())

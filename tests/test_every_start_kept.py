@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import lowregret as lr
+from lowregret.problems import Positions
 from lowregret.rules import FirstTest, kernels
 
 from .guarded_runs import through_json
@@ -146,7 +147,7 @@ def test_a_state_of_the_first_default_names_the_rule_that_loads_it() -> None:
     taken.load_state_dict(EARLY)
     for state in (0, 1, 1):
         run.advise([0.9, 0.1])
-        run.observe(state, action=run.act(seed=0))
+        run.observe(Positions(state), action=run.act(seed=0))
     assert through_json(taken) == through_json(run)
     other = lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20, gate=0.25))
     with pytest.raises(ValueError, match=r"differs in: gate \(0\.5 against 0\.25\)$"):
@@ -191,7 +192,7 @@ def test_a_guard_resumes_in_the_middle(name: str, kind: str) -> None:
         guards = [guards[0], resumed, pickle.loads(pickle.dumps(guards[1]))]
         for guard in guards:
             guard.advise(probs)
-            guard.observe(tokens[t] if kind == "numpy" else torch.tensor(tokens[t]))
+            guard.observe(Positions(tokens[t] if kind == "numpy" else torch.tensor(tokens[t])))
         states = [through_json(guard) for guard in guards]
         assert states[0] == states[1] == states[2]
     assert len(guards[0].events) >= 1

@@ -23,20 +23,30 @@ def advised():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: advised().observe("up"), "state must be integers in 0..1, got dtype <U2: names become their place"),
+        (lambda: advised().observe("sideways"), "state must be one of the states 'down', 'up', got 'sideways'"),
         (
-            lambda: advised().observe(1, "long"),
-            "action must be integers in 0..2, got dtype <U4: names become their place",
+            lambda: advised().observe("up", "wide"),
+            "action must be one of the actions 'short', 'flat', 'long', got 'wide'",
         ),
-        (lambda: advised().observe(None), "got dtype object: names become their place"),
-        (lambda: advised().observe(np.bool_(True)), "truths and floats become int first"),
-        (lambda: advised().observe(np.nan), "truths and floats become int first"),
+        (
+            lambda: advised().observe(1),
+            "states that have names are given by name, or as lowregret.problems.Positions(1)",
+        ),
+        (lambda: advised().observe(None), "got None: it is missing"),
+        (
+            lambda: advised().observe(np.bool_(True)),
+            "a truth means states named True and False, and is no number",
+        ),
+        (lambda: advised().observe(np.nan), "it is missing"),
         (lambda: advised().advise(0.7), "got shape (); for a chance p of state 1 give [1 - p, p]"),
         (
             lambda: advised().advise([[0.3, 0.7]]),
             "got (1, 2); predict_proba gives a row for each x: take row [0]",
         ),
-        (lambda: lr.backtest(TRADE, np.full(4, 0.5), [0, 1, 0, 1]), "got shape (4,); for a chance p of state 1 give"),
+        (
+            lambda: lr.backtest(TRADE, np.full(4, 0.5), ["up", "down"] * 2),
+            "got shape (4,); for a chance p of state 1 give",
+        ),
         (lambda: lr.Guard(PAYOFFS, horizon=3), "got list: DecisionProblem.from_payoffs(matrix) makes one of payoffs"),
         (lambda: lr.Guard(TRADE, horizon=None), "needs an explicit delta, the chance of a false switch"),
         (

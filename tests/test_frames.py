@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.problems import Positions
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -25,14 +26,14 @@ def recorded(seed=3):
     return probs, states
 
 
-def rows(lists=False, times=False, named=True):
+def rows(lists=False, times=False):
     probs, states = recorded()
     found = []
     for name, law in probs.items():
         for t, (p, s) in enumerate(zip(law.tolist(), states[name].tolist(), strict=True)):
             step = datetime.datetime(2026, 1, 1) + datetime.timedelta(hours=t * t) if times else t + 5
             laws = {"probs": p} if lists else dict(zip(("p_up", "p_down", "p_flat"), p, strict=True))
-            found.append({"unique_id": name, "ds": step, "y": SHOP.states[s] if named else s, **laws})
+            found.append({"unique_id": name, "ds": step, "y": SHOP.states[s], **laws})
     return [found[i] for i in np.random.default_rng(1).permutation(len(found))]
 
 
@@ -43,11 +44,11 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("given", [{}, {"lists": True}, {"times": True}, {"named": False}], ids=str)
+@pytest.mark.parametrize("given", [{}, {"lists": True}, {"times": True}], ids=str)
 @pytest.mark.parametrize("kind", FRAMES)
 def test_shuffled_frames_are_their_arrays(kind, given):
     probs, states = recorded()
-    asked = lr.backtest(SHOP, list(probs.values()), list(states.values()), names=list(LENGTHS))
+    asked = lr.backtest(SHOP, list(probs.values()), Positions(list(states.values())), names=list(LENGTHS))
     found = lr.backtest(SHOP, FRAMES[kind](**given))
     assert found.streams == asked.streams
     assert found.switches == asked.switches
@@ -72,7 +73,8 @@ def test_what_comes_back_has_the_same_index():
     assert back["used_fallback"].any()
     table = lr.backtest(SHOP, pl.DataFrame(rows())).to_frame()
     assert table.column("used_fallback").to_pylist() == back["used_fallback"].tolist()
-    arrays = lr.backtest(SHOP, *([*part.values()] for part in recorded()), names=list(LENGTHS)).to_frame()
+    probs, states = ([*part.values()] for part in recorded())
+    arrays = lr.backtest(SHOP, probs, Positions(states), names=list(LENGTHS)).to_frame()
     assert arrays.column_names[:3] == ["stream", "step", "used_fallback"]
     assert arrays.num_rows == sum(LENGTHS.values())
 
@@ -102,8 +104,11 @@ GOOD = {"stream": ["a", "a", "b"], "step": [1, 2, 1], "state": ["up", "flat", "u
             r"row 1: .* must be a whole number, or a time such as .*pd.to_datetime",
         ),
         ({"stream": ["a", None, "b"]}, r"row 2: the stream \(stream\) is missing"),
-        ({"state": ["up", "sideways", "up"]}, "row 2: .* must be one of up, down, flat, got 'sideways'"),
-        ({"state": [0, 3, 1]}, "row 2: .* must be one of up, down, flat, got '3'"),
+        (
+            {"state": ["up", "sideways", "up"]},
+            "row 2: .* must be one of the states 'up', 'down', 'flat', got 'sideways'",
+        ),
+        ({"state": [0, 3, 1]}, r"row 1: .* 'flat', got 0: states that have names are given by name.* position of 'up'"),
         ({"state": ["up", None, "up"]}, r"row 2: the state \(state\) is missing"),
         ({"probs": [[0.2, 0.3, 0.5], [0.2, float("nan"), 0.5], [0, 0, 1]]}, "row 2: a probability is missing or not a"),
         ({"probs": [[0.2, 0.3, 0.5], [0.2, None, 0.5], [0, 0, 1]]}, "row 2: a probability is missing or not a number"),

@@ -8,6 +8,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.policies.experts import ExpertHedge
+from lowregret.problems import Positions
 from lowregret.rules import Known, informed_alone
 
 from .literal_informed import Step, told
@@ -92,8 +93,8 @@ def test_streaming_recorded_and_a_literal_loop_agree(
         advise(alone, [streams[1][t]])
         mixed = fleet.policy()
         np.testing.assert_allclose(mixed, [one.played_TxA[t] for one in literal], atol=1e-10)
-        fleet.observe(np.array([steps[t].state for steps in streams]))
-        alone.observe(streams[1][t].state)
+        fleet.observe(Positions(np.array([steps[t].state for steps in streams])))
+        alone.observe(Positions(streams[1][t].state))
         np.testing.assert_allclose(fleet.evidence[0], [one.log_total_T[t] for one in literal], atol=1e-10)
         np.testing.assert_allclose(alone.evidence[0], literal[1].log_total_T[t], atol=1e-10)
         np.testing.assert_allclose(fleet.regret * (t + 1), [one.regret_T[t] for one in literal], atol=1e-10)

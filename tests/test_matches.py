@@ -147,7 +147,7 @@ def test_a_guard_keeps_its_promise_and_the_match_has_its_account() -> None:
     for mixed, own, other in zip(match.mixed[0], *match.moves, strict=True):
         guard.advise([0.8, 0.1, 0.1])
         assert np.array_equal(guard.policy(), mixed)
-        guard.observe(int(other), action=int(own))
+        guard.observe(lr.problems.Positions(int(other)), action=int(own))
     assert tuple(guard.events) == match.events[0]
     assert float(guard.regret) == pytest.approx(match.regret[0])
     assert guard.certificate.regret_bound == match.certificates[0].regret_bound

@@ -10,7 +10,7 @@ import lowregret as lr
 from lowregret.adversaries import all_sequences
 from lowregret.policies import Recovering
 from lowregret.policies.budgets import PayoffBudget
-from lowregret.problems import solved
+from lowregret.problems import Positions, solved
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
@@ -111,7 +111,7 @@ def paid_by(guard: lr.Guard, laws_TxNxS: np.ndarray, tokens_NxT: np.ndarray) -> 
     for law_NxS, token_N in zip(laws_TxNxS, tokens_NxT.T, strict=True):
         guard.advise(law_NxS)
         earned.append((guard.policy() * guard.problem.utility.T[token_N]).sum(-1))
-        guard.observe(token_N)
+        guard.observe(Positions(token_N))
     return np.cumsum(np.stack(earned, axis=-1), axis=-1) / np.arange(1, len(earned) + 1)
 
 
@@ -246,7 +246,7 @@ def test_a_nemesis_takes_no_more_than_promised(budget: float) -> None:
         token = int(earned.argmin())
         total += earned[token]
         after += earned[token] if guard.events else 0.0
-        guard.observe(token)
+        guard.observe(Positions(token))
         counts[last, token] += 1
         last = token
     assert guard.events

@@ -51,7 +51,7 @@ def by_the_book(path: Path, plays: str, rounds: int) -> tuple[lr.Guard, list[lis
             own = moves.index(said["move"])
         elif "round" in line:
             other = moves.index(line["move"])
-            guard.observe(other, action=own)
+            guard.observe(lr.problems.Positions(other), action=own)
             reader.observe(own, other)
             own_T.append(own)
             other_T.append(other)

@@ -114,8 +114,11 @@ def test_states_may_be_named_in_an_order_and_be_more_than_came(tmp_path: Path) -
     assert recording.n_states == 3
     (tmp_path / "n.csv").write_text("1,0,1\n" * 4)
     assert Recording.of(tmp_path / "n.csv", states=["0", "1"], held_out=0).tokens[0] == 1
-    numbers = Recording.of(tmp_path / "n.csv", states=["up", "down"], held_out=0)
-    assert (numbers.tokens[0], numbers.states) == (1, ("up", "down"))
+    turned = Recording.of(tmp_path / "n.csv", states=["1.0", "0.0"], held_out=0)
+    assert (turned.tokens.tolist(), turned.states) == ([0, 1, 0] * 4, ("1.0", "0.0"))
+    for numbers in (tmp_path / "n.csv", [[1, 0, 1]] * 4):
+        with pytest.raises(ValueError, match=r"states that have names are given by name.* position of '(up|down)'"):
+            Recording.of(numbers, states=["up", "down"], held_out=0)
     assert Recording.of(tmp_path / "n.csv", n_states=5, held_out=0).n_states == 5
 
 
@@ -185,8 +188,8 @@ def test_bad_arrays_in_files_are_refused(tmp_path: Path) -> None:
         (None, {}, "tokens must"),
         ([0, 1] * 10, {"held_out": 0.6}, "held_out must lie between 0 and 0.5"),
         ([0, 1] * 10, {"held_out": -0.1}, "held_out must be"),
-        ([0, 1] * 10, {"states": ["a"]}, r"tokens must lie in 0\.\.0"),
-        ([0, 1] * 10, {"n_states": 3, "states": ["a", "b"]}, "states must name each of the 3"),
+        (["a", "b"] * 10, {"states": ["a"]}, "tokens must be one of the states 'a', got 'b'"),
+        (["a", "b"] * 10, {"n_states": 3, "states": ["a", "b"]}, "states must name each of the 3"),
         ([0, 0] * 10, {"n_states": 1}, "at least two states"),
     ],
 )

@@ -99,7 +99,7 @@ def test_equals_a_guard_driven_by_hand(settings: dict) -> None:
         law = law * (1 - floor) + floor / 2 if said else np.array([0.5, 0.5])
         assert list(model.predict_proba_one(x).values()) == guard.advise(law).tolist()
         assert list(model.policy_one(x).values()) == guard.policy().tolist()
-        guard.observe(LABELS.index(label))
+        guard.observe(lr.problems.Positions(LABELS.index(label)))
         inner.learn_one(x, y)
         model.learn_one(x, y)
     assert model.guard.state_dict() == guard.state_dict()
@@ -158,7 +158,7 @@ def test_a_refusal_changes_nothing() -> None:
     model.policy_one(rows[4][0])
     inner, guard = pickle.dumps(model.model), model.guard.state_dict()
     for label in ("fog", 1, None, ["calm"]):
-        with pytest.raises(ValueError, match=r"y must be one of the labels \['calm', 'storm'\], got"):
+        with pytest.raises(ValueError, match=r"y must be one of the labels 'calm', 'storm', got"):
             model.learn_one(rows[4][0], label)
     assert pickle.dumps(model.model) == inner
     assert model.guard.state_dict() == guard
@@ -220,7 +220,7 @@ def test_a_drift_is_a_switch_and_the_next_update_begins_anew(horizon: int, lag: 
         if guard.switched or since == horizon:
             guard, since = lr.Guard(SEA, horizon, lag=lag), 0
         guard.advise([1 - storm, storm])
-        guard.observe(label)
+        guard.observe(LABELS[label])
         since += 1
         detector.update(({"storm": storm, "calm": 1 - storm}, LABELS[label]))
         assert detector.drift_detected == guard.switched

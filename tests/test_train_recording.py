@@ -345,7 +345,10 @@ def test_refusals_of_the_command_line(tmp_path: Path, monkeypatch: pytest.Monkey
         ((*tokens, *base, "--payoffs", "plain.csv"), "the problem's states have none: name them in the first row"),
         ((*base, "distilled", "--payoffs", "plain.csv"), "the problem's states have none: name them in the first row"),
         ((*tokens, "--payoffs", "plain.csv"), "the problem's states have none: name them in the first row"),
-        ((*tokens, "--payoffs", "two.csv"), "tokens must be among the states a, b"),
+        (
+            (*tokens, "--payoffs", "two.csv"),
+            "must be one of the states 'a', 'b', got 'calm'",
+        ),
         (("--base", "n.safetensors", *tokens), "and the model learnt numbers: name the states"),
         ((*tokens, "--payoffs", "none.csv"), "none.csv is not there"),
         (("--tokens", "none.npy"), "none.npy is not there"),

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import inputs
 from ..guard import Guard
-from ..problems import DecisionProblem, a_problem
+from ..problems import DecisionProblem, Names, a_problem
 from ..rules import Rule
 
 
@@ -27,21 +27,22 @@ def stakes(
         a_problem(problem)
     if classes is not None:
         labels = _different(classes)
-        extra = [] if seen is None else [label for label in seen if label not in labels]
+        known = Names(labels, "labels")
+        extra = [] if seen is None else [label for label in seen if known.position(label) is None]
         if extra:
             raise ValueError(f"y has labels {extra} that are not among classes {list(labels)}")
-        named = () if problem is None or _is_unnamed(problem) else problem.states
-        if set(named) == set(map(str, labels)) and named != tuple(map(str, labels)):
+        places = [] if problem is None or problem.state_names.unnamed else _places(problem, labels)
+        if sorted(places) == list(range(len(labels))) != places:
             raise ValueError(
-                f"classes must be in the order of the problem's states, {list(named)}, which have the same names, got "
-                f"{list(labels)}: leave them out, or give them in that order"
+                f"classes must be in the order of the problem's states, {list(problem.states)}, which have the same "
+                f"names, got {list(labels)}: leave them out, or give them in that order"
             )
     elif seen is not None:
         labels = _in_order(problem, seen)
     elif problem is None:
         raise ValueError("classes must list the labels there are, in the order of the states, got None")
     else:
-        labels = tuple(range(problem.n_states)) if _is_unnamed(problem) else problem.states
+        labels = tuple(range(problem.n_states)) if problem.state_names.unnamed else problem.states
     if problem is None:
         problem = DecisionProblem(np.eye(len(labels)), actions=labels, states=labels)
     if len(labels) != problem.n_states:
@@ -65,8 +66,9 @@ def _different(classes: Any) -> tuple[Any, ...]:
     return labels
 
 
-def _is_unnamed(problem: DecisionProblem) -> bool:
-    return problem.states == tuple(map(str, range(problem.n_states)))
+def _places(problem: DecisionProblem, labels: Sequence[Any]) -> list[int]:
+    """The states whose names these labels are; -1: none's."""
+    return [-1 if at is None else at for at in map(problem.state_names.position, labels)]
 
 
 def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any, ...]:
@@ -75,10 +77,11 @@ def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any
         raise ValueError(f"y has one class, {list(seen)}, where two are needed; classes=[...] names those to come")
     if problem is None:
         return tuple(seen)
-    by_name = {str(label): label for label in seen}
-    if len(by_name) == len(seen) == problem.n_states and set(by_name) == set(problem.states):
-        return tuple(by_name[state] for state in problem.states)
-    if _is_unnamed(problem) and len(seen) == problem.n_states:
+    places = _places(problem, seen)
+    if sorted(places) == list(range(problem.n_states)):
+        return tuple(label for _, label in sorted(zip(places, seen, strict=True), key=lambda pair: pair[0]))
+    fit = all(at in (-1, i) for i, at in enumerate(places))  # 1 and 2 are no states 0 and 1
+    if problem.state_names.unnamed and len(seen) == problem.n_states and fit:
         return tuple(seen)
     raise ValueError(
         f"y has the labels {list(seen)}, the problem the states {list(problem.states)}: classes=[...] says which label "
@@ -125,31 +128,6 @@ def floored(laws: np.ndarray, floor: float) -> np.ndarray:
     return laws * (1 - floor) + floor / laws.shape[-1] if floor else laws
 
 
-def states_of(labels: Any, state_of: dict[Any, int], name: str = "y") -> np.ndarray:
+def states_of(labels: Any, names: Names, name: str = "y") -> np.ndarray:
     """The state ``[N]`` of each label; one that is not known is refused by name."""
-    try:
-        return np.array([state_of[label] for label in labels], dtype=np.int64)
-    except (KeyError, TypeError) as error:
-        strange = next(label for label in labels if not _is_known(label, state_of))
-        raise ValueError(f"{name} must be one of the labels {list(state_of)}, got {inputs.shown(strange)}") from error
-
-
-def actions_of(action: Any, problem: DecisionProblem, n: int) -> list[int]:
-    """The actions that were taken, one a row: places as they are, names by the problem's."""
-    place = {name: i for i, name in enumerate(problem.actions)}
-    taken = np.atleast_1d(np.asarray(action))
-    known = taken.dtype.kind in "UOiu" and all(isinstance(a, (str, int)) for a in taken.tolist())
-    found = [place.get(a, -1) if isinstance(a, str) else a for a in taken.tolist()] if known else []
-    if taken.shape != (n,) or not all(type(a) is int and 0 <= a < len(place) for a in found) or len(found) != n:
-        raise ValueError(
-            f"action must be one a row, {n} of them: a place from 0 to {len(place) - 1} or a name of "
-            f"{list(problem.actions)[:12]}, got {inputs.shown(action)}"
-        )
-    return found
-
-
-def _is_known(label: Any, state_of: dict[Any, int]) -> bool:
-    try:
-        return label in state_of
-    except TypeError:  # it has no hash
-        return False
+    return names.positions(np.fromiter(labels, dtype=object), name)

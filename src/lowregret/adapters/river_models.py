@@ -9,7 +9,7 @@ from .. import inputs
 from ..certificates import Certificate
 from ..guard import Return, Switch
 from ..guard.asked import Asked, ids_of
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Names, Positions
 from .labels import floor_of, floored, guard_of, stakes, states_of
 from .rows import key_of
 
@@ -25,7 +25,7 @@ class _Labelled:
 
     def __init__(self, labels: tuple[Any, ...], floor: Any) -> None:
         self.labels, self.floor = labels, floor_of(floor)
-        self.state_of = {label: state for state, label in enumerate(labels)}
+        self.names = Names(labels, "labels")
 
     def law(self, proba: Any) -> np.ndarray:
         """``[S]``; uniform from a model that says nothing yet."""
@@ -33,13 +33,13 @@ class _Labelled:
             raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
         law_S = np.zeros(len(self.labels))
         said = inputs.numbers_of(list(proba.values()), "probabilities", "numbers, one for each label")
-        law_S[states_of(proba, self.state_of, "a label of the probabilities")] = said
+        law_S[states_of(proba, self.names, "a label of the probabilities")] = said
         if not law_S.any():
             return np.full(len(law_S), 1 / len(law_S))
         return floored(inputs.probs_of(law_S, len(law_S), "probabilities", shape=()), self.floor)
 
     def state(self, label: Any) -> int:
-        return int(states_of([label], self.state_of)[0])
+        return int(states_of([label], self.names)[0])
 
 
 class GuardedRiverClassifier(base.Wrapper, base.Classifier):
@@ -272,7 +272,7 @@ class GuardDriftDetector(base.DriftDetector):
             if self.drift_detected or self._seen == self.guard.horizon:
                 self._reset()
             self.guard.advise(law_S)
-            self.guard.observe(state)
+            self.guard.observe(Positions(state))
             self._seen += 1
             self._drift_detected = self.guard.switched
 

@@ -10,8 +10,8 @@ from .. import inputs
 from ..certificates import Certificate
 from ..guard import Guard, Return, Switch
 from ..guard.asked import MOST, Asked, ids_of
-from ..problems import DecisionProblem
-from .labels import actions_of, floor_of, floored, guard_of, of_a_classifier, stakes, states_of
+from ..problems import DecisionProblem, Names, actions_of
+from .labels import floor_of, floored, guard_of, of_a_classifier, stakes, states_of
 from .rows import keys_of, refuse_unordered
 from .walk_forward import WalkForward, walked
 
@@ -43,7 +43,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Any object with ``predict_proba``. It is cloned and fitted; one without ``fit`` is used as it is.
     problem
         What is at stake; to guess the label by default. Its states are the classes: by name where the names are the
-        same, by sorted order where the problem names none, else as ``classes`` says.
+        same (``problems.Names``), by sorted order where the problem names none (labels that are numbers only where none
+        is another state's number), else as ``classes`` says.
     horizon
         How many outcomes will be observed after ``fit`` at most: what the certificate is for. Needed but in
         ``walk_forward``, where it is the number of guarded rows by default, and with a ``rule``, which has one.
@@ -123,8 +124,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fresh.guard_ = guard_of(fresh.problem_, horizon, *settings)
         fresh._asked = Asked(fresh.guard_)
         fresh.classes_ = seen if len(seen) == len(labels) else np.unique(np.asarray(labels))
-        fresh._state_of = {label: state for state, label in enumerate(labels)}
-        fresh.states_ = states_of(fresh.classes_.tolist(), fresh._state_of)
+        fresh._names = Names(labels, "labels")
+        fresh.states_ = states_of(fresh.classes_.tolist(), fresh._names)
         return fresh
 
     def _trained(self, X: Any, y: np.ndarray, **fit_params: Any) -> "GuardedClassifier":
@@ -181,7 +182,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         said_NxK = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
         said = getattr(self.estimator_, "classes_", self.classes_)
-        columns = states_of(np.asarray(said).tolist(), self._state_of, "estimator.classes_")
+        columns = states_of(np.asarray(said).tolist(), self._names, "estimator.classes_")
         if said_NxK.shape != (_num_samples(X), len(columns)):
             raise ValueError(
                 f"estimator.predict_proba(X) must have shape {(_num_samples(X), len(columns))}, got {said_NxK.shape}"
@@ -206,8 +207,11 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             y = np.atleast_1d(np.asarray(y))
             check_consistent_length(X, y)
         y = self._known(y, X if id is None else y)  # with ids they come in any order
-        states = states_of(y.tolist(), self._state_of).tolist()
-        taken = [None] * len(y) if action is None else actions_of(action, self.problem_, len(y))
+        states = states_of(y.tolist(), self._names).tolist()
+        taken = [None] * len(y)
+        if action is not None:
+            acted = actions_of(self.problem_.action_names, np.atleast_1d(action), "action", shape=(len(y),))
+            taken = acted.tolist()
         if id is not None:
             self._asked.label_steps(ids_of(id, len(y)), states, taken, None if X is None else keys_of(X, len(y)))
         elif len(y) != 1 or not self._asked.label(keys_of(X, 1)[0], "X", states[0], taken[0]):
@@ -267,7 +271,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         reach = len(y) if window is None else inputs.whole(window, "window")
         own = self.horizon is not None or self.rule is not None
         now = self._opened(y, self.horizon if own else len(y) - train)
-        states, refits, said = states_of(y.tolist(), now._state_of)[train:], range(train, len(y), every), []
+        states, refits, said = states_of(y.tolist(), now._names)[train:], range(train, len(y), every), []
         for start in refits:
             known = start - now.guard_.lag + 1  # whose labels have come by then
             since = max(0, known - reach)

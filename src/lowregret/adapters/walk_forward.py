@@ -6,14 +6,14 @@ import numpy as np
 
 from ..certificates import Certificate
 from ..guard import Guard, Return, Switch
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Positions
 
 
 class WalkForward(NamedTuple):
     """What ``GuardedClassifier.walk_forward`` did on the N rows after the first training part, in time order.
 
-    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS, states)`` has
-    the money table of the same rows.
+    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS,
+    Positions(states))`` has the money table of the same rows.
     """
 
     problem: DecisionProblem
@@ -45,9 +45,9 @@ def walked(
         advised.append(guard.advise(law_S))
         policy_NxA[row], share[row] = guard.policy(), guard.share
         if row + 1 >= guard.lag:
-            guard.observe(states[row + 1 - guard.lag])
+            guard.observe(Positions(states[row + 1 - guard.lag]))
     for state in states[max(0, len(states) + 1 - guard.lag) :]:
-        guard.observe(state)
+        guard.observe(Positions(state))
     return WalkForward(
         problem,
         start,

@@ -40,8 +40,12 @@ def one_column(table: Any, name: str) -> Any:
 
 
 def without_nulls(column: Any, what: str, where: str, before: int) -> None:
-    if column.null_count:
-        bad = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+    listed = getattr(column, "dictionary", None)
+    if column.null_count or (listed is not None and listed.null_count):  # a dictionary may have a null in it
+        whole = column if listed is None else column.dictionary_decode()
+        bad = np.flatnonzero(whole.is_null().to_numpy(zero_copy_only=False))
+        if not len(bad):
+            return
         raise Refused(where, before + int(bad[0]) + 1, f"{what} is missing{also(bad, before)}")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import inputs
+from ..problems import Names
 
 USUAL = ("probs", "probabilities", "p")  # one that holds lists
 _SPELT = ("p_{}", "prob_{}", "p{}", "{}")  # one column a state
@@ -102,7 +103,8 @@ def lone(name: str | None, states: Sequence[str]) -> str:
 def _by_state(
     there: Sequence[str], states: Sequence[str], told: Mapping[Any, Any], what: str
 ) -> tuple[str | None, ...]:
-    named = {str(state): name for state, name in told.items()}
+    names = Names(states)
+    named = {states[at]: name for state, name in told.items() if (at := names.position(state)) is not None}
     enough = set(named) == set(states) or (len(states) == 2 and len(named) == 1 and set(named) <= set(states))
     right = all(isinstance(name, str) and name in there for name in named.values())
     if len(named) < len(told) or not enough or not right or len(set(named.values())) < len(named):

@@ -58,6 +58,7 @@ def _data(found: Audit) -> dict[str, Any]:
     return {
         "steps": found.steps,
         "streams": about["streams"],
+        "named": found.named,
         "earned": {name: _short(value) for name, value in found.earned.items()},
         "warnings": [warning[:400] for warning in found.warnings],
         "alarms": found.alarms,

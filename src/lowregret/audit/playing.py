@@ -8,7 +8,7 @@ import numpy as np
 from ..arrays import softmax
 from ..guard import Guard, Return, Switch
 from ..policies import Hedge
-from ..problems import DecisionProblem, action_utilities
+from ..problems import DecisionProblem, Positions, action_utilities
 from ..rules import ResponseRule, Rule
 from .streams import Block, Streams
 
@@ -79,7 +79,7 @@ def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
     live, told = made_like(guard, 1), None if recording.told is None else recording.told[i]
     for t, (law_S, state) in enumerate(zip(recording.probs[i], recording.states[i], strict=True)):
         live.advise(law_S[None], **({} if told is None else told.at([t])))
-        live.observe(np.array([state]))
+        live.observe(Positions(np.array([state])))
         yield live.conditions
 
 
@@ -119,7 +119,7 @@ def replayed(
         live.advise(block.probs_NxTxS[rows, t], **({} if block.told is None else block.told.at(rows, t)))
         share_TxN[t] = live.share
         paid_TxN[t] = (live.policy().T * utility_AxNxT[..., t]).sum(axis=0)
-        live.observe(block.states_NxT[rows, t])
+        live.observe(Positions(block.states_NxT[rows, t]))
     told = [(event.stream, event) for event in live.events if _clock(guard, event) <= lengths_N[event.stream]]
     trips_N = np.zeros(len(rows), dtype=np.int64)
     for row, event in reversed(told):

@@ -11,6 +11,7 @@ import numpy as np
 from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..tables import Table
+from .cells import printable
 from .judging import BEST, LISTED, guard_of
 from .result import warnings_of
 from .times import gaps_told
@@ -53,6 +54,11 @@ class Audit:
     @cached_property
     def problem(self) -> DecisionProblem:
         return problem_in(self.about["problem"])
+
+    @property
+    def named(self) -> str:
+        """What actions and states the payoffs were read as having."""
+        return printable(f"{self.problem.action_names}; {self.problem.state_names}")
 
     @property
     def certificate(self) -> Certificate:
@@ -139,7 +145,9 @@ class Audit:
             rows += [(f"alarms that survive a false-discovery rate of {a['fdr']:g}", f"{len(self.survivors):,}")]
         which = "" if self.whole else f", {len(self.parts)} of {a['partitions']} partitions"
         title = f"Payoff a step over {self.steps:,} steps of {len(self._rows):,} streams{which}"
-        return Table("\n".join([title, *(f"! {warning}" for warning in self.warnings)]), ("", ""), tuple(rows))
+        return Table(
+            "\n".join([title, self.named, *(f"! {warning}" for warning in self.warnings)]), ("", ""), tuple(rows)
+        )
 
     @cached_property
     def suspects(self) -> list[Judgement]:
@@ -174,6 +182,8 @@ class Audit:
         found = {
             "kind": KIND,
             "about": {name: a[name] for name in a if name != "grid"},
+            "actions": self.problem.actions,
+            "states": self.problem.states,
             "earned": self.earned,
             "warnings": self.warnings,
             "regret_bound": certificate.regret_bound,

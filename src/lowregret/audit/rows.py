@@ -95,34 +95,39 @@ def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -
 
 
 def _encoded(column: Any, what: str, where: str) -> Any:
-    """A column by its different values, which must be names or numbers."""
+    """A column by its different values, which must be names or numbers: each once, and none that no row has."""
     pa = arrow()
     kind = column.dictionary.type if hasattr(column, "dictionary") else column.type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise Refused(where, None, f"{what} must be names or numbers, got {kind}")
-    return column if hasattr(column, "dictionary") else column.dictionary_encode()
+    if not hasattr(column, "dictionary"):
+        return column.dictionary_encode()
+    listed = column.dictionary  # what a frame was filtered from may still be in it
+    used = np.bincount(np.asarray(column.indices), minlength=len(listed)) > 0
+    plain = used.all() and len(listed.unique()) == len(listed)
+    return column if plain else column.dictionary_decode().dictionary_encode()
 
 
 def _states(table: Any, name: str, problem: DecisionProblem, where: str, before: int) -> np.ndarray:
-    """Indices of states: by name, or by number where no name is one."""
-    pa, column = arrow(), one_column(table, name)
+    """Positions of states, by name."""
+    column, names = one_column(table, name), problem.state_names
     without_nulls(column, f"the state ({name})", where, before)
-    place = {state: i for i, state in enumerate(problem.states)}
-    if not any(state.lstrip("-").isdecimal() for state in place):
-        place |= {str(i): i for i in range(problem.n_states)}
-    column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
     column = _encoded(column, f"the states ({name})", where)
-    distinct = [plainly(value) for value in column.dictionary.to_pylist()]
-    found = np.array([place.get(value, -1) for value in distinct], dtype=np.int32)
-    states_R = found[np.asarray(column.indices)] if len(found) else np.zeros(0, dtype=np.int32)
-    if len(found) and found.min() < 0 and len(bad := np.flatnonzero(states_R < 0)):
-        value = distinct[int(np.asarray(column.indices)[bad[0]])]
-        known = ", ".join(problem.states[:8]) + (", ..." if problem.n_states > 8 else "")
-        reason = f"the state ({name}) must be one of {known}, got {value[:80]!r}{also(bad, before)}"
-        raise Refused(where, before + int(bad[0]) + 1, reason)
+    distinct, index_R = _exactly(column.dictionary), np.asarray(column.indices)
+    places = [names.position(value) for value in distinct]
+    found = np.array([-1 if place is None else place for place in places], dtype=np.int32)
+    states_R = found[index_R] if len(found) else np.zeros(0, dtype=np.int32)
+    if len(bad := np.flatnonzero(states_R < 0)):
+        said = names.refusal(distinct[int(index_R[bad[0]])])
+        raise Refused(where, before + int(bad[0]) + 1, f"the state ({name}) must be {said}{also(bad, before)}")
     return states_R
 
 
+def _exactly(values: Any) -> list[Any]:
+    """The values of a column, floats in their own precision: a narrow 0.1 is not that of Python."""
+    return list(values.to_numpy(zero_copy_only=False)) if arrow().types.is_floating(values.type) else values.to_pylist()
+
+
 def plainly(value: Any) -> str:
-    """A state or stream as its name would be: 1.0 is 1."""
+    """A stream as its name would be: 1.0 is 1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

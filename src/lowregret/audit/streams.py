@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..problems import DecisionProblem, action_utilities
+from ..problems import DecisionProblem, Positions, action_utilities
 from .told import NOTHING, Tells, Told
 
 CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
@@ -140,15 +140,19 @@ class Streams(Recording):
 
 def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = None) -> Streams:
     """One stream ``[T, S]``, several ``[B, T, S]``, or a list of streams of any lengths: checked."""
-    S = problem.n_states
+    S, placed = problem.n_states, isinstance(states, Positions)
+    states = states.at if placed else states
     if isinstance(states, (list, tuple)) and states and _is_stream(states[0]):
         if not isinstance(probs, (list, tuple)) and getattr(probs, "ndim", 0) != 3:
             raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {inputs.shown(probs)}")
         if len(probs) != len(states):
             raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {len(probs)} of them")
-        pairs = [_one(p, s, S, f"stream {i}") for i, (p, s) in enumerate(zip(probs, states, strict=True))]
+        pairs = [
+            _one(p, Positions(s) if placed else s, problem, f"stream {i}")
+            for i, (p, s) in enumerate(zip(probs, states, strict=True))
+        ]
     else:
-        tokens = to_numpy(inputs.sequences_of(states, S, "states"))
+        tokens = _sequences(problem, Positions(states) if placed else states, "states")
         if tokens.ndim > 2:
             raise ValueError(f"states must be one stream [T] or several [B, T], got shape {tokens.shape}")
         laws = inputs.probs_of(probs, S)
@@ -184,8 +188,13 @@ def names_of(names: Any, n: int) -> tuple[Any, ...]:
     raise ValueError(f"names must be {n} different ones, one a stream, got {inputs.shown(names)}")
 
 
-def _one(probs: Any, states: Any, S: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    tokens = to_numpy(inputs.sequences_of(states, S, f"states of {name}"))
+def _sequences(problem: DecisionProblem, states: Any, name: str) -> np.ndarray:
+    """Positions ``[..., T]`` of states that came, with at least one time step."""
+    return to_numpy(inputs.sequences_of(problem.state_names.positions(states, name), problem.n_states, name))
+
+
+def _one(probs: Any, states: Any, problem: DecisionProblem, name: str) -> tuple[np.ndarray, np.ndarray]:
+    tokens = _sequences(problem, states, f"states of {name}")
     if tokens.ndim != 1:
         raise ValueError(f"states of {name} must be one sequence, got shape {tokens.shape}")
-    return to_numpy(inputs.probs_of(probs, S, f"probs of {name}", shape=tuple(tokens.shape))), tokens
+    return to_numpy(inputs.probs_of(probs, problem.n_states, f"probs of {name}", shape=tuple(tokens.shape))), tokens

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Positions
 
 GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
 
@@ -65,16 +65,21 @@ def _steps(told: Told) -> int:
 def labelled(each: Sequence[Any], name: str) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     """The different values of all streams, in order where they have one, and which of them each step has."""
     listed = [part.tolist() if isinstance(part, np.ndarray) else list(part) for part in each]
-    try:
-        labels = list(dict.fromkeys(value for part in listed for value in part))
+    try:  # with their types: True is not 1
+        labels = [value for _, value in dict.fromkeys((_kind(value), value) for part in listed for value in part)]
     except TypeError as error:
         raise ValueError(f"{name} must be names or numbers, one a step, got {inputs.shown(each[0])}") from error
     if any(value is None or value != value for value in labels):
         raise ValueError(f"{name} must be given for every step, and one is missing")
     with contextlib.suppress(TypeError):  # of several kinds: as they come
         labels = sorted(labels)
-    place = {value: i for i, value in enumerate(labels)}
-    return tuple(labels), [np.array([place[value] for value in part], dtype=np.int64) for part in listed]
+    place = {(_kind(value), value): i for i, value in enumerate(labels)}
+    return tuple(labels), [np.array([place[_kind(value), value] for value in part], dtype=np.int64) for part in listed]
+
+
+def _kind(value: Any) -> bool:
+    """Whether it is a truth: all else that is equal is one label."""
+    return isinstance(value, (bool, np.bool_))
 
 
 def told_of(
@@ -89,6 +94,7 @@ def told_of(
     """What arrays tell of every stream, checked; laid out as ``states`` are."""
     if references is None and contexts is None and payoffs is None and scale is None:
         return None, NOTHING
+    states = states.at if isinstance(states, Positions) else states
     nested = isinstance(states, (list, tuple)) and len(states) > 0 and not np.isscalar(states[0])
     alone = not nested and inputs.array_of(states, "states").ndim == 1
     lengths, (A, S) = lengths_B.tolist(), problem.utility.shape

@@ -11,7 +11,7 @@ import numpy as np
 from .. import inputs
 from ..guard import Guard
 from ..policies import Recovery
-from ..problems import DecisionProblem, a_problem
+from ..problems import DecisionProblem, Positions, a_problem
 from ..rules import ExactTest
 from ..tables import Table
 from .backtesting import backtest, recorded
@@ -108,14 +108,14 @@ def tune(
     for combination in itertools.product(dict.fromkeys(deltas), gates, episodes, range(len(fallbacks))):
         delta, gate, episode, which = combination
         guard = _guard(problem, first.longest, delta, gate, episode, fallbacks[which])
-        found = backtest(problem, first.probs, first.states, guard=guard, names=first.names, fallback=False)
+        found = backtest(problem, first.probs, Positions(first.states), guard=guard, names=first.names, fallback=False)
         switched = sum(result.switched_at is not None for result in found.streams)
         setting = Setting(delta, gate, episode, called[which], found.earned["guard"], switched)
         tried.append((setting, fallbacks[which]))
     tried.sort(key=lambda pair: -pair[0].earlier)
     best, fallback = tried[0]
     rest, usual = (
-        backtest(problem, later.probs, later.states, guard=guard, names=later.names)
+        backtest(problem, later.probs, Positions(later.states), guard=guard, names=later.names)
         for guard in (_guard(problem, later.longest, best.delta, best.gate, best.episode, fallback), None)
     )
     return Tuned(tuple(setting for setting, _ in tried), best, rest, usual)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 Where = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU if there is one.")]
 PAYOFFS = (
     "Payoffs in your own units, in place of --problem: .csv with a row for each action and a column for each state, a "
-    "first row and a first column of names if you like; or .npy, or .toml with payoffs, actions and states."
+    "first row and a first column of names if you like (of numbers, if the first cell is empty); or .npy, or .toml "
+    "with payoffs, actions and states."
 )
 
 _EXTRAS = {
@@ -151,18 +152,21 @@ def problem_named(text: str, n_states: int = 2) -> "DecisionProblem":
 
 def problem_of(named: str | None, payoffs: Path | None, n_states: int = 2) -> "DecisionProblem":
     """What --problem or --payoffs say; guessing the state where neither does."""
+    from ..audit.cells import printable
     from ..problems import payoffs_in
 
     if payoffs is None:
         return problem_named(named or "matching", n_states)
     if named is not None:
         raise ValueError("--payoffs takes the place of --problem: give one of them")
-    return payoffs_in(payoffs)
+    problem = payoffs_in(payoffs)
+    typer.echo(f"Payoffs, {printable(f'{problem.action_names}; {problem.state_names}')}")
+    return problem
 
 
 def names_of(problem: "DecisionProblem") -> tuple[str, ...] | None:
     """The names of its states, where it has any but their numbers."""
-    return None if problem.states == tuple(map(str, range(problem.n_states))) else problem.states
+    return None if problem.state_names.unnamed else problem.states
 
 
 def agreed_names(problem: "DecisionProblem", recorded: "Learnt | None") -> tuple[str, ...] | None:

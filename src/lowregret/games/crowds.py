@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..predictors import Predictor, asked, has_states
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Positions
 from .contract import Player
 from .players import Guarded, Plain, guard_of, warmth_of
 
@@ -43,7 +43,7 @@ class ModelCrowd(Crowd):
     def step(self, own_N: np.ndarray, other_N: np.ndarray, last: bool) -> np.ndarray | None:
         self.memory = self.player.model.update(self.memory, other_N)
         if self.guard is not None:
-            self.guard.observe(other_N, action=own_N)
+            self.guard.observe(Positions(other_N), action=own_N)
         return None if last else self._mixed()
 
     def _mixed(self) -> np.ndarray:

@@ -11,7 +11,7 @@ from .. import inputs
 from ..guard import Guard
 from ..policies import Policy
 from ..predictors import Predictor, asked, has_states
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Positions
 from ..rules import Rule
 from .contract import Player, Seat
 
@@ -174,7 +174,7 @@ class GuardedSeat(Seat):
         return self.mixed_A
 
     def observe(self, own: int, other: int) -> None:
-        self.guard.observe(other, action=own)
+        self.guard.observe(Positions(other), action=own)
         self.reader.observe(own, other)
         self.mixed_A = None
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
+from ..problems import Positions
 from .guard import Guard
 from .standing import Standing
 
@@ -140,7 +141,7 @@ class Asked:
                 return False
             self._refuse_other_play(ahead, *found, what)
             ahead.advise(found[1].law_S)
-            ahead.observe(state, action, step=ahead._at.advised if ahead.lag > 1 else None)
+            ahead.observe(Positions(state), action, step=ahead._at.advised if ahead.lag > 1 else None)
             if done is not None:
                 done()
             del self._questions[key]
@@ -188,7 +189,7 @@ class Asked:
                     raise ValueError(f"id {one!r} was asked of another row than the one that came with its label")
                 if step.number is None:
                     ahead.advise(step.law_S)
-                ahead.observe(state, action, step=step.number)
+                ahead.observe(Positions(state), action, step=step.number)
             if done is not None:
                 done()
             for one in ids:

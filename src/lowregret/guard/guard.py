@@ -220,6 +220,9 @@ class Guard(AtOutcomes, Fleet, Readings):
     def observe(self, state: Array, action: Array | None = None, *, step: int | None = None) -> None:
         """The state that came, and if you like the action that was taken; ``step``: of which, by default the oldest.
 
+        States are given by their names (``problems.Names`` has the rule): numbers, where they have no others, or as
+        ``problems.Positions``. An action is what ``act`` gave, its position, or its name as text.
+
         The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
         has changed or everything has, ``events`` among it. ``on_switch`` is called after that, once for every switch
         even if it raises for one of them: the first error then comes out of here, the others as its cause. After an

@@ -12,7 +12,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, device, last, namespace, to_numpy
 from ..certificates import Certificate
-from ..problems import Known, with_first
+from ..problems import Known, actions_of, with_first
 from ..rules import Late, Moment, Rule, late_rule
 from .episodes import certificate_over, reopened
 from .ledger import Ledger, Return, Switch, entered, happened, moved_to, name_of, own_copy
@@ -72,9 +72,9 @@ def with_outcome(
     """The standing after the outcome of a step that waited for it, and what there is to tell."""
     due = _due(rule, at, step, at.waiting[:1])
     old = at.ledger
-    state = inputs.tokens_of(state, rule.n_states, "state", shape=shape, like=old.lead_A)
+    state = rule.problem.state_names.positions(state, "state", shape=shape, like=old.lead_A)
     if action is not None:
-        action = inputs.tokens_of(action, rule.problem.n_actions, "action", shape=shape, like=old.lead_A)
+        action = actions_of(rule.problem.action_names, action, "action", shape=shape, like=old.lead_A)
     place, each = (due.step - 1) % rule.lag, rule.each
     part = rule.of(old.rule, place)
     moment = _seen(rule, at, due)

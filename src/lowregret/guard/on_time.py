@@ -4,7 +4,7 @@ from typing import Any
 
 from .. import inputs
 from ..arrays import Array, last
-from ..problems import with_first
+from ..problems import actions_of, with_first
 from ..rules import Moment, Rule, RuleMemory
 from .ledger import Return, Switch, entered, happened
 from .numbers import numbered
@@ -25,10 +25,10 @@ def with_outcome(
     old = at.ledger
     if at.probs is None:
         _seen(rule, at)  # says so
-    state = inputs.tokens_of(state, rule.n_states, "state", shape=shape, like=old.lead_A)
+    state = _came(rule, state, shape, old.lead_A)
     if action is not None:
         problem = acts_in(rule.problem, "observe(state, action)")
-        action = inputs.tokens_of(action, problem.n_actions, "action", shape=shape, like=old.lead_A)
+        action = actions_of(problem.action_names, action, "action", shape=shape, like=old.lead_A)
     memory, earned_A = _judged(rule, shape, at, state)
     scene = None if action is None or rule.knows is None else _seen(rule, at).known
     ledger = entered(old, rule, memory, earned_A, state, action, scene)
@@ -37,6 +37,13 @@ def with_outcome(
     return Standing(
         ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, any_tripped, None, numbers=at.numbers
     ), fresh
+
+
+def _came(rule: Rule, state: Any, shape: tuple[int, ...], like: Array) -> Array:
+    """The position of the state that came, in each stream."""
+    if rule.problem is None:
+        return inputs.tokens_of(state, rule.n_states, "state", shape=shape, like=like)
+    return rule.problem.state_names.positions(state, "state", shape=shape, like=like)
 
 
 def _seen(rule: Rule, at: Standing) -> Moment:

@@ -4,6 +4,7 @@ from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
 from .from_file import payoffs_in
 from .inverse import belief_with_lead
+from .names import Names, Positions, actions_of
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .stakes import Known, Scene, each_step, scene_of, widest
@@ -13,11 +14,14 @@ __all__ = [
     "DecisionProblem",
     "Gains",
     "Known",
+    "Names",
     "Payoff",
+    "Positions",
     "Scene",
     "Solved",
     "a_problem",
     "action_utilities",
+    "actions_of",
     "belief_with_lead",
     "cost_loss",
     "each_step",

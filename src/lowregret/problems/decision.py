@@ -10,6 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, first, in_float64, last, mix, namespace, read_only, softmax
 from .inverse import belief_behind
+from .names import Names
 
 _NOTHING = 1e-100  # a smaller utility is 0: differences of others are far from where floating point ends
 
@@ -22,7 +23,7 @@ class DecisionProblem:
     utility
         The matrix, one row an action, one column a state.
     actions, states
-        Names, for people who read the output; numbers by default.
+        Names, all different; numbers by default. What comes is matched to the states by them (see ``problems.Names``).
 
     >>> problem = DecisionProblem([[1, 0], [0, 1]], actions=["left", "right"])
     >>> int(problem.best_response([0.3, 0.7]))
@@ -192,6 +193,16 @@ class DecisionProblem:
             step = in_float64(step)
         return c / (step + (self.n_states - 1)) ** 0.5
 
+    @cached_property
+    def state_names(self) -> Names:
+        """Which state a value means."""
+        return Names(self.states, "states")
+
+    @cached_property
+    def action_names(self) -> Names:
+        """Which action a name means."""
+        return Names(self.actions, "actions")
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(read_only(state))
 
@@ -288,4 +299,4 @@ def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:
         raise ValueError(f"{name} must be a list of {n} names, got {inputs.shown(names)}") from error
     if len(chosen) != n:
         raise ValueError(f"{name} must name each of the {n} {name}, got {len(chosen)} names")
-    return chosen
+    return chosen if names is None else Names(chosen, name).names

@@ -13,7 +13,9 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     """``DecisionProblem.from_payoffs`` of a .csv, .toml or .npy file: a row is an action, a column a state.
 
     A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
-    name is what is not a number. A .toml file has ``payoffs``, a list of rows, and ``actions`` and ``states`` if named.
+    name is what is not a number, but with an empty first cell the first row and column are names whatever they are. A
+    first row that may be numbers of states or what an action is paid is refused. A .toml file has ``payoffs``, a list
+    of rows, and ``actions`` and ``states`` if named.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -31,17 +33,40 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
     rows = [(at, [cell.strip() for cell in cells]) for at, cells in enumerate(lines, start=1) if any(cells)]
     states = actions = None
-    first = rows[0][1]
-    if any(_number(cell) is None for cell in first[1:]) or first[0] == "" or len(first) < len(rows[-1][1]):
+    first, framed = rows[0][1], rows[0][1][0] == ""
+    if not framed:
+        _refuse_unclear(rows, path)
+    if framed or any(_number(cell) is None for cell in first[1:]) or len(first) < len(rows[-1][1]):
         states, rows = first, rows[1:]
     if not rows:
         raise ValueError(f"payoffs must have a row for each action, and {path} has names only")
-    if all(_number(cells[0]) is None for _, cells in rows):
+    if framed or all(_number(cells[0]) is None for _, cells in rows):
         actions, rows = [cells[0] for _, cells in rows], [(at, cells[1:]) for at, cells in rows]
     width = len(rows[0][1])
     if actions is not None and states is not None and len(states) == width + 1:
         states = states[1:]  # over the actions stands whatever the table is called
     return DecisionProblem.from_payoffs([_numbers(cells, width, at, path) for at, cells in rows], actions, states)
+
+
+def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
+    """Refuse a first line that may be numbers of states or what an action is paid: each reading is another problem.
+
+    It is an action's where the states would have one name twice, or no choice would be left; and without names of
+    actions, unless it counts the states from 0 as a frame without names does.
+    """
+    (at, first), acted = rows[0], all(_number(cells[0]) is None for _, cells in rows)
+    numbered = [_number(cell) for cell in (first[1:] if acted else first)]
+    if len(rows) < 3 or len(first) < len(rows[-1][1]) or None in numbered or len(set(numbered)) < len(numbered):
+        return
+    if acted or numbered == list(range(len(numbered))):
+        paid = f"what {first[0]!r} is paid" if acted else "what an action is paid"
+        above = ",".join(["", *first[1:]] if acted else ["", *first])
+        raise ValueError(
+            f"payoffs must say what line {at} of {path} is, {','.join(first)!r}: it may be the numbers of the states, "
+            f"or {paid}. If it is the states', leave its first cell empty, {above!r}"
+            + ("" if acted else ", above a first column of actions")
+            + "; if not, put a line with names of the states above it"
+        )
 
 
 def _told(path: Path) -> DecisionProblem:

@@ -1,6 +1,7 @@
 """What is at stake where outcomes are numbers: a bounded payoff of action and outcome, at the outcome itself."""
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import frozen, read_only
 from .decision import _contrast
+from .names import Names
 
 _BEND = 1e-9  # by how much payoffs may miss a straight line, in units of high - low: rounding
 _FAR = (1.0, 1e3, 1e9)  # how far beyond the outer knots a payoff is tried
@@ -25,7 +27,7 @@ class Payoff:
     fn
         Called with one of the actions and a NumPy array of outcomes; returns their payoffs.
     actions
-        At least one, of any kind: a list of order sizes, of positions, of names.
+        At least one, of any kind and all different: a list of order sizes, of positions, of names.
     low, high
         No payoff is below or above: all else is in these units.
     knots
@@ -59,6 +61,7 @@ class Payoff:
         if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or len(given) == 0:
             raise ValueError(f"actions must be a list of at least one action, got {inputs.shown(self.actions)}")
         actions = tuple(given)
+        Names([action for action in actions if isinstance(action, (str, numbers.Real))], "actions")  # all different
         inputs.keep(self, low=low, high=high, actions=actions, outcomes=_range(self.outcomes))
         if self.knots is not None:
             inputs.keep(self, knots=frozen(self._all_knots()))

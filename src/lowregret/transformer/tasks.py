@@ -116,7 +116,8 @@ class Imitate(_Plain):
         n_states
             How many states there are; as many as there are names, or by the largest number, if not given.
         states
-            Their names, in order; those of the file in the order of the alphabet, if not given.
+            Their names, in order, by which tokens are then given (``problems.Names``); those of the file in the order
+            of the alphabet, if not given.
         held_out
             The share of the recording to keep for ``measured``: the last sequences, or of a few sequences the
             last steps of each. 0: none.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...contexts import ContextMixture
 from ...guard import Guard
-from ...problems import DecisionProblem, rock_paper_scissors
+from ...problems import DecisionProblem, Positions, rock_paper_scissors
 
 
 class Game(NamedTuple):
@@ -52,7 +52,7 @@ def warm(plays: str, rounds: int) -> None:
     guard, law_S = guard_for(problem, rounds), np.full(problem.n_states, 1 / problem.n_states)
     for _ in range(min(rounds, 70)):
         guard.advise(law_S)
-        guard.observe(0)
+        guard.observe(Positions(0))
 
 
 @lru_cache(maxsize=8)

@@ -10,6 +10,7 @@ import numpy as np
 from ... import inputs
 from ...files import Journal, lines_in
 from ...guard import Return, Switch
+from ...problems import Positions
 from .opponent import GAMES, guard_for, model, promised
 from .past import finite, results_in, yours_of
 from .seals import Seal, opened, sealed
@@ -170,7 +171,7 @@ class Sitting:
         seal, told = self.pending, len(self.guard.events)
         assert seal is not None
         foreseen = float(self.law_S[other])
-        self.guard.observe(other, action=seal.own)
+        self.guard.observe(Positions(other), action=seal.own)
         self.reader.observe(seal.own, other)
         self.pending, self.number = None, self.number + 1
         last: dict[str, Any] = self.played[-1] if self.played else {"score": 0, "fixed": [0] * self.problem.n_states}

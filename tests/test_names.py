@@ -1,0 +1,445 @@
+"""One value, one state, whatever the way in: outcomes are matched by name, or refused everywhere."""
+
+import csv
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import lowregret as lr
+from lowregret.adapters.river_models import GuardDriftDetector, GuardedRiverClassifier
+from lowregret.audit import audit_log
+from lowregret.cli.app import _app
+from lowregret.problems import Names, Positions, payoffs_in
+
+pa = pytest.importorskip("pyarrow")
+pd = pytest.importorskip("pandas")
+pq = pytest.importorskip("pyarrow.parquet")
+
+REFUSED = None
+DAY = datetime.date(2026, 1, 31)
+CASES: dict[str, tuple[tuple[str, str], Any, int | None]] = {
+    "truth": (("True", "False"), True, 0),
+    "truth, other": (("True", "False"), False, 1),
+    "truth, small": (("true", "false"), True, 0),
+    "truth, written": (("true", "false"), "True", 0),
+    "truth, yes": (("yes", "no"), True, REFUSED),
+    "truth, numbers": (("0", "1"), True, REFUSED),
+    "truth, turned": (("1", "0"), True, REFUSED),
+    "one, truths": (("True", "False"), 1, REFUSED),
+    "one, yes": (("yes", "no"), 1, REFUSED),
+    "one, words": (("dry", "wet"), 1, REFUSED),
+    "one, written, words": (("dry", "wet"), "1", REFUSED),
+    "one": (("0", "1"), 1, 1),
+    "one, float": (("0", "1"), 1.0, 1),
+    "one, written": (("0", "1"), "1", 1),
+    "one, written as a float": (("0", "1"), "1.0", 1),
+    "one, turned": (("1", "0"), 1, 0),
+    "one, floats": (("1.0", "0.0"), 1, 0),
+    "one float, floats": (("1.0", "0.0"), 1.0, 0),
+    "nought, floats": (("1.0", "0.0"), 0, 1),
+    "levels": (("10", "20"), 20, 1),
+    "levels, position": (("10", "20"), 1, REFUSED),
+    "fraction": (("0.1", "0.2"), 0.2, 1),
+    "beyond": (("0", "1"), 2, REFUSED),
+    "between": (("0", "1"), 0.5, REFUSED),
+    "word": (("dry", "wet"), "wet", 1),
+    "word, blanks": (("dry", "wet"), " wet ", 1),
+    "word, other case": (("dry", "wet"), "Wet", REFUSED),
+    "accent": (("caf\u00e9", "bar"), "cafe\u0301", 0),
+    "date": ((str(DAY), "2026-02-01"), DAY, 0),
+    "time": ((str(DAY), "2026-02-01"), datetime.datetime(2026, 1, 31), 0),
+    "time, written": ((str(DAY), "2026-02-01"), "2026-01-31 00:00:00", 0),
+    "another time": ((str(DAY), "2026-02-01"), datetime.datetime(2026, 1, 31, 7), REFUSED),
+}
+PAYOFFS = np.array([[3.0, -2.0], [0.5, 0.75]])
+LAW = np.array([0.25, 0.75])
+T = 4
+
+
+def problem_of(states: tuple[str, str]) -> lr.DecisionProblem:
+    return lr.DecisionProblem.from_payoffs(PAYOFFS, ["act", "rest"], states)
+
+
+def frame_of(value: Any) -> Any:
+    return pd.DataFrame({"step": range(T), "state": [value] * T, "probs": [LAW.tolist()] * T})
+
+
+def written_csv(value: Any, path: Path) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["step", "state", "a", "b"], *([t, value, *LAW] for t in range(T))])
+    return path
+
+
+def guarded(states: tuple[str, str], value: Any, **settings: Any) -> np.ndarray:
+    """What each action gained over what the guard played, in all: which state came follows from it."""
+    guard = lr.Guard(problem_of(states), 50, **settings)
+    for _ in range(T):
+        guard.advise(np.broadcast_to(LAW, (*guard.batch_shape, 2)))
+        guard.observe(value)
+    return np.asarray(guard._at.ledger.lead_A)
+
+
+def _leading(states: tuple[str, str], guard: lr.Guard) -> int:
+    (place,) = [s for s in (0, 1) if np.array_equal(guard._at.ledger.lead_A, guarded(states, Positions(s)))]
+    return place
+
+
+def _paying(earned: float) -> int:
+    (place,) = [s for s in (0, 1) if PAYOFFS[:, s].max() == pytest.approx(earned)]
+    return place
+
+
+def by_guard(states: tuple[str, str], value: Any, wrap: Any = lambda value: value, **settings: Any) -> int:
+    leads = [guarded(states, Positions(wrap(s)), **settings) for s in (0, 1)]
+    found = guarded(states, wrap(value), **settings)
+    (place,) = [s for s in (0, 1) if np.array_equal(found, leads[s])]
+    return place
+
+
+def by_backtest(states: tuple[str, str], *recording: Any, **more: Any) -> int:
+    found = lr.backtest(problem_of(states), *recording, **more)
+    (place,) = {state for stream in found.recording.states for state in stream.tolist()}
+    assert found.earned["best fixed action"] == pytest.approx(PAYOFFS[:, place].max())
+    return place
+
+
+def by_audit(states: tuple[str, str], path: Path, columns: Any) -> int:
+    earned = audit_log(path, problem_of(states), columns=columns, jobs=1).earned["best fixed action"]
+    return _paying(earned)
+
+
+def by_parquet(states: tuple[str, str], value: Any, path: Path, kind: Any = None) -> int:
+    frame = frame_of(value)
+    pq.write_table(pa.table(frame if kind is None else frame.astype({"state": kind})), path / "log.parquet")
+    return by_audit(states, path / "log.parquet", None)
+
+
+def by_tune(states: tuple[str, str], value: Any) -> int:
+    found = lr.tune(problem_of(states), frame_of(value), deltas=[0.1])
+    return int(found.rest.recording.states[0][0])
+
+
+def by_river(states: tuple[str, str], value: Any) -> int:
+    model = GuardedRiverClassifier(_Says(states), problem_of(states), 50, floor=0)
+    for _ in range(T):
+        model.learn_one({}, value)
+    return _leading(states, model.guard)
+
+
+def by_detector(states: tuple[str, str], value: Any) -> int:
+    found = GuardDriftDetector(problem_of(states), 50, floor=0)
+    for _ in range(T):
+        found.update((dict(zip(states, LAW, strict=True)), value))
+    return _leading(states, found.guard)
+
+
+def by_command(states: tuple[str, str], value: Any, path: Path) -> int:
+    rows = [["", *states], ["act", *PAYOFFS[0]], ["rest", *PAYOFFS[1]]]
+    with (path / "payoffs.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    log = written_csv(value, path / "log.csv")
+    arguments = [
+        log,
+        "--payoffs",
+        path / "payoffs.csv",
+        "--probs",
+        f"{states[0]}=a,{states[1]}=b",
+        "--out",
+        path / "out",
+    ]
+    done = CliRunner().invoke(_app(), ["audit", *map(str, arguments)])
+    if done.exit_code == 4:
+        raise ValueError(done.output)
+    earned = json.loads((path / "out" / "audit.json").read_text())["earned"]["best fixed action"]
+    return _paying(earned)
+
+
+class _Says:
+    """A River model that says the same of everything."""
+
+    def __init__(self, states: tuple[str, str]) -> None:
+        self.law = dict(zip(states, LAW.tolist(), strict=True))
+
+    def predict_proba_one(self, x: Any) -> dict[str, float]:
+        return self.law
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        pass
+
+
+LAWS = np.tile(LAW, (T, 1))
+COMMANDED = ("truth, other", "truth, yes", "one, floats", "one, words")  # it writes a page each time
+DOORS: dict[str, Any] = {
+    "Guard": lambda states, value, path: by_guard(states, value),
+    "Guard, NumPy": lambda states, value, path: by_guard(states, value, np.asarray),
+    "Guard, fleet of lists": lambda states, value, path: by_guard(states, value, lambda v: [v] * 3, batch_shape=(3,)),
+    "Guard, fleet": lambda states, value, path: by_guard(states, value, lambda v: np.array([v] * 3), batch_shape=(3,)),
+    "Guard, lag": lambda states, value, path: by_guard(states, value, lag=3),
+    "backtest, list": lambda states, value, path: by_backtest(states, LAWS, [value] * T),
+    "backtest, array": lambda states, value, path: by_backtest(states, LAWS, np.array([value] * T)),
+    "backtest, objects": lambda states, value, path: by_backtest(states, LAWS, np.array([value] * T, dtype=object)),
+    "backtest, series": lambda states, value, path: by_backtest(states, LAWS, pd.Series([value] * T)),
+    "backtest, streams": lambda states, value, path: by_backtest(states, [LAWS, LAWS[:2]], [[value] * T, [value] * 2]),
+    "backtest, frame": lambda states, value, path: by_backtest(states, frame_of(value)),
+    "backtest, categories": lambda states, value, path: by_backtest(
+        states, frame_of(value).astype({"state": "category"})
+    ),
+    "tune": lambda states, value, path: by_tune(states, value),
+    "audit, CSV": lambda states, value, path: by_audit(
+        states, written_csv(value, path / "log.csv"), {"probs": dict(zip(states, "ab", strict=True))}
+    ),
+    "audit, Parquet": by_parquet,
+    "audit, Parquet of categories": lambda states, value, path: by_parquet(states, value, path, "category"),
+    "River": lambda states, value, path: by_river(states, value),
+    "River's detector": lambda states, value, path: by_detector(states, value),
+    "command": by_command,
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_value_means_the_same_state_whatever_the_way_in(case: str, tmp_path: Path) -> None:
+    states, value, place = CASES[case]
+    doors, found = {door: ask for door, ask in DOORS.items() if door != "command" or case in COMMANDED}, {}
+    for door, ask in doors.items():
+        (folder := tmp_path / door).mkdir()
+        try:
+            found[door] = ask(states, value, folder)
+        except ValueError:
+            found[door] = REFUSED
+    assert found == dict.fromkeys(doors, place)
+
+
+# Classifiers
+
+
+def fitted(problem: Any, y: Any, **settings: Any) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    X = np.linspace(-1, 1, len(y))[:, None]
+    return lr.GuardedClassifier(LogisticRegression(), problem, 50, **settings).fit(X, y), X
+
+
+@pytest.mark.parametrize(
+    ("states", "labels", "order"),
+    [
+        (("True", "False"), [False, True], [1, 0]),
+        (("true", "false"), [False, True], [1, 0]),
+        (("1.0", "0.0"), [0, 1], [1, 0]),
+        (("1", "0"), [0.0, 1.0], [1, 0]),
+        (("wet", "dry"), ["dry", "wet"], [1, 0]),
+        (None, [0, 1], [0, 1]),
+        (None, [False, True], [0, 1]),
+        (None, [-1, 1], [0, 1]),
+        (None, ["dry", "wet"], [0, 1]),
+        (None, [1, 2], REFUSED),  # 1 is the number of another state than the first
+        (("yes", "no"), [False, True], REFUSED),
+        (("dry", "wet"), [0, 1], REFUSED),
+    ],
+)
+def test_labels_are_states_by_name(states: Any, labels: list, order: Any) -> None:
+    y = np.repeat(np.array(labels), 10)
+    if order is REFUSED:
+        with pytest.raises(ValueError, match=r"classes=\[...\] says which label is which state"):
+            fitted(lr.DecisionProblem(np.eye(2), states=states), y)
+        return
+    model, X = fitted(lr.DecisionProblem(np.eye(2), states=states), y)
+    assert model.states_.tolist() == order
+    model.observe(X[:1], y[:1])
+    guard = lr.Guard(model.problem_, 50)
+    guard.advise(model._laws(X[:1])[0])
+    guard.observe(Positions(order[0]))
+    np.testing.assert_array_equal(model.guard_._at.ledger.lead_A, guard._at.ledger.lead_A)
+
+
+def test_truths_are_not_the_labels_0_and_1() -> None:
+    model, X = fitted(None, np.repeat([0, 1], 10))
+    with pytest.raises(ValueError, match=r"y must be integers in 0\.\.1, .* got True: a truth means labels named"):
+        model.observe(X[:1], [True])
+
+
+# Names themselves
+
+
+@pytest.mark.parametrize("pair", [("a", "a"), ("1", "1.0"), ("a", "a "), ("true", "True"), ("caf\u00e9", "cafe\u0301")])
+@pytest.mark.parametrize("which", ["actions", "states"])
+def test_names_that_are_the_same_are_refused(which: str, pair: tuple[str, str], tmp_path: Path) -> None:
+    says = f"{which} must have different names"
+    for make in (lr.DecisionProblem, lr.DecisionProblem.from_payoffs):
+        with pytest.raises(ValueError, match=says):
+            make(np.eye(2), **{which: pair})
+    if which == "actions":
+        with pytest.raises(ValueError, match=says):
+            lr.Payoff(lambda action, outcome: 0 * outcome, pair, 0, 1)
+    file = tmp_path / "p.toml"
+    file.write_text(f"payoffs = [[1, 0], [0, 1]]\n{which} = {json.dumps(pair)}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=says):
+        payoffs_in(file)
+    with pytest.raises(ValueError, match=r"must have different names|different labels"):
+        GuardedRiverClassifier(_Says(pair), horizon=9, classes=list(pair))
+
+
+def test_actions_are_positions_as_act_gives_them_or_names() -> None:
+    trade = lr.trading([-2, 2], positions=(-1, 0, 1))
+    earned = {}
+    for action in (0, "-1", "0", "1"):
+        guard = lr.Guard(trade, 9)
+        guard.advise([0.5, 0.5])
+        guard.observe(-2, action=action)
+        earned[action] = guard.realised_regret
+    assert earned[0] == earned["-1"] < earned["0"] < earned["1"]
+    for wrong in (True, 0.0, "2", "flat"):
+        guard = lr.Guard(trade, 9)
+        guard.advise([0.5, 0.5])
+        with pytest.raises(ValueError, match="action must be"):
+            guard.observe(-2, action=wrong)
+
+
+def test_positions_say_what_they_are() -> None:
+    rain, came = lr.cost_loss(1, 4), np.array([0, 1, 1, 0])
+    named = lr.backtest(rain, LAWS, np.array(rain.states)[came])
+    assert lr.backtest(rain, LAWS, Positions(came)).streams == named.streams
+    assert lr.backtest(rain, [LAWS], Positions([came.tolist()])).streams == named.streams
+    fleet = lr.Guard(rain, 9, batch_shape=(2,))
+    fleet.advise(torch.tensor(LAWS[:2]))
+    with pytest.raises(ValueError, match=r"got 1: states that have names are given by name.*position of 'event'"):
+        fleet.observe(torch.tensor([1, 0]))
+    fleet.observe(Positions(torch.tensor([1, 0])))
+    with pytest.raises(ValueError, match=r"states must lie in 0\.\.1"):
+        lr.backtest(rain, LAWS, Positions([0, 1, 2, 0]))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT"), pd.NaT, pd.NA], ids=str)
+def test_what_is_missing_is_no_state(missing: Any) -> None:
+    for states in (["None", "nan"], ["<NA>", "NaT"], None):
+        assert Names(["0", "1"] if states is None else states).position(missing) is None
+        guard = lr.Guard(lr.DecisionProblem(np.eye(2), states=states), 9)
+        guard.advise(LAW)
+        with pytest.raises(ValueError, match=r"state must be .*: it is missing"):
+            guard.observe(missing)
+
+
+def test_columns_by_state_are_matched_likewise() -> None:
+    table = pa.table({"y": [True, False], "sun": [0.2, 0.3], "rain": [0.8, 0.7]})
+    rain = lr.DecisionProblem(PAYOFFS / 3, states=["true", "false"])
+    found = [lr.backtest(rain, table, columns={"probs": probs}) for probs in ({True: "rain"}, {"false": "sun"})]
+    for one in found:
+        assert one.recording.states[0].tolist() == [0, 1]
+        np.testing.assert_allclose(one.recording.probs[0], [[0.8, 0.2], [0.7, 0.3]])
+
+
+# Payoffs out of a file
+
+
+LISTED = ("wait", "protect")
+NUMBERED = [[0.0, -40.0], [-10.0, -10.0]]
+
+
+@pytest.mark.parametrize(
+    ("first", "actions", "states"),
+    [
+        (",0,1", LISTED, ("0", "1")),
+        (",1,0", LISTED, ("1", "0")),
+        (",10,-2.5", LISTED, ("10", "-2.5")),
+        ("0,1", LISTED, ("0", "1")),  # one cell less than the lines below
+        ("dollars,calm,event", LISTED, ("calm", "event")),
+        ("dollars,0,1", None, None),
+        ("dollars,1,0", None, None),
+        ("dollars,-130,130", None, None),
+        ("dollars,5,5", ("dollars", *LISTED), ("0", "1")),  # no names of states: they would be the same
+    ],
+)
+def test_numbered_states_are_no_action(first: str, actions: Any, states: Any, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(f"{first}\nwait,0,-40\nprotect,-10,-10\n")
+    if actions is None:
+        says = (
+            rf"line 1 of .* is, '{first}': it may be the numbers of the states, or what 'dollars' is paid.*cell empty"
+        )
+        with pytest.raises(ValueError, match=says):
+            payoffs_in(tmp_path / "p.csv")
+        return
+    problem = payoffs_in(tmp_path / "p.csv")
+    assert (problem.actions, problem.states) == (actions, states)
+    assert problem.in_payoffs(problem.utility)[-2:].tolist() == NUMBERED
+
+
+def test_a_frame_of_payoffs_comes_back(tmp_path: Path) -> None:
+    payoffs = pd.DataFrame([[5.0, 3.0], [2.0, 8.0], [1.0, 1.0]])
+    payoffs.to_csv(tmp_path / "p.csv")  # states 0 and 1, actions 0 to 2
+    problem = payoffs_in(tmp_path / "p.csv")
+    assert (problem.actions, problem.states) == (("0", "1", "2"), ("0", "1"))
+    assert problem.in_payoffs(problem.utility).tolist() == payoffs.to_numpy().tolist()
+    payoffs.to_csv(tmp_path / "p.csv", index=False)
+    with pytest.raises(ValueError, match=r"is, '0,1': it may be the numbers of the states, or what an action"):
+        payoffs_in(tmp_path / "p.csv")
+    (tmp_path / "p.csv").write_text("open,1,0\nshut,0,1\n")  # two lines of three: no choice would be left
+    assert payoffs_in(tmp_path / "p.csv").actions == ("open", "shut")
+
+
+def test_an_audit_lists_actions_and_states(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text(",0,1\nwait,0,-40\nprotect<b>,-10,-10\n")
+    written_csv(1, tmp_path / "log.csv")
+    arguments = [tmp_path / "log.csv", "--payoffs", tmp_path / "p.csv", "--probs", "a,b", "--out", tmp_path / "out"]
+    done = CliRunner().invoke(_app(), ["audit", *map(str, arguments)])
+    assert "actions: wait, protect<b>; states: 0, 1" in done.output
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert (found["actions"], found["states"]) == (["wait", "protect<b>"], ["0", "1"])
+    page = (tmp_path / "out" / "audit.html").read_text()
+    assert '"named":"actions: wait, protect\\u003cb\\u003e; states: 0, 1"' in page
+    assert 'at("named").textContent = data.named' in page
+
+
+# Dictionaries
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_filtered_frame_of_categories_is_audited(times: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(times)
+    names = [f"s{i}" for i in range(30)]
+    frame = pd.concat(
+        pd.DataFrame({"stream": name, "step": range(20), "p_0": (p := rng.random(20)), "p_1": 1 - p}) for name in names
+    )
+    frame["state"] = (rng.random(len(frame)) < 0.5).astype(int).astype(str)
+    kinds = {"stream": "category", "state": pd.CategoricalDtype(["snow", "1", "fog", "0"])}
+    kept = frame.astype(kinds)[lambda rows: rows["stream"].isin(names[1::4])]
+    plain = frame[frame["stream"].isin(names[1::4])]
+    for data, name in ((kept, "kept"), (plain, "plain")):
+        pq.write_table(
+            pa.Table.from_pandas(data, preserve_index=False), tmp_path / f"{name}.parquet", row_group_size=50
+        )
+    asked = audit_log(tmp_path / "plain.parquet", lr.matching(), jobs=1)
+    found = audit_log(tmp_path / "kept.parquet", lr.matching(), jobs=1)
+    assert [one.stream for one in found.streams] == sorted(names[1::4])
+    assert found.streams == asked.streams
+    assert found.about["streams"] == len(names[1::4])
+    assert lr.backtest(lr.matching(), kept).streams == lr.backtest(lr.matching(), plain).streams
+
+
+@pytest.mark.parametrize("column", ["stream", "state", "step"])
+def test_a_null_in_a_dictionary_is_missing(column: str) -> None:
+    kinds = {"stream": ["a", None], "state": ["0", None], "step": [1, None]}
+    listed = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1]), pa.array(kinds[column]))
+    data = {"stream": ["a", "a", "b"], "step": [0, 1, 2], "state": ["0"] * 3, "p_0": [0.5] * 3, "p_1": [0.5] * 3}
+    table = pa.table(data | {column: listed})
+    says = rf"row 3: the {column} \({column}\) is missing"
+    with pytest.raises(ValueError, match=says):
+        lr.backtest(lr.matching(), table)  # Parquet has no such dictionaries
+
+
+def test_a_value_that_a_dictionary_has_twice_is_one_stream() -> None:
+    listed = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", "a"]))
+    table = pa.table({"stream": listed, "step": [0, 1, 2], "state": ["0"] * 3, "p_0": [0.5] * 3, "p_1": [0.5] * 3})
+    assert [(one.stream, one.steps) for one in lr.backtest(lr.matching(), table).streams] == [("a", 3)]
+
+
+def test_contexts_true_and_one_are_two() -> None:
+    found = lr.backtest(lr.matching(), LAWS, [0, 1, 0, 1], contexts=[True, 1, True, 1.0])
+    assert [(type(label), label) for label in found.recording.tells.contexts] == [(bool, True), (int, 1)]
+    assert found.recording.told[0].context.tolist() == [0, 1, 0, 1]
+    # An action of its own for each of the two is right at every step.
+    assert found.earned["best comparator"] == pytest.approx(1.0)
