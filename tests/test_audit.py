@@ -44,8 +44,8 @@ def test_the_log_of_a_robust_stream_is_reproduced(tmp_path, suffix):
 
 def test_every_stream_is_backtested(tmp_path):
     table = table_of(LENGTHS)
-    found = audit_log(written(table, tmp_path / "log.parquet"), SHOP, delta=0.01, gate=0.1)
-    rule = lr.ExactTest(SHOP, max(LENGTHS.values()), 0.01, 0.1)
+    found = audit_log(written(table, tmp_path / "log.parquet"), SHOP, delta=0.01)
+    rule = lr.ExactTest(SHOP, max(LENGTHS.values()), 0.01)
     asked = lr.backtest(SHOP, table, guard=lr.Guard(SHOP, rule.horizon, rule=rule))
     assert found.alarms
     assert found.earned == pytest.approx(asked.earned)

@@ -30,16 +30,16 @@ def log_of():
     return pa.concat_tables(parts)
 
 
-@pytest.mark.parametrize(("episode", "gate"), [(None, 0.05), (90, 0.0), (1000, 0.0)])
-def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode, gate):
+@pytest.mark.parametrize("episode", [None, 90, 1000])
+def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
     table = log_of()
     path = written(shuffled(table), tmp_path / "log.parquet")
-    found = audit_log(path, SHOP, delta=0.05, gate=gate, episode=episode)
+    found = audit_log(path, SHOP, delta=0.05, episode=episode)
     if episode == 90:
-        rule = lr.ExactTest(SHOP, 90, 0.05 / 5, gate)
+        rule = lr.ExactTest(SHOP, 90, 0.05 / 5)
         guard = lr.Guard(SHOP, 400, rule=rule, episode=90)
     else:
-        guard = lr.Guard(SHOP, 400, rule=lr.ExactTest(SHOP, 400, 0.05, gate))
+        guard = lr.Guard(SHOP, 400, rule=lr.ExactTest(SHOP, 400, 0.05))
     asked = lr.backtest(SHOP, table, guard=guard)
     assert found.alarms
     for one, other in zip(found.streams, asked.streams, strict=True):
@@ -63,7 +63,7 @@ def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode, g
     assert sum(one.switches for one in found.streams) > 1
     if episode is None:
         assert sum(one.returns for one in found.streams)
-    quick = audit_log(path, SHOP, delta=0.05, gate=gate, episode=episode, events=False)
+    quick = audit_log(path, SHOP, delta=0.05, episode=episode, events=False)
     for one, other in zip(quick.streams, found.streams, strict=True):
         assert one.earned == pytest.approx(other.earned, abs=1e-11)
         assert (one.switched_at, one.switches, one.log_e) == (other.switched_at, other.switches, other.log_e)

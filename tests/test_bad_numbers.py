@@ -91,7 +91,7 @@ def test_delta_outside_the_unit_interval(entry: Any, data: st.DataObject) -> Non
 @given(data=st.data())
 @many
 def test_negative_gates(data: st.DataObject) -> None:
-    entry = (lambda v: lr.ExactTest(GAME, HORIZON, gate=v)), "gate", True
+    entry = (lambda v: lr.rules.FirstTest(GAME, HORIZON, gate=v)), "gate", True
     number_refused(entry, data, NEGATIVE.filter(lambda v: v is not None), ">= 0")
 
 

@@ -158,7 +158,7 @@ def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lowregret.plots.regret_curves", lambda comparison: ("curves", comparison))
     monkeypatch.setattr("lowregret.plots.frontier", lambda frontier: ("frontier", frontier))
     assert found.plot() == ("curves", found)
-    priced = lr.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1], gates=[0])
+    priced = lr.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
     assert priced.plot() == ("frontier", priced)
 
 
@@ -227,16 +227,16 @@ def exactly_given_up(base: lr.Predictor, safe: lr.Robust, problem: lr.DecisionPr
     return float(chance @ (earned[0] - earned[1]))
 
 
-@pytest.mark.parametrize(("delta", "gate"), [(0.5, 0.0), (0.5, 0.5), (0.2, 0.0)])
-def test_utility_given_up_against_all_sequences(delta: float, gate: float) -> None:
-    safe = lr.robustify(LEANING, GAME, SHORT, rule=one_way(GAME, SHORT, delta=delta, gate=gate))
+@pytest.mark.parametrize("delta", [0.5, 0.2])
+def test_utility_given_up_against_all_sequences(delta: float) -> None:
+    safe = lr.robustify(LEANING, GAME, SHORT, rule=one_way(GAME, SHORT, delta=delta))
     exact = exactly_given_up(LEANING, safe, GAME, SHORT)
     held = 0
     for seed in range(20):
-        [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 200, seed, deltas=[delta], gates=[gate]).rows
+        [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 200, seed, deltas=[delta]).rows
         held += row.given_up.low <= exact <= row.given_up.high
     assert held >= stats.binom.ppf(1e-4, 20, 0.93)
-    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta], gates=[gate]).rows
+    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta]).rows
     assert row.given_up.value == pytest.approx(exact, abs=0.15 * abs(exact))
     tokens = lr.sample(LEANING, SHORT, 20_000, 0)
     assert row.switched == np.mean(safe.trip_times(tokens) < SHORT)
@@ -244,20 +244,17 @@ def test_utility_given_up_against_all_sequences(delta: float, gate: float) -> No
 
 def test_the_frontier_keeps_the_theorems() -> None:
     found = lr.price_of_robustness(MODEL, COIN, T, 400, 0)
-    assert [(row.delta, row.gate) for row in found.rows] == [
-        (d, g) for d in (0.5, 0.1, 0.02, 0.004) for g in (0.0, 0.5, 1.0)
-    ]
+    assert [row.delta for row in found.rows] == [0.5, 0.1, 0.02, 0.004]
     for row in found.rows:
         assert stats.binom.cdf(row.switched * 400 - 1, 400, row.delta) < 1 - 1e-6  # not more often than delta
         assert row.given_up.low <= row.delta * COIN.span
-        safe = lr.Robust(MODEL, one_way(COIN, T, delta=row.delta, gate=row.gate))
+        safe = lr.Robust(MODEL, one_way(COIN, T, delta=row.delta))
         assert row.certificate == safe.certificate.regret_bound
         assert row.regret <= row.certificate
         assert row.removed == pytest.approx(found.base_regret - row.regret)
-    for gate in (0.0, 0.5, 1.0):  # a smaller delta switches less and certifies less
-        rows = [row for row in found.rows if row.gate == gate]
-        assert all(a.switched >= b.switched and a.certificate <= b.certificate for a, b in pairwise(rows))
-        assert rows[0].given_up.value > rows[-1].given_up.value
+    rows = found.rows  # a smaller delta switches less and certifies less
+    assert all(a.switched >= b.switched and a.certificate <= b.certificate for a, b in pairwise(rows))
+    assert rows[0].given_up.value > rows[-1].given_up.value
 
 
 def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
@@ -276,12 +273,11 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
         5,
         0,
         deltas=[0.1],
-        gates=[0],
         temperature=0.2,
         fallback=lr.PolyaUrn(2, 3.0),
         adversary=adversary,
     )
-    rule = one_way(COIN, T, delta=0.1, gate=0, temperature=0.2, fallback=lr.PolyaUrn(2, 3.0))
+    rule = one_way(COIN, T, delta=0.1, temperature=0.2, fallback=lr.PolyaUrn(2, 3.0))
     players: list[lr.Predictor] = [MODEL, lr.Robust(MODEL, rule)]
     most = [
         lr.external_regret(COIN, lr.Respond(p, COIN, 0.2), np.stack([zeros, ones, nasty]))[:, -1].max() for p in players
@@ -296,15 +292,15 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
 def test_constant_sequences_are_tried_whatever_the_adversary_does(likely: float) -> None:
     """The worst for a model that leans to one side is the other side for ever."""
     idle = lambda *_, **__: SimpleNamespace(tokens=np.full(T, int(likely > 0.5)))  # noqa: E731
-    found = lr.price_of_robustness(ber(likely), COIN, T, 5, 0, deltas=[0.1], gates=[0], adversary=idle)
+    found = lr.price_of_robustness(ber(likely), COIN, T, 5, 0, deltas=[0.1], adversary=idle)
     policy = lr.Respond(ber(likely), COIN, 1 / math.sqrt(T))
     assert found.base_regret == pytest.approx(lr.external_regret(COIN, policy, [int(likely < 0.5)] * T)[-1])
 
 
 def test_batches_do_not_change_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5], gates=[0])
+    at_once = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
     monkeypatch.setattr(distances, "_LAWS_AT_ONCE", 7 * SHORT * 2)
-    in_parts = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5], gates=[0])
+    in_parts = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
     assert at_once.rows[0].given_up.value > 0
     assert in_parts.rows[0].given_up == pytest.approx(at_once.rows[0].given_up, abs=1e-14)
     assert in_parts.rows[0].switched == at_once.rows[0].switched
@@ -312,7 +308,7 @@ def test_batches_do_not_change_the_price(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_switch_that_was_not_seen_may_still_come() -> None:
     """No switch in 50 sequences: up to 7% may switch, and each may cost the span."""
-    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[1e-6], gates=[0]).rows
+    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[1e-6]).rows
     assert (row.switched, row.given_up.value) == (0, 0)
     unseen = 1 - 0.025 ** (1 / 50)
     assert row.given_up.high == pytest.approx(GAME.span * unseen, rel=0.02)
@@ -322,7 +318,7 @@ def test_a_switch_that_was_not_seen_may_still_come() -> None:
 def test_the_default_adversary_is_greedy() -> None:
     """Against a model that answers the last token, it beats every constant sequence."""
     echo = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1)
-    found = lr.price_of_robustness(echo, COIN, 20, 5, 0, deltas=[0.1], gates=[0])
+    found = lr.price_of_robustness(echo, COIN, 20, 5, 0, deltas=[0.1])
     policy = lr.Respond(echo, COIN, 1 / math.sqrt(20))
     memory, tokens = policy.start(), []
     for _ in range(20):
@@ -336,12 +332,12 @@ def test_a_torch_model_has_a_price_too() -> None:
     ours = lr.price_of_robustness(ber(0.7), COIN, T, 200, 0, deltas=[0.5])
     theirs = lr.price_of_robustness(TorchBer(0.7, torch.float64), COIN, T, 200, 0, deltas=[0.5])
     for a, b in zip(ours.rows, theirs.rows, strict=True):
-        assert a[2] == pytest.approx(b[2], abs=1e-12)
-        assert a[3:] == pytest.approx(b[3:], abs=1e-12)
+        assert a.given_up == pytest.approx(b.given_up, abs=1e-12)
+        assert a[2:] == pytest.approx(b[2:], abs=1e-12)
 
 
 def test_frontier_table_and_json() -> None:
-    found = lr.price_of_robustness(MODEL, COIN, T, 50, 0, deltas=[0.5, 0.1], gates=[0.5])
+    found = lr.price_of_robustness(MODEL, COIN, T, 50, 0, deltas=[0.5, 0.1])
     assert [row[0] for row in found.table().rows] == ["0.5", "0.1"]
     record = json.loads(found.to_json(), parse_constant=pytest.fail)
     assert record["rows"][1]["given_up"]["high"] == found.rows[1].given_up.high
@@ -352,8 +348,7 @@ def test_frontier_table_and_json() -> None:
     ("change", "message"),
     [
         ({"deltas": [0.1, 1.0]}, "deltas must lie strictly between 0 and 1, got 1.0"),
-        ({"gates": [-1]}, "gates must be a finite number >= 0, got -1"),
-        ({"gates": []}, "gates must be a list of numbers with at least one value"),
+        ({"deltas": []}, "deltas must be a list of numbers with at least one value"),
         ({"horizon": None}, "horizon must be a whole number"),
         ({"n": 0}, "n must be a whole number >= 1"),
         ({"predictor": lr.PolyaUrn(3)}, "predictor and problem must have the same states"),

@@ -53,7 +53,7 @@ POLICIES = {
     "AdaHedge": lr.AdaHedge(COIN),
     "FixedShare": lr.FixedShare(COIN, 20),
     "RestartHedge": lr.RestartHedge(COIN, 5),
-    "SwitchBack": lr.SwitchBack(lr.robustify(STICKY, COIN, 20, fallback=lr.PolyaUrn(2))),
+    "SwitchBack": lr.SwitchBack(lr.Robust(STICKY, FirstTest(COIN, 20))),
 }
 CERTIFIED = {**RULES, **{name: PREDICTORS[name] for name in ("Robust", "AverageRestart")}, **POLICIES}
 CERTIFICATES = {name: thing.certificate for name, thing in CERTIFIED.items() if hasattr(thing, "certificate")}
@@ -61,7 +61,7 @@ SHARPENED = {f"{name}, sharpened": c.sharpen() for name, c in CERTIFICATES.items
 AT_TEN = {f"{name}, at 10": c.at(10) for name, c in (CERTIFICATES | SHARPENED).items() if c.terms_at is not None}
 RESULTS = {
     "Comparison": lr.compare({"urn": lr.PolyaUrn(2)}, {"sticky": STICKY}, COIN, 20, n=4, seed=0),
-    "Frontier": lr.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1], gates=[0.5]),
+    "Frontier": lr.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1]),
     "Estimate": lr.sequence_tv(STICKY, lr.PolyaUrn(2), 4, n=8, seed=0),
     "Worst": adversaries.greedy(STICKY, COIN, 6),
     "Tips": lr.tips_of(COIN),

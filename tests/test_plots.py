@@ -75,12 +75,10 @@ def test_evidence_marks_the_switch() -> None:
 
 
 def test_the_frontier_has_a_point_for_every_setting() -> None:
-    found = lr.price_of_robustness(
-        lr.Scheduled([[0.4, 0.6]]), lr.matching(), 64, 100, 0, deltas=[0.3, 0.05], gates=[0, 0.5]
-    )
+    found = lr.price_of_robustness(lr.Scheduled([[0.4, 0.6]]), lr.matching(), 64, 100, 0, deltas=[0.3, 0.05])
     ax = found.plot()
     points = [line for line in ax.get_lines() if line.get_marker() in "ov" and len(line.get_xdata()) == 2]
-    assert len(points) == 4  # two gates, promised and found
+    assert len(points) == 2  # promised and found
     assert ax.get_ylim()[0] == 0
 
 

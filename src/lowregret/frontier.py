@@ -25,7 +25,6 @@ class Price(NamedTuple):
     """One setting of the exact test; utilities and regrets are averages a step."""
 
     delta: float  # the TV bound: the most switches there may be if the model is right
-    gate: float
     given_up: Estimate  # utility of the base minus that of the robust predictor, on the base's own sequences
     switched: float  # the share of those sequences on which it switched
     certificate: float  # its regret is at most this, on every sequence
@@ -35,7 +34,7 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """What ``price_of_robustness`` found: one row for every delta and gate."""
+    """What ``price_of_robustness`` found: one row for every delta."""
 
     problem: DecisionProblem
     horizon: int
@@ -45,11 +44,10 @@ class Frontier:
 
     def table(self) -> Table:
         """One line a setting: prints aligned."""
-        header = ("delta", "gate", "switched", "utility given up (95%)", "certificate", "regret found", "removed")
+        header = ("delta", "switched", "utility given up (95%)", "certificate", "regret found", "removed")
         lines = [
             (
                 f"{row.delta:g}",
-                f"{row.gate:g}",
                 f"{row.switched:.4f}",
                 f"{row.given_up.value:.5f} ({row.given_up.low:.5f} to {row.given_up.high:.5f})",
                 f"{row.certificate:.4f}",
@@ -82,12 +80,11 @@ def price_of_robustness(
     seed: int | np.random.Generator,
     *,
     deltas: Sequence[float] = (0.5, 0.1, 0.02, 0.004),
-    gates: Sequence[float] = (0.0, 0.5, 1.0),
     fallback: Predictor | None = None,
     temperature: float | None = None,
     adversary: Callable[..., Any] | None = None,
 ) -> Frontier:
-    """In-distribution utility given up against worst-case regret removed, over ``delta`` and ``gate`` of ExactTest.
+    """In-distribution utility given up against worst-case regret removed, over the ``delta`` of ExactTest.
 
     Utility is measured on ``n`` sequences of the predictor's own, the same for every setting, and each step counts
     with its expectation under the predictor's law: base and robust predictor differ only on sequences that switch.
@@ -97,8 +94,8 @@ def price_of_robustness(
 
     Parameters
     ----------
-    deltas, gates
-        The settings: every pair of them.
+    deltas
+        The settings.
     fallback, temperature
         As in ``robustify``.
     adversary
@@ -106,21 +103,17 @@ def price_of_robustness(
 
     >>> from lowregret import Scheduled, matching
     >>> model = Scheduled([[0.4, 0.6]])
-    >>> print(price_of_robustness(model, matching(), 64, n=500, seed=0, deltas=[0.1], gates=[0, 0.5]).table())
+    >>> print(price_of_robustness(model, matching(), 64, n=500, seed=0, deltas=[0.1, 0.02]).table())
     Price of robustness, 64 steps, 500 sequences; regret of the base 0.8320
-    delta  gate  switched        utility given up (95%)  certificate  regret found  removed
-    0.1       0    0.0280  0.00145 (0.00068 to 0.00887)       0.2583        0.0909   0.7412
-    0.1     0.5    0.0280  0.00145 (0.00068 to 0.00887)       0.2583        0.0909   0.7412
+    delta  switched         utility given up (95%)  certificate  regret found  removed
+    0.1      0.0280   0.00145 (0.00068 to 0.00887)       0.2583        0.0909   0.7412
+    0.02     0.0040  0.00028 (-0.00011 to 0.00767)       0.2992        0.1181   0.7139
     """
     same_states(predictor, problem)
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n")
-    each_gate = inputs.listed(gates, "gates", inputs.not_negative)
-    settings = [(delta, gate) for delta in inputs.listed(deltas, "deltas", inputs.probability) for gate in each_gate]
+    deltas = inputs.listed(deltas, "deltas", inputs.probability)
     replaces = PolyaUrn(problem.n_states) if fallback is None else fallback
-    rules = [
-        ExactTest(problem, horizon, delta=delta, gate=gate, fallback=replaces, temperature=temperature)
-        for delta, gate in settings
-    ]
+    rules = [ExactTest(problem, horizon, delta, fallback=replaces, temperature=temperature) for delta in deltas]
     robusts = [Robust(predictor, rule) for rule in rules]
     given_RxN, switched_R = _given_up(predictor, rules, horizon, n, inputs.generator(seed))
     warmth = rules[0].temperature or math.nan  # the horizon is known: so is the temperature
@@ -135,12 +128,11 @@ def price_of_robustness(
     # A quantal response is within eta W of the best one, so the other one cannot be better by more.
     least = -warmth * certificates.quantal_loss(problem.n_actions)
     rows = []
-    for i, (robust, (delta, gate)) in enumerate(zip(robusts, settings, strict=True)):
+    for i, (robust, delta) in enumerate(zip(robusts, deltas, strict=True)):
         regret = _most_regret(robust, problem, warmth, np.concatenate([hostile_CxT, hostile_1xT(robust)]))
         rows.append(
             Price(
                 delta=delta,
-                gate=gate,
                 given_up=bounded_mean(given_RxN[i], least, problem.span),
                 switched=float(switched_R[i]),
                 certificate=robust.certificate.regret_bound,

@@ -114,30 +114,25 @@ def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: li
 def frontier(found: Any, *, ax: "Axes | None" = None) -> "Axes":
     """Utility given up in distribution against the worst regret: what is promised, and what an adversary found."""
     ax = _one(ax)
-    gates = sorted({row.gate for row in found.rows})
-    for i, gate in enumerate(gates):
-        rows = sorted((row for row in found.rows if row.gate == gate), key=lambda row: row.given_up.value)
-        x = np.array([row.given_up.value for row in rows])
-        spread = np.array(
-            [[row.given_up.value - row.given_up.low, row.given_up.high - row.given_up.value] for row in rows]
+    rows = sorted(found.rows, key=lambda row: row.given_up.value)
+    x = np.array([row.given_up.value for row in rows])
+    spread = np.array([[row.given_up.value - row.given_up.low, row.given_up.high - row.given_up.value] for row in rows])
+    for values, marker, style, what in (
+        ([row.certificate for row in rows], "o", "-", "certificate"),
+        ([row.regret for row in rows], "v", ":", "found"),
+    ):
+        ax.errorbar(
+            x,
+            values,
+            xerr=spread.T,
+            color=COLOURS[0],
+            marker=marker,
+            markersize=5,
+            linestyle=style,
+            linewidth=1.2,
+            elinewidth=0.7,
+            label=what,
         )
-        colour = COLOURS[i % len(COLOURS)]
-        for values, marker, style, what in (
-            ([row.certificate for row in rows], "o", "-", "certificate"),
-            ([row.regret for row in rows], "v", ":", "found"),
-        ):
-            ax.errorbar(
-                x,
-                values,
-                xerr=spread.T,
-                color=colour,
-                marker=marker,
-                markersize=5,
-                linestyle=style,
-                linewidth=1.2,
-                elinewidth=0.7,
-                label=f"{what}, gate {gate:g}",
-            )
     ax.axhline(found.base_regret, color="#555555", linestyle="--", linewidth=1, label="found against the base")
     ax.set_xlabel("utility given up a step while the model is right")
     ax.set_ylabel("worst regret a step")

@@ -29,7 +29,6 @@ def audit_log(
     problem: DecisionProblem,
     *,
     delta: float | None = None,
-    gate: float = 0.0,
     horizon: int | None = None,
     family_delta: bool = False,
     fdr: float = 0.1,
@@ -49,8 +48,8 @@ def audit_log(
     ----------
     log
         A .csv or .parquet file, or a folder of one kind; rows in any order.
-    delta, gate
-        As ``ExactTest`` takes them; ``family_delta`` divides delta by the number of streams.
+    delta
+        As ``ExactTest`` takes it; ``family_delta`` divides delta by the number of streams.
     horizon
         The longest stream by default.
     fdr
@@ -76,7 +75,6 @@ def audit_log(
     a_problem(problem)
     tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
-    gate = inputs.not_negative(gate, "gate")
     delta = None if delta is None else inputs.probability(delta, "delta")
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
@@ -96,7 +94,7 @@ def audit_log(
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
         stream, order, every = found.columns.stream, found.columns.order, found.columns.every
         settings = Settings(
-            *(problem, whole, each, gate, level, plays, tells, own_episode),
+            *(problem, whole, each, level, plays, tells, own_episode),
             *(counted.counted, order is not None, every, stream is None),
         )
         about = {
@@ -105,7 +103,6 @@ def audit_log(
             "horizon": whole,
             "delta": each,
             "family_delta": family_delta,
-            "gate": gate,
             "episode": own_episode,
             "fdr": fdr,
             "tolerance": tolerance,

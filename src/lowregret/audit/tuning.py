@@ -24,7 +24,6 @@ class Setting(NamedTuple):
     """One way to make the guard, and what it earned a step, in payoffs."""
 
     delta: float
-    gate: float
     episode: int | None
     fallback: str
     earlier: float  # on the part that settings are chosen by
@@ -46,12 +45,12 @@ class Tuned:
     def table(self) -> Table:
         """The settings tried, and what the chosen one earned where it was not chosen by."""
         rows = tuple(
-            (f"{s.delta:.3g}", f"{s.gate:g}", str(s.episode or "-"), s.fallback, f"{s.earlier:.6g}", str(s.switched))
+            (f"{s.delta:.3g}", str(s.episode or "-"), s.fallback, f"{s.earlier:.6g}", str(s.switched))
             for s in self.settings
         )
         said = f"On the rest: chosen {self.rest.earned['guard']:.6g}, default {self.usual.earned['guard']:.6g}, "
         title = f"Guards by what they earned a step on the earlier part\n{said}model {self.rest.earned['model']:.6g}"
-        return Table(title, ("delta", "gate", "episode", "fallback", "earned", "switched"), rows)
+        return Table(title, ("delta", "episode", "fallback", "earned", "switched"), rows)
 
 
 def tune(
@@ -61,7 +60,6 @@ def tune(
     *,
     until: float | int = 0.5,
     deltas: Sequence[float] | None = None,
-    gates: Sequence[float] = (0.0,),
     episodes: Sequence[int | None] = (None,),
     fallbacks: Sequence[Any] | None = None,
     names: Sequence[Any] | None = None,
@@ -77,7 +75,7 @@ def tune(
         Where the earlier part ends: a share of each stream, or a number of steps.
     deltas
         By default 0.1, 0.01 and 1/longest stream.
-    gates, episodes, fallbacks
+    episodes, fallbacks
         As ``ExactTest`` and ``Guard`` take them; a fallback is any that ``ExactTest`` takes, ``Recovery()`` by default.
 
     >>> from lowregret import matching
@@ -97,7 +95,6 @@ def tune(
         raise ValueError(f"until must leave steps on both sides, got {inputs.shown(until)}")
     T = recording.longest
     deltas = [0.1, 0.01, 1 / max(T, 2)] if deltas is None else inputs.listed(deltas, "deltas", inputs.probability)
-    gates = inputs.listed(gates, "gates", inputs.not_negative)
     episodes = _episodes_of(episodes)
     if fallbacks is not None and (not isinstance(fallbacks, (list, tuple)) or not fallbacks):
         raise ValueError(f"fallbacks must be a list of at least one, got {inputs.shown(fallbacks)}")
@@ -105,30 +102,27 @@ def tune(
     kinds = [type(fallback).__name__ for fallback in fallbacks]
     called = kinds if len(set(kinds)) == len(kinds) else list(map(repr, fallbacks))  # two of a kind differ in settings
     tried: list[tuple[Setting, Any]] = []
-    for combination in itertools.product(dict.fromkeys(deltas), gates, episodes, range(len(fallbacks))):
-        delta, gate, episode, which = combination
-        guard = _guard(problem, first.longest, delta, gate, episode, fallbacks[which])
+    for delta, episode, which in itertools.product(dict.fromkeys(deltas), episodes, range(len(fallbacks))):
+        guard = _guard(problem, first.longest, delta, episode, fallbacks[which])
         found = backtest(problem, first.probs, Positions(first.states), guard=guard, names=first.names, fallback=False)
         switched = sum(result.switched_at is not None for result in found.streams)
-        setting = Setting(delta, gate, episode, called[which], found.earned["guard"], switched)
+        setting = Setting(delta, episode, called[which], found.earned["guard"], switched)
         tried.append((setting, fallbacks[which]))
     tried.sort(key=lambda pair: -pair[0].earlier)
     best, fallback = tried[0]
     rest, usual = (
         backtest(problem, later.probs, Positions(later.states), guard=guard, names=later.names)
-        for guard in (_guard(problem, later.longest, best.delta, best.gate, best.episode, fallback), None)
+        for guard in (_guard(problem, later.longest, best.delta, best.episode, fallback), None)
     )
     return Tuned(tuple(setting for setting, _ in tried), best, rest, usual)
 
 
-def _guard(
-    problem: DecisionProblem, horizon: int, delta: float, gate: float, episode: int | None, fallback: Any
-) -> Guard:
+def _guard(problem: DecisionProblem, horizon: int, delta: float, episode: int | None, fallback: Any) -> Guard:
     """A guard with these settings; with episodes delta is for all of them together, as by default."""
     if episode is None or episode >= horizon:
-        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, gate, fallback=fallback))
+        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, fallback=fallback))
     each = delta / -(-horizon // episode)
-    return Guard(problem, horizon, rule=ExactTest(problem, episode, each, gate, fallback=fallback), episode=episode)
+    return Guard(problem, horizon, rule=ExactTest(problem, episode, each, fallback=fallback), episode=episode)
 
 
 def _episodes_of(episodes: Any) -> list[int | None]:

@@ -17,10 +17,6 @@ _SUSPECTS = 5  # streams whose switch is told
 _HEDGE = (
     "Hedge weighs actions by what they have earned, without the model; fallback is what the guard does after a switch."
 )
-_GATE = (
-    "Beside the evidence: how far some action's lead over the model must have risen from its lowest point before a "
-    "switch, in units of the payoffs' span times the root of the steps. 0: evidence is enough; more: later switches."
-)
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
 _NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
 
@@ -36,7 +32,6 @@ def audit(
     delta: Annotated[float | None, typer.Option(help="Chance of a false switch, a stream; 1/horizon.")] = None,
     family_delta: Annotated[bool, typer.Option("--family-delta", help="Divide delta by the streams' number.")] = False,
     fdr: Annotated[float, typer.Option(help=_FDR)] = 0.1,
-    gate: Annotated[float, typer.Option(min=0, help=_GATE)] = 0.0,
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps of a stream; the longest one's.")] = None,
     tolerance: Annotated[
         float,
@@ -103,7 +98,6 @@ def audit(
                         log[0],
                         problem,
                         delta=delta,
-                        gate=gate,
                         horizon=horizon,
                         family_delta=family_delta,
                         fdr=fdr,

@@ -32,7 +32,7 @@ def steps_for(n_states: int) -> int:
 )
 def false_alarms_are_rare() -> Finding:
     """Twelve random games, a law for every prefix, all sequences: the mean of E_t at every t, and the chance of an
-    alarm, for a known and an unknown horizon, with a gate and without; E_t and the alarms beside the definition.
+    alarm, for a known and an unknown horizon; E_t and the alarms beside the definition.
     Guessing bits with one law: the largest chance."""
     rng, means, used, off, wrong = np.random.default_rng(0), [], [], [], 0
     for i in range(12):
@@ -41,16 +41,15 @@ def false_alarms_are_rare() -> Finding:
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
         probs = some_laws_of_prefixes(rng, tokens, S)
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
-        for horizon, gate in ((T, 0.0), (None, 0.0), (T, 0.2)):
-            rule = ExactTest(problem, horizon, delta=0.3, gate=gate, fallback=PolyaUrn(S))
+        for horizon in (T, None):
+            rule = ExactTest(problem, horizon, delta=0.3, fallback=PolyaUrn(S))
             trips = rule.trip_times(probs, tokens)
             used.append(chance_NxT[trips <= T, -1].sum() / rule.delta)
             if i >= 6:
                 continue
             wealth_NxT, memory = total_wealth(rule, probs, tokens), rule.start((len(tokens),))
-            if not gate:
-                reached = wealth_NxT >= 1 / rule.delta - 1e-12
-                wrong += int((trips != np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, T + 1)).sum())
+            reached = wealth_NxT >= 1 / rule.delta - 1e-12
+            wrong += int((trips != np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, T + 1)).sum())
             for t in range(T):
                 memory = rule.update(memory, probs[:, t], tokens[:, t])
                 level = np.exp(rule.evidence(memory)[0])
@@ -76,7 +75,7 @@ def false_alarms_are_rare() -> Finding:
 @statement(
     "Every start, (ii) intervals",
     "Beyond the paper: before an alarm no interval is bad. From any start j to any t the regret to any action is below "
-    "min_k [ charges + ln(1/(m(k,j) delta)) ] / lambda_k, m the weight that joins at j, or gate J sqrt(t) if more.",
+    "min_k [ charges + ln(1/(m(k,j) delta)) ] / lambda_k, m the weight that joins at j.",
 )
 def no_interval_is_bad() -> Finding:
     """Eight random games, a law for every prefix, all sequences, all intervals that end before the alarm: beside the
@@ -86,8 +85,7 @@ def no_interval_is_bad() -> Finding:
         problem = some_problem(rng, 3)
         S = problem.n_states
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
-        horizon, gate = (T, None, T)[i % 3], (0.0, 0.0, 0.3)[i % 3]
-        rule = ExactTest(problem, horizon, delta=0.9, gate=gate, fallback=PolyaUrn(S))
+        rule = ExactTest(problem, (T, None, T)[i % 3], delta=0.9, fallback=PolyaUrn(S))
         probs = some_laws_of_prefixes(rng, tokens, S)
         alarm_N = rule.trip_times(probs, tokens)
         gain, charge = gains_and_charges(rule, probs, tokens)
@@ -98,7 +96,6 @@ def no_interval_is_bad() -> Finding:
                 paid_NxAxK = charge[quiet, start - 1 : end].sum(axis=1)
                 costs_K = -np.log(joining(rule, start) * rule.delta)
                 bound_NxA = ((paid_NxAxK + costs_K) / rule.rates_K).min(axis=-1)
-                bound_NxA = np.maximum(bound_NxA, gate * problem.span * math.sqrt(end))
                 used.append(np.max(regret_NxA / bound_NxA, initial=0.0))
                 promised.append(np.max(regret_NxA, initial=0.0) / rule.certificate.interval(start, end))
     return Finding(
