@@ -917,9 +917,37 @@ def test_every_door_gives_the_numbers_of_the_literal_loop(door: str) -> None:
         if not v.right
     ]
     assert not wrong, "\n".join(wrong)
-    assert sum(v.came == "same" for v in found) > len(found) / 4
-    if any(v.switched for v in found):
+    assert sum(v.came == "same" for v in found) > len(found) / 5
+    if door not in ("payoffs", "parts", "arena"):
         assert sum(v.switched for v in found) > len(found) / 4
+
+
+@pytest.mark.parametrize(
+    ("states", "value", "state", "sure"),
+    [
+        (("True", "False"), True, 0, True),
+        (("true", "false"), False, 1, False),
+        (("yes", "no"), True, 0, False),
+        (("yes", "no"), 1, None, False),
+        (("up", "down"), True, None, False),
+        (("up", "down"), 1, 1, False),
+        (("up", "down"), "down", 1, True),
+        (("up", "down"), "Down", None, True),
+        (("0", "1"), 1, 1, True),
+        (("0", "1"), 1.0, 1, True),
+        (("0", "1"), True, 1, False),
+        (("0", "1"), 2, None, True),
+        (("1", "0"), 1, 0, True),
+        (("1.0", "0.0"), 1, 0, False),
+        (("1.0", "0.0"), 1.0, 0, True),
+        (("1", "1.0"), 1.0, 1, False),
+        (("2", "1"), 0, None, False),
+        (("2026-01-02", "2026-01-01"), dt.date(2026, 1, 1), 1, True),
+        (("nan", "None"), "nan", 0, True),
+    ],
+)
+def test_what_is_meant(states: tuple[str, ...], value: Any, state: int | None, sure: bool) -> None:
+    assert meant(states, value) == (state, sure)
 
 
 def main() -> None:
