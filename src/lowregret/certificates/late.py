@@ -59,7 +59,7 @@ def concave(bound: Bound, rounds: int) -> Bound:
     Beyond some ten thousands, nowhere below what that is at knots 2e-4 apart, each of which stands for those before it.
     """
     near, ratio = min(rounds, _NEAR), math.log(max(rounds, 1) / _NEAR)
-    far = np.ceil(np.geomspace(_NEAR, rounds, 2 + math.ceil(ratio / 2e-4)))[1:] if rounds > _NEAR else []
+    far: Any = np.ceil(np.geomspace(_NEAR, rounds, 2 + math.ceil(ratio / 2e-4)))[1:] if rounds > _NEAR else []
     knots_M = np.unique(np.append(np.arange(near + 1.0), far)).astype(np.int64)
     begin_M = np.minimum(np.append(0, knots_M[:-1] + 1), knots_M)  # the first step for which a knot stands
     corners: list[tuple[int, float]] = []
@@ -115,7 +115,7 @@ class Bettors(NamedTuple):
         rates_K, stakes = self.prior.rates_K, self.stakes
         if self.temperature is None:
             # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
-            charged: Bound = partial(
+            charged: Any = partial(
                 dealt, concave_charges(charges(stakes, rates_K, rounds, None), rounds), lag, rounds
             )
         else:

@@ -278,7 +278,7 @@ class Recovering:
             spending, own = math.ceil(budget) if C == 1 else 0, budget * J + C * J
             return lambda n: np.minimum(n * J, own + self._hedged(np.maximum(n - spending, 0.0)))
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
-        most = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
+        most: Any = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
         return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, n).tolist()], problem.span * n)
 
     def _hedged(self, n: np.ndarray) -> np.ndarray:
