@@ -75,7 +75,7 @@ def concave(bound: Bound, rounds: int) -> Bound:
     return lambda steps_N: np.interp(steps_N, at, values)
 
 
-def concave_charges(charged: Bound, rounds: int) -> Bound:
+def concave_charges(charged: Any, rounds: int) -> Bound:
     """The same of charges ``[N, K]`` along a schedule: as they are up to some step, from there on a chord to the last.
 
     kappa is convex in the temperature, so what a step is charged falls at first and may rise later on. The chord begins
