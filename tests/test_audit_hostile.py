@@ -115,6 +115,7 @@ def test_many_short_streams(tmp_path):
         "p_dry": [0.0] * 3000,
         "p_wet": [1.0] * 3000,
     }
-    found = audit_log(written(pa.table(columns), tmp_path / "log.parquet"), SHOP, events=False, fallback=False)
+    path, named = written(pa.table(columns), tmp_path / "log.parquet"), {"stream": "stream"}
+    found = audit_log(path, SHOP, events=False, fallback=False, columns=named)
     assert found.alarms == 3000
     assert len(page(found).encode()) < 8_000_000

@@ -32,10 +32,11 @@ class Block(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The frame that streams come from, and the columns that name its rows."""
+    """The frame that streams come from, the columns that name its rows, and which was read as what."""
 
     frame: Any
     columns: tuple[str, ...]
+    about: dict[str, Any]
 
 
 class Recording:
