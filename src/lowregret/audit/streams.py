@@ -10,6 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..problems import DecisionProblem, action_utilities
+from .located import in_stream, located, of_stream
 from .told import NOTHING, Tells, Told
 
 CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
@@ -147,12 +148,18 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
             raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {inputs.shown(probs)}")
         if len(probs) != len(states):
             raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {len(probs)} of them")
-        pairs = [_one(p, s, S, f"stream {i}") for i, (p, s) in enumerate(zip(probs, states, strict=True))]
+        listed = names_of(names, len(states))
+        pairs = [_one(p, s, S, name) for p, s, name in zip(probs, states, listed, strict=True)]
     else:
-        tokens = to_numpy(inputs.sequences_of(states, S, "states"))
+
+        def called(n: int) -> tuple[Any, ...]:
+            return names_of(names, n)
+
+        tokens = to_numpy(located(lambda given, of: inputs.tokens_of(given, S, of), states, "states", 1, called))
+        inputs.sequences_of(tokens, S, "states")
         if tokens.ndim > 2:
             raise ValueError(f"states must be one stream [T] or several [B, T], got shape {tokens.shape}")
-        laws = inputs.probs_of(probs, S)
+        laws = located(lambda given, of: inputs.probs_of(given, S, of), probs, "probs", 2, called)
         if tuple(laws.shape[:-1]) != tuple(tokens.shape):
             raise ValueError(
                 f"probs and states must be as long: probs have shape {tuple(laws.shape)}, states {tuple(tokens.shape)}"
@@ -185,8 +192,10 @@ def names_of(names: Any, n: int) -> tuple[Any, ...]:
     raise ValueError(f"names must be {n} different ones, one a stream, got {inputs.shown(names)}")
 
 
-def _one(probs: Any, states: Any, S: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    tokens = to_numpy(inputs.sequences_of(states, S, f"states of {name}"))
-    if tokens.ndim != 1:
-        raise ValueError(f"states of {name} must be one sequence, got shape {tokens.shape}")
-    return to_numpy(inputs.probs_of(probs, S, f"probs of {name}", shape=tuple(tokens.shape))), tokens
+def _one(probs: Any, states: Any, S: int, name: Any) -> tuple[np.ndarray, np.ndarray]:
+    came, said = of_stream("states", name), of_stream("probs", name)
+    tokens = to_numpy(in_stream(lambda given, of: inputs.tokens_of(given, S, of), states, came))
+    if inputs.sequences_of(tokens, S, came).ndim != 1:
+        raise ValueError(f"{came} must be one sequence, got shape {tokens.shape}")
+    laws = in_stream(lambda given, of: inputs.probs_of(given, S, of), probs, said)
+    return to_numpy(inputs.probs_of(laws, S, said, shape=tuple(tokens.shape))), tokens
