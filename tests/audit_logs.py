@@ -27,6 +27,11 @@ def table_of(lengths: dict[str, int], seed: int = 0, broken: int = 3) -> pa.Tabl
     return pa.concat_tables(parts)
 
 
+def broken(T: int) -> pa.Table:
+    """One stream, "a", whose model is turned round half way."""
+    return table_of({"first": 1, "a": T}, broken=2).slice(1)
+
+
 def written(table: pa.Table, path: Path) -> Path:
     if path.suffix == ".csv":
         pa.csv.write_csv(table, path)

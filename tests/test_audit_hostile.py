@@ -37,6 +37,7 @@ def three(**columns):
         ({"step": [True, False, True]}, "must be whole numbers or times, got bool"),
         ({"p_dry": pa.nulls(3)}, r"the probabilities \(p_dry\) must be numbers, got null"),
         ({"p_dry": [2**62, 0, 1]}, "row 1: probabilities must sum to one"),
+        ({"p_dry": [1e308, 0.6, 1], "p_wet": [1e308, 0.41, 0]}, "row 1: .*sum to inf .*no rounding.*likewise in row 2"),
     ],
 )
 def test_kinds_of_columns(tmp_path, columns, says):
@@ -115,6 +116,7 @@ def test_many_short_streams(tmp_path):
         "p_dry": [0.0] * 3000,
         "p_wet": [1.0] * 3000,
     }
-    found = audit_log(written(pa.table(columns), tmp_path / "log.parquet"), SHOP, events=False, fallback=False)
+    path, named = written(pa.table(columns), tmp_path / "log.parquet"), {"stream": "stream"}
+    found = audit_log(path, SHOP, events=False, fallback=False, columns=named)
     assert found.alarms == 3000
     assert len(page(found).encode()) < 8_000_000

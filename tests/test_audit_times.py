@@ -141,21 +141,47 @@ def test_sums_that_are_off_say_what_to_do(tmp_path):
         return table
 
     for factor, says in (
-        (0.996, r"sum to 0.996 \(tolerance 1e-06\): .*if that is rounding, --tolerance 0.01 renormalises"),
+        (0.9996, r"sum to 0.9996 \(tolerance 1e-06\): .*if that is rounding, --tolerance 0.0004 renormalises"),
+        (0.996, "no rounding: see whether .* of all states; --tolerance 0.004 would renormalise them all the same"),
+        (1.3, "that is no rounding: if these are logits, take the softmax; if they are counts, divide by the sum"),
         (100, "sum to 100 .*they look like percentages: divide them by 100"),
-        (3, r"sum to 3 \(tolerance 1e-06\): [0-9., ]+; likewise in row 2, 3, 4, 5 and 15 more$"),
+        (3, r"sum to 3 \(tolerance 1e-06\): [0-9., ]+; that is no .*; likewise in row 2, 3, 4, 5 and 15 more$"),
     ):
         with pytest.raises(lr.audit.Refused, match=says):
             lr.backtest(SHOP, log_of(factor))
         with pytest.raises(lr.audit.Refused, match=says):
             audit_log(written(log_of(factor), tmp_path / "log.csv"), SHOP)
     log = written(log_of(0.996), tmp_path / "log.csv")
-    assert audit_log(log, SHOP, tolerance=0.01).about["renormalised"] == 20
+    assert audit_log(log, SHOP, tolerance=0.004).about["renormalised"] == 20
     for bad in (100, 0.11, 1):
         with pytest.raises(ValueError, match=r"tolerance must be above 0 and at most 0.1"):
             audit_log(log, SHOP, tolerance=bad)
     done = run(log, "--payoffs", tmp_path / "shop.csv", "--tolerance", "100", "--out", tmp_path / "out")
     assert done.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("laws", "advised", "rounding"),
+    [
+        ([[0.51, 0.5], [0.5, 0.5]], "0.01", True),  # off by 0.010000000000000009
+        ([[0.5, 0.5], [0.33, 0.66], [0.34, 0.67]], "0.01", True),
+        ([[0.34, 0.67], [0.3, 0.69], [0.41, 0.61]], "0.02", False),
+        ([[0.5, 0.501], [0.5, 0.4999]], "0.001", True),
+        ([[0.123456, 0.876541]], "3e-06", True),
+        ([[float(np.float16(0.1)), float(np.float16(0.9))]], "0.00013", True),
+        ([[0.7, 0.35]], "0.05", False),
+        ([[0.6, 0.5]], "0.1", True),
+    ],
+)
+def test_the_tolerance_that_is_advised_is_the_least_that_does(tmp_path, laws, advised, rounding):
+    dry, wet = np.array(laws).T
+    table = pa.table({"state": ["dry"] * len(dry), "p_dry": dry, "p_wet": wet})
+    with pytest.raises(lr.audit.Refused, match=f"--tolerance {advised} ") as refused:
+        audit_log(written(table, tmp_path / "log.parquet"), SHOP)
+    assert ("if that is rounding" in str(refused.value)) == rounding
+    assert audit_log(tmp_path / "log.parquet", SHOP, tolerance=float(advised)).about["renormalised"] > 0
+    with pytest.raises(lr.audit.Refused):
+        audit_log(tmp_path / "log.parquet", SHOP, tolerance=float(advised) * 0.9)
 
 
 def test_the_first_few_rows_that_are_wrong_are_named():

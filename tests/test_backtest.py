@@ -185,8 +185,8 @@ def test_tune_chooses_by_the_earlier_part_alone():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"probs": [[0.5, 0.6, 0.1]] * 4}, "probs must sum to one"),
-        ({"states": [0, 1, 3, 0]}, r"states must be integers in 0\.\.2"),
+        ({"probs": [[0.5, 0.6, 0.1]] * 4}, "probs at step 1 must sum to one"),
+        ({"states": [0, 1, 3, 0]}, r"states at step 3 must (lie|be integers) in 0\.\.2"),
         ({"states": [0, 1]}, "probs and states must be as long"),
         ({"states": [[0, 1], [1]], "probs": [[[1, 0, 0]] * 2]}, "probs must be a list of 2 streams"),
         ({"states": [[0, 1], []], "probs": [[[1, 0, 0]] * 2, []]}, "states of stream 1 must"),
@@ -369,3 +369,49 @@ def test_names_may_be_numbers_and_days_of_numpy(names):
     told = json.loads(found.to_json())["switches"][0]
     assert told["told"].startswith(f"stream {found.switches[0].stream}: switched")
     assert found.plot(names[1]).axes
+
+
+def _spoilt(change):
+    laws = np.full((4, 6, 2), 0.5)
+    states = np.zeros((4, 6), dtype=int)
+    change(laws, states)
+    return laws, states
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda laws, _: laws.__setitem__((2, 4, 1), np.nan),
+            "probs of stream 'c' at step 5 must be numbers that sum to",
+        ),
+        (lambda laws, _: laws.__setitem__((1, 0, 0), 0.75), "probs of stream 'b' at step 1 must sum to one within"),
+        (lambda laws, _: laws.__setitem__((3, 5), [1.5, -0.5]), "probs of stream 'd' at step 6 must not be negative"),
+        (lambda _, states: states.__setitem__((2, 3), 7), r"states of stream 'c' at step 4 must lie in 0\.\.1, got"),
+    ],
+)
+def test_a_bad_law_or_state_is_told_with_its_stream_and_step(change, says, listed):
+    laws, states = _spoilt(change)
+    given = (list(laws), list(states)) if listed else (laws, states)
+    with pytest.raises(ValueError, match=says):
+        lr.backtest(lr.matching(), *given, names=["a", "b", "c", "d"])
+    with pytest.raises(
+        ValueError, match=says.replace("'a'", "0").replace("'b'", "1").replace("'c'", "2").replace("'d'", "3")
+    ):
+        lr.backtest(lr.matching(), *given)
+
+
+def test_one_stream_says_the_step():
+    laws, states = _spoilt(lambda laws, _: laws.__setitem__((2, 4, 1), np.nan))
+    with pytest.raises(ValueError, match="probs at step 5 must be numbers that sum to one, got NaN"):
+        lr.backtest(lr.matching(), laws[2], states[2])
+
+
+def test_a_bad_reference_is_told_with_its_stream_and_step():
+    laws, states = _spoilt(lambda *_: None)
+    today = laws.copy()
+    today[1, 2, 0] = np.nan
+    says = r"references\['today'\] of stream 'b' at step 3 must be numbers that sum to one"
+    with pytest.raises(ValueError, match=says):
+        lr.backtest(lr.matching(), laws, states, references={"today": today}, names=["a", "b", "c", "d"])

@@ -277,3 +277,11 @@ def test_rows_are_refused(change, says):
 def test_what_is_refused(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_an_outcome_that_is_none_is_told_with_its_stream_and_step():
+    values = np.tile([5.0, 10.0, 20.0], (3, 4, 1))
+    came = np.full((3, 4), 9.0)
+    came[1, 2] = np.nan
+    with pytest.raises(ValueError, match="states of stream 'b' at step 3 must be"):
+        lr.backtest(SHOP, lr.Quantiles([0.1, 0.5, 0.9], values), came, names=["a", "b", "c"])

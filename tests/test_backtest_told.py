@@ -232,7 +232,7 @@ ROWS = {"state": ["up", "up", "flat"], "probs": LAWS, "day": ["a", "b", "a"], "p
     [
         ({"references": [LAWS]}, "references must be a dict of laws by name"),
         ({"references": {"old": LAWS[:2]}}, r"references\['old'\] must be as long as states, 3 steps"),
-        ({"references": {"old": [[0.5, 0.6, 0.2]] * 3}}, r"references\['old'\] must sum to one"),
+        ({"references": {"old": [[0.5, 0.6, 0.2]] * 3}}, r"references\['old'\] at step 1 must sum to one"),
         ({"contexts": ["a", None, "b"]}, "contexts must be given for every step, and one is missing"),
         ({"contexts": [[1], [2], [3]]}, "contexts must be names or numbers"),
         ({"contexts": 3}, "contexts must be as long as states"),

@@ -13,6 +13,8 @@ import numpy as np
 
 from .. import files, inputs
 from ..problems import DecisionProblem, a_problem
+from .cells import Refused
+from .chosen import alone_told, passed_on, passed_told, shared
 from .judging import BEST, Settings, guard_of, judged
 from .laws import tolerance_of
 from .logs import Log, log_at
@@ -20,6 +22,8 @@ from .playing import PLAYERS
 from .report import KIND, Audit, problem_told
 from .spool import Counted, Spool
 
+FORMAT = 2  # of parts: what they must have in common, and what they hold
+_FLOATS = 15  # numbers a state and action that judging a step takes, and more
 _SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
 
@@ -83,6 +87,9 @@ def audit_log(
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[Settings, dict[str, Any]]:
+        if found.columns.stream and found.columns.guesses is not None and not shared(counted.rows, counted.single):
+            raise _Unshared
+        _refuse_long(found, problem, counted.longest)
         whole = inputs.horizon_or_none(horizon) or counted.longest
         if whole < counted.longest:
             raise ValueError(f"horizon must last for the longest stream, {counted.longest} steps, got {whole}")
@@ -92,13 +99,15 @@ def audit_log(
         tells = counted.rows <= _SMALL if events is None else inputs.flag(events, "events")
         own_episode = None if episode is None or episode >= whole else episode
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
-        stream, order, every = found.columns.stream, found.columns.order, found.columns.every
         settings = Settings(
             *(problem, whole, each, level, plays, tells, own_episode),
-            *(counted.counted, order is not None, every, stream is None),
+            *(counted.steps, found.columns.every, alone_told(found.columns)),
         )
         about = {
+            "format": FORMAT,
             "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
+            "columns": found.columns.about,
+            "notes": list(passed_told(found.columns)),
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
@@ -107,30 +116,68 @@ def audit_log(
             "fdr": fdr,
             "tolerance": tolerance,
             "partitions": found.partitions,
+            "events": tells,
             "players": [*(name for name in PLAYERS if plays or name != "fallback"), BEST],
             "grid": settings.grid.tolist(),
             "problem": problem_told(problem),
         }
         return settings, about
 
-    if engine == "ray":
-        from .cluster import on_ray
+    while True:
+        if found.exact and found.columns.stream is None:
+            _refuse_long(found, problem, found.rows)
+        try:
+            if engine == "local":
+                return _here(found, problem, tolerance, kept, jobs, settled, told)
+            from .cluster import on_ray
 
-        about, parts = on_ray(found, problem, tolerance, kept, jobs, settled, told)
-        return Audit(about, parts)
-    large = jobs > 1 and found.rows > _SMALL
+            return Audit(*on_ray(found, problem, tolerance, kept, jobs, settled, told))
+        except _Unshared:
+            found = found._replace(columns=passed_on(found.columns))
+
+
+class _Unshared(Exception):
+    """The column that was taken for the stream hardly repeats."""
+
+
+def _refuse_long(log: Log, problem: DecisionProblem, steps: int) -> None:
+    """Refuse a stream that cannot be judged: all of it is held at once."""
+    n_bytes = _FLOATS * 8.0 * (problem.n_states + problem.n_actions) * steps
+    _room(log, lambda: files.in_memory(n_bytes, f"a stream of {steps:,} steps"))
+
+
+def _room(log: Log, asked: Callable[[], None]) -> None:
+    try:
+        asked()
+    except ValueError as error:
+        raise Refused(log.paths[0], None, str(error)) from error
+
+
+def _here(
+    log: Log,
+    problem: DecisionProblem,
+    tolerance: float,
+    kept: Callable[[int], bool],
+    jobs: int,
+    settled: Callable[[Counted], tuple[Settings, dict[str, Any]]],
+    told: Told,
+) -> Audit:
+    """The audit by processes of this machine."""
+    large = jobs > 1 and log.rows > _SMALL
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
-        spool, read = Spool(found, problem, Path(folder), kept), 0
+        spool, read = Spool(log, problem, Path(folder), kept), 0
+        if log.exact and (n_bytes := spool.on_disk_at_most):
+            _room(log, lambda: files.on_disk(n_bytes, f"a copy of {log.rows:,} rows", Path(folder)))
 
         def heard(rows: int) -> None:
             nonlocal read
             read += rows
-            told("reading", read, max(found.rows, read))
+            told("reading", read, max(log.rows, read))
 
         counted = spool.fill(tolerance, jobs, heard)
         settings, about = settled(counted)
         parts, done, in_all = {}, 0, int(spool.rows_P[spool.kept].sum())
-        for p, result in _judged(found, spool, settings, jobs, pool):
+        for p, result in _judged(log, spool, settings, jobs, pool):
             parts[p] = result
             done += int(spool.rows_P[p])
             told("judging", done, in_all)
@@ -150,11 +197,14 @@ def merge(paths: Sequence[str | Path]) -> Audit:
             raise ValueError(f"a part must be a file that audit --part wrote, and {path} is not") from error
         if kind != f"{KIND} part":
             raise ValueError(f"a part must be a file that audit --part wrote, and {path} is {inputs.shown(kind)}")
+        if not isinstance(own, dict) or own.get("format") != FORMAT:
+            raise ValueError(f"a part must be a file that audit --part of this version wrote, and {path} is of another")
         if about is None:
             about, first = own, path
         if own != about:
-            other = next((name for name in {**about, **own} if about.get(name) != own.get(name)), "")
-            raise ValueError(f"all parts must be of one audit, and {path} has another {other} than {first}")
+            others = [name for name in {**about, **own} if about.get(name) != own.get(name)]
+            told = " and ".join(_differing(name, own.get(name), about.get(name)) for name in others)
+            raise ValueError(f"all parts must be of one audit, and {path} has another {told} than {first}")
         if twice := parts.keys() & held.keys():
             raise ValueError(f"every part must be given once, and partition {min(twice)} is in {path} too")
         parts |= held
@@ -164,6 +214,13 @@ def merge(paths: Sequence[str | Path]) -> Audit:
     if missing:
         raise ValueError(f"all parts must be given, and {len(missing)} of {about['partitions']} partitions are missing")
     return Audit(about, {p: parts[p] for p in sorted(parts)})
+
+
+def _differing(name: str, own: Any, other: Any) -> str:
+    """What differs between two parts, with what it is where that is short."""
+    if name == "digest":
+        return "digest (the rows that were read are others)"
+    return name if isinstance(own, list) else f"{name} ({inputs.shown(own)}, not {inputs.shown(other)})"
 
 
 def _kept(part: Any) -> Callable[[int], bool]:

@@ -124,7 +124,7 @@ def recorded(
     if at_outcomes:
         return outcomes_of(problem, probs, states, names)
     streams = streams_of(problem, probs, states, names)
-    known, tells = told_of(problem, states, streams.lengths_B, **given)
+    known, tells = told_of(problem, states, streams.lengths_B, streams.names, **given)
     return replace(streams, told=known, tells=tells)
 
 

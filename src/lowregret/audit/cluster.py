@@ -15,7 +15,7 @@ from ..problems import DecisionProblem
 from .cells import Refused
 from .judging import Settings, judged
 from .logs import Fragment, Log, Names, partition_of, record_of, records_in
-from .spool import Counted
+from .spool import Counted, Tally, new_digest
 
 _RETRIES = 5
 
@@ -49,23 +49,19 @@ def on_ray(
         if not partitions:
             dealt = [[one] for one in dealt]
         lengths: dict[str, int] = {}
-        counted: set[bool] = set()
-        renormalised = 0
-        for summary, *_ in dealt:  # in the order of the log: the first to be refused is its first
+        tally = Tally()
+        for fragment, (summary, *_) in zip(
+            log.fragments, dealt, strict=True
+        ):  # in the order of the log: the first to be refused is its first
             found = ray.get(summary)
             if isinstance(found, Refused):
                 raise found
-            counted |= found[1]
-            renormalised += found[2]
+            tally.add(fragment.path, *found[1:])
             for name, rows in found[0].items():
                 lengths[name] = lengths.get(name, 0) + rows
             told("reading", sum(lengths.values()), max(log.rows, 1))
-        if not lengths:
-            raise Refused(log.paths[0], None, "there is no row in it")
-        if len(counted) > 1:
-            raise Refused(log.paths[0], None, "steps are numbers in some places and times in others")
         whole = sum(lengths.values())
-        settings, about = settled(Counted(whole, len(lengths), max(lengths.values()), counted.pop(), renormalised))
+        settings, about = settled(tally.counted(np.array(list(lengths.values()), dtype=np.int64), log))
         asked = {
             judge.remote(ray.put(settings), about_log, *(pieces[1 + k] for pieces in dealt)): p
             for k, p in enumerate(partitions)
@@ -87,14 +83,14 @@ def on_ray(
 def deal_fragment(
     fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, partitions: list[int]
 ) -> Any:
-    """Pass one of a fragment: rows by stream, kinds of steps and rows renormalised, then a piece for each partition."""
-    names, renormalised = Names(), 0
+    """Pass one of a fragment: rows by stream, and what a ``Tally`` is told; then a piece for each partition."""
+    names, renormalised, digest = Names(), 0, new_digest()
     found: list[np.ndarray] = []
-    counted: set[bool] = set()
+    kinds: set[str] = set()
     try:
-        for records, kind, off in records_in(fragment, log, problem, tolerance, names):
+        for records, kind, off in records_in(fragment, log, problem, tolerance, names, digest):
             found.append(records)
-            counted.add(kind)
+            kinds.add(kind)
             renormalised += off
     except Refused as error:
         return (error, *(None for _ in partitions)) if partitions else error
@@ -102,7 +98,7 @@ def deal_fragment(
     listed = list(names.numbers)
     place = np.array([partition_of(name, log.partitions) for name in listed], dtype=np.int64)
     rows = np.bincount(whole["stream"], minlength=len(listed))
-    summary = {name: int(n) for name, n in zip(listed, rows, strict=True)}, counted, renormalised
+    summary = {name: int(n) for name, n in zip(listed, rows, strict=True)}, kinds, renormalised, digest.digest()
     place_R = place[whole["stream"]]
     pieces: list[Piece] = []
     for p in partitions:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from .. import inputs
 from ..problems import DecisionProblem
+from .chosen import NO_STREAM
 from .law_columns import listed, probs_in, several, told_laws
 from .times import Every, every_of
 
@@ -29,12 +30,22 @@ class Columns(NamedTuple):
     references: tuple[tuple[str, tuple[str | None, ...]], ...] = ()  # names, and columns as those of probs
     payoffs: tuple[str, ...] = ()  # action by action, one a state; or one that holds lists
     scale: str | None = None
+    guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
+    passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
 
     @property
     def needed(self) -> list[str]:
         theirs = (name for _, names in self.references for name in names)
         every = (self.stream, self.order, self.state, *self.probs, self.context, self.scale, *theirs, *self.payoffs)
         return list(dict.fromkeys(name for name in every if name))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Which column is read as what, in plain values."""
+        more = {"context": self.context, "references": dict(self.references), "payoffs": self.payoffs}
+        keys = {"stream": self.stream, "order": self.order, "state": self.state, "probs": list(self.probs)}
+        every = {"every": None if self.every is None else str(self.every)}
+        return keys | every | {role: own for role, own in (more | {"scale": self.scale}).items() if own}
 
 
 def columns_of(
@@ -49,7 +60,7 @@ def columns_of(
     ('unique_id', 'ds', 'y', ('p_0', 'p_1'))
     """
     told = roles_told(told, (*_USUAL, "probs", "every", *(TOLD if more else ())))
-    stream, order, state = named(there, told, ("stream", "order", "state"))
+    stream, guesses, order, state = keys_in(there, told)
     if state is None:
         raise ValueError(
             f"there must be a column of states, such as {listed(_USUAL['state'])}: say which of {listed(there)} it is, "
@@ -66,7 +77,7 @@ def columns_of(
         (name, told_laws(there, problem.states, own, f"reference {name!r}")) for name, own in references.items()
     )
     payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
-    columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale)
+    columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, guesses)
     refuse_doubled(there, columns.needed)
     return columns
 
@@ -80,9 +91,31 @@ def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -
             how = f"columns={{{role!r}: NAME}}"
             how = f"--{role} NAME or {how}" if role in _USUAL else how
             raise ValueError(f"the {role} column must be one of {listed(there)}, got {inputs.shown(name)}: {how}")
-        usual = (usual for usual in _USUAL.get(role, ()) if usual in there)
+        others = [told.get(other) for other in _USUAL]  # what has another part is not taken for this one
+        usual = (usual for usual in _USUAL.get(role, ()) if usual in there and usual not in others)
         found.append(name if name is not None else next(usual, None))
     return found
+
+
+def keys_in(
+    there: Sequence[str], told: Mapping[str, Any]
+) -> tuple[str | None, tuple[str, ...] | None, str | None, str | None]:
+    """The column of streams and what else may be it (None: it is told), that of steps and that of states."""
+    order, state = named(there, told, ("order", "state"))
+    guesses: tuple[str, ...] | None = None
+    if told.get("stream") is not None:
+        stream = None if told["stream"] == NO_STREAM else named(there, told, ("stream",))[0]
+        if stream is None and NO_STREAM in there:
+            raise ValueError(
+                f"{NO_STREAM!r} says that there is no column of streams, and one is called so: call it something else"
+            )
+    else:
+        usual = [name for name in _USUAL["stream"] if name in there and name not in (order, state)]
+        stream, guesses = (usual[0] if usual else None), tuple(usual[1:])
+    keys = [name for name in (stream, order, state) if name is not None]
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"each of stream, order and state must be a column of its own, got {listed(keys)}")
+    return stream, guesses, order, state
 
 
 def roles_told(told: Any, roles: Sequence[str]) -> dict[str, Any]:

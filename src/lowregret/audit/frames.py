@@ -8,10 +8,12 @@ import numpy as np
 from .. import inputs
 from ..problems import DecisionProblem
 from .cells import arrow
+from .chosen import alone_told, passed_told, repeating, shared
 from .columns import columns_of
-from .rows import rows_of, sorted_rows
+from .order import with_own_clocks
+from .rows import rows_of, sorted_rows, streams_in_rows
 from .streams import Source, Streams
-from .times import gaps_told, irregular
+from .times import Steps, irregular
 from .told import NOTHING, Told
 from .told_columns import told_in
 
@@ -48,21 +50,32 @@ def streams_in(
     found = columns_of(table.column_names, problem, columns, more=True)
     if not table.num_rows:
         raise ValueError("the frame must have a row a step, got none")
-    table = table.select(found.needed)
+    table, found = needed_of(table, frame, found)
     rows = rows_of(table, found, problem, tolerance, FRAME)
     told, tells = told_in(table, found, problem, tolerance, FRAME)
-    listed = in_streams(rows.names, rows.stream_R, rows.order_R, rows.counted, found)
+    listed = in_streams(rows.names, rows.stream_R, rows.steps, found)
     known = [Told(*(None if part is None else part[place] for part in told)) for place in listed.rows]
     return Streams(
         listed.names,
         [rows.probs_RxS[place] for place in listed.rows],
         [rows.states_R[place].astype(np.int64) for place in listed.rows],
         listed.rows,
-        Source(frame, tuple(name for name in (found.stream, found.order) if name is not None)),
+        Source(frame, tuple(name for name in (found.stream, found.order) if name is not None), found.about),
         None if tells == NOTHING else known,
         tells,
         listed.notes,
     )
+
+
+def needed_of(table: Any, frame: Any, found: Any) -> tuple[Any, Any]:
+    """The columns of a frame's table that matter, and which is what: the stream is one that repeats, or was told."""
+
+    def repeats(name: str) -> bool:
+        names, stream_R = streams_in_rows(table, name, FRAME)
+        return shared(len(stream_R), int((np.bincount(stream_R, minlength=len(names)) == 1).sum()))
+
+    found = repeating(found, repeats)
+    return with_own_clocks(table.select(found.needed), frame, found.order), found
 
 
 class Listed(NamedTuple):
@@ -73,19 +86,17 @@ class Listed(NamedTuple):
     notes: tuple[str, ...]
 
 
-def in_streams(names: list[Any], stream_R: np.ndarray, order_R: np.ndarray, counted: bool, found: Any) -> Listed:
+def in_streams(names: list[Any], stream_R: np.ndarray, steps: Steps, found: Any) -> Listed:
     """The rows of a frame by stream and step; what its times say of missing steps is noted.
 
     ``found`` are its columns.
     """
     names, stream_R = _by_name(names, stream_R)
-    rows, alone = np.arange(len(stream_R)), found.stream is None
-    place_R = sorted_rows(
-        names, stream_R, order_R, counted, rows, lambda row: (FRAME, row + 1), found.every, alone=alone
-    )
+    rows, alone = np.arange(len(stream_R)), alone_told(found)
+    place_R = sorted_rows(names, stream_R, steps, rows, lambda row: (FRAME, row + 1), found.every, alone)
     cuts = np.flatnonzero(np.diff(stream_R[place_R])) + 1
     present = stream_R[place_R][np.append(0, cuts)]
-    notes = () if counted or found.order is None else gaps_told(*irregular(stream_R[place_R], order_R[place_R]))
+    notes = (*passed_told(found), *irregular(stream_R[place_R], steps.of(place_R)).told)
     return Listed(tuple(names[i] for i in present), np.split(place_R, cuts), notes)
 
 

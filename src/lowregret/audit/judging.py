@@ -16,7 +16,7 @@ from .episodes import cut, guarded
 from .playing import play
 from .rows import sorted_rows
 from .streams import Block, Streams
-from .times import Every, irregular, spelt
+from .times import ROWS, Every, Rhythms, Steps, irregular
 
 BEST = "best fixed action"
 LISTED = 24  # alarmed streams whose curves are kept
@@ -35,10 +35,9 @@ class Settings(NamedTuple):
     fallback: bool  # whether the fallback plays alone as well
     events: bool  # whether it is said since when models were wrong, and when they returned
     episode: int | None
-    counted: bool
-    timed: bool  # there is a column of steps or times
+    steps: str  # what they are, as ``Steps`` has it
     every: Every | None  # how far apart times must be
-    alone: bool  # there is no column of streams
+    alone: str  # why all rows are one stream, where no column names it
 
     @property
     def grid(self) -> np.ndarray:
@@ -61,7 +60,7 @@ def guard_of(problem: DecisionProblem, horizon: int, delta: float, episode: int 
 
 def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
     """Everything about a partition as plain numbers: streams, curves added up, the alarmed ones in detail."""
-    streams, order_R, gaps = _streams(settings, names, records, where)
+    streams, clock, rhythms = _streams(settings, names, records, where)
     first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
     problem, grid = settings.problem, settings.grid
     guard = guard_of(problem, settings.horizon, settings.delta, settings.episode)
@@ -83,7 +82,7 @@ def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where
             for n, i in enumerate(block.index_N.tolist()):
                 happened = told(n)
                 steps = (int(seen.trips_N[n]) or None, happened[1])
-                times = [_time(settings, order_R, int(first_B[i]), step) for step in steps]
+                times = [_time(clock, int(first_B[i]), step) for step in steps]
                 each[i] = _result(streams, block, n, i, paid, best_N, seen) + happened + times
             rows = sorted(
                 np.flatnonzero(seen.trips_N).tolist(), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
@@ -95,7 +94,7 @@ def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where
         "curves": {name: values.tolist() for name, values in curves.items()},
         "curve_steps": steps_G.tolist(),
         "details": details[:LISTED],
-        "gaps": gaps,
+        "rhythms": list(rhythms),
     }
 
 
@@ -146,35 +145,32 @@ def _told(settings: Settings, seen: Seen) -> Callable[[int], list[Any]]:
     return lambda n: [int(seen.switches_N[n]), since.get(n), returns[n] if settings.events else None]
 
 
-def _time(settings: Settings, order_R: np.ndarray, first: int, step: int | None) -> str | int | None:
+def _time(clock: Steps, first: int, step: int | None) -> str | int | None:
     """What the log calls a step of the stream whose rows begin there: a time, or a number; None where it says none."""
-    if step is None or not settings.timed:
+    if step is None or clock.kind == ROWS:
         return None
-    own = int(order_R[first + step - 1])
-    return own if settings.counted else spelt(own)
+    row = first + step - 1
+    return int(clock.at_R[row]) if clock.counted else clock.spelt(row)
 
 
 def _streams(
     settings: Settings, names: dict[int, str], records: np.ndarray, where: Any
-) -> tuple[Streams, np.ndarray, tuple[int, int]]:
-    """The streams of a partition by name, when their rows were; how many times break the rhythm, and of whom."""
+) -> tuple[Streams, Steps, Rhythms]:
+    """The streams of a partition by name, when their rows were, and what these times say of missing ones."""
     ordered = sorted(names, key=names.__getitem__)
     rank = np.zeros(max(names, default=0) + 1, dtype=np.int64)
     rank[ordered] = np.arange(len(ordered))
     stream_R, listed = rank[records["stream"]], [names[i] for i in ordered]
-    counted = settings.counted
-    order_R = records["order"]
-    place_R = sorted_rows(
-        listed, stream_R, order_R, counted, records["row"], where, settings.every, alone=settings.alone
-    )
-    records, stream_R = records[place_R], stream_R[place_R]
-    gaps = irregular(stream_R, records["order"]) if settings.timed and not counted else (0, 0)
+    steps = Steps(records["order"], records["offset"], settings.steps)
+    place_R = sorted_rows(listed, stream_R, steps, records["row"], where, settings.every, settings.alone)
+    records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
+    rhythms = irregular(stream_R, steps)
     cuts = np.flatnonzero(np.diff(stream_R)) + 1
     states_R = records["state"].astype(np.int64)
     if not listed:
-        return _NONE, order_R, gaps
+        return _NONE, steps, rhythms
     probs, states = np.split(records["probs"], cuts), np.split(states_R, cuts)
-    return Streams(tuple(listed), probs, states), records["order"], gaps
+    return Streams(tuple(listed), probs, states), steps, rhythms
 
 
 _NONE = Streams((), [], [])

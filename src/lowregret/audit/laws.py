@@ -1,5 +1,6 @@
 """Laws in the rows of a table: probabilities a state, each law checked."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from .cells import Refused, also, arrow, numbers_in, one_column, without_nulls
 from .law_columns import lone
 
 _TOLERATED = 0.1  # at most, of what probabilities sum to
+_ROUNDED = 1e-3  # that much is rounding, by single or half precision if not by decimals
+_ULPS = 1e-9  # of a tolerance: 0.51 + 0.5 is off by a little more than 0.01
 
 
 def laws_in(
@@ -48,12 +51,13 @@ def _normal(probs_RxS: np.ndarray, tolerance: float, where: str, before: int) ->
     if not len(probs_RxS):
         return probs_RxS, 0
     sums_R = probs_RxS[:, 0].copy()
-    for s in range(1, probs_RxS.shape[1]):
-        sums_R += probs_RxS[:, s]
+    with np.errstate(over="ignore"):
+        for s in range(1, probs_RxS.shape[1]):
+            sums_R += probs_RxS[:, s]
     off = np.abs(sums_R - 1)
     if probs_RxS.min() >= 0 and off.max() <= inputs.SUM_TOLERANCE:  # a NaN is neither
         return probs_RxS, 0
-    bad_R = ~(off <= tolerance) | ~(probs_RxS >= 0).all(axis=1)
+    bad_R = ~(off <= tolerance * (1 + _ULPS)) | ~(probs_RxS >= 0).all(axis=1)
     if bad_R.any():
         bad = np.flatnonzero(bad_R)
         at = int(bad[0])
@@ -65,7 +69,8 @@ def _normal(probs_RxS: np.ndarray, tolerance: float, where: str, before: int) ->
             reason = f"probabilities must lie in [0, 1], got {shown}"
         else:
             reason = f"probabilities must sum to one, and sum to {sums_R[at]:.9g} (tolerance {tolerance:g}): {shown}"
-            reason += _how_to_sum(float(sums_R[at]), tolerance)
+            likewise = bad_R & np.isfinite(sums_R) & (probs_RxS >= 0).all(axis=1)
+            reason += _how_to_sum(float(sums_R[at]), float(off[likewise].max(initial=off[at])), probs_RxS[likewise])
         raise Refused(where, before + at + 1, reason + also(bad, before))
     off_R = off > inputs.SUM_TOLERANCE
     probs_RxS = probs_RxS.copy()
@@ -73,17 +78,38 @@ def _normal(probs_RxS: np.ndarray, tolerance: float, where: str, before: int) ->
     return probs_RxS, int(off_R.sum())
 
 
-def _how_to_sum(total: float, tolerance: float) -> str:
-    """What to do about laws that sum to something else, where that is clear."""
+def _how_to_sum(total: float, most: float, probs_RxS: np.ndarray) -> str:
+    """What to do about these laws: the first sums to ``total``, all are off by ``most`` at most."""
     if abs(total - 100) <= 100 * _TOLERATED:
         return "; they look like percentages: divide them by 100"
-    enough = next((level for level in (1e-3, 1e-2, _TOLERATED) if abs(total - 1) <= level and level > tolerance), None)
-    if enough is None:
-        return ""
+    if not most <= _TOLERATED * (1 + _ULPS):
+        return "; that is no rounding: if these are logits, take the softmax; if they are counts, divide by the sum"
+    enough = _rounded_up(most)
+    if most <= max(_ROUNDED, _by_decimals(probs_RxS)) * (1 + _ULPS):
+        how = f"; if that is rounding, --tolerance {enough:g} renormalises them, audit_log(tolerance={enough:g})"
+        return f"{how}; in a frame for backtest divide each row by its sum"
     return (
-        f"; if that is rounding, --tolerance {enough:g} renormalises them, audit_log(tolerance={enough:g}); in a frame "
-        "for backtest divide each row by its sum"
+        "; that is no rounding: see whether they are probabilities, and of all states; "
+        f"--tolerance {enough:g} would renormalise them all the same"
     )
+
+
+def _rounded_up(off: float) -> float:
+    """The least number of two digits that a sum may be off by, so that this one may.
+
+    >>> _rounded_up(0.51 + 0.5 - 1), _rounded_up(0.00412)
+    (0.01, 0.0042)
+    """
+    unit = 10.0 ** (math.floor(math.log10(off)) - 1)
+    return float(f"{math.ceil(off / unit * (1 - _ULPS)) * unit:.2g}")
+
+
+def _by_decimals(probs_RxS: np.ndarray) -> float:
+    """By how much sums may be off if these numbers were rounded to as many decimals as they have; 0 for many."""
+    for decimals in range(1, 7):
+        if (np.abs(probs_RxS - np.round(probs_RxS, decimals)) < 1e-9).all():
+            return float(probs_RxS.shape[1] / 2 * 10.0**-decimals)
+    return 0.0
 
 
 def tolerance_of(value: Any) -> float:

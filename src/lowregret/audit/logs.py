@@ -12,9 +12,10 @@ import numpy as np
 
 from ..problems import DecisionProblem
 from .cells import Refused, arrow
+from .chosen import alone_told
 from .columns import Columns, columns_of
 from .law_columns import lone
-from .rows import plainly, rows_of
+from .rows import Rows, plainly, rows_of, sorted_rows
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
 _BATCH = 1 << 17  # rows that are decoded at a time
@@ -48,6 +49,11 @@ class Log(NamedTuple):
         """Into how many parts its streams are dealt out: by the log alone, so that everyone deals alike."""
         return int(min(max(-(-self.rows // _PARTITION), _FEWEST), _MOST))
 
+    @property
+    def exact(self) -> bool:
+        """Whether ``rows`` is how many there are, as Parquet says beforehand."""
+        return all(fragment.groups is not None for fragment in self.fragments)
+
     def where(self, row: int) -> tuple[str, int]:
         """Of which file a row is, and which row of it, from 1."""
         return self.paths[row >> _FILE], (row & ((1 << _FILE) - 1)) + 1
@@ -69,7 +75,11 @@ class Names:
 def record_of(n_states: int) -> np.dtype:
     """What is kept of a row."""
     return np.dtype(
-        [("stream", "<i4"), ("state", "<i4"), ("order", "<i8"), ("row", "<i8"), ("probs", "<f8", (n_states,))]
+        [
+            *(("stream", "<i4"), ("state", "<i4")),
+            *(("order", "<i8"), ("offset", "<i8")),  # as ``Steps`` has them
+            *(("row", "<i8"), ("probs", "<f8", (n_states,))),
+        ]
     )
 
 
@@ -95,8 +105,11 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
             here = columns_of(names, problem, told)
         except ValueError as error:
             raise Refused(str(file), None, str(error)) from error
-        if columns is not None and here != columns:
-            raise Refused(str(file), None, f"its columns are others than those of {found[0]}")
+        if columns is not None:
+            if here._replace(guesses=None) != columns._replace(guesses=None):
+                raise Refused(str(file), None, f"its columns are others than those of {found[0]}")
+            if here.guesses is not None:
+                here = here._replace(guesses=tuple(name for name in here.guesses if name in (columns.guesses or ())))
         columns = here
         if file.suffix.lower() == ".csv" and len(columns.probs) != problem.n_states:
             hint = lone(columns.probs[0], problem.states)
@@ -108,9 +121,12 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
 
 
 def records_in(
-    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: Names
-) -> Iterator[tuple[np.ndarray, bool, int]]:
-    """Checked rows of a fragment as records, whether their steps are counted, and how many were renormalised."""
+    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: Names, digest: Any
+) -> Iterator[tuple[np.ndarray, str, int]]:
+    """Checked rows of a fragment as records, what their steps are, and how many were renormalised.
+
+    ``digest``, as ``hashlib`` has them, is told of all that is kept of them, in whatever batches they come.
+    """
     before, pa = fragment.before, arrow()
     record = record_of(problem.n_states)
     batches = _batches(fragment, log.columns)
@@ -123,18 +139,38 @@ def records_in(
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise Refused(fragment.path, _row_said(error), _words(error)) from error
         found = np.empty(len(rows.stream_R), dtype=record)
-        found["stream"] = names.of(list(map(plainly, rows.names)))[rows.stream_R]
-        found["state"], found["order"], found["probs"] = rows.states_R, rows.order_R, rows.probs_RxS
+        named = list(map(plainly, rows.names))
+        found["state"], found["probs"] = rows.states_R, rows.probs_RxS
+        found["order"], found["offset"] = rows.steps.at_R, rows.steps.offset_R
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
         if log.columns.order is None:  # as they stand, one file after the other
             found["order"] = found["row"]
+        _refuse_crowd(rows, found["row"], log)
+        sums = np.array([zlib.crc32(_bytes(name)) for name in named], dtype=np.uint32)
+        found["stream"] = sums.astype(np.int32)[rows.stream_R]  # the names themselves: their numbers are of this run
+        digest.update(found.tobytes())
+        found["stream"] = names.of(named)[rows.stream_R]
         before += len(found)
-        yield found, rows.counted, rows.renormalised
+        yield found, rows.steps.kind, rows.renormalised
+
+
+def _refuse_crowd(rows: Rows, row_R: np.ndarray, log: Log) -> None:
+    """Refuse rows that are more than their streams have steps for, before all the others are gathered."""
+    at_R = rows.steps.at_R
+    if log.columns.order is None or not len(at_R):
+        return
+    if len(at_R) > len(rows.names) * (int(at_R.max()) - int(at_R.min()) + 1):
+        alone = alone_told(log.columns)
+        sorted_rows(rows.names, rows.stream_R, rows.steps, row_R, log.where, alone=alone, whole=False)
 
 
 def partition_of(name: str, partitions: int) -> int:
     """Where a stream belongs: the same on every machine."""
-    return zlib.crc32(name.encode("utf-8", "surrogatepass")) % partitions
+    return zlib.crc32(_bytes(name)) % partitions
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")
 
 
 def _batches(fragment: Fragment, columns: Columns) -> Iterator[Any]:
@@ -155,12 +191,21 @@ def _csv_batches(path: str, columns: Columns) -> Iterator[Any]:
 
     types = {name: pa.float64() for name in columns.probs if name is not None}
     types |= {name: pa.string() for name in (columns.stream, columns.state) if name is not None}
-    with text.open_csv(
-        path,
-        read_options=text.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
-        parse_options=text.ParseOptions(newlines_in_values=True),
-        convert_options=text.ConvertOptions(include_columns=columns.needed, column_types=types),
-    ) as reader:
+
+    def opened() -> Any:
+        return text.open_csv(
+            path,
+            read_options=text.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
+            parse_options=text.ParseOptions(newlines_in_values=True),
+            convert_options=text.ConvertOptions(include_columns=columns.needed, column_types=types),
+        )
+
+    reader = opened()
+    if columns.order is not None and getattr(reader.schema.field(columns.order).type, "tz", None) is not None:
+        types[columns.order] = pa.string()  # as it stands: read as times, all would be in UTC
+        reader.close()
+        reader = opened()
+    with reader:
         yield from reader
 
 

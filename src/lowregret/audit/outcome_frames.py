@@ -9,12 +9,13 @@ from ..forecasts import Quantiles
 from ..forecasts.contract import needs_knots
 from ..problems import Payoff
 from .cells import Refused, numbers_in, one_column
-from .frames import FRAME, in_streams, table_of
+from .frames import FRAME, in_streams, needed_of, table_of
 from .order import order_in
 from .outcomes import Outcomes
 from .quantile_columns import QuantileColumns, quantile_columns
 from .rows import streams_in_rows
 from .streams import Source
+from .times import Steps
 
 _EVEN = 1e-6  # by how much of an interval its middle may be off the point forecast: files round
 
@@ -28,21 +29,21 @@ def outcomes_in(problem: Payoff, frame: Any, state: Any = None, columns: Any = N
     needs_knots(problem, "Quantiles")
     if not table.num_rows:
         raise ValueError("the frame must have a row a step, got none")
-    table = table.select(found.needed)
+    table, found = needed_of(table, frame, found)
     names, stream_R = streams_in_rows(table, found.stream, FRAME)
-    order_R, counted = order_in(table, found.order, FRAME, every=found.every)
+    steps = order_in(table, found.order, FRAME, every=found.every)
     outcomes_R = _outcomes(table, found.state, problem)
     levels, values_RxQ, notes = _quantiles(table, found, problem)
     if found.cutoff is not None:
-        _refuse_several(table, found, stream_R, order_R)
-    each = in_streams(names, stream_R, order_R, counted, found)
-    notes += each.notes + _made_early(table, found, order_R, counted, each.rows)
+        _refuse_several(table, found, stream_R, steps.at_R)
+    each = in_streams(names, stream_R, steps, found)
+    notes += each.notes + _made_early(table, found, steps, each.rows)
     return Outcomes(
         each.names,
         [Quantiles(levels, values_RxQ[place]) for place in each.rows],
         [outcomes_R[place] for place in each.rows],
         each.rows,
-        Source(frame, tuple(name for name in (found.stream, found.order) if name is not None)),
+        Source(frame, tuple(name for name in (found.stream, found.order) if name is not None), found.about),
         notes,
     )
 
@@ -115,16 +116,16 @@ def _refuse_several(table: Any, found: QuantileColumns, stream_R: np.ndarray, or
         )
 
 
-def _made_early(
-    table: Any, found: QuantileColumns, order_R: np.ndarray, counted: bool, each: list[np.ndarray]
-) -> tuple[str, ...]:
+def _made_early(table: Any, found: QuantileColumns, steps: Steps, each: list[np.ndarray]) -> tuple[str, ...]:
     """Forecasts that were made before the outcome of the step before was known: delta is not promised of them."""
     if found.cutoff is None or found.order is None:
         return ()
-    made_R, alike = order_in(table, found.cutoff, FRAME)
-    if alike != counted:
+    made = order_in(table, found.cutoff, FRAME)
+    if made.dated and steps.dated and made.kind != steps.kind:
+        raise Refused(FRAME, None, f"{found.cutoff} has {made.kind}, and {found.order} has {steps.kind}")
+    if made.kind != steps.kind:
         return ()
-    early = sum(int((made_R[place][1:] < order_R[place][:-1]).sum()) for place in each)
+    early = sum(int((made.at_R[place][1:] < steps.at_R[place][:-1]).sum()) for place in each)
     if not early:
         return ()
     return (

@@ -9,6 +9,7 @@ import numpy as np
 from .. import inputs
 from ..forecasts import Forecast
 from ..problems import Payoff
+from .located import in_stream, of_stream
 from .streams import CELLS, Recording, Source, names_of
 from .told import NOTHING, Tells
 
@@ -89,14 +90,15 @@ def outcomes_of(problem: Payoff, forecasts: Any, outcomes: Any, names: Any = Non
         streams, came = [forecasts], [outcomes]
     if not streams or len(streams) != len(came):
         raise ValueError(f"states must be the outcomes of {len(streams)} streams, as forecasts are, got {len(came)}")
-    found = []
+    listed, found = names_of(names, len(streams)), []
     for i, (forecast, values) in enumerate(zip(streams, came, strict=True)):
         if not isinstance(forecast, Forecast):
             raise ValueError(
                 f"probs must be forecasts of the outcomes where the problem is a Payoff: Quantiles, Samples or a "
                 f"Density of shape [T], a list of them, or a frame; got {inputs.shown(forecast)}"
             )
-        numbers_T = problem.outcomes_of(values, "states")
+        said = "states" if len(streams) == 1 else of_stream("states", listed[i])
+        numbers_T = in_stream(problem.outcomes_of, values, said)
         if len(forecast.batch_shape) != 1 or forecast.batch_shape != numbers_T.shape or not numbers_T.size:
             raise ValueError(
                 f"probs must be one forecast for each outcome of stream {i}, got shape {forecast.batch_shape} "
@@ -104,7 +106,7 @@ def outcomes_of(problem: Payoff, forecasts: Any, outcomes: Any, names: Any = Non
             )
         forecast.refuse_misfit(problem)
         found.append(numbers_T)
-    return Outcomes(names_of(names, len(streams)), streams, found)
+    return Outcomes(listed, streams, found)
 
 
 def _row(forecasts: Forecast, b: int) -> Forecast:

@@ -57,6 +57,7 @@ def _data(found: Audit) -> dict[str, Any]:
     when = {one.stream: f", switched at {_name(str(one.switched_time))}" for one in timed}
     return {
         "steps": found.steps,
+        "read": found.read_as,
         "streams": about["streams"],
         "named": found.named,
         "earned": {name: _short(value) for name, value in found.earned.items()},

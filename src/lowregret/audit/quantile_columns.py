@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import inputs
-from .columns import every_in, named, refuse_doubled, roles_told
+from .columns import every_in, keys_in, named, refuse_doubled, roles_told
 from .law_columns import listed
 from .times import Every
 
@@ -27,11 +27,21 @@ class QuantileColumns(NamedTuple):
     values: tuple[str, ...]  # one a level
     point: str | None  # a model's forecast without a level: its median where the intervals lie evenly around it
     cutoff: str | None  # when the forecast was made
+    guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
+    passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
 
     @property
     def needed(self) -> list[str]:
         every = (self.stream, self.order, self.state, *self.values, self.point, self.cutoff)
         return list(dict.fromkeys(name for name in every if name))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Which column is read as what, in plain values."""
+        quantiles = {f"{level:g}": name for level, name in zip(self.levels, self.values, strict=True)}
+        keys = {"stream": self.stream, "order": self.order, "state": self.state, "quantiles": quantiles}
+        every = None if self.every is None else str(self.every)
+        return keys | {"forecast": self.point, "cutoff": self.cutoff, "every": every}
 
 
 def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None) -> QuantileColumns:
@@ -42,7 +52,8 @@ def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None
     ((0.05, 0.95), ('ETS-lo-90', 'ETS-hi-90'), 'ETS')
     """
     told = roles_told(told, _ROLES)
-    stream, order, state, cutoff, point = named(there, told, ("stream", "order", "state", "cutoff", "median"))
+    stream, guesses, order, state = keys_in(there, told)
+    cutoff, point = named(there, told, ("cutoff", "median"))
     if state is None:
         raise ValueError(
             f"there must be a column of outcomes, such as y or target: say which of {listed(there)} it is, "
@@ -62,7 +73,8 @@ def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None
     cutoff = cutoff or ("cutoff" if "cutoff" in there else None)
     levels = tuple(sorted(own))
     columns = QuantileColumns(
-        stream, order, state, every_in(told, order), levels, tuple(own[level] for level in levels), point, cutoff
+        *(stream, order, state, every_in(told, order), levels, tuple(own[level] for level in levels), point, cutoff),
+        guesses,
     )
     refuse_doubled(there, columns.needed)
     return columns

@@ -12,9 +12,10 @@ from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..tables import Table
 from .cells import printable
+from .chosen import chosen_told
 from .judging import BEST, LISTED, guard_of
 from .result import warnings_of
-from .times import gaps_told
+from .times import Rhythms
 
 KIND = "lowregret audit"
 
@@ -121,14 +122,21 @@ class Audit:
         found = list(warnings_of(self.problem, self.earned, self.certificate))
         if self.about["renormalised"]:
             found.append(f"{self.about['renormalised']:,} rows did not sum to one and were renormalised")
-        return (*found, *gaps_told(*self.gaps))
+        return (*found, *self.about["notes"], *self._rhythms.told)
 
     @property
     def gaps(self) -> tuple[int, int]:
         """How many times are not as far from the one before as is usual in their stream, and in how many streams."""
-        return sum(part["gaps"][0] for part in self.parts.values()), sum(
-            part["gaps"][1] for part in self.parts.values()
-        )
+        return self._rhythms.gaps, self._rhythms.streams
+
+    @property
+    def _rhythms(self) -> Rhythms:
+        return Rhythms.together(Rhythms(*part["rhythms"]) for part in self.parts.values())
+
+    @property
+    def read_as(self) -> str:
+        """Which column was read as what."""
+        return chosen_told(self.about["columns"])
 
     def table(self) -> Table:
         """Payoffs a step over all streams, and how many switched beside how many might by chance."""
@@ -146,7 +154,9 @@ class Audit:
         which = "" if self.whole else f", {len(self.parts)} of {a['partitions']} partitions"
         title = f"Payoff a step over {self.steps:,} steps of {len(self._rows):,} streams{which}"
         return Table(
-            "\n".join([title, self.named, *(f"! {warning}" for warning in self.warnings)]), ("", ""), tuple(rows)
+            "\n".join([title, self.read_as, self.named, *(f"! {warning}" for warning in self.warnings)]),
+            ("", ""),
+            tuple(rows),
         )
 
     @cached_property

@@ -11,6 +11,7 @@ import numpy as np
 from .. import inputs
 from ..guard import Return, Switch
 from ..tables import Table
+from .chosen import chosen_told
 from .frames import result_frame
 from .outcomes import Outcomes
 from .picture import picture
@@ -93,13 +94,16 @@ class Backtest:
             ("model's share of the guard's play", f"{self._mean('model_share'):.1%}"),
             ("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}"),
         ]
-        title = f"Payoff a step over {self.steps:,} steps of {len(self.streams):,} streams"
-        return Table("\n".join([title, *(f"! {warning}" for warning in self.warnings)]), ("", "payoff"), tuple(rows))
+        title = [f"Payoff a step over {self.steps:,} steps of {len(self.streams):,} streams"]
+        if self.recording.source is not None:
+            title.append(chosen_told(self.recording.source.about))
+        return Table("\n".join([*title, *(f"! {warning}" for warning in self.warnings)]), ("", "payoff"), tuple(rows))
 
     def to_json(self) -> str:
         """Everything but the curves, as JSON."""
         about = {
             "steps": self.steps,
+            "columns": None if self.recording.source is None else self.recording.source.about,
             "earned": self.earned,
             "warnings": list(self.warnings),
             "regret_bound": self.certificate.regret_bound,

@@ -10,12 +10,7 @@ from .cells import Refused, also, arrow, one_column, without_nulls
 from .columns import Columns
 from .laws import laws_in
 from .order import order_in
-from .times import Every, spelt
-
-_NO_STREAM = (
-    "; no column of streams was found, so all rows are taken to be one: if there are several series, name it, "
-    "--stream NAME or columns={'stream': NAME}"
-)
+from .times import Every, Steps
 
 
 class Rows(NamedTuple):
@@ -23,8 +18,7 @@ class Rows(NamedTuple):
 
     names: list[Any]  # of the streams
     stream_R: np.ndarray  # which of them
-    order_R: np.ndarray  # int64
-    counted: bool  # the order counts steps: none may be missing
+    steps: Steps
     states_R: np.ndarray
     probs_RxS: np.ndarray
     renormalised: int  # rows whose probabilities were off by more than they may
@@ -35,48 +29,49 @@ def rows_of(
 ) -> Rows:
     """The rows of an Arrow table, of which ``before`` others come before in ``where``; refused at the first bad one."""
     names, stream_R = streams_in_rows(table, columns.stream, where, before)
-    order_R, counted = order_in(table, columns.order, where, before, columns.every)
+    steps = order_in(table, columns.order, where, before, columns.every)
     states_R = _states(table, columns.state, problem, where, before)
     probs_RxS, renormalised = laws_in(table, columns.probs, problem.states, tolerance, where, before)
-    return Rows(names, stream_R, order_R, counted, states_R, probs_RxS, renormalised)
+    return Rows(names, stream_R, steps, states_R, probs_RxS, renormalised)
 
 
 def sorted_rows(
     names: list[Any],
     stream_R: np.ndarray,
-    order_R: np.ndarray,
-    counted: bool,
+    steps: Steps,
     row_R: np.ndarray,
     where: Any,
     every: Every | None = None,
-    alone: bool = False,
+    alone: str = "",
+    whole: bool = True,
 ) -> np.ndarray:
     """Places of the rows by stream and step; a step that is there twice, or that is missing, is refused.
 
-    ``row_R`` says which row of the log each is, ``where(row)`` of which file that is and which row of it; ``alone``:
-    there is no column of streams, so all rows are taken to be one.
+    ``row_R`` says which row of the log each is, ``where(row)`` of which file that is and which row of it; ``alone``
+    says why all rows are one stream, where no column names it; unless ``whole``, other rows may have what is missing.
     """
-    place_R = np.lexsort((order_R, stream_R))
-    stream_R, order_R = stream_R[place_R], order_R[place_R]
+    place_R = np.lexsort((steps.at_R, stream_R))
+    stream_R, steps = stream_R[place_R], steps.of(place_R)
+    order_R, counted = steps.at_R, steps.counted
     apart, same = np.diff(order_R), stream_R[1:] == stream_R[:-1]
-    wrong_R = (apart != 1) if counted else (apart == 0)
-    if every is not None and not counted:
-        wrong_R = wrong_R | ~every.kept(order_R[:-1], order_R[1:])
+    wrong_R = (apart != 1) if counted and whole else (apart == 0)
+    if every is not None and whole and not counted:
+        wrong_R = wrong_R | ~every.kept(steps)
     wrong = np.flatnonzero(same & wrong_R)
     if len(wrong):
         at = int(wrong[0])
-        step, after, hint = int(order_R[at]), int(order_R[at + 1]), _NO_STREAM if alone else ""
+        step, after = int(order_R[at]), int(order_R[at + 1])
         of = "" if alone else f" of stream {inputs.shown(names[stream_R[at]])}"
         first, second = sorted((int(row_R[place_R[at]]), int(row_R[place_R[at + 1]])))
         file, row = where(second)
         if step == after:
             which, (other, its_row) = f"step {step}" if counted else "a time", where(first)
             also = f"row {its_row}" if other == file else f"{other}, row {its_row}"
-            raise Refused(file, row, f"{which}{of} is there twice, also in {also}{hint}")
+            raise Refused(file, row, f"{which}{of} is there twice, also in {also}{alone}")
         file, row = where(int(row_R[place_R[at + 1]]))
         if counted:
-            raise Refused(file, row, f"step {step + 1}{of} is missing: {step} is followed by {after}{hint}")
-        told = f"{spelt(step)} is followed by {spelt(after)}, and every step must be {every}{hint}"
+            raise Refused(file, row, f"step {step + 1}{of} is missing: {step} is followed by {after}{alone}")
+        told = f"{steps.spelt(at)} is followed by {steps.spelt(at + 1)}, and every step must be {every}{alone}"
         raise Refused(file, row, f"a time{of} is missing or between two: {told}")
     return place_R
 

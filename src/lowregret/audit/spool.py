@@ -1,11 +1,12 @@
 """Rows dealt out by stream, so that each stream lies in one place, in memory or on the disk: pass one of an audit."""
 
+import hashlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,40 @@ class Counted(NamedTuple):
     rows: int
     streams: int
     longest: int
-    counted: bool  # the order counts steps
+    single: int  # streams of one row
+    steps: str  # what they are, as ``Steps`` has it
     renormalised: int
+    digest: str  # of the rows as they were read
+
+
+class Tally:
+    """What is told of the fragments of a log, one after the other in its order, whoever reads them."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, str] = {}  # of steps, and the file where they were met
+        self._renormalised, self._digest = 0, new_digest()
+
+    def add(self, path: str, kinds: Iterable[str], renormalised: int, digest: bytes) -> None:
+        for kind in sorted(kinds):
+            for other, where in self._kinds.items():
+                if other != kind:
+                    raise Refused(path, None, f"the steps are {kind}, and {other} in {where}: they must be of one kind")
+            self._kinds.setdefault(kind, path)
+        self._renormalised += renormalised
+        self._digest.update(digest)
+
+    def counted(self, lengths: np.ndarray, log: Log) -> Counted:
+        """With the lengths of all streams."""
+        if not lengths.sum():
+            raise Refused(log.paths[0], None, "there is no row in it")
+        single, (kind,) = int((lengths == 1).sum()), self._kinds
+        rows, longest = int(lengths.sum()), int(lengths.max())
+        return Counted(rows, len(lengths), longest, single, kind, self._renormalised, self._digest.hexdigest())
+
+
+def new_digest() -> Any:
+    """Of rows: to see whether they are the same, not to keep anyone from making others that look so."""
+    return hashlib.blake2b(digest_size=16)
 
 
 class Spool:
@@ -41,28 +74,21 @@ class Spool:
 
     def fill(self, tolerance: float, jobs: int, told: Callable[[int], None]) -> Counted:
         """Read the log, by as many threads; ``told`` hears of rows that were read."""
-        counted, renormalised = set(), 0
+        tally = Tally()
 
-        def read(fragment: Fragment) -> tuple[set[bool], int]:
-            kinds, changed = set(), 0
-            for records, kind, off in records_in(fragment, self.log, self.problem, tolerance, self.names):
+        def read(fragment: Fragment) -> tuple[str, set[str], int, bytes]:
+            kinds, changed, digest = set(), 0, new_digest()
+            for records, kind, off in records_in(fragment, self.log, self.problem, tolerance, self.names, digest):
                 self._deal(records)
                 kinds.add(kind)
                 changed += off
                 told(len(records))
-            return kinds, changed
+            return fragment.path, kinds, changed, digest.digest()
 
         with ThreadPoolExecutor(jobs) as pool:
             for done in _in_turn(pool, read, self.log.fragments, ahead=jobs + 1):
-                kinds, changed = done.result()
-                counted |= kinds
-                renormalised += changed
-        if not self._lengths.sum():
-            raise Refused(self.log.paths[0], None, "there is no row in it")
-        if len(counted) > 1:
-            raise Refused(self.log.paths[0], None, "steps are numbers in some places and times in others")
-        lengths = self._lengths
-        return Counted(int(lengths.sum()), len(lengths), int(lengths.max()), counted.pop(), renormalised)
+                tally.add(*done.result())
+        return tally.counted(self._lengths, self.log)
 
     def _deal(self, records: np.ndarray) -> None:
         with self._lock:  # the streams of these rows are known by now
@@ -94,6 +120,13 @@ class Spool:
                         piece.tofile(file)
                 pieces.clear()
         self._held = 0
+
+    @property
+    def on_disk_at_most(self) -> int:
+        """Bytes that the rows take there, if the log has as many as it says; 0 where they stay in memory."""
+        share = len(self.kept) / self.log.partitions
+        n_bytes = self.log.rows * self.record.itemsize
+        return int(n_bytes * share) if n_bytes > _HELD else 0
 
     @property
     def on_disk(self) -> bool:

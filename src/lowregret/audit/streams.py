@@ -10,6 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..problems import DecisionProblem, Positions, action_utilities
+from .located import in_stream, located, of_stream
 from .told import NOTHING, Tells, Told
 
 CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
@@ -32,10 +33,11 @@ class Block(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The frame that streams come from, and the columns that name its rows."""
+    """The frame that streams come from, the columns that name its rows, and which was read as what."""
 
     frame: Any
     columns: tuple[str, ...]
+    about: dict[str, Any]
 
 
 class Recording:
@@ -147,15 +149,24 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
             raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {inputs.shown(probs)}")
         if len(probs) != len(states):
             raise ValueError(f"probs must be a list of {len(states)} streams, as states are, got {len(probs)} of them")
+        listed = names_of(names, len(states))
         pairs = [
-            _one(p, Positions(s) if placed else s, problem, f"stream {i}")
-            for i, (p, s) in enumerate(zip(probs, states, strict=True))
+            _one(p, Positions(s) if placed else s, problem, name)
+            for p, s, name in zip(probs, states, listed, strict=True)
         ]
     else:
-        tokens = _sequences(problem, Positions(states) if placed else states, "states")
+
+        def called(n: int) -> tuple[Any, ...]:
+            return names_of(names, n)
+
+        def positions(given: Any, of: str) -> Any:
+            return problem.state_names.positions(Positions(given) if placed else given, of)
+
+        tokens = to_numpy(located(positions, states, "states", 1, called))
+        inputs.sequences_of(tokens, S, "states")
         if tokens.ndim > 2:
             raise ValueError(f"states must be one stream [T] or several [B, T], got shape {tokens.shape}")
-        laws = inputs.probs_of(probs, S)
+        laws = located(lambda given, of: inputs.probs_of(given, S, of), probs, "probs", 2, called)
         if tuple(laws.shape[:-1]) != tuple(tokens.shape):
             raise ValueError(
                 f"probs and states must be as long: probs have shape {tuple(laws.shape)}, states {tuple(tokens.shape)}"
@@ -188,13 +199,15 @@ def names_of(names: Any, n: int) -> tuple[Any, ...]:
     raise ValueError(f"names must be {n} different ones, one a stream, got {inputs.shown(names)}")
 
 
-def _sequences(problem: DecisionProblem, states: Any, name: str) -> np.ndarray:
-    """Positions ``[..., T]`` of states that came, with at least one time step."""
-    return to_numpy(inputs.sequences_of(problem.state_names.positions(states, name), problem.n_states, name))
+def _one(probs: Any, states: Any, problem: DecisionProblem, name: Any) -> tuple[np.ndarray, np.ndarray]:
+    came, said, S = of_stream("states", name), of_stream("probs", name), problem.n_states
+    placed, given = isinstance(states, Positions), states.at if isinstance(states, Positions) else states
 
+    def positions(part: Any, of: str) -> Any:
+        return problem.state_names.positions(Positions(part) if placed else part, of)
 
-def _one(probs: Any, states: Any, problem: DecisionProblem, name: str) -> tuple[np.ndarray, np.ndarray]:
-    tokens = _sequences(problem, states, f"states of {name}")
-    if tokens.ndim != 1:
-        raise ValueError(f"states of {name} must be one sequence, got shape {tokens.shape}")
-    return to_numpy(inputs.probs_of(probs, problem.n_states, f"probs of {name}", shape=tuple(tokens.shape))), tokens
+    tokens = to_numpy(in_stream(positions, given, came))
+    if inputs.sequences_of(tokens, S, came).ndim != 1:
+        raise ValueError(f"{came} must be one sequence, got shape {tokens.shape}")
+    laws = in_stream(lambda part, of: inputs.probs_of(part, S, of), probs, said)
+    return to_numpy(inputs.probs_of(laws, S, said, shape=tuple(tokens.shape))), tokens

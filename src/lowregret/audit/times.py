@@ -1,17 +1,51 @@
-"""Times of steps: how far apart they are, which are missing, and what a stream's own rhythm is."""
+"""Times of steps: how far apart they are, which are missing, what a stream's own rhythm is, and how they are spelt."""
 
+import datetime
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
 
+NUMBERS, ROWS = "whole numbers", "rows as they stand"  # kinds of steps
+TIMES, ZONED, CLOCK, SPANS = "times without a zone", "times with a zone", "times of day", "durations"
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _CLOCKS_CHANGE = 3600  # seconds by which days may be longer or shorter
 _NS = 10**9
 _REGULAR = 0.5  # a stream has a rhythm where at least this share of its steps keeps it
+_LONGEST = 999_999  # of one unit
 UNITS = "a whole number of s, min, h, d, w, b (business days) or mo (months), such as 1h, 1d or 3mo"
+
+
+class Steps(NamedTuple):
+    """Where rows stand in their streams."""
+
+    at_R: np.ndarray  # int64: the number of the step, or the moment in nanoseconds, in UTC where there are zones
+    offset_R: np.ndarray  # int64: by how many nanoseconds the clock of the log is ahead of that
+    kind: str
+
+    @property
+    def counted(self) -> bool:
+        """They count steps: none may be missing."""
+        return self.kind == NUMBERS
+
+    @property
+    def dated(self) -> bool:
+        """They have a day, by the clock of the log."""
+        return self.kind in (TIMES, ZONED)
+
+    @property
+    def clock_R(self) -> np.ndarray:
+        """The times that the clock of the log showed."""
+        return self.at_R + self.offset_R
+
+    def of(self, place: Any) -> "Steps":
+        return Steps(self.at_R[place], self.offset_R[place], self.kind)
+
+    def spelt(self, row: int) -> str:
+        return spelt(int(self.at_R[row]), int(self.offset_R[row]), self.kind)
 
 
 class Every(NamedTuple):
@@ -23,14 +57,18 @@ class Every(NamedTuple):
     def __str__(self) -> str:
         return f"{self.number}{self.unit}"
 
-    def kept(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Between which pairs of times, in nanoseconds, it is so."""
+    def kept(self, steps: Steps) -> np.ndarray:
+        """Between which steps and those after them it is so: days, weeks and months by the clock of the log."""
+        clock_R = steps.clock_R
         if self.unit == "mo":
-            return _months(after) - _months(before) == self.number
+            return np.diff(_months(clock_R)) == self.number
         if self.unit == "b":
-            return _business_days(before, after) == self.number
-        slack = _CLOCKS_CHANGE * _NS if self.unit in ("d", "w") else 0
-        return np.abs(after - before - self.number * _SECONDS[self.unit] * _NS) <= slack
+            return _business_days(clock_R[:-1], clock_R[1:]) == self.number
+        asked = self.number * _SECONDS[self.unit] * _NS
+        if self.unit not in ("d", "w"):
+            return np.diff(steps.at_R) == asked
+        off = np.minimum(np.abs(np.diff(steps.at_R) - asked), np.abs(np.diff(clock_R) - asked))
+        return off <= _CLOCKS_CHANGE * _NS
 
 
 def every_of(text: Any) -> Every:
@@ -45,55 +83,142 @@ def every_of(text: Any) -> Every:
     return Every(int(found.group(1)), found.group(2))
 
 
-def spelt(time: int) -> str:
-    """A time as people write it, without what is zero at its end."""
-    text = str(np.datetime64(int(time), "ns"))
-    return text.rstrip("0").rstrip(".").removesuffix("T00:00:00") if "." in text else text
+def spelt(time: int, offset: int = 0, kind: str = TIMES) -> str:
+    """A time as people write it, by the clock of the log; one with a zone says by how much that is ahead of UTC.
+
+    >>> spelt(0), spelt(0, 9 * 3600 * 10**9, ZONED), spelt(0, 0, ZONED)
+    ('1970-01-01', '1970-01-01T09:00:00+09:00', '1970-01-01T00:00:00Z')
+    """
+    if kind == SPANS:
+        return str(datetime.timedelta(microseconds=time / 1000))
+    text = str(np.datetime64(time + offset, "ns"))
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    if kind == CLOCK:
+        return text.partition("T")[2]
+    if kind == ZONED:
+        return text + _zone(offset // _NS)
+    return text.removesuffix("T00:00:00")
 
 
-def irregular(stream_R: np.ndarray, time_R: np.ndarray) -> tuple[int, int]:
-    """How many steps of sorted rows break the rhythm of their stream, and in how many streams.
+def _zone(seconds: int) -> str:
+    if not seconds:
+        return "Z"
+    hours, rest = divmod(abs(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{'-' if seconds < 0 else '+'}{hours:02}:{minutes:02}" + (f":{left:02}" if left else "")
 
-    The rhythm is the most common distance; in business days where no time is on a weekend, or in months, if more steps
-    keep that. A stream of which less than half of the steps keep any has none, and is not counted.
+
+class Rhythms(NamedTuple):
+    """What the times of some streams say of missing steps."""
+
+    gaps: int  # times that are not as far from the one before as is usual in their stream
+    streams: int  # that have such
+    kept: dict[str, int]  # by rhythm, as ``every`` has it ("": it has no word for it): streams that keep it
+    zones: int  # streams whose offsets are further apart than clocks change
+
+    @staticmethod
+    def together(parts: "Iterable[Rhythms]") -> "Rhythms":
+        gaps, streams, zones, kept = 0, 0, 0, dict[str, int]()
+        for part in parts:
+            gaps, streams, zones = gaps + part.gaps, streams + part.streams, zones + part.zones
+            for every, n in part.kept.items():
+                kept[every] = kept.get(every, 0) + n
+        return Rhythms(gaps, streams, kept, zones)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The same in words, if there is anything to tell."""
+        found = []
+        if self.gaps:
+            found.append(
+                f"{self.gaps:,} times in {self.streams:,} streams are not as far from the one before as is usual in "
+                f"their stream: steps may be missing{self._advice}"
+            )
+        if self.zones:
+            found.append(
+                f"the times of {self.zones:,} streams have offsets more than an hour apart: they are put in order by "
+                "the moment, not by the clock"
+            )
+        return tuple(found)
+
+    @property
+    def _advice(self) -> str:
+        known = sorted(every for every in self.kept if every)
+        if len(self.kept) == 1 and known:
+            return f" (--every {known[0]}, or columns={{'every': {known[0]!r}}}, refuses that)"
+        return f" (streams keep {' and '.join(known[:4])}, and --every is one for all)" if len(known) > 1 else ""
+
+
+def irregular(stream_R: np.ndarray, steps: Steps) -> Rhythms:
+    """How many steps of sorted rows break the rhythm of their stream.
+
+    The rhythm is the most common distance, between moments or by the clock of the log; in months, or in business days
+    where no time is on a weekend, if more steps keep that. A stream of which less than half of the steps keep any has
+    none, and is not counted.
     """
     same = np.flatnonzero(stream_R[1:] == stream_R[:-1])
-    if not len(same):
-        return 0, 0
-    before, after, owner = time_R[same], time_R[same + 1], stream_R[same]
-    streams, owner = np.unique(owner, return_inverse=True)
-    steps = np.bincount(owner)
-    kept = _most_common(owner, after - before, len(streams))
-    kept = np.maximum(kept, _most_common(owner, _months(after) - _months(before), len(streams), least=1))
-    if not _on_weekends(time_R).all():
-        weekdays = np.bincount(owner, _on_weekends(before) | _on_weekends(after), len(streams)) == 0
-        business = _most_common(owner, _business_days(before, after), len(streams), least=1)
-        kept = np.maximum(kept, np.where(weekdays, business, 0))
-    broken = np.where(kept >= _REGULAR * steps, steps - kept, 0)
-    return int(broken.sum()), int((broken > 0).sum())
+    if not len(same) or steps.kind in (NUMBERS, ROWS):
+        return Rhythms(0, 0, {}, 0)
+    streams, owner = np.unique(stream_R[same], return_inverse=True)
+    N, clock_R = len(streams), steps.clock_R
+    before, after = clock_R[same], clock_R[same + 1]
+    tried = [("", _most_common(owner, steps.at_R[same + 1] - steps.at_R[same], N))]
+    if steps.kind == ZONED:
+        tried.append(("", _most_common(owner, after - before, N, least=1)))
+    if steps.dated:
+        tried.append(("mo", _most_common(owner, _months(after) - _months(before), N, least=1)))
+        off = np.bincount(owner, _on_weekends(before) | _on_weekends(after), N) > 0
+        if not off.all():
+            often_N, apart_N = _most_common(owner, _business_days(before, after), N, least=1)
+            tried.append(("b", (np.where(off, 0, often_N), apart_N)))
+    steps_N, most_KxN = np.bincount(owner), np.stack([often_N for _, (often_N, _) in tried])
+    best_N = most_KxN.argmax(axis=0)  # the first of those that are kept as often
+    most_N = most_KxN.max(axis=0)
+    regular_N = most_N >= _REGULAR * steps_N
+    broken_N = np.where(regular_N, steps_N - most_N, 0)
+    kept: dict[str, int] = {}
+    for k, (unit, (_, apart_N)) in enumerate(tried):
+        own = np.flatnonzero(regular_N & (most_N > 1) & (best_N == k))
+        for apart, n in zip(*np.unique(apart_N[own], return_counts=True), strict=True):
+            word = _word(int(apart), unit)
+            kept[word] = kept.get(word, 0) + int(n)
+    return Rhythms(int(broken_N.sum()), int((broken_N > 0).sum()), kept, _of_several_zones(stream_R, steps.offset_R))
 
 
-def gaps_told(gaps: int, streams: int) -> tuple[str, ...]:
-    """The same in words, if there is anything to tell."""
-    if not gaps:
-        return ()
-    return (
-        f"{gaps:,} times in {streams:,} streams are not as far from the one before as is usual in their stream: steps "
-        "may be missing (--every 1d, or columns={'every': '1d'}, refuses that)",
-    )
+def _word(apart: int, unit: str) -> str:
+    """A distance as ``every`` has it; nothing where it has no word for it."""
+    if unit:
+        return f"{apart}{unit}" if apart <= _LONGEST else ""
+    for name in ("w", "d", "h", "min", "s"):
+        number, rest = divmod(apart, _SECONDS[name] * _NS)
+        if not rest and 1 <= number <= _LONGEST:
+            return f"{number}{name}"
+    return ""
 
 
-def _most_common(owner: np.ndarray, apart: np.ndarray, streams: int, least: int | None = None) -> np.ndarray:
-    """How many steps of each stream have its most common distance, one of at least so much."""
+def _of_several_zones(stream_R: np.ndarray, offset_R: np.ndarray) -> int:
+    if not offset_R.any():
+        return 0
+    first = np.flatnonzero(np.append(True, stream_R[1:] != stream_R[:-1]))
+    apart = np.maximum.reduceat(offset_R, first) - np.minimum.reduceat(offset_R, first)
+    return int((apart > _CLOCKS_CHANGE * _NS).sum())
+
+
+def _most_common(
+    owner: np.ndarray, apart: np.ndarray, streams: int, least: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many steps of each stream have its most common distance, one of at least so much; and that distance."""
     if least is not None:
         owner, apart = owner[apart >= least], apart[apart >= least]
-    most = np.zeros(streams, dtype=np.int64)
+    most, usual = np.zeros(streams, dtype=np.int64), np.zeros(streams, dtype=np.int64)
     if len(owner):
         order = np.lexsort((apart, owner))
         owner, apart = owner[order], apart[order]
         first = np.flatnonzero(np.append(True, (np.diff(owner) != 0) | (np.diff(apart) != 0)))
-        np.maximum.at(most, owner[first], np.diff(np.append(first, len(owner))))
-    return most
+        owner, apart, often = owner[first], apart[first], np.diff(np.append(first, len(owner)))
+        last = np.lexsort((-apart, often, owner))  # of each stream the most common, the shortest of such
+        most[owner[last]], usual[owner[last]] = often[last], apart[last]
+    return most, usual
 
 
 def _days(time: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..problems import DecisionProblem, Positions
+from .located import in_stream, of_stream
 
 GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
 
@@ -86,12 +87,13 @@ def told_of(
     problem: DecisionProblem,
     states: Any,
     lengths_B: np.ndarray,
+    streams: Sequence[Any],
     references: Any = None,
     contexts: Any = None,
     payoffs: Any = None,
     scale: Any = None,
 ) -> tuple[list[Told] | None, Tells]:
-    """What arrays tell of every stream, checked; laid out as ``states`` are."""
+    """What arrays tell of every stream, checked; laid out as ``states`` are. ``streams`` are their names."""
     if references is None and contexts is None and payoffs is None and scale is None:
         return None, NOTHING
     states = states.at if isinstance(states, Positions) else states
@@ -108,6 +110,8 @@ def told_of(
         for name, value in references.items():
             of = f"references[{name!r}]"
             parts = _each(value, lengths, alone, of)
+            for part, stream in zip(parts, streams, strict=True):
+                in_stream(lambda given, of: inputs.probs_of(given, S, of), part, of if alone else of_stream(of, stream))
             said.append([to_numpy(inputs.probs_of(p, S, of, shape=(T,))) for p, T in zip(parts, lengths, strict=True)])
         laws = [np.stack(own, axis=1).astype(np.float64) for own in zip(*said, strict=True)]
     labels = None

@@ -115,9 +115,7 @@ class Bettors(NamedTuple):
         rates_K, stakes = self.prior.rates_K, self.stakes
         if self.temperature is None:
             # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
-            charged: Any = partial(
-                dealt, concave_charges(charges(stakes, rates_K, rounds, None), rounds), lag, rounds
-            )
+            charged: Any = partial(dealt, concave_charges(charges(stakes, rates_K, rounds, None), rounds), lag, rounds)
         else:
             charged = Charges((exact_kappa if exactly else kappa)(stakes, rates_K, self.temperature))
         # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.

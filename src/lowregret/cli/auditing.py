@@ -17,6 +17,9 @@ _SUSPECTS = 5  # streams whose switch is told
 _HEDGE = (
     "Hedge weighs actions by what they have earned, without the model; fallback is what the guard does after a switch."
 )
+_STREAM = (
+    "The column of streams; by default stream, unique_id or the like, if its values repeat. none: all rows are one."
+)
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
 _NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
 
@@ -37,7 +40,7 @@ def audit(
         float,
         typer.Option(help="How far probabilities may be from summing to one, 0.1 at most; they are then renormalised."),
     ] = 1e-6,
-    stream: Annotated[str | None, typer.Option(help="The column of streams: stream, unique_id.")] = None,
+    stream: Annotated[str | None, typer.Option(help=_STREAM)] = None,
     order: Annotated[str | None, typer.Option(help="The column of steps or times: step, ds, time.")] = None,
     state: Annotated[str | None, typer.Option(help="The column of states: state, y.")] = None,
     probs: Annotated[

@@ -279,7 +279,9 @@ class Recovering:
             return lambda n: np.minimum(n * J, own + self._hedged(np.maximum(n - spending, 0.0)))
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most: Any = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
-        return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, np.asarray(n)).tolist()], problem.span * n)
+        return lambda n: np.minimum(
+            [most(at) for at in np.searchsorted(knots_M, np.asarray(n)).tolist()], problem.span * n
+        )
 
     def _hedged(self, n: np.ndarray) -> np.ndarray:
         """C F(n / C): what Hedge over all comparators loses at most in C contexts of n steps together."""
