@@ -281,6 +281,7 @@ def test_what_cannot_be_played_is_refused_before_it_begins(tmp_path: Path, chang
 
 def test_what_was_found_is_written_and_read_back() -> None:
     found = lr.arena(Guarded(lr.PolyaUrn(3), name="us"), OTHERS, 20, 4, 0)
+    assert "± standard error" in found.table().title
     again = Arena.from_json(found.to_json())
     assert again.played == found.played
     assert json.loads(found.to_json())["aggregate"]["value"] == found.aggregate.value == again.aggregate.value

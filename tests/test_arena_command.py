@@ -28,7 +28,7 @@ def test_players_are_scored_side_by_side_and_a_run_goes_on(tmp_path: Path) -> No
     done = lowregret(*asked, "-n", "2")
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
-    assert lines[0] == "2 opponents, 2 matches each of 1000 rounds"
+    assert lines[0] == "2 opponents, 2 matches each of 1000 rounds: payoff of a match ± standard error"
     assert [line.split()[0] for line in lines[2:4]] == ["urn", "copybot"]
     found = json.loads((tmp_path / "arena.json").read_text())
     urn, copybot = (lr.Arena.from_json(player) for player in found["players"])

@@ -143,6 +143,7 @@ def test_torch_models_play_beside_the_others() -> None:
 def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     found = lr.compare(players(), SOURCES, COIN, T, 30, seed=3)
     table = found.table()
+    assert "± standard error" in table.title
     assert table.header == ("source", *players())
     assert [row[0] for row in table.rows] == list(SOURCES)
     lines = str(table).splitlines()
@@ -160,6 +161,39 @@ def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.plot() == ("curves", found)
     priced = lr.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
     assert priced.plot() == ("frontier", priced)
+
+
+def test_json_gives_the_comparison_back() -> None:
+    """Never switched stays never, and cannot switch stays that: they are not the same."""
+    problem = lr.DecisionProblem([[1, 0], [0, 1]], actions=["stay", "go"], states=["dry", "wet"])
+    never, half = one_way(problem, T, delta=1e-9), lr.RegretRate(problem, T, alpha=0.9)
+    everyone: dict[str, lr.Predictor] = {"urn": lr.PolyaUrn(2)}
+    everyone.update(never=lr.Robust(MODEL, never), some=lr.Robust(MODEL, half))
+    found = lr.compare(everyone, SOURCES, problem, T, 30, seed=3)
+    cells = {(cell.predictor, cell.source): cell for cell in found.cells}
+    assert cells["urn", "as told"].switched is None
+    assert cells["never", "as told"].switched == 0
+    assert 0 < (cells["some", "as told"].switched or 0) < 0.5 < (cells["some", "reversed"].switched or 0)
+    for written in (found.to_json(), json.loads(found.to_json())):
+        again = lr.Comparison.from_json(written)
+        assert again.cells == found.cells
+        assert str(again.table()) == str(found.table())
+        assert (again.problem.actions, again.problem.states) == (("stay", "go"), ("dry", "wet"))
+        np.testing.assert_array_equal(again.switch_PxW, found.switch_PxW)
+        np.testing.assert_array_equal(again.switched_PxW, found.switched_PxW)
+        np.testing.assert_allclose(again.regret_PxWxT, found.regret_PxWxT, atol=1e-7)
+        assert again.to_json() == found.to_json()
+    assert np.isnan(again.switch_PxW[0]).all()
+    assert again.switch_PxW[1, 0] == T + 1
+
+
+def test_files_from_before_medians_were_written_down_are_read() -> None:
+    found = lr.compare({"urn": lr.PolyaUrn(2), **players()}, SOURCES, COIN, T, 31, seed=3)
+    old = json.loads(found.to_json())
+    for cell in old["cells"]:
+        del cell["median"]
+    del old["actions"], old["states"]
+    np.testing.assert_array_equal(lr.Comparison.from_json(old).switch_PxW, found.switch_PxW)
 
 
 def test_columns_line_up() -> None:

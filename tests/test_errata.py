@@ -83,10 +83,20 @@ def test_the_comparator_cancels() -> None:
 
 
 def test_theorem_3_1_at_the_papers_own_size() -> None:
-    """At T = 1024 and alpha = 1 the threshold on the regret gap never falls below .3509."""
-    rule = lr.RegretGap(lr.matching(), 1024)
+    """At T = 1024 the threshold on the regret gap never falls below .3509 with alpha = 1, .2546 with alpha = .001."""
+    coin, sources = lr.matching(), lr.sources.paper_sources(1024)
     t = np.arange(1, 1024, dtype=float)  # a trip at T changes nothing
-    assert (rule.threshold(t) / t).min() == pytest.approx(0.3509, abs=5e-5)
+    shares = {}
+    for alpha, lowest in ((1, 0.3509), (0.001, 0.2546)):
+        rule = lr.RegretGap(coin, 1024, alpha)
+        assert (rule.threshold(t) / t).min() == pytest.approx(lowest, abs=5e-5)
+        for name in sources.keys() - {"b"}:
+            tokens = lr.sample(sources[name], 1024, 200, seed=1)
+            shares[alpha, name] = (rule.trip_times(sources["b"].predict_sequence(tokens), tokens) < 1024).mean()
+    assert {name for (alpha, name), share in shares.items() if alpha == 1 and share > 0.5} == {"sin2"}
+    assert {name for (alpha, name), share in shares.items() if alpha < 1 and share > 0.5} == {"sin2", "sin5"}
+    assert shares[0.001, "sin2"] == 1
+    assert shares[0.001, "c"] == 0  # whatever alpha: the model's regret stays 1/6 there
 
 
 def test_the_crossing_step_costs_one_span() -> None:

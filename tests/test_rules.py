@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lowregret.rules.first_start import FirstBets, kernels
 
 import lowregret as lr
 from lowregret.rules import FirstTest
-from lowregret.rules.first_start import FirstBets, kernels
 
 from .conftest import random_markov, random_problem
 

@@ -45,7 +45,7 @@ def named(name: str) -> Statement:
 def test_the_quick_statements_hold(statement: Statement) -> None:
     outcome = verify.examine(statement)
     assert not outcome.note
-    assert outcome.verdict == ("corrected" if statement.corrected else "holds")
+    assert outcome.verdict == statement.verdict
     assert bool(outcome.svg) == bool(outcome.caption)
 
 
@@ -206,20 +206,30 @@ def breaks() -> Finding:
     raise RuntimeError("no such thing")
 
 
-def made_up(name: str, check: object, **more: str) -> Statement:
+def made_up(name: str, check: object, **more: object) -> Statement:
     return Statement(name, "It is so.", check, **more)  # type: ignore[arg-type]
+
+
+OTHERWISE = {"verdict": "false", "quotes": ("it is <so>",), "corrected": "It is otherwise."}
 
 
 FAKES = [
     made_up("Lemma 9.1", good),
     made_up("Lemma 9.2", bad),
-    made_up("Lemma 9.3", wrong_as_printed, corrected="It is otherwise."),
+    made_up("Lemma 9.3", wrong_as_printed, **OTHERWISE),
     made_up("Lemma 9.4", breaks),
     made_up("Lemma 9.5", good, needs="a_module_that_is_not_there"),
     made_up("Lemma 9.6 <&>", wrong_as_printed),
-    made_up("Lemma 9.7", good, corrected="It is otherwise."),
+    made_up("Lemma 9.7", good, **OTHERWISE),
     made_up("Lemma 9.8", lambda: Finding([])),
-    made_up("Lemma 9.9", lambda: Finding([at_most("x", 0, 1)], refuted=[at_most("x", math.nan, 1)]), corrected="So."),
+    made_up("Lemma 9.9", lambda: Finding([at_most("x", 0, 1)], refuted=[at_most("x", math.nan, 1)]), **OTHERWISE),
+    made_up("Lemma 9.10", good, verdict="constant"),
+    made_up("Lemma 9.11", good, **{**OTHERWISE, "verdict": "vacuous"}),
+    made_up("Lemma 9.12", wrong_as_printed, **{**OTHERWISE, "verdict": "vacuous"}),
+    made_up("Lemma 9.13", wrong_as_printed, **{**OTHERWISE, "verdict": "step"}),
+    made_up("Lemma 9.14", wrong_as_printed, **{**OTHERWISE, "quotes": ("it is <so>", "twice")}),
+    made_up("Ours, good", good, verdict="beyond"),
+    made_up("Ours, bad", bad, verdict="beyond"),
 ]
 
 
@@ -227,7 +237,8 @@ def test_verdicts() -> None:
     told: list[str] = []
     outcomes = verify.run(FAKES, jobs=1, progress=lambda outcome: told.append(outcome.statement.name))
     assert told == [statement.name for statement in FAKES] == [outcome.statement.name for outcome in outcomes]
-    verdicts = ["holds", "failed", "corrected", "failed", "skipped", "failed", "failed", "failed", "failed"]
+    verdicts = ["holds", "failed", "false", "failed", "skipped", "failed", "failed", "failed", "failed"]
+    verdicts += ["constant", "vacuous", "failed", "step", "failed", "beyond", "failed"]
     assert [outcome.verdict for outcome in outcomes] == verdicts
     notes = [outcome.note for outcome in outcomes]
     assert notes[0] == notes[2] == ""
@@ -235,15 +246,58 @@ def test_verdicts() -> None:
     assert notes[1] == "not fine: 2 > 1 (not <=)"
     assert notes[3] == "RuntimeError: no such thing"
     assert "pip install a_module_that_is_not_there" in notes[4]
-    assert "both a correction and a counterexample" in notes[5]
-    assert "both a correction and a counterexample" in notes[6]
+    assert "holds needs 0 counterexamples, one a quotation: 1" in notes[5]
+    assert "false needs 1 counterexamples, one a quotation: 0" in notes[6]
+    assert "vacuous needs 0 counterexamples" in notes[11]  # it refutes nothing
+    assert "false needs 2 counterexamples, one a quotation: 1" in notes[13]
     assert "nothing was claimed" in notes[7]
     assert "not a number" in notes[8]
-    text = json.dumps(verify.as_json(outcomes), allow_nan=False)
-    assert json.loads(text)["statements"][8]["refuted"][0]["measured"] is None
-    assert verify.summary(outcomes) == (
-        "9 statements: 1 true as printed, 1 false as printed and true as corrected, 6 failed, 1 skipped."
+    data = json.loads(json.dumps(verify.as_json(outcomes), allow_nan=False))
+    assert data["statements"][8]["refuted"][0]["measured"] is None
+    assert data["statements"][12]["refuted"][0]["quote"] == "it is <so>"
+    assert [said["of_the_paper"] for said in data["statements"]] == [True] * 14 + [False] * 2
+
+
+def test_what_is_beyond_the_paper_is_counted_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """On the terminal, on the page and in the JSON: what the library adds does not make the paper look better."""
+    assert not verify.verify(FAKES, tmp_path, jobs=1)
+    counts = {
+        "of the paper": {
+            "holds": 1,
+            "holds with a constant named": 1,
+            "vacuous as printed": 1,
+            "a step of the proof fails": 1,
+            "false as printed": 1,
+            "failed": 8,
+            "skipped": 1,
+        },
+        "beyond the paper": {"holds": 1, "failed": 1},
+    }
+    assert json.loads((tmp_path / "verify.json").read_text())["counts"] == counts
+    said = (
+        "16 statements. 14 of the paper: holds 1, holds with a constant named 1, vacuous as printed 1, a step of the "
+        "proof fails 1, false as printed 1, failed 8, skipped 1. 2 beyond the paper: holds 1, failed 1."
     )
+    terminal, text = " ".join(capsys.readouterr().out.split()), (tmp_path / "index.html").read_text()
+    assert said in terminal
+    assert said in text
+    own, beyond = text.index("<h2>Statements of the paper</h2>"), text.index("<h2>Statements beyond the paper</h2>")
+    assert own < text.index(">Lemma 9.14</a>") < beyond < text.index(">Ours, good</a>")
+    assert terminal.index("Lemma 9.14") < terminal.index("Beyond the paper, checked") < terminal.index("Ours, good")
+    assert "the paper: \u201cit is <so>\u201d against it: x" in terminal
+    assert "<q>it is &lt;so&gt;</q>" in text
+
+
+def test_what_is_refuted_is_quoted_and_nothing_else_is() -> None:
+    for verdict in ("step", "false", "vacuous"):
+        for missing in ("quotes", "corrected"):
+            with pytest.raises(ValueError, match="quotes and corrected go with"):
+                made_up("Lemma 9.1", good, **{**OTHERWISE, "verdict": verdict, missing: ()})
+    for verdict in ("holds", "constant", "beyond"):
+        with pytest.raises(ValueError, match="quotes and corrected go with"):
+            made_up("Lemma 9.1", good, **{**OTHERWISE, "verdict": verdict})
+    with pytest.raises(ValueError, match=r"verdict must be one of holds, .*, beyond, got 'true'"):
+        made_up("Lemma 9.1", good, verdict="true")
 
 
 class Elements(HTMLParser):
@@ -258,7 +312,7 @@ class Elements(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag != "meta":
+        if tag not in ("meta", "br"):
             self.open.append(tag)
         self.handle_startendtag(tag, attrs)
 
@@ -279,7 +333,7 @@ def test_the_page_is_whole_and_self_contained() -> None:
     assert not re.search(r"https?://|@import|<script", text)
     for fragment in re.findall(r"url\(#([^)]+)\)", text):
         assert fragment in elements.ids
-    assert text.count("<svg") == 4
+    assert text.count("<svg") == 7
     pictures = "".join(re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL))
     assert not re.search(r"#[0-9a-f]{6}", pictures), "colours are the page's, for light and dark"
     variables = set(re.findall(r"var\((--\w+)\)", text))
@@ -322,6 +376,6 @@ def test_two_processes_write_what_one_does(tmp_path: Path) -> None:
         command = [sys.executable, "-W", "error", "-m", "lowregret", "verify", *only, "--out", folder, "--jobs", jobs]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
         assert done.returncode == 0, done.stderr
-        assert "3 statements: 2 true as printed, 1 false as printed" in done.stdout
+        assert "3 statements. 3 of the paper: holds 2, a step of the proof fails 1." in done.stdout
     for name in ("index.html", "verify.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()

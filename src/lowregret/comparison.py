@@ -70,11 +70,11 @@ class Comparison:
         """Mean final regret with its standard error, and the median switch time in brackets: prints aligned."""
         grid = {(cell.source, cell.predictor): cell for cell in self.cells}
         rows = [(w, *(_text(grid[w, p]) for p in self.predictors)) for w in self.sources]
-        title = f"Mean regret after {self.horizon} steps, {self.n} sequences a source (median switch time)"
-        return Table(title, ("source", *self.predictors), tuple(rows))
+        title = f"Mean regret ± standard error after {self.horizon} steps, {self.n} sequences a source"
+        return Table(f"{title} (median switch time)", ("source", *self.predictors), tuple(rows))
 
     def plot(self) -> Any:
-        """The regret curves with their bands (needs matplotlib)."""
+        """The regret curves with their 95% bands (needs matplotlib)."""
         return plots.regret_curves(self)
 
     def to_json(self) -> str:
@@ -86,13 +86,18 @@ class Comparison:
                 for j, w in enumerate(self.sources)
             }
 
+        # `switch` is None for a player who cannot switch and for one who seldom did; `median` tells them apart.
+        medians = [None if math.isnan(median) else float(median) for median in self.switch_PxW.T.ravel()]
         cells = [{**cell._asdict(), "regret": cell.regret._asdict()} for cell in self.cells]
+        cells = [{**cell, "median": median} for cell, median in zip(cells, medians, strict=True)]
         return json.dumps(
             {
                 "format": 1,
                 "horizon": self.horizon,
                 "n": self.n,
                 "utility": self.problem.utility.tolist(),
+                "actions": self.problem.actions,
+                "states": self.problem.states,
                 "cells": cells,
                 "regret": curves(self.regret_PxWxT),
                 "standard_error": curves(self.error_PxWxT),
@@ -107,23 +112,32 @@ class Comparison:
         sources, players = tuple(data["regret"]), tuple(next(iter(data["regret"].values())))
         cells = {(c["predictor"], c["source"]): c for c in data["cells"]}
 
-        def curves(name: str) -> np.ndarray:
-            return np.array([[data[name][w][p] for w in sources] for p in players])
-
         def grid(value: Any) -> np.ndarray:
             return np.array([[value(cells[p, w]) for w in sources] for p in players], dtype=np.float64)
+
+        def curves(name: str, last: Any) -> np.ndarray:  # these are rounded, the last step's numbers are not
+            values_PxWxT = np.array([[data[name][w][p] for w in sources] for p in players])
+            return np.concatenate([values_PxWxT[..., :-1], grid(last)[..., None]], axis=-1)
+
+        def median(cell: dict[str, Any]) -> float:
+            if cell["switched"] is None:
+                return math.nan
+            # Files written before have `switch` alone: None if no more than half switched.
+            return next((float(cell[key]) for key in ("median", "switch") if cell.get(key) is not None), never)
+
+        never = data["horizon"] + 1
 
         return cls(
             predictors=players,
             sources=sources,
-            problem=DecisionProblem(data["utility"]),
+            problem=DecisionProblem(data["utility"], data.get("actions"), data.get("states")),
             horizon=data["horizon"],
             n=data["n"],
-            regret_PxWxT=curves("regret"),
-            error_PxWxT=curves("standard_error"),
+            regret_PxWxT=curves("regret", lambda c: c["regret"]["value"]),
+            error_PxWxT=curves("standard_error", lambda c: c["error"]),
             low_PxW=grid(lambda c: c["regret"]["low"]),
             high_PxW=grid(lambda c: c["regret"]["high"]),
-            switch_PxW=grid(lambda c: np.nan if c["switch"] is None else c["switch"]),
+            switch_PxW=grid(median),
             switched_PxW=grid(lambda c: np.nan if c["switched"] is None else c["switched"]),
         )
 
@@ -140,6 +154,8 @@ def compare(
 ) -> Comparison:
     """Play every predictor on ``n`` sequences from every source: regret curves, final regret, switch times.
 
+    The table has standard errors; ``Cell.regret`` has the 95% interval (Student's t), and the plot 95% bands.
+
     Parameters
     ----------
     predictors
@@ -154,7 +170,7 @@ def compare(
     >>> heads, tails = Scheduled([[0.2, 0.8]]), Scheduled([[0.8, 0.2]])
     >>> players = {"model": heads, "robust": robustify(heads, matching(), 200), "urn": PolyaUrn(2)}
     >>> print(compare(players, {"as told": heads, "not": tails}, matching(), horizon=200, n=100, seed=0).table())
-    Mean regret after 200 steps, 100 sequences a source (median switch time)
+    Mean regret ± standard error after 200 steps, 100 sequences a source (median switch time)
     source             model                robust              urn
     as told  +0.0001 ±0.0000       +0.0001 ±0.0000  +0.0056 ±0.0004
     not      +0.5977 ±0.0058  +0.0404 ±0.0005 (12)  +0.0050 ±0.0003

@@ -153,7 +153,7 @@ def _scores(found: "list[Arena]", title: str) -> "Table":
         )
         for one in found
     )
-    return Table(title, header, tuple(rows))
+    return Table(f"{title}: payoff of a match ± standard error", header, tuple(rows))
 
 
 def _write(found: "list[Arena]", out: Path) -> None:

@@ -99,7 +99,7 @@ def arena(
     >>> from lowregret.games import Fixed, Plain
     >>> biased = [Fixed([0.6, 0.2, 0.2], "rocky"), Fixed([0.2, 0.2, 0.6], "scissory"), Fixed([1 / 3] * 3, "even")]
     >>> print(arena(Plain(PolyaUrn(3), name="urn"), biased, rounds=200, matches=20, seed=0).table())
-    urn: payoff of a match of 200 rounds, 20 matches an opponent
+    urn: payoff of a match of 200 rounds ± standard error, 20 matches an opponent
     opponent            payoff  seat 0  seat 1  alarms
     scissory      +78.20 ±2.65   +80.9   +75.5       0
     rocky         +76.00 ±3.15   +74.7   +77.3       0

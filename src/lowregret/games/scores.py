@@ -161,8 +161,12 @@ class Arena:
         if self.worst_split is not None:
             rows.append(("worst, split", str(self.worst_split), "", "", ""))
         rows.append(("aggregate", str(self.aggregate), "", "", ""))
-        title = f"{self.player}: payoff of a match of {self.rounds} rounds, {self.matches} matches an opponent"
-        return Table(title, ("opponent", "payoff", "seat 0", "seat 1", "alarms"), tuple(rows))
+        what = f"payoff of a match of {self.rounds} rounds ± standard error"
+        return Table(
+            f"{self.player}: {what}, {self.matches} matches an opponent",
+            ("opponent", "payoff", "seat 0", "seat 1", "alarms"),
+            tuple(rows),
+        )
 
     def plot(self) -> Any:
         """The mean of every opponent with twice its standard error (needs matplotlib)."""

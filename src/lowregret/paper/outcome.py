@@ -4,14 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from . import statements
 from .statements import Claim, Statement
 
-VERDICTS = {
-    "holds": "true as printed",
-    "corrected": "false as printed and true as corrected",
-    "failed": "failed",
-    "skipped": "skipped",
-}
+VERDICTS = {**statements.VERDICTS, "failed": "failed", "skipped": "skipped"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +24,16 @@ class Outcome:
     seconds: float = 0.0  # on the terminal only: files are the same in every run
 
     @property
+    def in_words(self) -> str:
+        """The verdict. What is beyond the paper and did not fail holds, and is counted apart."""
+        return "holds" if self.verdict == "beyond" else VERDICTS[self.verdict]
+
+    @property
+    def against(self) -> list[tuple[str, Claim]]:
+        """Each sentence that is refuted, with what was computed against it."""
+        return list(zip(self.statement.quotes, self.refuted, strict=False))
+
+    @property
     def headline(self) -> Claim | None:
         """The claim that decides: one that does not hold if there is any, else the first."""
         return min(self.claims, key=lambda claim: claim.holds, default=None)
@@ -38,15 +44,31 @@ class Outcome:
         return {
             "name": said.name,
             "section": said.section,
+            "of_the_paper": said.of_the_paper,
             "verdict": self.verdict,
             "says": said.says,
+            "quotes": list(said.quotes),
             "corrected": said.corrected or None,
             "sharper": said.sharper or None,
             "how": said.how,
             "claims": [_as_json(claim) for claim in self.claims],
-            "refuted": [_as_json(claim) for claim in self.refuted],
+            "refuted": [{"quote": quote, **_as_json(claim)} for quote, claim in self.against],
             "note": self.note or None,
         }
+
+
+def groups(outcomes: list[Outcome]) -> dict[str, list[Outcome]]:
+    """What the paper says, and what is beyond it: they are counted apart."""
+    return {
+        "of the paper": [outcome for outcome in outcomes if outcome.statement.of_the_paper],
+        "beyond the paper": [outcome for outcome in outcomes if not outcome.statement.of_the_paper],
+    }
+
+
+def counted(outcomes: list[Outcome]) -> dict[str, int]:
+    """How many have each verdict, in words; those that nothing has are left out."""
+    said = [outcome.in_words for outcome in outcomes]
+    return {words: said.count(words) for words in VERDICTS.values() if words in said}
 
 
 def _as_json(claim: Claim) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from .. import plots
+from .outcome import Outcome, groups
+from .statements import AMENDS, VERDICTS
 
 if TYPE_CHECKING:
-    from .outcome import Outcome
     from .statements import Claim
 
 INK = "#101010"  # stands for the page's own text colour in pictures
@@ -35,7 +36,7 @@ STYLE: dict[str, Any] = {
     "grid.color": "#eeeeee",
     "grid.linewidth": 0.8,
 }
-VERDICTS = {"holds": "✓ holds", "corrected": "✓ corrected", "failed": "✗ failed", "skipped": "skipped"}
+MARKS = {**dict.fromkeys(AMENDS, "† "), "failed": "✗ ", "skipped": ""}  # before a verdict; else a tick
 
 
 def drawn(picture: Callable[[Any], Any], name: str, caption: str) -> str:
@@ -80,7 +81,7 @@ def _for_a_page(svg: str, slug: str, caption: str) -> str:
 
 def page(outcomes: "list[Outcome]", summary: str) -> str:
     """The whole page: what was found in brief, then every statement in the paper's order."""
-    brief = "".join(_row(outcome) for outcome in outcomes)
+    brief = "".join(f"<h2>Statements {name}</h2>\n{_brief(group)}" for name, group in groups(outcomes).items() if group)
     cards = []
     for section, members in groupby(outcomes, key=lambda outcome: outcome.statement.section):
         cards.append(f"<h2>{html.escape(section)}</h2>")
@@ -101,12 +102,12 @@ def page(outcomes: "list[Outcome]", summary: str) -> str:
 <h1>Next-Token Prediction and Regret Minimization, checked</h1>
 <p class="lead">{html.escape(summary)}</p>
 <p>Each statement of the paper was computed, exactly where that is possible and else from seeded samples, and set
-beside its bound. <em>Used</em> says how much of the bound is: 1 is attained, more would be broken. Where the paper's
-words are false, the counterexample that was computed stands beside what is true. Notation: {typeset(head)}; logarithms
+beside its bound. <em>Used</em> says how much of the bound is: 1 is attained, more would be broken. A sentence of the
+paper that is refuted (†) is quoted as it stands in its source, beside the counterexample that was computed and what
+holds instead; where only a step of a proof fails, what it proves may well hold, and the page says so. A bound is
+vacuous where it exceeds what any sequence can cost: that refutes nothing. Notation: {typeset(head)}; logarithms
 are natural. Written by <code>lowregret verify</code>.</p>
-<table class="brief"><thead><tr><th>statement</th><th>verdict</th><th class="wide">computed</th>
-<th class="n wide">found, bound</th><th>used</th></tr></thead>
-<tbody>{brief}</tbody></table>
+{brief}
 {"".join(cards)}
 </main>
 </body>
@@ -114,11 +115,21 @@ are natural. Written by <code>lowregret verify</code>.</p>
 """
 
 
+def _brief(outcomes: "list[Outcome]") -> str:
+    head = '<th>statement</th><th>verdict</th><th class="wide">computed</th><th class="n wide">found, bound</th>'
+    rows = "".join(_row(outcome) for outcome in outcomes)
+    return f'<table class="brief"><thead><tr>{head}<th>used</th></tr></thead>\n<tbody>{rows}</tbody></table>\n'
+
+
+def _verdict(outcome: "Outcome") -> str:
+    return MARKS.get(outcome.verdict, "✓ ") + outcome.in_words
+
+
 def _row(outcome: "Outcome") -> str:
     name, verdict = html.escape(outcome.statement.name), outcome.verdict
     what, measured, sign, bound, used = _cells(outcome.headline) if outcome.headline else ("",) * 5
     return (
-        f'<tr><td><a href="#{_anchor(outcome)}">{name}</a></td><td class="{verdict}">{VERDICTS[verdict]}</td>'
+        f'<tr><td><a href="#{_anchor(outcome)}">{name}</a></td><td class="{verdict}">{_verdict(outcome)}</td>'
         f'<td class="wide">{what}</td><td class="n wide">{measured} {sign} {bound}</td>'
         f'<td class="used">{used}</td></tr>\n'
     )
@@ -127,32 +138,33 @@ def _row(outcome: "Outcome") -> str:
 def _card(outcome: "Outcome") -> str:
     said, parts = outcome.statement, []
     parts.append(f"<p>{typeset(said.says)}</p>")
+    if not outcome.refuted:
+        parts += [f"<p>In the paper&rsquo;s words: <q>{html.escape(quote)}</q></p>" for quote in said.quotes]
     if said.corrected:
-        parts.append(f'<p><b class="corrected">False as printed.</b> {typeset(said.corrected)}</p>')
+        words = VERDICTS[said.verdict].capitalize()
+        parts.append(f'<p><b class="{said.verdict}">{words}.</b> {typeset(said.corrected)}</p>')
     if said.sharper:
         parts.append(f"<p><b>Sharper.</b> {typeset(said.sharper)}</p>")
     if outcome.note:
-        parts.append(
-            f'<p class="{outcome.verdict}"><b>{VERDICTS[outcome.verdict]}</b>: {html.escape(outcome.note)}</p>'
-        )
+        parts.append(f'<p class="{outcome.verdict}"><b>{_verdict(outcome)}</b>: {html.escape(outcome.note)}</p>')
     if said.how:
         parts.append(f'<p class="how">{typeset(said.how)}</p>')
     if outcome.claims:
-        claims = [_claim(claim, as_printed=True) for claim in outcome.refuted]
+        claims = [_claim(claim, said.verdict, quote) for quote, claim in outcome.against]
         claims += [_claim(claim) for claim in outcome.claims]
         head = '<tr><th>computed</th><th class="n">found</th><th></th><th class="n">bound</th><th>used</th></tr>'
         parts.append(f"<table><thead>{head}</thead><tbody>{''.join(claims)}</tbody></table>")
     words = f'<div class="words">{"".join(parts)}</div>'
     figure = f"<figure>{outcome.svg}<figcaption>{typeset(outcome.caption)}</figcaption></figure>" if outcome.svg else ""
-    title = f'{html.escape(said.name)} <span class="{outcome.verdict}">{VERDICTS[outcome.verdict]}</span>'
+    title = f'{html.escape(said.name)} <span class="{outcome.verdict}">{_verdict(outcome)}</span>'
     return f'<section id="{_anchor(outcome)}"><h3>{title}</h3><div class="card">{words}{figure}</div></section>\n'
 
 
-def _claim(claim: "Claim", as_printed: bool = False) -> str:
+def _claim(claim: "Claim", verdict: str = "", quote: str = "") -> str:
     what, measured, sign, bound, used = _cells(claim)
-    if as_printed:
-        what, used = f'<b class="corrected">as printed:</b> {what}', ""
-    row = "" if claim.holds or as_printed else ' class="failed"'
+    if quote:
+        what, used = f'<q>{html.escape(quote)}</q><br><b class="{verdict}">Against it:</b> {what}', ""
+    row = "" if claim.holds or quote else ' class="failed"'
     return (
         f'<tr{row}><td>{what}</td><td class="n">{measured}</td><td>{sign}</td><td class="n">{bound}</td>'
         f'<td class="used">{used}</td></tr>\n'
@@ -167,7 +179,7 @@ def _cells(claim: "Claim") -> tuple[str, str, str, str, str]:
         bound += f" <small>&plusmn; {claim.within:.1g}</small>"
     used = ""
     if claim.tightness is not None:
-        used = f'<meter min="0" max="1" value="{min(claim.tightness, 1):.4f}"></meter> {claim.tightness:.2f}'
+        used = f'<meter min="0" max="1" value="{min(claim.tightness, 1):.4f}"></meter> {claim.used}'
     return typeset(claim.what), measured, sign, bound, used
 
 
@@ -218,7 +230,8 @@ h3 span { font-size: .85rem; font-weight: 600; margin-left: 8px; white-space: no
 p { margin: 0 0 10px; max-width: 70ch; }
 .lead { font-size: 1.15rem; font-weight: 600; }
 a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
-.holds { color: var(--good); } .corrected { color: var(--fixed); } .failed { color: var(--bad); }
+.holds, .constant, .beyond { color: var(--good); } .vacuous, .step, .false { color: var(--fixed); }
+.failed { color: var(--bad); } q { font: .88em/1.4 ui-monospace, Menlo, Consolas, monospace; overflow-wrap: anywhere; }
 .skipped, .how, small, figcaption { color: var(--faint); } .how, figcaption { font-size: .9rem; }
 section { margin: 16px 0; padding: 16px 18px; border: 1px solid var(--rule); border-radius: 10px;
   background: var(--card); scroll-margin-top: 12px; }

@@ -100,7 +100,7 @@ def _next_token(found: Results) -> Table:
     for p, q in PAIRS:
         value, half = PAPER_NEXT_TOKEN_TV[p, q]
         rows.append((f"{p} to {q}", _estimate(found[f"{p} to {q}"]), _printed(value, half)))
-    return Table("Next-token TV (Table 2)", ("models", "here", "paper"), tuple(rows))
+    return Table("Next-token TV (Table 2)", ("models", "here", "paper, ± as printed"), tuple(rows))
 
 
 def _sequence(found: Results) -> Table:
@@ -109,7 +109,7 @@ def _sequence(found: Results) -> Table:
         here = found[f"{p} to {q}"]
         ways = (_estimate(here[way]) for way in ("from_first", "from_second", "symmetric"))
         rows.append((f"{p} to {q}", *ways, _printed(*PAPER_SEQUENCE_TV[p, q])))
-    header = ("models", "sampling the first", "sampling the second", "symmetric", "paper")
+    header = ("models", "sampling the first", "sampling the second", "symmetric", "paper, ± 95%")
     return Table("Sequence TV (Table 1)", header, tuple(rows))
 
 

@@ -15,9 +15,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__, files
-from .outcome import VERDICTS, Outcome
+from .outcome import Outcome, counted, groups
 from .page import drawn, page
-from .statements import Finding, Statement, all_statements
+from .statements import AMENDS, REFUTES, Finding, Statement, all_statements
 from .terminal import fits, new_table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def examine(statement: Statement) -> Outcome:
     except Exception as error:
         return Outcome(statement, "failed", note=_named(error), seconds=perf_counter() - begin)
     note = trouble(statement, finding)
-    verdict = "failed" if note else "corrected" if statement.corrected else "holds"
+    verdict = "failed" if note else statement.verdict
     claims, refuted = tuple(finding.claims), tuple(finding.refuted or ())
     return Outcome(statement, verdict, claims, refuted, svg, finding.caption, note, perf_counter() - begin)
 
@@ -55,8 +55,9 @@ def trouble(statement: Statement, finding: Finding) -> str:
     wrong += [f"no counterexample, not a number: {claim}" for claim in refuted if math.isnan(claim.measured)]
     if not finding.claims:
         wrong.append("nothing was claimed")
-    if bool(refuted) != bool(statement.corrected):
-        wrong.append("what is false as printed needs both a correction and a counterexample")
+    wanted = len(statement.quotes) if statement.verdict in REFUTES else 0
+    if len(refuted) != wanted:
+        wrong.append(f"the verdict {statement.verdict} needs {wanted} counterexamples, one a quotation: {len(refuted)}")
     return "; ".join(wrong)
 
 
@@ -157,7 +158,9 @@ def verify(statements: list[Statement], out: Path, jobs: int = 2) -> bool:
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("", total=len(statements))
         outcomes = run(statements, jobs, lambda done: shown.update(task, advance=1, description=done.statement.name))
-    _print(outcomes, console)
+    for name, group in groups(outcomes).items():
+        if group:
+            _print(group, console, "The paper, checked" if name == "of the paper" else "Beyond the paper, checked")
     for outcome in outcomes:
         if outcome.note:
             console.print(f"{outcome.statement.name} {outcome.verdict}: {outcome.note}", highlight=False, markup=False)
@@ -172,46 +175,52 @@ def verify(statements: list[Statement], out: Path, jobs: int = 2) -> bool:
 def as_json(outcomes: list[Outcome]) -> dict[str, Any]:
     """What verify.json holds."""
     passed = not any(outcome.verdict == "failed" for outcome in outcomes)
-    return {"lowregret": __version__, "passed": passed, "statements": [outcome.to_dict() for outcome in outcomes]}
+    counts = {name: counted(group) for name, group in groups(outcomes).items()}
+    statements = [outcome.to_dict() for outcome in outcomes]
+    return {"lowregret": __version__, "passed": passed, "counts": counts, "statements": statements}
 
 
 def summary(outcomes: list[Outcome]) -> str:
-    """The count of each verdict, as a sentence."""
-    counts = {verdict: sum(outcome.verdict == verdict for outcome in outcomes) for verdict in VERDICTS}
-    parts = [f"{count} {VERDICTS[verdict]}" for verdict, count in counts.items() if count]
-    return f"{len(outcomes)} statements: {', '.join(parts)}."
+    """The count of each verdict, those of the paper and those beyond it apart."""
+    parts = []
+    for name, group in groups(outcomes).items():
+        found = ", ".join(f"{words} {count}" for words, count in counted(group).items())
+        parts += [f"{len(group)} {name}: {found}."] if group else []
+    return f"{len(outcomes)} statements. {' '.join(parts)}"
 
 
-def _print(outcomes: list[Outcome], console: "Console") -> None:
-    """The table, or on a narrow screen the same line by line: numbers are never cut."""
+def _print(outcomes: list[Outcome], console: "Console", title: str = "The paper, checked") -> None:
+    """A table, or on a narrow screen the same line by line: numbers are never cut."""
     from rich.markup import escape
     from rich.padding import Padding
     from rich.text import Text
 
-    tick, cross = ("ok", "FAILED") if console.options.ascii_only else ("✓", "✗")
+    tick, dagger, cross = ("ok", "+", "FAILED") if console.options.ascii_only else ("✓", "†", "✗")
     marks = {
-        "holds": f"[bold green]{tick} {{}}[/]",
-        "corrected": f"[bold yellow]{tick} {{}}:[/] [yellow]false as printed, corrected[/]",
-        "failed": f"[bold red]{cross} {{}}: failed[/]",
-        "skipped": "[dim]  {}: skipped[/]",
+        **dict.fromkeys(("holds", "constant", "beyond"), f"[bold green]{tick} {{}}:[/] [green]{{}}[/]"),
+        **dict.fromkeys(AMENDS, f"[bold yellow]{dagger} {{}}:[/] [yellow]{{}}[/]"),
+        "failed": f"[bold red]{cross} {{}}: {{}}[/]",
+        "skipped": "[dim]  {}: {}[/]",
     }
     rows: list[tuple[Any, str, str, str]] = []
     for outcome in outcomes:
-        rows.append((marks[outcome.verdict].format(outcome.statement.name), "", "", f"[dim]{outcome.seconds:.1f}[/]"))
+        mark = marks[outcome.verdict].format(outcome.statement.name, outcome.in_words)
+        rows.append((mark, "", "", f"[dim]{outcome.seconds:.1f}[/]"))
         for claim in [outcome.headline] if outcome.headline else []:
-            used = "" if claim.tightness is None else f"{claim.tightness:.2f}"
-            rows.append((Padding(escape(claim.what), (0, 0, 0, 2)), " ".join(claim.numbers), used, ""))
+            rows.append((Padding(escape(claim.what), (0, 0, 0, 2)), " ".join(claim.numbers), claim.used, ""))
+        for quote in outcome.statement.quotes[:1]:
+            rows.append((Padding(f"[dim]the paper: \u201c{escape(quote)}\u201d[/]", (0, 0, 0, 2)), "", "", ""))
         for claim in outcome.refuted[:1]:
-            what = Padding(f"[dim]as printed: {escape(claim.what)}[/]", (0, 0, 0, 2))
+            what = Padding(f"[dim]against it: {escape(claim.what)}[/]", (0, 0, 0, 2))
             rows.append((what, f"[dim]{' '.join(claim.numbers)}[/]", "", ""))
-    table = new_table("The paper, checked", ["statement, and what was computed", "found, bound", "used", "s"])
-    table.columns[0].no_wrap = False
+    table = new_table(title, ["statement, and what was computed", "found, bound", "used", "s"])
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     for row in rows:
         table.add_row(*row)
     if fits(console, table, least=24):
         console.print(table)
         return
-    console.print("The paper, checked: what was computed; found, bound; how much of it is used\n", style="italic")
+    console.print(f"{title}: what was computed; found, bound; how much of it is used\n", style="italic")
     for what, numbers, used, seconds in rows:
         console.print(what if seconds == "" else f"{what}  {seconds}[dim] s[/]")
         if numbers:

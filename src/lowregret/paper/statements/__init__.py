@@ -2,7 +2,13 @@
 
 To add a statement, write a function in the file of its section, say what the paper says, and return what was found::
 
-    @statement("Lemma 9.9", "The regret of x is at most 1/T.", corrected="It is at most 2/T.")
+    @statement(
+        "Lemma 9.9",
+        "The regret of x is at most 1/T.",
+        verdict="false",
+        quotes=["has regret at most $1/T$"],
+        corrected="It is at most 2/T.",
+    )
     def lemma_9_9() -> Finding:
         "All sequences of 12 bits."  # how it is checked, for the page
         return Finding([at_most("the largest regret", worst, 2 / 12)], refuted=[at_most("...", worst, 1 / 12)])
@@ -13,9 +19,21 @@ A file is found by itself; its first docstring line is the heading of its sectio
 import pkgutil
 from importlib import import_module
 
-from .claims import Claim, Finding, Statement, at_least, at_most, equals, statement
+from .claims import AMENDS, REFUTES, VERDICTS, Claim, Finding, Statement, at_least, at_most, equals, statement
 
-__all__ = ["Claim", "Finding", "Statement", "all_statements", "at_least", "at_most", "equals", "statement"]
+__all__ = [
+    "AMENDS",
+    "REFUTES",
+    "VERDICTS",
+    "Claim",
+    "Finding",
+    "Statement",
+    "all_statements",
+    "at_least",
+    "at_most",
+    "equals",
+    "statement",
+]
 
 
 def all_statements() -> list[Statement]:

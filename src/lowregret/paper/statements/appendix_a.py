@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ... import certificates
-from ...adversaries import all_sequences, worst_case_by_counts
-from ...policies import Respond
+from ...adversaries import worst_case_by_counts
 from ...predictors import PolyaUrn
-from ...problems import DecisionProblem, matching
-from ...regret import external_regret
-from .claims import Finding, at_least, at_most, equals, statement
+from ...problems import DecisionProblem
+from .claims import Finding, at_least, at_most, statement
 from .exhaustive import some_problem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-COIN = matching()
 
 
 @statement(
@@ -63,7 +59,7 @@ def _one_ahead(n_actions: int) -> DecisionProblem:
 def given_up(problem: DecisionProblem, beliefs: np.ndarray, temperature: float) -> np.ndarray:
     """U(best response) - U(quantal response), in expectation under each belief.
 
-    >>> given_up(matching(), np.array([[0.4, 0.6]]), 0.1).round(4).tolist()
+    >>> given_up(DecisionProblem([[1, 0], [0, 1]]), np.array([[0.4, 0.6]]), 0.1).round(4).tolist()
     [0.0238]
     """
     utility = beliefs @ problem.utility.T
@@ -73,6 +69,11 @@ def given_up(problem: DecisionProblem, beliefs: np.ndarray, temperature: float) 
 @statement(
     "A.3, proof of Lemma 2.3",
     "For every sequence, T Regret <= ln A / lambda_T + (1/2) sum_t lambda_t with lambda_t = sqrt(T)/(S + t - 1).",
+    verdict="step",
+    quotes=[
+        r"gives, for any adversarial sequence $\theta_{1:T}$, ... "
+        r"\ge\ -\frac{\ln|A|}{\lambda_T}\;-\;\frac{1}{2}\sum_{t=1}^T \lambda_t,"
+    ],
     corrected="The prior's head start C(a) = sum_s U(a, s) adds terms: F_T = (1/T) [ eta (T+S-1) ln A + (J^2/(8 eta)) "
     "sum_i 1/(S+i) + eta S ln mean_a exp(C(a)/(eta S)) - min C ]. The lemma stands.",
 )
@@ -88,44 +89,4 @@ def the_proof_of_lemma_2_3() -> Finding:
     return Finding(
         [at_most("worst regret, T = 16", worst, certificates.lemma_2_3(problem, T, T**-0.5))],
         refuted=[at_most("worst regret, T = 16", worst, (math.log(2) / rate[-1] + rate.sum() / 2) / T)],
-    )
-
-
-@statement(
-    "A.4, the remainder",
-    "From the switch on, the urn has low regret on the rest of the sequence (Section 3; Stage II in the proof of "
-    "Theorem C.4).",
-    corrected="Not on the rest alone. What holds: its regret over the whole is at most F_T, and at any step s at least "
-    "-[(s-1) eta ln A + max C - mean C]/s, which is what the proofs need.",
-)
-def the_remainder() -> Finding:
-    """Half zeros, then half ones, T = 1024: regret of the second half, in steps of the whole. The repair: forty random
-    games with two states, all sequences of 10, at every step."""
-    T, half = 1024, 512
-    tokens = np.repeat([0, 1], half)
-    policy = Respond(PolyaUrn(2), COIN, T**-0.5).policy_sequence(tokens)
-    rest = external_regret(COIN, policy[half:], tokens[half:])
-    rng, used, steps = np.random.default_rng(1), [], np.arange(1, 11)
-    for _ in range(40):
-        problem = DecisionProblem(rng.uniform(-1, 1, (3, 2)))
-        regret = external_regret(problem, Respond(PolyaUrn(2), problem, 0.2), all_sequences(2, 10)).min(axis=0)
-        C = problem.utility.sum(axis=1)
-        used.append((-regret * steps / ((steps - 1) * 0.2 * math.log(3) + C.max() - C.mean())).max())
-    bound = certificates.lemma_2_3(COIN, T, T**-0.5)
-
-    def picture(ax: "Axes") -> None:
-        t = np.arange(1, T + 1)
-        ax.plot(t, external_regret(COIN, policy, tokens) * t / T, label="from step 1")
-        ax.plot(t[half:], rest * np.arange(1, half + 1) / T, label="from the middle on")
-        ax.set(xlabel="steps", ylabel="regret so far / T")
-
-    return Finding(
-        [
-            at_most("regret of the whole", external_regret(COIN, policy, tokens)[-1], bound),
-            at_most("regret below zero / what the lower bound allows, 40 random games: most", max(used), 1),
-            equals("regret of the second half / T", rest[-1] * half / T, 0.48, 0.01),
-        ],
-        refuted=[at_most("regret of the second half / T, against the bound for the whole", rest[-1] * half / T, bound)],
-        picture=picture,
-        caption="The urn on 512 zeros, then 512 ones.",
     )

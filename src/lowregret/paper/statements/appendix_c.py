@@ -69,6 +69,12 @@ def definition_c_1() -> Finding:
     "Lemma C.2",
     "For every utility there is a proper scoring rule whose regret is that of best responses, on all forecasts and "
     "outcomes; and for every bounded proper scoring rule a utility over finitely many actions.",
+    verdict="false",
+    quotes=[
+        r"Conversely, for every bounded proper scoring rule $\ell:[0,1]\times\{0,1\}\to\R$, there exists a bounded "
+        r"utility "
+        r"function $U_\ell:\actsp\times\{0,1\}\to[-1,1]$ over some finite action set $\actsp$"
+    ],
     corrected="The first holds, ties included. The second holds if and only if the Bayes risk is piecewise linear, as "
     "with finitely many actions it is. The Brier score's, p (1 - p), is missed by 1/(4 n^2) at least with n actions, "
     "by 1/(4 (n-1)^2) if they are spaced equally from 0 to 1; with the best n the regrets differ by up to 1/n.",

@@ -15,9 +15,10 @@ from .claims import Finding, at_least, at_most, equals, statement
 
 @statement(
     "C.4, the constants",
-    "Theorem C.4, corrected: Regret <= F_T + (R/2) b + epsilon kappa R^2/(4 eta) + eta ln A + J/T with b(t) = "
-    "sqrt(2 ln(pi^2 N t^2/(3 delta)) / t), kappa = max over s in [0, 1] of s (1 + epsilon - s) + s^3/6; with bets, "
-    "b t = min_k lambda_k t/2 + ln(2 N K/delta)/lambda_k.",
+    "Beyond the paper: Theorem C.4 with its constants. Regret <= F_T + (R/2) b + epsilon kappa R^2/(4 eta) + eta ln A "
+    "+ J/T with b(t) = sqrt(2 ln(pi^2 N t^2/(3 delta)) / t), kappa = max over s in [0, 1] of s (1 + epsilon - s) + "
+    "s^3/6; with bets, b t = min_k lambda_k t/2 + ln(2 N K/delta)/lambda_k.",
+    verdict="beyond",
 )
 def the_constants_of_theorem_c_4() -> Finding:
     """Each term beside its formula written out, in two games, at two temperatures, for both tests. R/2 is needed: a

@@ -20,6 +20,7 @@ TESTS = ("exact", "threshold")
     "Lemma C.8",
     "In distribution, with chance at least 1 - delta, the largest V-regret on N tips stays below "
     "O(sqrt(ln(N t^2/delta) / t)) at all t.",
+    verdict="constant",
     sharper="Below sqrt(2 ln(pi^2 N t^2/(3 delta)) / t), every constant included. As a bet against the model on every "
     "tip and side, the evidence is a martingale from 1: it ever reaches 1/delta with chance at most delta; before that "
     "V-regret is at most 1.5 sqrt(ln(2 N K/delta) / t), with K betting rates.",

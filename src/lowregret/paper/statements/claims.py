@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROUNDING = 1e-12  # what floating point may add to a bound that is attained
+# What can be found of a statement, and in words.
+VERDICTS = {
+    "holds": "holds",
+    "constant": "holds with a constant named",
+    "vacuous": "vacuous as printed",
+    "step": "a step of the proof fails",
+    "false": "false as printed",
+    "beyond": "beyond the paper",
+}
+REFUTES = ("step", "false")  # those that come with a counterexample
+AMENDS = ("vacuous", *REFUTES)  # those that quote the paper and say what holds instead
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,17 @@ class Claim:
         if self.relation == "<=":
             return self.measured / self.bound
         return self.bound / self.measured if self.measured else math.inf
+
+    @property
+    def used(self) -> str:
+        """The tightness in words: two digits, and where these would be 0.00 its size.
+
+        >>> at_most("TV", 1.5e-5, 1).used, at_most("TV", 0.5, 1).used, equals("TV", 1, 1, 0).used
+        ('1.5e-05', '0.50', '')
+        """
+        if self.tightness is None:
+            return ""
+        return f"{self.tightness:.2g}" if 0 < self.tightness < 0.005 else f"{self.tightness:.2f}"
 
     @property
     def numbers(self) -> tuple[str, str, str]:
@@ -92,8 +114,8 @@ class Finding:
     claims
         What holds, corrected where the paper needs it; the first one stands in the table.
     refuted
-        For a statement that is false as printed: what it says, on the counterexample that was computed. These must
-        *not* hold.
+        For a statement that is false as printed, or a proof one of whose steps fails: what the quoted sentences say,
+        one claim a sentence and in their order, on the counterexample that was computed. These must *not* hold.
     picture
         Draws on the Axes it is given; colours and dashes from ``plots``.
     caption
@@ -113,9 +135,26 @@ class Statement:
     name: str
     says: str
     check: Callable[[], Finding]
+    verdict: str = "holds"
+    quotes: tuple[str, ...] = ()
     corrected: str = ""
     sharper: str = ""
     needs: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {self.verdict!r}")
+        amends = self.verdict in AMENDS
+        if bool(self.quotes) != amends or bool(self.corrected) != amends:
+            raise ValueError(
+                f"{self.name}: quotes and corrected go with the verdicts {', '.join(AMENDS)} and with no other, "
+                f"got the verdict {self.verdict}"
+            )
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the paper says it: what is beyond the paper is counted apart."""
+        return self.verdict != "beyond"
 
     @property
     def section(self) -> str:
@@ -128,7 +167,16 @@ class Statement:
         return " ".join((self.check.__doc__ or "").split())
 
 
-def statement(name: str, says: str, *, corrected: str = "", sharper: str = "", needs: str = "") -> Callable[[Any], Any]:
+def statement(
+    name: str,
+    says: str,
+    *,
+    verdict: str = "holds",
+    quotes: Sequence[str] = (),
+    corrected: str = "",
+    sharper: str = "",
+    needs: str = "",
+) -> Callable[[Any], Any]:
     """Make a function without arguments, which returns a ``Finding``, the check of a statement.
 
     Parameters
@@ -137,8 +185,15 @@ def statement(name: str, says: str, *, corrected: str = "", sharper: str = "", n
         As in the paper: "Lemma 2.1"; with what it is about where a statement takes several checks: "Theorem 3.1, TV".
     says
         What the paper says, in a sentence or two.
+    verdict
+        What the check is to bear out, one of ``VERDICTS``: "holds"; "constant", where the paper leaves a constant open
+        and the check names it; "vacuous", where the printed bound exceeds the trivial one; "step", where a step of a
+        proof fails; "false"; "beyond" for what the paper does not say.
+    quotes
+        For "vacuous": the paper's own words, as they stand in its source. For "step" and "false": the words that are
+        refuted, one quotation for each claim of ``Finding.refuted``.
     corrected
-        If that is false as printed: what is true instead. The finding must then have ``refuted``.
+        With quotes: what holds instead.
     sharper
         If it is true as printed and more is: what.
     needs
@@ -146,7 +201,8 @@ def statement(name: str, says: str, *, corrected: str = "", sharper: str = "", n
     """
 
     def make(check: Callable[[], Finding]) -> Callable[[], Finding]:
-        check.statement = Statement(name, says, check, corrected, sharper, needs)  # type: ignore[attr-defined]
+        made = Statement(name, says, check, verdict, tuple(quotes), corrected, sharper, needs)
+        check.statement = made  # type: ignore[attr-defined]
         return check
 
     return make

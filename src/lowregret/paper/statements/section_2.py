@@ -42,7 +42,7 @@ def models_and_distributions() -> Finding:
     )
 
 
-@statement("2.2, Hedge", "Hedge at rate 1/sqrt(T) has regret O(ln A / sqrt(T)) on every sequence.")
+@statement("2.2, Hedge", "Hedge at rate 1/sqrt(T) has regret O(ln A / sqrt(T)) on every sequence.", verdict="constant")
 def hedge() -> Finding:
     """Guessing bits: the exact worst case over all sequences, by dynamic programming over counts. Fifteen random
     games at random rates: all sequences. The bound is ln A / (rate T) + rate J^2 / 8."""
@@ -100,6 +100,8 @@ def quantal_response() -> Finding:
 @statement(
     "Lemma 2.1",
     "Best responses to the true law have expected regret at most 0.",
+    verdict="false",
+    quotes=["the expected regret of the decision maker on sequences sampled from $\\dist$ is at most zero"],
     corrected="Against each fixed action at most 0; against the best one in hindsight at most J sqrt(ln A / (2T)), "
     "plus eta w_A for quantal responses. The expectation of a maximum is not the maximum of expectations.",
 )

@@ -45,8 +45,11 @@ def equation_1() -> Finding:
 @statement(
     "Equation (1), as Hedge",
     "Quantal responses to the urn at temperature 1/sqrt(T) play the same strategy as Hedge (Section 5.2).",
+    verdict="false",
+    quotes=[r"\texttt{POLYAURN} plays the same strategy as the Hedge algorithm"],
     corrected="They are exponential weights at the falling rate sqrt(T)/(S + t - 1), with a head start from the prior: "
-    "close to following the leader at first, and Hedge's rate 1/sqrt(T) only at the end.",
+    "close to following the leader at first, and Hedge's rate 1/sqrt(T) only at the end. The proof of Lemma 2.3 (A.3) "
+    "says just this, and the introduction that they closely simulate Hedge.",
 )
 def the_urn_as_hedge() -> Finding:
     """Twenty random games, all sequences of up to 8: the response against exponential weights written out. The
@@ -76,7 +79,11 @@ def the_urn_as_hedge() -> Finding:
     )
 
 
-@statement("Lemma 2.3", "Quantal responses to the urn have regret O((ln T + ln A) / sqrt(T)) on every sequence.")
+@statement(
+    "Lemma 2.3",
+    "Quantal responses to the urn have regret O((ln T + ln A) / sqrt(T)) on every sequence.",
+    verdict="constant",
+)
 def lemma_2_3() -> Finding:
     """Guessing bits: the exact worst case over all sequences, by dynamic programming over counts, against the bound
     with its constants, F_T. Forty random games, temperatures and priors: all sequences."""
@@ -109,7 +116,11 @@ def lemma_2_3() -> Finding:
     )
 
 
-@statement("Lemma 2.3, the log T", "The bound for the urn has a term in ln T, where Hedge's has none.")
+@statement(
+    "Lemma 2.3, the log T",
+    "Beyond the paper: the ln T of Lemma 2.3 is needed. Where Hedge has none, the urn's regret grows with it.",
+    verdict="beyond",
+)
 def the_logarithm_is_real() -> Finding:
     """The alternating sequence 0101... alone costs the urn (ln T) / (16 sqrt(T)): at every other step it has just
     come to lean the wrong way, by tanh(sqrt(T)/(2(t+2)))/2."""

@@ -22,7 +22,14 @@ THIRD = Scheduled([[2 / 3, 1 / 3]])  # says 1 with probability 1/3
 @statement(
     "3, the example",
     "A model that says 1 with probability 1/3 never predicts right on the sequence of all zeros.",
-    corrected="It is right on all zeros; the sequence that it never predicts right is all ones.",
+    verdict="false",
+    quotes=[
+        r"if the adversary selects the all-zero sequence of states $\state_t = 0$, this model will never predict "
+        r"the next "
+        "state correctly"
+    ],
+    corrected="It is right on all zeros; the sequence that it never predicts right is all ones. What the example is "
+    "for stands: the model has regret of order 1 on some sequence.",
 )
 def the_example() -> Finding:
     """Quantal responses at T = 1024, and the exact worst case over all sequences."""

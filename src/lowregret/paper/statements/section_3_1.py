@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...adversaries import all_sequences, exact_worst_case
-from ...distances import exact_sequence_tv, sequence_tv
 from ...policies import Respond
-from ...predictors import PolyaUrn, Scheduled, sample
-from ...problems import matching
+from ...predictors import PolyaUrn, sample
+from ...problems import DecisionProblem, matching
 from ...regret import external_regret
 from ...robust import Robust
 from ...rules import RegretGap
 from ...sources import paper_sources
 from ..eight_sources import TITLES
 from .claims import Finding, at_least, at_most, equals, statement
-from .exhaustive import chances, some_model, some_problem
+from .exhaustive import some_model, some_problem
 from .section_3 import PLUS_MINUS, THIRD
 
 if TYPE_CHECKING:
@@ -55,15 +54,19 @@ def the_comparator_cancels() -> Finding:
 
 @statement(
     "Theorem 3.1, regret",
-    "Algorithm 1 has regret O( (1/sqrt(T)) ln(A T) + sqrt((1+alpha) ln T) ); in the proof, when it switches the gap is "
-    "still below the threshold.",
-    corrected="Regret <= Regret_Hedge + eta ln A + sqrt(8 (1+alpha) ln T / T) + J/T. The factor 1/sqrt(T) belongs "
-    "before both terms, and the step that crosses the threshold adds one span.",
+    "Algorithm 1 has regret O( (1/sqrt(T)) ln(A T) + sqrt((1+alpha) ln T) ).",
+    verdict="vacuous",
+    quotes=[
+        r"$\model$ is a low-regret model with worst-case regret $O\left(\frac{1}{\sqrt{T}} \log (|\actsp|\cdot T) + "
+        r"\sqrt{(1+\alpha)\log T})\right)$"
+    ],
+    corrected="The factor 1/sqrt(T) belongs before both terms, as it stands in the last line of the proof: a bracket. "
+    "With constants: Regret <= Regret_Hedge + eta ln A + sqrt(8 (1+alpha) ln T / T) + J/T.",
 )
 def theorem_3_1_regret() -> Finding:
     """Ten models, all sequences of 12 bits for +1 and -1: the lead over the urn. The model Ber(1/3): a dynamic
     programme that bounds the worst case over all sequences from above, here attained by the sequence behind it,
-    against the corrected bound with the urn's exact worst case. The counterexamples: all ones against Ber(1/3)."""
+    against the bound with constants and the urn's exact worst case."""
     rng, T, leads = np.random.default_rng(0), 12, []
     rule, tokens = RegretGap(PLUS_MINUS, T, alpha=0.01), all_sequences(2, T)
     urn = external_regret(PLUS_MINUS, Respond(PolyaUrn(2), PLUS_MINUS, rule.temperature), tokens)[:, -1]
@@ -76,11 +79,10 @@ def theorem_3_1_regret() -> Finding:
     worst = {T: exact_worst_case(Robust(THIRD, rules[T]), COIN, T) for T in steps}
     bound = {T: rules[T].certificate.sharpen().regret_bound for T in steps}
     ones = np.ones((1, 1024), dtype=int)
-    s = int(Robust(THIRD, rules[1024]).trip_times(ones)[0])
-    model, hedge = (external_regret(COIN, Respond(p, COIN, 1 / 32), ones)[0, s - 1] for p in (THIRD, PolyaUrn(2)))
+    printed = math.log(2e6) / 1e3 + math.sqrt(2 * math.log(1e6))
 
     def picture(ax: "Axes") -> None:
-        ax.semilogx(steps, list(bound.values()), label="corrected bound")
+        ax.semilogx(steps, list(bound.values()), label="bound with constants")
         ax.semilogx(steps, [found.upper or math.nan for found in worst.values()], label="exact worst case")
         ax.semilogx(
             steps,
@@ -95,14 +97,7 @@ def theorem_3_1_regret() -> Finding:
             *(at_most(f"worst regret, T = {T}", worst[T].upper or math.nan, bound[T]) for T in (1024, 512, 128)),
             equals("sequence that attains it, T = 1024", worst[1024].regret, worst[1024].upper or math.nan, 1e-9),
             at_most("lead over the urn, T = 12, ten models", max(leads), passed),
-        ],
-        refuted=[
-            at_most(f"the gap at the switch (step {s}), T = 1024", model - hedge, float(rules[1024].threshold(s)) / s),
-            at_most(
-                "the printed bound with constants 1, T = 10^6, against the trivial one",
-                math.log(2e6) / 1e3 + math.sqrt(2 * math.log(1e6)),
-                COIN.span,
-            ),
+            at_least("the printed bound with constants 1, T = 10^6, alpha = 1: above the trivial 2", printed, 2),
         ],
         picture=picture,
         caption="Guessing bits with Ber(1/3) as the model, over all sequences of length T (alpha = 1).",
@@ -110,72 +105,104 @@ def theorem_3_1_regret() -> Finding:
 
 
 @statement(
-    "Theorem 3.1, TV",
-    "The robust distribution is within A T^-alpha of the model's own.",
-    sharper="T^-alpha, without the factor A.",
+    "A.4, proof of Theorem 3.1",
+    "At the step tau at which Algorithm 1 switches, the model's regret is still below the threshold.",
+    verdict="step",
+    quotes=[
+        r"By the definition of $\tau$, $\regret^{\tau} < \regret_{\textsc{Hedge}, s} + "
+        r"\frac{1}{\sqrt{T}}\log|\statesp| + "
+        r"\sqrt{8(1+\alpha) (\log T) / \tau}$"
+    ],
+    corrected="At tau it has just reached the threshold, and before tau it was below: the step that crosses adds at "
+    "most one span, J/T in the bound. The theorem stands.",
 )
-def theorem_3_1_tv() -> Finding:
-    """Four coins and twenty Markov models, all sequences of 12 bits for +1 and -1, three alphas: the distance itself,
-    and the chance of a switch. The paper's own distribution at T = 1024, alpha = 1: 8,000 sequences, the upper end of
-    a 95% interval."""
-    rng, T, tokens = np.random.default_rng(0), 12, all_sequences(2, 12)
-    used, over = [], []
-    coins = [Scheduled([[1 - p, p]]) for p in (0.1, 0.3, 0.45, 0.49)]
-    for model in (*coins, *(some_model(rng, 2) for _ in range(20))):
-        chance = chances(model, tokens)[:, -1]
-        for alpha in (0.01, 0.1, 0.3):
-            robust = Robust(model, RegretGap(PLUS_MINUS, T, alpha))
-            tv, switch = exact_sequence_tv(model, robust, T), chance[robust.trip_times(tokens) < T].sum()
-            used.append(tv / T**-alpha)
-            over.append(tv - switch)
-    model = paper_sources(1024)["b"]
-    estimate = sequence_tv(model, Robust(model, RegretGap(COIN, 1024)), 1024, 8000, seed=0)
+def the_crossing_step() -> Finding:
+    """All ones against Ber(1/3), T = 1024 and alpha = 1: the gap at the switch. Forty random games of three actions
+    with Markov models, on sequences that these do not expect: every switch."""
+    T, over, switched = 1024, [], 0
+    rule, ones = RegretGap(COIN, T), np.ones((1, T), dtype=int)
+    s = int(Robust(THIRD, rule).trip_times(ones)[0])
+    model, hedge = (external_regret(COIN, Respond(p, COIN, 1 / 32), ones)[0, s - 1] for p in (THIRD, PolyaUrn(2)))
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        problem = DecisionProblem(rng.uniform(-1, 1, (3, 2)))
+        test, base = RegretGap(problem, 60, 0.01, span_aware=True), some_model(rng, 2)
+        tokens = base.predict_sequence(np.zeros((20, 60), dtype=int)).argmin(axis=-1)
+        tokens = np.where(rng.random(tokens.shape) < 0.1, 1 - tokens, tokens)
+        times = Robust(base, test).trip_times(tokens)
+        regrets = [external_regret(problem, Respond(p, problem, 60**-0.5), tokens) for p in (base, PolyaUrn(2))]
+        for n in np.flatnonzero(times <= 60):
+            t = int(times[n])
+            lead = t * (regrets[0] - regrets[1])[n, t - 1]
+            over.append((lead - float(test.threshold(t - 1.0))) / problem.span)
+            switched += 1
     return Finding(
         [
-            at_most("TV / T^-alpha, T = 12, 24 models: largest", max(used), 1),
-            at_most("TV less the chance of a switch: largest", max(over), 0),
-            at_most("TV at T = 1024, sampled: upper end", estimate.high, 1 / 1024),
-        ]
+            at_most("the gap at the switch less the last threshold, in spans: largest", max(over), 1),
+            at_least("switches seen, so that something was tried", switched, 100),
+        ],
+        refuted=[at_most(f"the gap at the switch (step {s}), T = 1024", model - hedge, float(rule.threshold(s)) / s)],
     )
 
 
 @statement(
     "Theorem 3.1, at T = 1024",
-    "The experiments (T = 1024) show the switching policy of Algorithm 1.",
-    corrected="With the printed threshold and alpha = 1 it fires on one of the seven other sources, and makes that one "
-    "worse: the threshold on the gap never falls below .3509. The experiments use another rule.",
+    "The robust model of the experiments (T = 1024), whose regret vanishes on all eight sources, has learnt the "
+    "switching policy of Algorithm 1.",
+    verdict="false",
+    quotes=[r"Second, \texttt{ROBUST\_BERNOULLI} learns the switching policy of \Cref{alg: robustification}."],
+    corrected="It has learnt to switch by the rule that Section 5.2 gives, regret above 1.5/sqrt(t), and so much "
+    "stands. Algorithm 1's own threshold comes too late at this size. The lowest it gets is .3509 with alpha = 1, "
+    ".2546 with alpha = .001; as alpha falls it fires sooner. With alpha = 1 it fires on one of the seven "
+    "other sources (period "
+    "T/2), and makes that one worse; with any alpha > 0 it fires on no sequence of source c, where the regret stays "
+    "1/6.",
 )
 def theorem_3_1_at_1024() -> Finding:
     """The threshold at the last step that still changes a prediction; 1000 sequences from each of the sources that
-    the model (source b) does not expect."""
-    T, n = 1024, 1000
-    rule, sources = RegretGap(COIN, T), paper_sources(T)
+    the model (source b) does not expect, with alpha = 1, .1, .001 and 10^-9. Regret that vanishes is taken to be at
+    most the experiments' own mark, 1.5/sqrt(T)."""
+    T, n, alphas = 1024, 1000, (1.0, 0.1, 0.001, 1e-9)
+    rules, sources = {alpha: RegretGap(COIN, T, alpha) for alpha in alphas}, paper_sources(T)
     model, steps = sources["b"], np.arange(1, T, dtype=float)
-    fires, gaps, worse = [], {}, math.nan
+    lowest = {alpha: (rule.threshold(steps) / steps).min() for alpha, rule in rules.items()}
+    share, gaps, final = {alpha: dict[str, float]() for alpha in alphas}, {}, {}
     for name in (source for source in sources if source != "b"):
         tokens = sample(sources[name], T, n, seed=1)
-        regret, hedge, robust = (
-            external_regret(COIN, Respond(p, COIN, 1 / 32), tokens) for p in (model, PolyaUrn(2), Robust(model, rule))
+        probs = model.predict_sequence(tokens)
+        for alpha, rule in rules.items():
+            share[alpha][name] = float((rule.trip_times(probs, tokens) < T).mean())
+        robust = Robust(model, rules[1.0 if name == "sin2" else 1e-9])
+        regret, hedge, final[name] = (
+            external_regret(COIN, Respond(p, COIN, 1 / 32), tokens) for p in (model, PolyaUrn(2), robust)
         )
-        gaps[name] = (regret - hedge).mean(axis=0)[:-1]
-        if (rule.trip_times(model.predict_sequence(tokens), tokens) < T).mean() > 0.5:
-            fires.append(name)
-            extra = (robust - regret)[:, -1]
-            worse = extra.mean() - 4 * extra.std() / math.sqrt(n)
+        gaps[name], final[name] = (regret - hedge).mean(axis=0)[:-1], (regret[:, -1], final[name][:, -1])
+    extra = final["sin2"][1] - final["sin2"][0]
+    often = {alpha: sum(found > 0.5 for found in share[alpha].values()) for alpha in alphas}
 
     def picture(ax: "Axes") -> None:
-        ax.plot(steps, rule.threshold(steps) / steps, color="#555555", linestyle="--", label="threshold")
+        ax.plot(steps, rules[1.0].threshold(steps) / steps, color="#555555", linestyle="--", label="alpha = 1")
+        ax.plot(steps, rules[0.001].threshold(steps) / steps, color="#555555", linestyle=":", label="alpha = .001")
         for name in ("a", "c", "sin2", "sin5"):
             ax.plot(steps, gaps[name], label=TITLES[name])
         ax.set(xlabel="steps", ylabel="gap to the urn's regret", ylim=(-0.2, 1.2))
 
     return Finding(
         [
-            equals("lowest threshold", (rule.threshold(steps) / steps).min(), 0.3509, 5e-5),
-            equals("sources on which it fires", len(fires), 1, 0),
-            at_least("regret that it adds there, less 4 standard errors", worse, 0),
+            equals("lowest threshold, alpha = 1", lowest[1.0], 0.3509, 5e-5),
+            equals("lowest threshold, alpha = .001", lowest[0.001], 0.2546, 5e-5),
+            equals("sources on most of whose sequences it fires, alpha = 1", often[1.0], 1, 0),
+            equals("the same, alpha = .1", often[0.1], 2, 0),
+            equals("the same, alpha = .001", often[0.001], 2, 0),
+            equals("share of sequences of period T/2 on which it fires, alpha = .001", share[0.001]["sin2"], 1, 0),
+            equals("share of sequences of source c on which it fires, alpha = 10^-9", share[1e-9]["c"], 0, 0),
+            at_least(
+                "regret that it adds with period T/2, alpha = 1, less 4 standard errors",
+                extra.mean() - 4 * extra.std() / math.sqrt(n),
+                0,
+            ),
         ],
-        refuted=[equals("sources on which it fires, of the 7 out of distribution", len(fires), 7, 0)],
+        refuted=[at_most("regret on source c with Algorithm 1, alpha = 10^-9", final["c"][1].mean(), 1.5 / 32)],
         picture=picture,
-        caption="Mean gap between the model's regret and the urn's, against the printed threshold.",
+        caption="Mean gap between the model's regret and the urn's, against the printed threshold (grey).",
     )

@@ -28,6 +28,7 @@ COIN = matching()
     "Exact test, martingale",
     "Beyond the paper: under the model's own law the evidence E_t is a martingale from 1, so it ever reaches 1/delta "
     "with chance at most delta (Ville): TV <= delta.",
+    verdict="beyond",
 )
 def the_evidence_is_a_martingale() -> Finding:
     """Twenty random games and models, all sequences: the mean of E_t at every t, the chance of an alarm for four
@@ -76,6 +77,7 @@ def the_evidence_is_a_martingale() -> Finding:
     "Exact test, regret",
     "Beyond the paper: Regret <= F_T + (max{B(T-1), kappa J sqrt(T-1)} + J) / T on every sequence; .1259 at T = 1024 "
     "for guessing bits with delta = 2/T, where Theorem 3.1 gives .3988.",
+    verdict="beyond",
 )
 def the_exact_test_certifies_regret() -> Finding:
     """Guessing bits, the model of source b: the sequences that a greedy adversary and a beam of 256 find. Thirty random

@@ -29,6 +29,7 @@ def steps_for(n_states: int) -> int:
     "Every start, (i) false alarms",
     "Beyond the paper: bets on every action, at every rate, that join at every step and are charged at least 1 and at "
     "least E exp(lambda x), have a wealth E_t that is a supermartingale from 1 under the model: P(alarm) <= delta.",
+    verdict="beyond",
 )
 def false_alarms_are_rare() -> Finding:
     """Twelve random games, a law for every prefix, all sequences: the mean of E_t at every t, and the chance of an
@@ -76,6 +77,7 @@ def false_alarms_are_rare() -> Finding:
     "Every start, (ii) intervals",
     "Beyond the paper: before an alarm no interval is bad. From any start j to any t the regret to any action is below "
     "min_k [ charges + ln(1/(m(k,j) delta)) ] / lambda_k, m the weight that joins at j.",
+    verdict="beyond",
 )
 def no_interval_is_bad() -> Finding:
     """Eight random games, a law for every prefix, all sequences, all intervals that end before the alarm: beside the
@@ -152,6 +154,7 @@ def gains_and_charges(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarr
     "Beyond the paper: no law is charged more than kappa = lambda eta g(lambda R^2/(8 eta)), g(z) = max_r r ln((1-r)/r)"
     " + r ln(A-1) + z r^2; and min over lambda of [ t kappa + c ] / lambda is t eta W((A-1) e^(m-1)), m = (R/eta) "
     "sqrt(c/(2t)). For rock-paper-scissors the exact supremum is lower by a third.",
+    verdict="beyond",
 )
 def the_charge_is_bounded() -> Finding:
     """kappa in closed form beside the maximum itself on a grid of 200,000; 3,000 laws of random games beside it and

@@ -26,6 +26,7 @@ COIN = matching()
     "Beyond the paper: T Regret <= max{ B(T), max over alarms tau of B(tau-1) + J + F(T-tau) }, F what the fallback "
     "loses: .0672 at T = 1024 for guessing bits with delta = 2/T and minimax play, .0905 with the way back, where the "
     "first exact test has .1259 and Theorem 3.1 .3988.",
+    verdict="beyond",
 )
 def regret_is_bounded() -> Finding:
     """Nine random games and guessing bits, a law for every prefix, all sequences, every step; five fallbacks."""
@@ -82,6 +83,7 @@ def total_regrets(rule: ExactTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) 
     "Beyond the paper: a fallback that has run from the first step on loses after the alarm no more than F(n) = ln A / "
     "rho + n rho J^2/8 (Hedge at the rate rho), and the urn, Hedge at falling rates, no more than with these summed; "
     "minimax play from the current lead no more than E max of n fair steps, however much was lost before.",
+    verdict="beyond",
 )
 def fallbacks_with_a_history() -> Finding:
     """Guessing bits and a lopsided game of two actions, all sequences of 10, an alarm at every step, and every end:

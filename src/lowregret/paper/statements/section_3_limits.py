@@ -18,6 +18,7 @@ COIN = matching()
     "The limit of switching once",
     "Beyond the paper: no rule that switches once, falsely with chance at most delta, promises less than a limit, by a "
     "dynamic programme: .218 for guessing bits at T = 24 and delta = 2/T (.260 for models that adapt), certified .324.",
+    verdict="beyond",
 )
 def the_limit_brackets_the_certificates() -> Finding:
     """The programme beside a recursion over all histories of seven bits, for laws 1/200 apart; the bracket at T = 24

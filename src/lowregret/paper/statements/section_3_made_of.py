@@ -22,6 +22,7 @@ COIN = matching()
     "Unknown horizon, shares",
     "Beyond the paper: with an unknown horizon the chances of failure delta 6/(pi t)^2 of all steps, the weights "
     "1/((k+1)(k+2)) of all rates and 1/(j(j+1)) of all starts add up to delta, 1 and 1: TV <= delta for ever.",
+    verdict="beyond",
 )
 def shares_of_an_unknown_horizon() -> Finding:
     """The sums over 10^6 steps, 40 rates and 1,000 starts with what is left; the chance of an alarm under models with a
@@ -61,6 +62,7 @@ def shares_of_an_unknown_horizon() -> Finding:
     "Unknown horizon, bounds",
     "Beyond the paper: at the temperature c/sqrt(t+S-1), c = J/(2 sqrt(ln A)), the urn has regret at most (J sqrt(ln A "
     "(t+S-1)) + max C - min C)/t at every t, and each rule what it lets pass before an alarm on top.",
+    verdict="beyond",
 )
 def bounds_for_an_unknown_horizon() -> Finding:
     """Ten random games, all sequences, every step, the urn alone and with three rules; every bound beside its formula
@@ -141,6 +143,7 @@ def max_with_gate(before: float, t: int, gate: float = 0.5) -> float:
     "The gate",
     "Beyond the paper: with a gate g the first test also waits until what is bet on is g J sqrt(t) above its lowest "
     "point, and its bound has max{ B(t), g J sqrt(t) } in place of B(t): so much can pass.",
+    verdict="beyond",
 )
 def the_gate_and_its_term() -> Finding:
     """The alarms beside those without a gate and the gap itself, all sequences of 9; guessing bits with g = 5 and a
@@ -191,6 +194,7 @@ def gains_of_the_urn(rule: FirstTest, probs_NxTxS: np.ndarray, tokens: np.ndarra
     "Excluded states",
     "Beyond the paper: a state that the model had given probability 0 is an alarm at once, whatever the gate of the "
     "first test: this costs nothing in distribution.",
+    verdict="beyond",
 )
 def excluded_states_are_alarms() -> Finding:
     """A model that is right until a state comes to which it had given nothing, at each of 40 steps: recorded sequences

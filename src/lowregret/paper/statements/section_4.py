@@ -133,9 +133,15 @@ def some_bounded(rng: np.random.Generator, length: int) -> tuple[np.ndarray, np.
     "A bit that the model gives 2/3 is played with at least 2/3: quantal responses amplify. With a share alpha of "
     "contexts where it gives the bit that follows at least 2/3, its regret under M1 is at least alpha/3 - 1/4 (in the "
     "text: alpha/3 - (1 - alpha)), and its TV from M0 at least (1 - alpha)/3.",
+    verdict="step",
+    quotes=[
+        "this probability only gets amplified by the quantal best response",
+        r"\E_{\vtoken\sim \dist_1}[\extreg(\vmact, \vtoken)] &\geq ... &= \frac{\alpha}{3} - \frac{1}{4}.",
+        r"we first claim that $\E_{\vtoken \sim D_1}[\extreg(\vmact, \vtoken)] \geq \frac{1}{3}\alpha - (1-\alpha)$",
+    ],
     corrected="Responses amplify 2/3 from L = 5 on, where sqrt(L)/3 >= ln 2, and the bound alpha/3 - 1/4 needs it; the "
-    "one in the text is more than M0 itself has, for every L. For every L the regret is the mean of f(q) = "
-    "tanh(sqrt(L) (q - 1/2)) / 4 over contexts, and the theorem stands.",
+    "one in the text is more than M0 itself has, for every L, and the display that follows it does not use it. For "
+    "every L the regret is the mean of f(q) = tanh(sqrt(L) (q - 1/2)) / 4 over contexts, and the theorem stands.",
 )
 def the_proof_of_theorem_4_1() -> Finding:
     """Responses at temperature 1/sqrt(L). The model that gives every bit of the cycle 2/3, and M0, in closed form and

@@ -30,6 +30,7 @@ ALTERNATOR = Markov([[0.2, 0.8], [0.8, 0.2]], 1)
     "4, bounded recall",
     "Hedge started anew every D steps, and the average of its copies started at each of the last D steps, have regret "
     "O(1/sqrt(D)) on every sequence.",
+    verdict="constant",
 )
 def bounded_recall() -> Finding:
     """Guessing bits: one copy started anew, exactly, since its worst block repeated is its worst sequence; the average
@@ -100,9 +101,16 @@ def looks_back(predictor: Any, most: int) -> int:
 @statement(
     "Algorithm 2",
     "With L' = L + D tokens in sight, copies m = L+1 .. L' of Algorithm 1 run on the tokens m .. L (in the algorithm; "
-    "m .. L' in its notation) and answer on average; the output is a law with that response.",
+    "m .. L' in its notation) and answer on average; the output is a law with that response, within D^-alpha of the "
+    "model (Theorem 4.2).",
+    verdict="false",
+    quotes=[
+        r"$\mu_m\gets \model_{\Delta}(\vtoken^{m:L'})$",
+        r"the output of $\model_{\Delta}$ on the sequence $\token_{m}, \token_{m+1}, \dots, \token_{L}$",
+    ],
     corrected="Within every copy the model must see its own L last tokens: only the urn, the two regrets and the test "
-    "restart. Copies that show it the tokens m .. L' alone are far from the model although none switches; from m to L "
+    "restart. The text above the algorithm says so (L of the L' tokens are for prediction), its lines do not. Copies "
+    "that show it the tokens m .. L' alone are far from the model although none switches; from m to L "
     "there are no tokens at all. With copies that have seen 0 to D-1 tokens the whole looks back L + D - 1.",
 )
 def algorithm_2() -> Finding:

@@ -17,9 +17,9 @@ from .exhaustive import chances, laws_of_ones, some_model
 
 @statement(
     "5.2.2, next-token TV",
-    "Next-token TV is the distance between two laws of the next token, averaged over the model's own prefixes; between "
-    "the trained urn and the trained model it is .1529 (Table 2).",
-    sharper="Between the exact urn and the exact model it is .13076.",
+    "Next-token TV is the distance between two laws of the next token, averaged over the model's own prefixes.",
+    sharper="Between the exact urn and the exact model it is .13076. Table 2 has .1529 between the trained ones, which "
+    "lowregret reproduce trains again.",
 )
 def the_next_token() -> Finding:
     """The expectation from the law of the ones in every prefix, exactly; and 2000 sequences through next_token_tv."""
