@@ -12,7 +12,7 @@ def compiled(function: Any) -> Any:
 
     from .kernel_cache import KernelCache
 
-    made = njit(error_model="numpy")(function)
+    made: Any = njit(error_model="numpy")(function)
     # Where no folder can be written to there is none to keep it in, and each process compiles for itself.
     with contextlib.suppress(RuntimeError):
         made._cache = KernelCache(function)
