@@ -27,9 +27,9 @@ def seconds(call: Callable[[], Any], times: int = 3) -> float:
 def fleet(n: int = N) -> None:
     """The default guard of a coin, and one told a scale for each stream; in the middle of a run, nobody switched."""
     rng, folder = np.random.default_rng(0), tempfile.TemporaryDirectory()
-    path = f"{folder.name}/fleet.safetensors"
     for name, settings in {"law alone": {}, "a scale each": {"payoffs": "scaled"}}.items():
         guard = lr.Guard(lr.matching(), 10_000, batch_shape=(n,), **settings)  # type: ignore[arg-type]
+        path = f"{folder.name}/{name}.safetensors"
 
         def step(guard: lr.Guard = guard, settings: Any = settings) -> None:
             m = guard.batch_shape[0]
@@ -51,8 +51,8 @@ def fleet(n: int = N) -> None:
         print(f"{n} streams, {name}: a step {unit * 1e3:.1f} ms, {n * single / unit:.0f} times faster than one by one")
         other = lr.Guard(lr.matching(), 10_000, batch_shape=(1,), **settings)  # type: ignore[arg-type]
         rows: dict[str, Callable[[], Any]] = {
-            "save": lambda guard=guard: guard.save(path),
-            "load": lambda other=other: other.load(path),
+            "save": lambda guard=guard, path=path: guard.save(path),
+            "load": lambda other=other, path=path: other.load(path),
             "state_dict": guard.state_dict,
             "add 1,000": lambda guard=guard: guard.add(n // 100),
             "retire 1,000": lambda guard=guard: guard.retire(guard.streams[: n // 100]),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .lock import hold, still
 
-_MARK = r"([\w-]{8}|\d+-\d+)"  # of a draft; the second as they once were
+_MARK = r"([\w-]{8}|\d+(-\d+)?)"  # of a draft; the second as they once were
 _SWEPT: set[Path] = set()  # by this process, before it first wrote there
 
 
