@@ -46,7 +46,6 @@ from .door_worlds import (
     named,
     some_world,
     strictest,
-    texts,
 )
 from .literal_informed import Back, Step
 from .literal_informed import told as informed_by_hand
@@ -506,8 +505,10 @@ def by_classes(rng: np.random.Generator, reading: Any) -> tuple[World, list[Any]
     S = world.payoffs_AxS.shape[1]
     order = [world.values[i] for i in range(S)]  # in the order of the states: what is written for each
     came = [order.index(label) for label in labels]
-    alike = set(texts(order, S)) == set(world.state_names) and texts(order, S) != world.state_names
-    fine = REFUSE if alike and named(world.state_names) else MUST
+    found = [meant(world.state_names, value) for value in order]
+    places = [-1 if place is None else place for place, _ in found]
+    turned = named(world.state_names) and sorted(places) == list(range(S)) != places  # their own names, out of order
+    fine = MUST if not turned else REFUSE if all(sure for _, sure in found) else MAY
     if len(set(order)) < S or len({type(value) for value in order}) > 1:
         fine = MAY
     return world._replace(streams=[stream._replace(came=came)], read=fine), order, labels
