@@ -1,6 +1,7 @@
 """A decision problem out of a file: payoffs in the user's own units, with names if it has any."""
 
 import csv
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,9 @@ def _numbers(cells: list[str], width: int, at: int, path: Path) -> list[float]:
 
 
 def _number(cell: Any) -> float | None:
+    """What a cell is worth; None: it is a name, as nan and inf are."""
     try:
-        return float(cell)
+        value = float(cell)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
