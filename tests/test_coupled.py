@@ -55,10 +55,9 @@ def within(
     warmth: float,
     prior: every_start.Prior,
     delta: float,
-    **gate: float,
 ) -> float:
     charges_K = (end - start + 1) * coupled.kappa(problem, prior.rates_K, warmth)
-    return every_start.within(problem, start, end, charges_K, prior, delta, **gate)
+    return every_start.within(problem, start, end, charges_K, prior, delta)
 
 
 def test_kappa_is_the_maximum_it_is_defined_as() -> None:
@@ -315,7 +314,7 @@ def test_the_prior_is_one(horizon: int | None) -> None:
         assert prior.weights_K(1)[0] * 5 > 0.75
 
 
-def test_intervals_charge_the_gate_to_their_end() -> None:
+def test_what_intervals_are_charged() -> None:
     prior = every_start.joint_prior(MATCHING, 100, delta=0.02)
     whole = within(MATCHING, 1, 100, 0.1, prior, 0.02)
     charges, costs_K = coupled.charges(MATCHING, prior.rates_K, 100, 0.1), prior.log_costs_K(0.02)
@@ -324,7 +323,6 @@ def test_intervals_charge_the_gate_to_their_end() -> None:
     late = within(MATCHING, 50, 100, 0.1, prior, 0.02)
     assert within(MATCHING, 1, 51, 0.1, prior, 0.02) < late  # a late start had less of the prior
     assert within(MATCHING, 99, 100, 0.1, prior, 0.02) == 2  # no more than two steps can cost
-    assert within(MATCHING, 50, 100, 0.1, prior, 0.02, gate=4.0) == 40
     with pytest.raises(ValueError, match="end must be a whole number >= 50"):
         within(MATCHING, 50, 49, 0.1, prior, 0.02)
 

@@ -128,6 +128,7 @@ def by_tune(states: tuple[str, str], value: Any) -> int:
 def by_river(states: tuple[str, str], value: Any) -> int:
     model = GuardedRiverClassifier(_Says(states), problem_of(states), 50, floor=0)
     for _ in range(T):
+        model.policy_one({})
         model.learn_one({}, value)
     return _leading(states, model.guard)
 
@@ -250,6 +251,7 @@ def test_labels_are_states_by_name(states: Any, labels: list, order: Any) -> Non
         return
     model, X = fitted(lr.DecisionProblem(np.eye(2), states=states), y)
     assert model.states_.tolist() == order
+    model.policy(X[:1])
     model.observe(X[:1], y[:1])
     guard = lr.Guard(model.problem_, 50)
     guard.advise(model._laws(X[:1])[0])
@@ -310,7 +312,7 @@ def test_positions_say_what_they_are() -> None:
     with pytest.raises(ValueError, match=r"got 1: states that have names are given by name.*position of 'event'"):
         fleet.observe(torch.tensor([1, 0]))
     fleet.observe(Positions(torch.tensor([1, 0])))
-    with pytest.raises(ValueError, match=r"states must lie in 0\.\.1"):
+    with pytest.raises(ValueError, match=r"states at step \d must lie in 0\.\.1"):
         lr.backtest(rain, LAWS, Positions([0, 1, 2, 0]))
 
 

@@ -50,7 +50,7 @@ def test_it_is_never_too_small_where_it_stops_early() -> None:
 
 def literal(rule: lr.ExactTest, T: int, lag: int = 1) -> float:
     """Statement (iv) with every step of an alarm, and every number of steps that wait, written out."""
-    problem, fallback, prior = rule.problem, rule.in_play.fallback, rule.bets.prior  # type: ignore[union-attr]
+    problem, fallback, prior = rule.problem, rule.in_play.fallback, rule.prior
     J, H = problem.span, -(-T // lag)
     if rule.temperature is None:
         each_K = coupled.kappa(problem, prior.rates_K, problem.anytime_temperature(np.arange(1, H + 1))[:, None])
@@ -63,7 +63,7 @@ def literal(rule: lr.ExactTest, T: int, lag: int = 1) -> float:
     n = np.arange(lag * H + 1.0)
     costs_K = lag * prior.log_costs_K(rule.delta)
     before = np.min((charges_NxK + costs_K) / prior.rates_K, axis=1)
-    before = np.minimum(n * J, np.maximum(before, rule.gate * J * np.sqrt(n)))
+    before = np.minimum(n * J, before)
     says = getattr(fallback, "regret_after", None)
     own = None if says is None else says(problem, H, rule.temperature)
     after_H = J * np.arange(H + 1.0) if own is None else np.array([float(own(np.array([m]))[0]) for m in range(H + 1)])
@@ -111,8 +111,8 @@ def test_a_certificate_is_that_of_every_alarm(fallback: Any) -> None:
 
 @pytest.mark.parametrize("problem", [RPS, ODD, lr.cost_loss(1, 4)], ids=["rps", "odd", "cost_loss"])
 def test_a_certificate_is_that_of_every_alarm_in_other_problems(problem: lr.DecisionProblem) -> None:
-    for T, gate, delta in ((50, 0.0, None), (900, 0.8, 0.01), (5000, 0.0, 1e-6)):
-        rule = lr.ExactTest(problem, T, delta, gate)
+    for T, delta in ((50, None), (900, 0.01), (5000, 1e-6)):
+        rule = lr.ExactTest(problem, T, delta)
         assert sum(rule.certificate.terms.values()) == pytest.approx(literal(rule, T), rel=1e-12)
     rule = lr.ExactTest(problem, None, delta=0.01)
     for T in (1, 40, 3000):
