@@ -4,12 +4,14 @@ import json
 import os
 import signal
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import lowregret as lr
 from lowregret.audit import cluster, logs
 
-from .audit_logs import SHOP, shuffled, table_of, written
+from .audit_logs import SHOP, broken, shuffled, table_of, written
 
 pytestmark = pytest.mark.ray
 
@@ -76,3 +78,30 @@ def test_a_part_and_a_refusal(two_workers, folder):
     for engine in ("local", "ray"):
         with pytest.raises(lr.audit.Refused, match=r"4.parquet, row 1: step 15 of stream 'a' is missing"):
             lr.audit.audit_log(folder, SHOP, engine=engine)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_key_zones_and_parts_of_other_audits(two_workers, folder, tmp_path_factory):
+    """What columns are taken, what is refused and what parts hold is the same as on one machine."""
+    tmp_path = tmp_path_factory.mktemp("more")
+    keyed = broken(60).drop_columns(["stream"]).append_column("id", pa.array(np.arange(60)))
+    log = written(keyed, tmp_path / "keyed.parquet")
+    whole, found = (lr.audit.audit_log(log, SHOP, engine=engine) for engine in ("local", "ray"))
+    assert numbers(found) == numbers(whole)
+    assert [one.steps for one in found.streams] == [60]
+    assert found.about["notes"]
+    parts = [tmp_path / f"{i}.json" for i in (1, 2)]
+    parts[0].write_text(lr.audit.audit_log(folder, SHOP, part=(1, 2)).to_json())
+    parts[1].write_text(lr.audit.audit_log(folder, SHOP, part=(2, 2), engine="ray").to_json())
+    assert lr.audit.merge(parts).to_json() == lr.audit.audit_log(folder, SHOP).to_json()
+    parts[1].write_text(lr.audit.audit_log(folder, SHOP, part=(2, 2), engine="ray", events=False).to_json())
+    with pytest.raises(ValueError, match=r"another events \(False, not True\)"):
+        lr.audit.merge(parts)
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    for i, zone in enumerate((None, "Asia/Tokyo")):
+        times = pa.array(np.arange(60) * 86_400, pa.timestamp("s", zone))
+        written(broken(60).drop_columns(["step"]).append_column("ds", times), mixed / f"{i}.parquet")
+    for engine in ("local", "ray"):
+        with pytest.raises(lr.audit.Refused, match=r"1.parquet: the steps are times with a zone, and times without"):
+            lr.audit.audit_log(mixed, SHOP, engine=engine)

@@ -169,6 +169,9 @@ def test_times_of_day_and_durations_are_spelt_as_such(tmp_path):
     spans = pa.array([datetime.timedelta(hours=d) for d in range(150)])
     (one,) = audit_log(written(table.append_column("t", spans), tmp_path / "a.parquet"), SHOP, delta=0.05).streams
     assert one.switched_time == str(datetime.timedelta(hours=one.switched_at - 1))
+    for every in ("1b", "1mo"):
+        with pytest.raises(lr.audit.Refused, match=rf"every {every} needs dates, and the steps \(t\) are durations"):
+            audit_log(tmp_path / "a.parquet", SHOP, columns={"every": every})
     begin = datetime.datetime(2026, 1, 1)
     times = [(begin + datetime.timedelta(minutes=d)).time() for d in range(150)]
     (one,) = audit_log(

@@ -17,6 +17,8 @@ def order_in(table: Any, name: str | None, where: str, before: int = 0, every: E
     steps = _order(table, name, where, before)
     if steps.counted and every is not None:
         raise Refused(where, None, f"every {every} needs times, and the steps ({name}) are whole numbers")
+    if every is not None and every.unit in ("b", "mo") and not steps.dated:
+        raise Refused(where, None, f"every {every} needs dates, and the steps ({name}) are {steps.kind}")
     return steps
 
 
