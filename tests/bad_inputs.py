@@ -146,6 +146,8 @@ TOKEN_CARRIERS: dict[str, Callable[[np.ndarray], Any]] = {
     "torch, int16": lambda x: torch.tensor(x, dtype=torch.int16),
 }
 RANGES = ("high", "low", "huge")
+NAMED_WAYS = (*RANGES, "shape")  # where states may be given by name: what is written out is a name
+ACTED_WAYS = (*RANGES, "float", "shape")  # likewise actions
 
 
 @st.composite

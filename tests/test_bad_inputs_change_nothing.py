@@ -13,7 +13,21 @@ from hypothesis import strategies as st
 import lowregret as lr
 from lowregret.memory import saved
 
-from .bad_inputs import GAME, HORIZON, PREDICTORS, RULES, Bad, bad_laws, bad_tokens, few, laws, many, refused
+from .bad_inputs import (
+    ACTED_WAYS,
+    GAME,
+    HORIZON,
+    NAMED_WAYS,
+    PREDICTORS,
+    RULES,
+    Bad,
+    bad_laws,
+    bad_tokens,
+    few,
+    laws,
+    many,
+    refused,
+)
 
 
 def law_of(rng: np.random.Generator, shape: tuple[int, ...], like: str) -> Any:
@@ -50,9 +64,10 @@ def test_a_guard_is_not_moved_by_what_it_refuses(
         first, second = guard.advise(law), twin.advise(law)
         assert np.array_equal(first, second)
         attempt(guard.advise, "probs", data.draw(bad_laws(3, shape)))
-        attempt(guard.observe, "state", data.draw(bad_tokens(3, shape)))
+        attempt(guard.observe, "state", data.draw(bad_tokens(3, shape, NAMED_WAYS)))
         good = np.zeros(shape, dtype=np.int64)
-        attempt(lambda action, s=good: guard.observe(s, action=action), "action", data.draw(bad_tokens(2, shape)))
+        acted = data.draw(bad_tokens(2, shape, ACTED_WAYS))
+        attempt(lambda action, s=good: guard.observe(s, action=action), "action", acted)
         attempt(guard.act, "seed", Bad(-1, ("-1",)))
         attempt(guard.restart, "streams", Bad([99] if shape else [0], ()))
         attempt(guard.load_state_dict, "state_dict", Bad({"format": 2}, ("format 1",)))

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 import lowregret as lr
 
 from .bad_inputs import (
+    ACTED_WAYS,
     EVEN,
     GAME,
     HORIZON,
+    NAMED_WAYS,
     PREDICTORS,
     RANGES,
     RULES,
@@ -36,13 +38,11 @@ def token_entries() -> dict[str, Entry]:
         "Hedge.policy_sequence": Entry(lr.Hedge(GAME, HORIZON).policy_sequence, "tokens"),
         "external_regret, tokens": Entry(lambda s: lr.external_regret(GAME, lr.Hedge(GAME, 3), s), "tokens"),
         # What is written out is a name there: tests/test_names.py has what is none.
-        "Guard.observe": Entry(lambda s: advised(()).observe(s), "state", 3, (), (*RANGES, "shape")),
-        "Guard.observe, batch": Entry(lambda s: advised((2, 2)).observe(s), "state", 3, (2, 2), (*RANGES, "shape")),
-        "Guard.observe, action": Entry(
-            lambda a: advised(()).observe(0, action=a), "action", 2, (), (*RANGES, "float", "shape")
-        ),
+        "Guard.observe": Entry(lambda s: advised(()).observe(s), "state", 3, (), NAMED_WAYS),
+        "Guard.observe, batch": Entry(lambda s: advised((2, 2)).observe(s), "state", 3, (2, 2), NAMED_WAYS),
+        "Guard.observe, action": Entry(lambda a: advised(()).observe(0, action=a), "action", 2, (), ACTED_WAYS),
         "Guard.observe, batched action": Entry(
-            lambda a: advised((4,)).observe([0, 1, 2, 0], action=a), "action", 2, (4,), (*RANGES, "float", "shape")
+            lambda a: advised((4,)).observe([0, 1, 2, 0], action=a), "action", 2, (4,), ACTED_WAYS
         ),
     }
     for name, predictor in PREDICTORS.items():

@@ -238,7 +238,7 @@ def test_without_anything_more_to_know_it_is_the_exact_test() -> None:
     for t in range(60):
         for guard, kind in zip(guards, (np.asarray, torch.asarray), strict=True):
             guard.advise(kind(probs[:, t]), references=kind(laws[:, t]), context=kind(places[:, t]))
-            guard.observe(kind(tokens[:, t]))
+            guard.observe(Positions(kind(tokens[:, t])))
     assert any(isinstance(event, lr.Switch) for event in guards[0].events)
     np.testing.assert_allclose(guards[0].regret, guards[1].regret.numpy(), atol=1e-12)
     assert [e[:2] for e in guards[0].events] == [e[:2] for e in guards[1].events]

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import inputs
 from .arrays import Array, as_array, astype, constant, count_up, namespace, running_sum
-from .problems import DecisionProblem
+from .problems import DecisionProblem, numbers_apart
 from .tips import envelope, in_unit, sequences_of, two_states, unit_numbers
 
 _LOOKED_AT = np.linspace(0.0, 1.0, 257)  # the forecasts at which a claimed rule is tried
@@ -188,7 +188,7 @@ def problem_of(rule: ScoringRule, n_actions: int | None = None, forecasts: Any =
     ends = np.concatenate([[0.0], envelope(payoffs).tips, [1.0]])
     risk = -np.max(np.stack([1 - ends, ends], axis=1) @ payoffs.T, axis=1)
     error = float(np.max(risk - rule.bayes_risk(ends)))
-    names = [f"{q:.4g}" for q in forecasts_A]
+    names = numbers_apart(forecasts_A, 4)
     return Approximation(DecisionProblem.from_payoffs(payoffs, actions=names), forecasts_A, max(0.0, error))
 
 

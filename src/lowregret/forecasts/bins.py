@@ -3,13 +3,14 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import frozen
-from ..problems import DecisionProblem, Payoff
+from ..problems import DecisionProblem, Payoff, numbers_apart
 from .contract import Forecast
 
 
@@ -82,7 +83,7 @@ class Bins:
         return tuple((float(self.edges[s]), float(self.edges[s + 1])) for s in np.flatnonzero(self.counts == 0))
 
     def states(self, outcomes: Any) -> np.ndarray:
-        """In which range each outcome lies, as integers of the same shape."""
+        """In which range each outcome lies, as integers of the same shape: ``problems.Positions`` of the states."""
         return np.searchsorted(self.edges[1:-1], self._within(outcomes, "outcomes"), side="left")
 
     def probs(self, forecast: Forecast) -> np.ndarray:
@@ -96,7 +97,8 @@ class Bins:
     def problem(self, payoff: Payoff) -> DecisionProblem:
         """The payoffs at what stands for each range, as a decision problem in the same units."""
         paid = _a_payoff(payoff).payoffs(self.representatives)
-        ranges = [f"{low:.6g} to {high:.6g}" for low, high in zip(self.edges[:-1], self.edges[1:], strict=True)]
+        ends = numbers_apart(self.edges, 6)
+        ranges = [f"{low} to {high}" for low, high in pairwise(ends)]
         return DecisionProblem.from_payoffs(paid, actions=payoff.actions, states=ranges)
 
     def gap(self, payoff: Payoff) -> Gap:

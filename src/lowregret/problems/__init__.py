@@ -4,7 +4,7 @@ from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
 from .from_file import payoffs_in
 from .inverse import belief_with_lead
-from .names import Names, Positions, actions_of
+from .names import Names, Positions, actions_of, numbers_apart
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .stakes import Known, Scene, each_step, scene_of, widest
@@ -28,6 +28,7 @@ __all__ = [
     "leads",
     "matching",
     "newsvendor",
+    "numbers_apart",
     "payoffs_in",
     "rock_paper_scissors",
     "same_problem",

@@ -127,6 +127,17 @@ def actions_of(
     return inputs.tokens_of(values, len(names.names), name, shape=shape, like=like)
 
 
+def numbers_apart(values: Iterable[float], digits: int) -> list[str]:
+    """Different numbers as names: of so many digits, or as many more as tell them apart.
+
+    >>> numbers_apart([0.25, 0.5], 2), numbers_apart([0.25, 0.2501], 2)
+    (['0.25', '0.5'], ['0.25', '0.2501'])
+    """
+    listed = [float(value) for value in values]
+    short = [f"{value:.{digits}g}" for value in listed]
+    return short if len(set(short)) == len(short) else list(map(repr, listed))
+
+
 def _one_by_one(values: Any, array: Array) -> np.ndarray:
     """The values with nothing made of them: in a list NumPy would make 1 of True, and "1" of 1."""
     if not isinstance(values, (list, tuple)):

@@ -73,6 +73,8 @@ def _vector(values: Any, name: str) -> np.ndarray:
     vector = inputs.numbers_of(values, name, "a list of numbers")
     if vector.ndim != 1 or vector.size == 0 or not np.isfinite(vector).all():
         raise ValueError(f"{name} must be a non-empty list of finite numbers, got {inputs.shown(values)}")
+    if len(set(_printed(vector))) < len(vector):
+        raise ValueError(f"{name} must be different numbers, to twelve digits, got {inputs.shown(values)}")
     return vector
 
 
