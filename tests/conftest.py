@@ -41,6 +41,26 @@ def random_problem(rng: np.random.Generator, most_actions: int = 5, most_states:
     return lr.DecisionProblem(utility)
 
 
+def turning_game(rng: np.random.Generator, lost: float) -> tuple[lr.DecisionProblem, lr.Markov, int]:
+    """A random game, a model, and a state that, come to stay, costs responses to the model ``lost`` a step or more."""
+    while True:
+        problem = random_problem(rng, 4, 4)
+        base = random_markov(rng, problem.n_states)
+        for state in range(problem.n_states):
+            law = base.predict_sequence(np.full(4, state))[-1]
+            earned = problem.quantal_response(law, 0.1) @ problem.utility[:, state]
+            if problem.utility[:, state].max() - earned >= lost:
+                return problem, base, state
+
+
+def turned_tokens(rng: np.random.Generator, base: lr.Predictor, state: int, n: int, horizon: int) -> np.ndarray:
+    """Sequences of the model that turn, at some step of the first half or never, to one state nearly all the time."""
+    tokens = lr.sample(base, horizon, n, seed=rng)
+    starts = np.where(np.arange(n) % 4 == 3, horizon, rng.integers(horizon // 2, size=n))
+    turned = (np.arange(horizon) >= starts[:, None]) & (rng.random(tokens.shape) < 0.95)
+    return np.where(turned, state, tokens)
+
+
 def random_markov(rng: np.random.Generator, n_states: int, context_len: int | None = None) -> lr.Markov:
     """A Markov model, anything from nearly uniform to nearly deterministic, with full support."""
     order = int(rng.integers(0, 3)) if context_len is None else context_len

@@ -311,6 +311,7 @@ def test_what_an_id_cannot_be() -> None:
     X, y = world()
     model = classifier(lag=5)
     model.policy(X[:3], id=["a", "b", ("c", 1)])
+    assert model.problem_.action_names.names == model.problem_.state_names.names  # from here on they are known
     before = pickle.dumps(model)
     for bad in (["d"], ["d", "d"], [["d"], "e"], [None, "d"], [np.nan, "d"], "de", {"d": 1, "e": 2}):
         with pytest.raises(ValueError, match="id must be one for each row, 2 of them and all different, got"):

@@ -78,9 +78,11 @@ def test_trips_as_its_transcription(test: str) -> None:
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("seed", range(4))
 def test_laws(test: str, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    rule = lr.VRegret(12, delta=0.4, tips=[0, 0.2, 0.5, 0.8, 1], test=test)
-    checks.check_rule(rule, random_markov(rng, 2), horizon=12, seed=seed)
+    rule = lr.VRegret(24, delta=0.9, tips=[0.1, 0.2, 0.8, 0.9], test=test)
+    base = lr.Markov([[0.97, 0.03], [0.95, 0.05]] if seed % 2 else [0.05, 0.95], seed % 2)
+    tokens = checks.rule_trial(rule, base, 24, 64, seed, 1e-9).tokens
+    assert (rule.trip_times(base.predict_sequence(tokens), tokens) <= 24).mean() >= 1 / 3
+    checks.check_rule(rule, base, horizon=24, seed=seed)
 
 
 @pytest.mark.parametrize("one_tip", [False, True])
@@ -92,6 +94,7 @@ def test_compiled_equals_arrays(test: str, one_tip: bool, monkeypatch: pytest.Mo
     p = np.where(rng.random((64, 512)) < 0.2, 0.25, rng.random((64, 512)))
     bias = np.linspace(-0.5, 0.5, 64)[:, None]
     y = (rng.random((64, 512)) < np.clip(p + bias, 0, 1)).astype(int)
+    p[1::2], y[1::2] = p[1::2] / 5, rng.random((32, 512)) < rng.uniform(0.3, 0.98, (32, 1))  # far off, to trip it
     p[0, 5], y[0, 5] = 0.0, 1  # impossible
     probs = np.stack([1 - p, p], axis=-1)
     assert kernels.worth(p)
@@ -99,7 +102,7 @@ def test_compiled_equals_arrays(test: str, one_tip: bool, monkeypatch: pytest.Mo
     monkeypatch.setattr(kernels, "worth", lambda array, each=1: False)
     assert np.array_equal(compiled, rule.trip_times(probs, y))
     assert (compiled <= 512).sum() < 64
-    assert (compiled <= 512).any() or (one_tip and test == "threshold")
+    assert (compiled <= 512).mean() >= 1 / 3
     assert (compiled[0] == 6) == (test == "exact")
 
 
@@ -122,14 +125,17 @@ def test_evidence_is_a_martingale_that_starts_at_one() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_false_alarms_by_enumeration(test: str) -> None:
-    rng = np.random.default_rng(2)
+    rng, T, tokens, most = np.random.default_rng(2), 12, adversaries.all_sequences(2, 12), 0.0
     for delta in (0.05, 0.5, 0.9):
-        base, T = random_markov(rng, 2), 12
-        rule = lr.VRegret(T, delta=delta, tips=np.arange(11) / 10, test=test)
-        tokens = adversaries.all_sequences(2, T)
-        probs = base.predict_sequence(tokens)
-        weight = np.prod(np.take_along_axis(probs, tokens[..., None], axis=-1)[..., 0], axis=-1)
-        assert weight @ (rule.trip_times(probs, tokens) <= T) <= delta
+        for base in (random_markov(rng, 2), lr.Scheduled([[0.8, 0.2]])):
+            rule = lr.VRegret(T, delta=delta, tips=np.arange(11) / 10, test=test)
+            probs = base.predict_sequence(tokens)
+            weight = np.prod(np.take_along_axis(probs, tokens[..., None], axis=-1)[..., 0], axis=-1)
+            tripped = rule.trip_times(probs, tokens) <= T
+            assert weight @ tripped <= delta
+            most = max(most, weight @ tripped)
+            assert tripped.any() or delta < 0.5 or not isinstance(base, lr.Scheduled)
+    assert most > (0.1 if test == "exact" else 1e-8)  # the threshold can be reached, by its union hardly ever
 
 
 @pytest.mark.parametrize("test", TESTS)
