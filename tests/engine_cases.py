@@ -50,7 +50,9 @@ def a_case(number: int) -> dict[str, Any]:
 def a_problem(number: int) -> lr.DecisionProblem:
     rng = np.random.default_rng((24, number))
     if number % 5 == 0:
-        return (lr.matching(2), lr.rock_paper_scissors(), lr.newsvendor([0, 1, 2, 3], 5, 3), lr.cost_loss(1, 4))[number // 5 % 4]
+        return (lr.matching(2), lr.rock_paper_scissors(), lr.newsvendor([0, 1, 2, 3], 5, 3), lr.cost_loss(1, 4))[
+            number // 5 % 4
+        ]
     shape = rng.integers(2, 5), rng.integers(2, 5)
     payoffs = np.round(rng.uniform(-50, 90, shape)) if rng.random() < 0.6 else rng.choice([-1.0, 0.0, 1.0], shape)
     return lr.DecisionProblem.from_payoffs(payoffs, low=-60, high=100)
