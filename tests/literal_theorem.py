@@ -23,60 +23,41 @@ class Told(NamedTuple):
 
 def weights(rule: lr.ExactTest, start: int) -> np.ndarray:
     """m(c, k, start) for one comparator, as the notes have it."""
-    rates, C = len(rule.rates_K), rule.problem.n_actions if rule.against == "actions" else 1
-    late = rule.starts == "every"
+    rates, C = len(rule.rates_K), rule.problem.n_actions
     if rule.horizon is None:
-        when = 1 / (start * (start + 1)) if late else float(start == 1)
-        return np.array([when / ((k + 1) * (k + 2)) / C for k in range(rates)])
-    when = 0.5 * (start == 1) + 0.5 / rule.horizon if late else float(start == 1)
+        return np.array([1 / (start * (start + 1) * (k + 1) * (k + 2)) / C for k in range(rates)])
+    when = 0.5 * (start == 1) + 0.5 / rule.horizon
     first = 0.75 if start == 1 else 0.0
     return np.array([(0.25 / rates * when + first * (k == 0)) / C for k in range(rates)])
 
 
 def told(rule: lr.ExactTest, probs_TxS: np.ndarray, tokens_T: np.ndarray, keep: bool = False) -> Told:
-    """The theorem on one stream, all wealth of every step with ``keep``.
-
-    The fallback is asked for its laws where the bets are on its response.
-    """
+    """The theorem on one stream, all wealth of every step with ``keep``."""
     U, J, T = rule.problem.utility, rule.problem.span, len(tokens_T)
     rates_K, trip, unspent = rule.rates_K, T + 1, 1.0
-    lead_C = low_C = None
-    log_W = np.zeros((U.shape[0] if rule.against == "actions" else 1, len(rates_K), 0))
+    log_W = np.zeros((U.shape[0], len(rates_K), 0))
     totals, wealth, gains, charges = [], [], [], []
-    memory = rule.in_play.fallback.start() if rule.against == "fallback" else None
     for t in range(1, T + 1):
         p, token = np.asarray(probs_TxS[t - 1], dtype=np.float64), int(tokens_T[t - 1])
         p = p / p.sum()
         eta = rule.problem.anytime_temperature(t) if rule.temperature is None else rule.temperature
         pi = answer(U, p, eta)
-        mixed_CxA = np.eye(len(U))
-        if rule.against == "fallback":
-            if rule.fallback_acts:
-                mixed_CxA = np.asarray(rule.in_play.fallback.policy(memory))[None]
-            else:
-                mixed_CxA = answer(U, np.asarray(rule.in_play.fallback.predict(memory)), eta)[None]
-            memory = rule.in_play.fallback.update(memory, token)
-        x_CxS = mixed_CxA @ U - pi @ U
+        x_CxS = U - pi @ U
         psi_CxK = np.array([np.log(np.exp(np.outer(rates_K, x_S)) @ p) for x_S in x_CxS])
         chi_CxK = np.maximum(psi_CxK, 0.0)
         fresh_K = weights(rule, t)
         unspent -= fresh_K.sum() * len(x_CxS)
-        if fresh_K.any():
-            joined = np.broadcast_to(np.log(fresh_K), log_W.shape[:2])[..., None]
-            log_W = np.concatenate([log_W, joined], axis=2)
+        joined = np.broadcast_to(np.log(fresh_K), log_W.shape[:2])[..., None]
+        log_W = np.concatenate([log_W, joined], axis=2)
         log_W = log_W + (x_CxS[:, token, None] * rates_K - chi_CxK)[..., None]
         peak = max(0.0, log_W.max())
         log_E = peak + math.log(np.exp(log_W - peak).sum() + max(unspent, 0.0) * math.exp(-peak))
-        gain_C = x_CxS[:, token]
-        lead_C = gain_C if lead_C is None else lead_C + gain_C
-        low_C = np.minimum(lead_C, 0.0 if low_C is None else low_C)
-        is_open = not rule.gate or (lead_C - low_C).max() >= rule.gate * J * math.sqrt(t)
-        if trip > T and ((log_E >= -math.log(rule.delta) and is_open) or p[token] == 0) and J > 0:
+        if trip > T and (log_E >= -math.log(rule.delta) or p[token] == 0) and J > 0:
             trip = t
         totals.append(log_E)
         if keep:
             wealth.append(log_W)
-        gains.append(gain_C)
+        gains.append(x_CxS[:, token])
         charges.append(chi_CxK)
     return Told(trip, np.array(totals), wealth, np.array(gains), np.array(charges))
 

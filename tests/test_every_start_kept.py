@@ -1,7 +1,6 @@
 """The every-start test in odd places: degenerate problems, states that are saved and read back, rules as values."""
 
 import copy
-import json
 import pickle
 from typing import Any
 
@@ -10,8 +9,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.problems import Positions
-from lowregret.rules import FirstTest, kernels
+from lowregret.rules import FirstTest, bets
 
 from .guarded_runs import through_json
 from .literal_theorem import told
@@ -38,28 +36,27 @@ def test_odd_problems(name: str, horizon: int | None) -> None:
     """Everything that can be asked, on every shape of batch, beside the theorem."""
     problem, T = ODD[name], horizon or 12
     rng, S = np.random.default_rng(0), problem.n_states
-    for starts in ("every", "first"):
-        rule = lr.ExactTest(problem, horizon, delta=0.2, starts=starts)
-        certificate = rule.certificate.at(T)
-        assert 0 <= certificate.regret_bound <= problem.span
-        assert 0 <= rule.certificate.interval(1, 1) <= problem.span
-        assert rule.certificate.sharpen().at(T).regret_bound <= certificate.regret_bound
-        assert str(rule.certificate)
-        for shape in ((), (0,), (2, 3)):
-            probs, tokens = rng.dirichlet(np.ones(S), (*shape, T)), rng.integers(S, size=(*shape, T))
-            times, memory = rule.trip_times(probs, tokens), rule.start(shape)
-            for t in range(T):
-                assert rule.evidence(memory)[0].shape == shape
-                memory = rule.update(memory, probs[..., t, :], tokens[..., t])
-                suspicion = rule.suspicion(memory)
-                assert suspicion is not None
-                assert all(np.shape(part) == shape for part in suspicion)
-            assert np.array_equal(np.where(memory.tripped_at == 0, T + 1, memory.tripped_at), times)
-            if shape == ():
-                assert times == told(rule, probs, tokens).trip
+    rule = lr.ExactTest(problem, horizon, delta=0.2)
+    certificate = rule.certificate.at(T)
+    assert 0 <= certificate.regret_bound <= problem.span
+    assert 0 <= rule.certificate.interval(1, 1) <= problem.span
+    assert rule.certificate.sharpen().at(T).regret_bound <= certificate.regret_bound
+    assert str(rule.certificate)
+    for shape in ((), (0,), (2, 3)):
+        probs, tokens = rng.dirichlet(np.ones(S), (*shape, T)), rng.integers(S, size=(*shape, T))
+        times, memory = rule.trip_times(probs, tokens), rule.start(shape)
+        for t in range(T):
+            assert rule.evidence(memory)[0].shape == shape
+            memory = rule.update(memory, probs[..., t, :], tokens[..., t])
+            suspicion = rule.suspicion(memory)
+            assert suspicion is not None
+            assert all(np.shape(part) == shape for part in suspicion)
+        assert np.array_equal(np.where(memory.tripped_at == 0, T + 1, memory.tripped_at), times)
+        if shape == ():
+            assert times == told(rule, probs, tokens).trip
 
 
-@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1 - 1e-12])
+@pytest.mark.parametrize("delta", [1e-250, 1e-12, 1 - 1e-12])
 def test_deltas_at_the_ends(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """In arrays, compiled, and a step at a time."""
     T = 420
@@ -68,7 +65,7 @@ def test_deltas_at_the_ends(delta: float, monkeypatch: pytest.MonkeyPatch) -> No
     wanted = [told(rule, p, y).trip for p, y in zip(probs, tokens, strict=True)]
     assert wanted[0] <= T < wanted[1]
     assert rule.trip_times(probs, tokens).tolist() == wanted
-    monkeypatch.setattr(kernels, "_WORTH", 0)
+    monkeypatch.setattr(bets, "_BETTORS", 0)
     assert rule.trip_times(probs, tokens).tolist() == wanted
     memory = rule.start((2,))
     for t in range(T):
@@ -89,7 +86,7 @@ def test_temperatures_at_the_ends(temperature: float) -> None:
 
 
 def test_a_huge_gate_keeps_it_shut() -> None:
-    rule = lr.ExactTest(MATCHING, 50, delta=0.1, gate=1e6)
+    rule = FirstTest(MATCHING, 50, delta=0.1, gate=1e6)
     assert rule.trip_times(np.tile([0.99, 0.01], (50, 1)), np.ones(50, int)) == 51
     assert rule.trip_times(np.tile([1.0, 0.0], (50, 1)), np.ones(50, int)) == 1  # an excluded state needs no gate
     assert rule.certificate.regret_bound == 1
@@ -126,51 +123,35 @@ def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
 
 # Written down and read back
 
-EARLY = json.loads(
-    '{"format": 1, "made_for": {"horizon": 20, "temperature": 0.22360679774997896, "delta": 0.05, "gate": 0.5, "rule": '
-    '"ExactTest", "utility": [[1.0, 0.0], [0.0, 1.0]], "fallback": ["PolyaUrn", {"n_states": 2, "prior": 1.0}], '
-    '"batch_shape": []}, "arrays": ["numpy", "cpu"], "ledger": [[[[2.0, 3.0], 3], 3, 0, [0.1566346511553618, '
-    "-0.4728197647383157, [1.4796986942120003, 1.5413550032316525, 0.9303488231611574, 0.4952507670458113, "
-    "0.2539738098509094], false]], [-0.027180235261684227, 0.9728197647383157], [0.0, 1.0], 3, 1, 0, 0.0], "
-    '"clock": 3, "events": [], "advised": null, "dtype": null}'
-)  # what a guard with the first default wrote after the states 0, 1, 1 beside [0.9, 0.1]
 
-
-def test_a_state_of_the_first_default_names_the_rule_that_loads_it() -> None:
-    guard = lr.Guard(MATCHING, 20)
-    before = through_json(guard)
-    with pytest.raises(ValueError, match="differs in: ") as refused:
-        guard.load_state_dict(EARLY)
-    assert 'rule=ExactTest(..., gate=0.5, against="fallback", starts="first") loads it' in str(refused.value)
-    assert through_json(guard) == before
-    taken, run = (lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)) for _ in range(2))
-    taken.load_state_dict(EARLY)
-    for state in (0, 1, 1):
-        run.advise([0.9, 0.1])
-        run.observe(Positions(state), action=run.act(seed=0))
-    assert through_json(taken) == through_json(run)
-    other = lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20, gate=0.25))
-    with pytest.raises(ValueError, match=r"differs in: gate \(0\.5 against 0\.25\)$"):
-        other.load_state_dict(EARLY)
-
-
-def test_a_later_state_is_not_taken_for_an_early_one() -> None:
-    """Settings that are missing are only supplied where the state is that old in all respects."""
+def test_a_state_that_lacks_a_setting_is_refused() -> None:
     state = through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)))
-    for part in (["says"], ["against"], ["against", "starts"]):
+    for part in ("says", "gate", "delta"):
         garbled = copy.deepcopy(state)
-        for name in part:
-            (garbled if name == "says" else garbled["made_for"]).pop(name)
+        (garbled if part == "says" else garbled["made_for"]).pop(part)
         with pytest.raises(ValueError, match="state_dict"):
             lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)).load_state_dict(garbled)
 
 
+def test_a_state_of_another_rule_is_refused_and_changes_nothing() -> None:
+    guard = lr.Guard(MATCHING, 20)
+    before = through_json(guard)
+    for rule in (FirstTest(MATCHING, 20), lr.ExactTest(MATCHING, 20, contexts=2), lr.ExactTest(MATCHING, 20, 0.2)):
+        with pytest.raises(ValueError, match="differs in: "):
+            guard.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=rule)))
+    assert through_json(guard) == before
+    other = lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20, gate=0.25))
+    with pytest.raises(ValueError, match=r"differs in: gate \(0\.5 against 0\.25\)$"):
+        other.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20))))
+
+
 RULES: dict[str, Any] = {
     "default": lambda: lr.ExactTest(MATCHING, 30, delta=0.1),
-    "gated": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, gate=0.3, fallback=lr.Minimax(MATCHING, 30)),
-    "first start": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, starts="first", fallback=lr.PolyaUrn(2)),
+    "minimax": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.Minimax(MATCHING, 30)),
+    "urn": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.PolyaUrn(2)),
+    "scaled": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, payoffs="scaled"),
     "unknown": lambda: lr.ExactTest(lr.rock_paper_scissors(), None, delta=0.1),
-    "against the fallback": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, against="fallback"),
+    "first test": lambda: FirstTest(MATCHING, 30, delta=0.1, gate=0.3),
 }
 
 
@@ -210,23 +191,40 @@ def test_rules_are_values() -> None:
             assert hash(rule) == hash(other)
             assert np.array_equal(rule.rates_K, other.rates_K)
     assert len(set(made.values())) == len(made)
-    assert lr.ExactTest(MATCHING, 30) == lr.ExactTest(MATCHING, 30, gate=0, starts="every", against="actions")
+    assert lr.ExactTest(MATCHING, 30) == lr.ExactTest(MATCHING, 30, references=(), payoffs="fixed", actions=True)
     assert lr.ExactTest(MATCHING, 30) != lr.ExactTest(MATCHING, 30, fallback=lr.Recovery(budget=0.4))
-    assert FirstTest(MATCHING, 30) == lr.ExactTest(MATCHING, 30, gate=0.5, against="fallback", starts="first")
+    assert FirstTest(MATCHING, 30) == FirstTest(MATCHING, 30, gate=0.5) != FirstTest(MATCHING, 30, gate=0)
+    assert FirstTest(MATCHING, 30) != lr.ExactTest(MATCHING, 30)
 
 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"against": "urn"}, "against must be .actions. or .fallback., got 'urn'"),
-        ({"starts": "all"}, "starts must be .every. or .first., got 'all'"),
-        ({"gate": -1}, "gate"),
+        ({"payoffs": "move"}, 'payoffs must be "fixed" or "scaled" or "change", got .move.'),
         ({"delta": 1.0}, "delta"),
+        ({"delta": 1e-251}, "delta must be at least 1e-250, got 1e-251"),
         ({"temperature": "warm"}, "temperature"),
-        ({"temperature": "certificate", "against": "fallback"}, "temperature=.certificate. needs"),
-        ({"against": "fallback", "fallback": lr.Recovery()}, "bets on how the fallback differs"),
+        ({"temperature": "certificate", "horizon": None, "delta": 0.1}, "temperature=.certificate. needs a horizon"),
+        ({"actions": False}, "actions=False compares with references alone"),
+        ({"actions": False, "references": ("a",), "contexts": 2}, "actions=False compares with references alone"),
+        ({"contexts": 2, "horizon": None, "delta": 0.1}, "contexts need a horizon"),
+        ({"references": ("a",), "fallback": lr.PolyaUrn(2)}, "fallback must be a Recovery without a safe of its own"),
+        ({"contexts": 2, "fallback": lr.Recovery(safe=lr.PolyaUrn(2))}, "fallback must be a Recovery without a safe"),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        lr.ExactTest(MATCHING, 30, **settings)
+        lr.ExactTest(**{"problem": MATCHING, "horizon": 30, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"gate": -1}, "gate must be a finite number >= 0, got -1"),
+        ({"temperature": "certificate"}, "temperature=.certificate. goes with ExactTest, not with FirstTest"),
+        ({"fallback": lr.Recovery()}, "bets on how the fallback differs"),
+    ],
+)
+def test_what_the_first_test_refuses(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        FirstTest(MATCHING, 30, **settings)

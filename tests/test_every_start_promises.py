@@ -72,14 +72,12 @@ def test_false_alarms_of_sampled_sequences(seed: int) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("gate", [0.0, 0.4])
-def test_no_interval_before_an_alarm_is_bad(known: bool, gate: float) -> None:
+def test_no_interval_before_an_alarm_is_bad(known: bool) -> None:
     """Every start and end before the alarm, on sequences against sharp laws: the bound paid, and the certificate's."""
     rng, T, used = np.random.default_rng(5), 10, []
-    for i in range(6):
+    for _ in range(8):
         problem = some_game(rng)
-        settings: dict[str, Any] = {"delta": 0.9, "gate": gate, "fallback": lr.PolyaUrn(problem.n_states)}
-        rule = lr.ExactTest(problem, T if known else None, starts="first" if i == 5 else "every", **settings)
+        rule = lr.ExactTest(problem, T if known else None, delta=0.9, fallback=lr.PolyaUrn(problem.n_states))
         bound = np.full((T + 1, T + 1), math.inf)
         for end in range(1, T + 1):
             for start in range(1, end + 1):
@@ -91,10 +89,9 @@ def test_no_interval_before_an_alarm_is_bad(known: bool, gate: float) -> None:
                 for start in range(1, end + 1):
                     regret = one.gain_TxC[start - 1 : end].sum(axis=0).max()
                     paid_CxK = one.charge_TxCxK[start - 1 : end].sum(axis=0)
-                    with np.errstate(divide="ignore"):
-                        cost_K = -np.log(weights(rule, start) * rule.delta)
+                    cost_K = -np.log(weights(rule, start) * rule.delta)
                     mine = ((paid_CxK + cost_K) / rule.rates_K).min(axis=1).max()
-                    assert regret < max(mine, gate * problem.span * math.sqrt(end)) + 1e-9
+                    assert regret < mine + 1e-9
                     assert regret <= bound[start, end] + 1e-9
                     used.append(regret / bound[start, end])
     assert max(used) > 0.5
@@ -136,7 +133,7 @@ def test_no_sequence_breaks_a_certificate(name: str) -> None:
     """All sequences beside laws of every prefix, at every step: the certificate there, and the sharp one at the end."""
     rng, tried, used = np.random.default_rng(7), 0, []
     games = [MATCHING, LOPSIDED, RPS, *(some_game(rng, 3) for _ in range(5))]
-    for i, problem in enumerate(games):
+    for problem in games:
         S = problem.n_states
         T = int(rng.integers(7, 11)) if S == 2 else 5
         eta = float(rng.choice([0.05, 1 / math.sqrt(T), 0.8]))
@@ -144,8 +141,7 @@ def test_no_sequence_breaks_a_certificate(name: str) -> None:
         if fallback is None:
             continue
         tried += 1
-        starts, gate = ("first", 0.3) if i % 3 == 1 else ("every", 0.0)
-        rule = lr.ExactTest(problem, T, delta=0.95, gate=gate, starts=starts, fallback=fallback, temperature=eta)
+        rule = lr.ExactTest(problem, T, delta=0.95, fallback=fallback, temperature=eta)
         bound_T = np.array([t * rule.certificate.at(t).regret_bound for t in range(1, T + 1)])
         sharp = rule.certificate.sharpen() if S == 2 else rule.certificate
         tokens = all_sequences(S, T)

@@ -1,5 +1,6 @@
 """The way back: the mixture is what its definition says, and no sequence makes it lose more than its bound."""
 
+import importlib.util
 import json
 import math
 from dataclasses import dataclass
@@ -11,7 +12,9 @@ import pytest
 import lowregret as lr
 from lowregret import checks
 from lowregret.policies import Recovering, recovering, shadow
+from lowregret.problems import Scene
 
+FAST = importlib.util.find_spec("numba") is not None
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 LOPSIDED = lr.DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])
 GAMES = {"matching": MATCHING, "rps": RPS, "lopsided": LOPSIDED, "newsvendor": lr.newsvendor([0, 1, 2, 3], 5, 3)}
@@ -79,10 +82,11 @@ def example(back: Recovering, T: int, alarms: list[int], seed: int) -> tuple[np.
     tokens, memory = np.zeros((N, T), dtype=np.int64), back.start((N,))
     for t in range(T):
         right = (rng.random((N, 1)) > probs[:, t].cumsum(-1)[:, :-1]).sum(-1)
-        worst = np.argmin(back.policy_beside(memory, probs[:, t]) @ back.problem.utility, axis=-1)
+        scene = back.scene(memory, probs[:, t])
+        worst = np.argmin(back.policy(memory, scene).T @ back.problem.utility, axis=-1)
         broken = np.where(np.arange(N) % 2 == 1, 0 <= t - T // 3 < 3, t < T // 3)
         tokens[:, t] = np.where(broken, np.where(np.arange(N) % 2 == 1, 0, worst), right)
-        memory = back.update_beside(memory, probs[:, t], tokens[:, t], np.array(alarms) <= t)
+        memory = back.update(memory, scene, tokens[:, t], np.array(alarms) <= t)
     return probs, tokens
 
 
@@ -130,17 +134,19 @@ def test_streaming_is_the_definition(game: str, safe: str, known: bool) -> None:
     back = made(problem, T if known else None, safe, memories=(8, 30), share=0.01, budget=0.25)
     probs, tokens = example(back, T, alarms, seed=7)
     wanted = [slow(back, p, y.tolist(), alarm) for p, y, alarm in zip(probs, tokens, alarms, strict=True)]
-    says, memory = back.policy_beside if back.acts else back.law_beside, back.start((len(alarms),))
+    says, memory = back.policy if back.acts else back.law, back.start((len(alarms),))
     entered = left = returns = 0
     for t in range(T):
-        np.testing.assert_allclose(says(memory, probs[:, t]), [w["law"][t] for w in wanted], atol=1e-12)
+        scene = back.scene(memory, probs[:, t])
+        np.testing.assert_allclose(says(memory, scene).T, [w["law"][t] for w in wanted], atol=1e-12)
         np.testing.assert_allclose(back.share_of_base(memory), [w["share"][t] for w in wanted], atol=1e-12)
-        was = memory.is_safe
+        was = memory.rows.is_safe[:, 0]
         assert was.tolist() == [w["safe"][t] for w in wanted]
-        memory = back.update_beside(memory, probs[:, t], tokens[:, t], np.array(alarms) <= t)
-        np.testing.assert_allclose(memory.account.max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
+        memory = back.update(memory, scene, tokens[:, t], np.array(alarms) <= t)
+        np.testing.assert_allclose(memory.rows.account[:, 0].max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
         assert back.returned(memory).tolist() == [w["returned"][t] for w in wanted]
-        entered, left = entered + (memory.is_safe & ~was).sum(), left + (was & ~memory.is_safe).sum()
+        now = memory.rows.is_safe[:, 0]
+        entered, left = entered + (now & ~was).sum(), left + (was & ~now).sum()
         returns += back.returned(memory).sum()
     assert entered, "an example in which the budget is never spent shows little"
     assert left or game != "matching" or safe != "AdaHedge"
@@ -148,27 +154,29 @@ def test_streaming_is_the_definition(game: str, safe: str, known: bool) -> None:
 
 
 @dataclass(frozen=True)
-class AtStep(lr.ResponseRule):
+class AtStep(lr.ExactTest):
     """A rule that trips at a step of its own choosing: what comes after the alarm is what is tested here."""
 
     at: int = 10
 
-    @property
-    def compares(self) -> bool:
-        return False
-
-    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> None:
+    def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Any:
         return None
 
-    def judge(self, statistics: None, step: Any, moment: Any) -> tuple[None, Any]:
+    def judge(self, statistics: None, step: Any, moment: Any) -> tuple[Any, Any]:
         return None, step == self.at + moment.token  # the time differs from stream to stream
+
+    def recorded(self, step_T: Any, moment: Any) -> Any:
+        return lr.ResponseRule.recorded(self, step_T, moment)
+
+    def suspicion(self, memory: Any) -> Any:
+        return None
 
     def evidence(self, memory: Any) -> tuple[Any, Any]:
         return memory.step * 0.0, memory.step * 0.0
 
 
 def ruled(game: str, T: int | None, safe: str = "default", **settings: Any) -> AtStep:
-    return AtStep(GAMES[game], T, at=6, fallback=lr.Recovery(safe=SAFE[safe](GAMES[game], T), **settings))
+    return AtStep(GAMES[game], T, 0.1, at=6, fallback=lr.Recovery(safe=SAFE[safe](GAMES[game], T), **settings))
 
 
 @pytest.mark.parametrize("game", ["matching", "newsvendor"])
@@ -192,9 +200,10 @@ def test_recorded_is_streaming_where_budgets_are_spent_and_won_back(
     laws, memory, spent = [], back.start((6,)), 0
     for t in range(96):
         late = np.array(alarms) <= t
-        laws.append(np.where(late[:, None], back.law_beside(memory, probs[:, t]), probs[:, t]))
-        memory = back.update_beside(memory, probs[:, t], tokens[:, t], late)
-        spent += memory.is_safe.sum()
+        scene = back.scene(memory, probs[:, t])
+        laws.append(np.where(late[:, None], back.law(memory, scene).T, probs[:, t]))
+        memory = back.update(memory, scene, tokens[:, t], late)
+        spent += memory.rows.is_safe.sum()
     assert spent
     recorded = back.laws_beside(probs.reshape(2, 3, 96, 2), tokens.reshape(2, 3, 96), np.reshape(alarms, (2, 3)))
     np.testing.assert_allclose(recorded.reshape(6, 96, 2), np.stack(laws, axis=1), atol=1e-12)
@@ -212,36 +221,44 @@ def belief_without_advice(problem: lr.DecisionProblem) -> np.ndarray:
 
 @pytest.mark.parametrize("game", GAMES)
 def test_every_way_to_step_the_laws_is_the_same(game: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One stream in plain numbers, few in arrays, many in blocks or compiled."""
+    """One stream, few in arrays, many compiled; a step at a time and recorded."""
     problem, rng, N = GAMES[game], np.random.default_rng(5), 24
     laws = shadow.Shadow(problem, (4, 30.5), 0.01)
     probs = rng.dirichlet(np.ones(problem.n_states), (50, N))
     probs[::5] = 1 / problem.n_states
     probs[1::5] = belief_without_advice(problem)
     tokens = rng.integers(problem.n_states, size=(50, N))
-    ways = {"arrays": (10**9, False), "blocks": (1, False), "compiled": (1, True)}
     seen: dict[str, list[np.ndarray]] = {}
-    for way, (worth, has_compiler) in ways.items():
-        monkeypatch.setattr(shadow, "_WORTH", worth)
-        monkeypatch.setattr(shadow, "_BLOCK", 7)
-        monkeypatch.setattr(shadow, "compiler_installed", lambda has=has_compiler: has)
+
+    def all_of(memory: Any, law_S: np.ndarray) -> np.ndarray:
+        shape = law_S.shape[1:]
+        return np.concatenate([part.reshape(*shape, -1) for part in (law_S.T, *memory)], axis=-1)
+
+    def scene_of(probs: np.ndarray) -> Any:
+        return Scene(problem, probs.T, problem.utility[:0], None)
+
+    for way in ("arrays", "compiled") if FAST else ("arrays",):
+        for name in ("_STEPS", "_STREAMS"):
+            monkeypatch.setattr(shadow, name, 0 if way == "compiled" else 10**9)
         memory, seen[way] = laws.start((N,), None), []
         for p, y in zip(probs, tokens, strict=True):
-            np.testing.assert_allclose(laws.law(memory, p.T).sum(axis=0), 1, atol=1e-12)
-            memory, law_S = laws.advance(memory, p.T, y)
-            seen[way].append(np.concatenate([law_S.T, memory.weights, memory.counts], axis=-1))
+            law = laws.law(memory, scene_of(p))
+            np.testing.assert_allclose(law.sum(axis=0), 1, atol=1e-12)
+            memory, law_S = laws.advance(memory, scene_of(p), y)
+            np.testing.assert_allclose(law_S, law, atol=1e-13)
+            seen[way].append(all_of(memory, law_S))
         laws_NxTxS, said = np.swapaxes(probs, 0, 1), [now[:, : problem.n_states] for now in seen[way]]
         np.testing.assert_allclose(
             np.moveaxis(laws.recorded(laws_NxTxS, tokens.T), 2, 0).swapaxes(1, 2), said, atol=1e-13
         )
         one = laws.recorded(laws_NxTxS[:1], tokens.T[:1])
         np.testing.assert_allclose(one[:, 0].T, np.array(said)[:, 0], atol=1e-13)
-    seen["alone"] = []
-    memories = [laws.start((), None)] * N
-    for p, y in zip(probs, tokens, strict=True):
-        steps = [laws.advance(m, p[n], y[n]) for n, m in enumerate(memories)]
-        memories = [m for m, _ in steps]
-        seen["alone"].append(np.stack([np.concatenate([law, m.weights, m.counts]) for m, law in steps]))
+        seen[f"{way}, alone"] = []
+        memories = [laws.start((), None)] * N
+        for p, y in zip(probs, tokens, strict=True):
+            steps = [laws.advance(m, scene_of(p[n]), y[n]) for n, m in enumerate(memories)]
+            memories = [m for m, _ in steps]
+            seen[f"{way}, alone"].append(np.stack([all_of(m, law) for m, law in steps]))
     for way in seen:
         np.testing.assert_allclose(seen[way], seen["arrays"], rtol=1e-12, atol=1e-15, err_msg=way)
 
@@ -263,7 +280,7 @@ def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
         for guard in (whole, first_half):
             guard.advise(make(probs[:, t]))
         assert np.array_equal(whole.policy(), first_half.policy())
-        spent += int(whole._at.ledger.rule.fallback.is_safe.sum())
+        spent += int(whole._at.ledger.rule.fallback.rows.is_safe.sum())
         for guard in (whole, first_half):
             guard.observe(make(tokens[:, t]))
     assert spent
@@ -317,14 +334,19 @@ def test_the_budget_is_spent_when_it_is_reached_and_not_before(horizon: int | No
     """All but pure play that is wrong loses 1 a step: 0.3 sqrt(100) = 3 of them, and 0.3 sqrt(125) = 3.35."""
     back = lr.Recovery(budget=0.3, safe=lr.PolyaUrn(2)).made_for(MATCHING, horizon, 1e-9)
     memory, steps = back.start(), 0
+
+    def after(state: int) -> Any:
+        scene = back.scene(memory, np.array([0.01, 0.99]))
+        return back.update(memory, scene, np.asarray(state), np.asarray(True))
+
     for _ in range(121):
-        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(1), np.asarray(True))
-    while not memory.is_safe:
-        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(0), np.asarray(True))
+        memory = after(1)
+    while not memory.rows.is_safe:
+        memory = after(0)
         steps += 1
     assert steps == needs
-    while memory.is_safe:  # half a step is won back at once, by the first even response, and then a whole one each
-        memory = back.update_beside(memory, np.array([0.01, 0.99]), np.asarray(1), np.asarray(True))
+    while memory.rows.is_safe:  # half a step is won back at once, by the first even response, and then a whole one each
+        memory = after(1)
         steps += 1
     assert steps == needs + pays
 
@@ -338,9 +360,10 @@ def worst_of_all(back: Recovering, laws: np.ndarray, steps: int) -> list[float]:
         memory = lr.take(memory, np.repeat(np.arange(N), choices))
         probs, token = np.tile(np.repeat(laws, S, axis=0), (N, 1)), np.tile(np.arange(S), N * len(laws))
         earned_NxA = U[:, token].T
-        own_N = (back.policy_beside(memory, probs) * earned_NxA).sum(axis=1, keepdims=True)
+        scene = back.scene(memory, probs)
+        own_N = (back.policy(memory, scene).T * earned_NxA).sum(axis=1, keepdims=True)
         regret_NxA = np.repeat(regret_NxA, choices, axis=0) + earned_NxA - own_N
-        memory = back.update_beside(memory, probs, token, np.full(len(token), True))
+        memory = back.update(memory, scene, token, np.full(len(token), True))
         worst.append(float(regret_NxA.max()))
     return worst
 
@@ -376,9 +399,10 @@ def test_an_enemy_who_looks_ahead_does_not_break_the_bound(game: str, safe: str)
         memory, regret_NxA = back.start((width,)), np.zeros((width, len(U)))
         for t in range(T):
             memory = lr.take(memory, np.repeat(np.arange(width), len(laws) * S))
-            own_N = (back.policy_beside(memory, probs) * earned_NxA).sum(axis=1, keepdims=True)
+            scene = back.scene(memory, probs)
+            own_N = (back.policy(memory, scene).T * earned_NxA).sum(axis=1, keepdims=True)
             regret_NxA = np.repeat(regret_NxA, len(laws) * S, axis=0) + earned_NxA - own_N
-            memory = back.update_beside(memory, probs, token, late)
+            memory = back.update(memory, scene, token, late)
             assert regret_NxA.max() <= back.total_bound(t + 1, until=t + 1) + 1e-9
             spread = 0.6 * J * math.sqrt(T - t)
             promise = regret_NxA.max(1) + spread * np.log(
@@ -408,7 +432,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="made for 5 steps, the rule may run for 10"):
         AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.Hedge(MATCHING, 5)))
     with pytest.raises(ValueError, match="an unknown number of"):
-        AtStep(MATCHING, None, fallback=lr.Recovery(safe=lr.Hedge(MATCHING, 5)))
+        AtStep(MATCHING, None, 0.1, fallback=lr.Recovery(safe=lr.Hedge(MATCHING, 5)))
     with pytest.raises(ValueError, match="grows with the past"):
         AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.FromFunction(lambda h: [0.5, 0.5], 2)))
     with pytest.raises(ValueError, match="bets on how the fallback differs"):
