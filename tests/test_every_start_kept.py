@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import lowregret as lr
+from lowregret.problems import Positions
 from lowregret.rules import FirstTest, bets
 
 from .guarded_runs import through_json
