@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import inputs
 from ..certificates import Certificate
-from ..guard import Guard, Return, Switch
+from ..guard import Event, Guard
 from ..problems import DecisionProblem
 from .labels import actions_of, floor_of, floored, guard_of, stakes, states_of
 from .walk_forward import WalkForward, walked
@@ -206,7 +206,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self._opened_guard().switched
 
     @property
-    def events_(self) -> list[Switch | Return]:
+    def events_(self) -> list[Event]:
         """Every switch so far, and every return to the model."""
         return self._opened_guard().events
 

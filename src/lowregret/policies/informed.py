@@ -24,9 +24,9 @@ from ..memory import row_of, with_row
 from ..memory import where as choose
 from ..problems import DecisionProblem, Scene, worth_of
 from .experts import ExpertHedge, ExpertMemory
+from .trust import trust_after, turned
 
 _PRIOR = 1.0  # sightings of every state before the first
-_HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and below which it must return anew
 _TIE = 1e-12  # worths closer than this are the same: the lowest index is advised
 
 
@@ -45,7 +45,7 @@ class InformedMemory(NamedTuple):
     rows: Row  # [..., C, ...]
     step: Array  # [...]
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
-    returned_at: Array  # [...], tokens seen when it last returned, 0 for never
+    turned_at: Array  # [...], tokens seen when that last changed, 0 for never
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,7 @@ class InformedRecovering:
         after = memory._replace(rows=rows, step=memory.step + 1)
         if not bool(late.any()):
             return after
-        share = self.share_of_base(after)
-        trusted = late & ((share > _HOME) | (memory.trusted & (share > _GONE)))
-        returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
-        return after._replace(trusted=trusted, returned_at=returned_at)
+        return trust_after(after, self.share_of_base(after), late, after.step)
 
     def share_of_base(self, memory: InformedMemory) -> Array:
         """How much of what it plays is the base's, ``[...]``: the mean over the contexts, by how often they came."""
@@ -122,9 +119,9 @@ class InformedRecovering:
         often = in_float64(rows.seen) + 1e-9
         return xp.sum(share * often, axis=-1) / xp.sum(often, axis=-1)
 
-    def returned(self, memory: InformedMemory) -> Array:
-        """Which streams ``[...]`` returned with the last token: the base has most of the weight again."""
-        return (memory.returned_at == memory.step) & (memory.step > 0)
+    def turned(self, memory: InformedMemory) -> Array:
+        """Which streams ``[...]`` returned to the base with the last token (1), or left it again (-1)."""
+        return turned(memory, memory.step)
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """What is lost at most after an alarm to any comparator, over all contexts, by the steps that are left."""

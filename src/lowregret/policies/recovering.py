@@ -32,9 +32,9 @@ from ..problems import DecisionProblem, a_problem, leads, with_first
 from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for
 from .contract import Policy
 from .shadow import Shadow, ShadowMemory
+from .trust import trust_after, turned
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
-_HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and below which it must return anew
 
 
 class RecoveryMemory(NamedTuple):
@@ -44,7 +44,7 @@ class RecoveryMemory(NamedTuple):
     is_safe: Array  # [...], whether the budget is spent: safe play is in force
     safe: Any  # its memory, without meaning where it is not in force
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
-    returned_at: Array  # [...], tokens seen when it last returned, 0 for never
+    turned_at: Array  # [...], tokens seen when that last changed, 0 for never
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,7 @@ class Recovering:
         came = Outcome(token, lead_A, mixture_A, late, after.step)
         account, is_safe = self._budget.after(first(memory.account), memory.is_safe, came)
         after = after._replace(account=last(account), is_safe=is_safe, safe=self._safe_after(memory, token, is_safe))
-        share = self.share_of_base(after)
-        trusted = late & ((share > _HOME) | (memory.trusted & (share > _GONE)))
-        returned_at = xp.where(trusted & ~memory.trusted, after.step, memory.returned_at)
-        return after._replace(trusted=trusted, returned_at=returned_at)
+        return trust_after(after, self.share_of_base(after), late, after.step)
 
     def updated_alone(
         self, memory: RecoveryMemory, probs_S: np.ndarray, token: int, at: int, step: Array
@@ -151,9 +148,9 @@ class Recovering:
         weight = memory.shadow.weights[..., 0]
         return namespace(weight).where(memory.is_safe, namespace(weight).zeros_like(weight), weight)
 
-    def returned(self, memory: RecoveryMemory) -> Array:
-        """Which streams ``[...]`` returned with the last token: the base has most of the weight again."""
-        return (memory.returned_at == memory.step) & (memory.step > 0)
+    def turned(self, memory: RecoveryMemory) -> Array:
+        """Which streams ``[...]`` returned to the base with the last token (1), or left it again (-1)."""
+        return turned(memory, memory.step)
 
     # Recorded sequences
 
@@ -208,7 +205,7 @@ class Recovering:
         """
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
-        return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, n).tolist()], problem.span * n)
+        return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, np.atleast_1d(n))], problem.span * n)
 
     def total_bound(self, steps: int, until: int | None = None) -> float:
         """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.

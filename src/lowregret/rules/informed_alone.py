@@ -59,7 +59,7 @@ def step_alone(
         Panel(own, own_most, own_since), Panel(others, most, since), seen, share, was_impossible | impossible
     )
     rows = Row(counts, weights, rise, is_safe, safe, visits)
-    after = InformedMemory(rows, step, before.trusted, before.returned_at)
+    after = InformedMemory(rows, step, before.trusted, before.turned_at)
     tripped_at = step if alarm and not rule.pointless else memory.tripped_at
     return RuleMemory(after, step, tripped_at, statistics), rule.widened(lead_P, place)
 
