@@ -297,3 +297,50 @@ def test_a_garbled_numbering_is_refused() -> None:
         d = guard.state_dict() | {"streams": {"held": held, "given": 7}}
         with pytest.raises(ValueError, match="state_dict does not fit: streams"):
             guard.load_state_dict(d)
+
+
+@pytest.mark.parametrize(("wrong", "says"), [
+    ([0.5, np.nan], r"got NaN at index \(5, 1\) \(stream 8\)"),
+    ([-0.5, 1.5], r"got -0.5 at index \(5, 0\).*\(stream 8\)"),
+    ([0.5, 0.7], r"off by 0.2 at index \(5,\).*\(stream 8\)"),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray])
+def test_a_law_that_is_refused_is_named_by_its_stream(wrong, says, kind):
+    """By its number, which is not its place once others have gone; nothing has changed."""
+    guard = lr.Guard(lr.matching(), 50, batch_shape=(4950,))
+    guard.retire([0, 1, 2])
+    laws = np.full((4947, 2), 0.5)
+    laws[5] = wrong
+    with pytest.raises(ValueError, match=says):
+        guard.advise(kind(laws))
+    assert (guard.steps == 0).all()
+
+
+def test_whatever_is_refused_is_named_by_its_stream():
+    N, problem = 40, lr.DecisionProblem.from_payoffs([[0, 1], [1, 0]], low=-5, high=5)
+    guard = lr.Guard(problem, 50, batch_shape=(N,), references=["old"], contexts=3, payoffs="change")
+    laws, right = np.full((N, 2), 0.5), {"references": np.full((N, 1, 2), 0.5), "context": np.zeros(N, int)}
+    for name, entry, value in (
+        ("references", (7, 0, 1), np.nan),
+        ("context", (7,), 3),
+        ("scale", (7,), np.nan),
+        ("payoffs", (7, 1, 1), np.nan),
+        ("payoffs", (7, 1, 0), 9.0),
+    ):
+        given = {"scale": np.ones(N), "payoffs": np.zeros((N, 2, 2)), **right}[name].copy()
+        given[entry] = value
+        with pytest.raises(ValueError, match=r"at index \(7,.*\(stream 7\)"):
+            guard.advise(laws, **{**right, name: given})
+    guard.advise(laws, **right)
+    for given in ({"state": np.arange(N) // 39 * 2}, {"state": np.zeros(N, int), "action": -(np.arange(N) // 39)}):
+        with pytest.raises(ValueError, match=r"at index \(39,\) \(stream 39\)"):
+            guard.observe(**given)
+    payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
+    numbers = lr.Guard(payoff, 50, batch_shape=(3, 2))
+    numbers.advise(lr.Quantiles([0.1, 0.9], np.tile([0.1, 0.2], (3, 2, 1))))
+    with pytest.raises(ValueError, match=r"at index \(2, 0\) \(stream \(2, 0\)\)"):
+        numbers.observe([[0, 0], [0, 0], [np.nan, 0]])
+    with pytest.raises(ValueError, match=r"got NaN at index \(1, 0, 1\)"):
+        lr.Quantiles([0.1, 0.9], [[[0, 1], [0, 1]], [[0, np.nan], [0, 1]]])
+    with pytest.raises(ValueError, match=r"got NaN at index \(1,\)$"):  # one stream needs no name
+        lr.Guard(problem, 9).advise([0.5, np.nan])

@@ -362,3 +362,22 @@ def test_references_by_name() -> None:
     for make in (lr.Guard, lr.ExactTest):
         with pytest.raises(ValueError, match=r"told what it says: Guard\(\.\.\., references=\('a',\)"):
             make(lr.matching(), 20, fallback=lr.Incumbent("a"))
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_laws_and_references_may_be_of_different_kinds(kind: str, shape: tuple[int, ...]) -> None:
+    """Torch laws with NumPy references, or the other way round, as NumPy alone."""
+    torch, rng = pytest.importorskip("torch"), np.random.default_rng(0)
+    laws, old = rng.dirichlet([1, 1], (40, *shape)), rng.dirichlet([5, 1], (40, *shape, 1))
+    laws, old = laws.astype(kind), old.astype(kind)
+    guards = [lr.Guard(lr.matching(), 40, references=["old"], batch_shape=shape) for _ in range(3)]
+    for law, reference in zip(laws, old, strict=True):
+        guards[0].advise(law, references=reference)
+        guards[1].advise(torch.asarray(law), references=reference)
+        guards[2].advise(law, references=torch.asarray(reference))
+        for guard in guards:
+            guard.observe(np.ones(shape, dtype=int))
+    for guard in guards[1:]:
+        np.testing.assert_allclose(np.asarray(guard.regret), guards[0].regret, rtol=1e-6)
+        assert [event.step for event in guard.events] == [event.step for event in guards[0].events]

@@ -69,7 +69,10 @@ def test_streaming_is_a_literal_loop(lag: int) -> None:
         guard = lr.Guard(problem, T, rule=rule, lag=lag)
         play(guard, laws, states, order)
         alarm, average, lead_A = literal(problem, rule, lag, laws, states, order)
-        assert [event.step for event in guard.events] == [alarm] * (alarm > 0)
+        seen = [i for i, (what, _) in enumerate(order) if what == "observe"]
+        at = seen[alarm - 1]
+        dated = [(order[at][1], sum(what == "advise" for what, _ in order[:at]))] * (alarm > 0)
+        assert [(event.step, event.known) for event in guard.events] == dated
         assert guard.regret == pytest.approx(lead_A.max() / T, abs=1e-9)
         if average < 600:
             assert guard.evidence[0] == pytest.approx(average, rel=1e-9, abs=1e-9)

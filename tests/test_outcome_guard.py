@@ -321,3 +321,10 @@ def test_of_an_unknown_horizon_nothing_is_said_of_the_end() -> None:
     assert "a step in the end" not in told
     assert "a step over the steps so far" in told
     assert "a step in the end" in str(lr.Guard(payoff, 20).certificate)
+
+
+def test_a_guard_of_numbers_skips_nothing() -> None:
+    guard = lr.Guard(SHOP, 20)
+    for given in ((), (3,)):
+        with pytest.raises(ValueError, match=r"skip\(\) goes with a lag, and a Guard of a Payoff has none"):
+            guard.skip(*given)

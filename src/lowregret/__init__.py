@@ -17,7 +17,7 @@ from .distances import Estimate, next_token_tv, sequence_tv
 from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
 from .games import Arena, arena, play
-from .guard import EventLog, Guard, OutcomeGuard, Return, Switch
+from .guard import EventLog, Guard, Left, OutcomeGuard, Return, Switch
 from .memory import take
 from .policies import (
     AdaHedge,
@@ -96,6 +96,7 @@ __all__ = [
     "Guard",
     "Hedge",
     "Incumbent",
+    "Left",
     "Markov",
     "Maximin",
     "MaximinPlay",

@@ -25,6 +25,8 @@ from .arrays import (
     total,
 )
 
+_ROUNDED = "if that is rounding, divide by the sum: probs / probs.sum(-1, keepdims=True)"
+_UNFIT = "if these are logits, take the softmax; if they are percentages or counts, divide by the sum"
 SUM_TOLERANCE = 1e-6
 _DOUBLE = np.dtype(np.float64)
 SMALLEST, LARGEST = 1e-300, 1e300  # of a positive number: its inverse is one too
@@ -217,9 +219,9 @@ def tokens_of(
         raise ValueError(f"{name} must have shape {shape}, got {tuple(tokens.shape)}")
     if xp is not np:
         tokens = astype(tokens, xp.int64)  # small integers could not be compared with the number of states
-    if 0 not in tokens.shape and bool(((tokens < 0) | (tokens >= n_states)).any()):
+    if 0 not in tokens.shape and bool((outside := (tokens < 0) | (tokens >= n_states)).any()):
         low, high = int(xp.min(tokens)), int(xp.max(tokens))
-        raise ValueError(f"{name} must lie in 0..{n_states - 1}, got values from {low} to {high}")
+        raise misplaced(f"{name} must lie in 0..{n_states - 1}, got values from {low} to {high}%s", outside)
     if "uint64" in str(tokens.dtype):  # unsigned and signed 64-bit integers would meet as floats
         tokens = astype(tokens, xp.int64)
     return beside(tokens, like)
@@ -265,20 +267,21 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
     if bool((least >= 0) & (low >= 1 - SUM_TOLERANCE) & (high <= 1 + SUM_TOLERANCE)):  # a NaN fails any of these
         return probs
     if bool(xp.any(xp.isnan(probs))):
-        raise ValueError(f"{name} must be numbers that sum to one, got NaN")
+        raise misplaced(f"{name} must be numbers that sum to one, got NaN%s", xp.isnan(probs))
     if bool(least < 0):
-        raise ValueError(f"{name} must not be negative, got {float(least):.6g}: if these are logits, take the softmax")
-    off = abs(sums - 1)
-    where = np.unravel_index(int(xp.argmax(off)), tuple(off.shape)) if off.ndim else ()
-    place = f" at index {tuple(map(int, where))}" if where else ""
-    raise ValueError(
-        f"{name} must sum to one within {SUM_TOLERANCE:g}, got a sum off by {float(xp.max(off)):.3g}{place}; "
-        + (
-            "if that is rounding, divide by the sum: probs / probs.sum(-1, keepdims=True)"
-            if float(xp.max(off)) < 0.01
-            else "if these are logits, take the softmax; if they are percentages or counts, divide by the sum"
-        )
-    )
+        got = f"got {float(least):.6g}%s: if these are logits, take the softmax"
+        raise misplaced(f"{name} must not be negative, {got}", probs == least)
+    worst = float(xp.max(off := abs(sums - 1)))
+    got = f"within {SUM_TOLERANCE:g}, got a sum off by {worst:.3g}%s; {_ROUNDED if worst < 0.01 else _UNFIT}"
+    raise misplaced(f"{name} must sum to one {got}", off == xp.max(off))
+
+
+def misplaced(words: str, bad: Any) -> ValueError:
+    """The error whose words say (at %s) at which index the first ``bad`` entry stands; it has that as ``index``."""
+    index = tuple(np.argwhere(to_numpy(bad))[:1].ravel().tolist())
+    error = ValueError(words.replace("%s", f" at index {index}" if index else ""))
+    error.index = index  # type: ignore[attr-defined]
+    return error
 
 
 def _floats(values: Any, name: str) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import inputs
 from ..certificates import Certificate
-from ..guard import Return, Switch
+from ..guard import Event
 from ..guard.asked import Asked, ids_of
 from ..problems import DecisionProblem, Names, Positions
 from .labels import floor_of, floored, guard_of, stakes, states_of
@@ -176,7 +176,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         return self.guard.switched
 
     @property
-    def events(self) -> list[Switch | Return]:
+    def events(self) -> list[Event]:
         """Every switch so far, and every return to the model."""
         return self.guard.events
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..certificates import Certificate
-from ..guard import Guard, Return, Switch
+from ..guard import Event, Guard
 from ..guard.asked import MOST, Asked, ids_of
 from ..problems import DecisionProblem, Names, actions_of
 from .labels import floor_of, floored, guard_of, of_a_classifier, stakes, states_of
@@ -234,7 +234,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self._open().switched
 
     @property
-    def events_(self) -> list[Switch | Return]:
+    def events_(self) -> list[Event]:
         """Every switch so far, and every return to the model."""
         return self._open().events
 

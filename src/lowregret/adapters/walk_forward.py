@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..certificates import Certificate
-from ..guard import Guard, Return, Switch
+from ..guard import Event, Guard
 from ..problems import DecisionProblem, Positions
 
 
@@ -25,7 +25,7 @@ class WalkForward(NamedTuple):
     policy_NxA: np.ndarray  # the mixed action that the certificate speaks of
     payoffs: np.ndarray  # [N], what it earned on average, in the problem's units
     share: np.ndarray  # [N], how much of it was the model's: 1 until a switch
-    events: tuple[Switch | Return, ...]
+    events: tuple[Event, ...]
     certificate: Certificate
 
     @property

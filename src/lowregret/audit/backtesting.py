@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import inputs
 from ..certificates import Certificate
-from ..guard import Guard, OutcomeGuard, Return, Switch
+from ..guard import Event, Guard, Left, OutcomeGuard, Return, Switch
 from ..problems import DecisionProblem, Payoff, a_problem
 from ..rules import Late, OutcomeTest, ResponseRule
 from ..tips import worst_tip
@@ -77,13 +77,13 @@ def backtest(
     paid: dict[str, list] = {}
     share: list = [None] * len(recording.names)
     results: list = [None] * len(recording.names)
-    events: list[tuple[int, Switch | Return]] = []
+    events: list[tuple[int, Event]] = []
     promised = None
     for block in recording.blocks():
         played = _player(guard)(guard, block, fallback)
         if promised is None or (played.certificate and played.certificate.regret_bound > promised.regret_bound):
             promised = played.certificate
-        happened: dict[int, list[Switch | Return]] = {}
+        happened: dict[int, list[Event]] = {}
         for row, event in played.events:
             happened.setdefault(row, []).append(event)
         for row, i in enumerate(block.index_N.tolist()):
@@ -146,7 +146,7 @@ def _player(guard: Any) -> Callable[[Any, Any, bool], Played]:
     return play if guard.rule.knows is None else play_told
 
 
-def _named(event: Switch | Return, recording: Any, i: int) -> Switch | Return:
+def _named(event: Event, recording: Any, i: int) -> Event:
     """With the names of its stream and of its context."""
     if isinstance(event, Switch) and event.context is not None:
         event = event._replace(context=recording.tells.contexts[event.context])
@@ -154,7 +154,7 @@ def _named(event: Switch | Return, recording: Any, i: int) -> Switch | Return:
 
 
 def _result(
-    problem: Any, recording: Any, rule: Any, i: int, played: Played, row: int, happened: list[Switch | Return]
+    problem: Any, recording: Any, rule: Any, i: int, played: Played, row: int, happened: list[Event]
 ) -> StreamResult:
     T, actions_A = len(recording.states[i]), played.actions_NxA[row]
     paid = {name: paid_NxT[row, :T] for name, paid_NxT in played.paid.items()}
@@ -176,6 +176,7 @@ def _result(
         float(best - paid["guard"].sum()) / T,
         int(played.trips_N[row]) or None,
         sum(isinstance(event, Return) for event in happened),
+        sum(isinstance(event, Left) for event in happened),
         float(played.share_NxT[row, :T].mean()),
         v_regret,
     )

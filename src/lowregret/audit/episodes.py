@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..guard import Guard, Return, Switch
+from ..guard import Event, Guard
 from .playing import play
 from .streams import Block
 
@@ -44,7 +44,7 @@ class Guarded(NamedTuple):
     paid_NxT: np.ndarray
     trips_N: np.ndarray  # states of the whole stream seen at its first switch, 0 for never
     switches_N: np.ndarray  # in how many of its episodes it switched
-    events: tuple[tuple[int, Switch | Return], ...]  # with the row of the stream, where they are asked for
+    events: tuple[tuple[int, Event], ...]  # with the row of the stream, where they are asked for
 
 
 def guarded(guard: Guard, block: Block, episodes: Cut, live: bool) -> Guarded:

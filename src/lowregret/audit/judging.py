@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import first_true
-from ..guard import Guard, Return, Switch
+from ..guard import Event, Guard, Left, Return
 from ..problems import DecisionProblem
 from ..rules import ExactTest
 from ..tips import worst_tip
@@ -105,7 +105,7 @@ class Seen(NamedTuple):
     actions_NxA: np.ndarray
     trips_N: np.ndarray
     switches_N: np.ndarray
-    events: tuple[tuple[int, Switch | Return], ...]
+    events: tuple[tuple[int, Event], ...]
     log_e_NxT: np.ndarray
     log_e_N: np.ndarray  # an e-value for each stream
 
@@ -133,16 +133,23 @@ def _seen(settings: Settings, guard: Guard, block: Block) -> Seen:
 
 
 def _told(settings: Settings, seen: Seen) -> Callable[[int], list[Any]]:
-    """By row: in how many episodes it switched, since which step of the stream its model was wrong, and returns."""
+    """By row: in how many episodes it switched, since which step its model was wrong, returns, and how often left."""
     since: dict[int, int | None] = {}
     returns = dict.fromkeys(range(len(seen.trips_N)), 0)
+    left = dict(returns)
     for row, event in sorted(seen.events, key=lambda pair: (pair[0], pair[1].episode, pair[1].step)):
         if isinstance(event, Return):
             returns[row] += 1
+        elif isinstance(event, Left):
+            left[row] += 1
         elif row not in since:  # none where a state came that the model had excluded
             before = (event.episode - 1) * (settings.episode or 0)
             since[row] = None if event.since is None else before + event.since
-    return lambda n: [int(seen.switches_N[n]), since.get(n), returns[n] if settings.events else None]
+    return lambda n: [
+        int(seen.switches_N[n]),
+        since.get(n),
+        *((returns[n], left[n]) if settings.events else (None, None)),
+    ]
 
 
 def _time(clock: Steps, first: int, step: int | None) -> str | int | None:

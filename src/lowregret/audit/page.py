@@ -94,15 +94,16 @@ def _data(found: Audit) -> dict[str, Any]:
 
 def _head(timed: bool) -> list[str]:
     if not timed:
-        return ["steps", "switched at", "wrong since", "returns"]
-    return ["steps", "switched at step", "which is", "wrong since step", "which is", "returns"]
+        return ["steps", "switched at", "wrong since", "returns", "left again"]
+    return ["steps", "switched at step", "which is", "wrong since step", "which is", "returns", "left again"]
 
 
 def _row(one: Judgement, players: list[str], timed: bool) -> list[Any]:
     earned = [_short(one.earned[name]) for name in players]
-    happened: list[Any] = [one.switched_at, one.since, one.returns]
+    happened: list[Any] = [one.switched_at, one.since, one.returns, one.left]
     if timed:
-        happened = [one.switched_at, _when(one.switched_time), one.since, _when(one.since_time), one.returns]
+        dated = one.switched_at, _when(one.switched_time), one.since, _when(one.since_time)
+        happened = [*dated, one.returns, one.left]
     return [_name(one.stream), one.steps, *happened, one.survives, _short(one.log_e), *earned]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..guard import Switch
+from ..guard import Return, Switch
 from ..plots import COLOURS, plain, pyplot
 
 _LOOKS = {
@@ -39,14 +39,16 @@ def picture(found: Any, stream: Any = None) -> Any:
     marked = events[:: -(-len(events) // _MARKS) or 1]
     for ax in (money, evidence):
         for event in marked:
-            colour = COLOURS[1] if isinstance(event, Switch) else COLOURS[2]
+            colour = COLOURS[2] if isinstance(event, Return) else COLOURS[1]
             ax.axvline(_clock(found, event), color=colour, linewidth=0.8, alpha=0.6)
         plain(ax)
     _draw_evidence(found, chosen, events, evidence)
     evidence.set_xlabel("steps")
     who = f"{len(names):,} streams" if stream is None and len(names) > 1 else f"stream {names[chosen[0]]}"
-    switches = sum(isinstance(event, Switch) for event in events)
-    title = f"{who}; switches (orange): {switches}, returns (green): {len(events) - switches}"
+    switches, returns = (sum(isinstance(event, kind) for event in events) for kind in (Switch, Return))
+    title = f"{who}; switches (orange): {switches}, returns (green): {returns}"
+    if len(events) > switches + returns:
+        title += f", left again (orange): {len(events) - switches - returns}"
     money.set_title(title if len(marked) == len(events) else f"{title}; {len(marked)} marked", fontsize=10)
     return figure
 

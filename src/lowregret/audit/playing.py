@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import softmax
-from ..guard import Guard, Return, Switch
+from ..guard import Event, Guard, Switch
 from ..policies import Hedge
 from ..problems import DecisionProblem, Positions, action_utilities
 from ..rules import ResponseRule, Rule
@@ -22,7 +22,7 @@ class Played(NamedTuple):
     actions_NxA: np.ndarray  # what each fixed action was paid in all
     share_NxT: np.ndarray  # how much of what the guard played was the model's
     trips_N: np.ndarray  # states seen at the switch, 0 for never
-    events: tuple[tuple[int, Switch | Return], ...]  # with the row of the stream
+    events: tuple[tuple[int, Event], ...]  # with the row of the stream
     certificate: Any = None  # where what is guaranteed depends on the run
 
 
@@ -44,7 +44,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     paid = {"model": (response_AxNxT * utility_AxNxT).sum(axis=0)}
     paid["guard"], share_NxT = paid["model"].copy(), np.ones((N, T))
     trips_N = np.zeros(N, dtype=np.int64)
-    events: list[tuple[int, Switch | Return]] = []
+    events: list[tuple[int, Event]] = []
     rows, times_N = (np.zeros(0, dtype=np.int64), trips_N) if others else _to_replay(guard, block)
     if len(rows) and not live and guard.episode is None and not rule.in_play.acts:
         paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], warmth, utility_AxNxT[:, rows])
@@ -111,7 +111,7 @@ def _spliced(
 
 def replayed(
     guard: Guard, block: Block, rows: np.ndarray, utility_AxNxT: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Switch | Return]]]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
     """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told."""
     T, lengths_N, live = block.states_NxT.shape[1], block.lengths_N[rows], made_like(guard, len(rows))
     paid_TxN, share_TxN = np.zeros((T, len(rows))), np.ones((T, len(rows)))
@@ -128,7 +128,7 @@ def replayed(
     return paid_TxN.T, share_TxN.T, trips_N, told
 
 
-def _clock(guard: Guard, event: Switch | Return) -> int:
+def _clock(guard: Guard, event: Event) -> int:
     """At which step of the whole recording that was."""
     return event.step if guard.episode is None else (event.episode - 1) * guard.episode + event.step
 

@@ -36,6 +36,7 @@ class Judgement(NamedTuple):
     switches: int  # in how many of them it switched
     since: int | None  # from about which step on its model was wrong, at the first switch; None where nobody looked
     returns: int | None  # how often its model came back; None where nobody looked
+    left: int | None  # how often it was left again after that; likewise
     switched_time: str | int | None = None  # what the log calls step ``switched_at``: a time, or a number
     since_time: str | int | None = None  # likewise ``since``
 
@@ -148,6 +149,8 @@ class Audit:
             rows += [("episodes that switched", f"{sum(row[7] for row in self._rows):,}")]
         if self._rows and self._rows[0][9] is not None:
             rows += [("returns to the model", f"{sum(row[9] for row in self._rows):,}")]
+            left = sum(row[10] for row in self._rows)
+            rows += [("left again after a return", f"{left:,}")] if left else []
         rows += [("false switches that delta allows, on average", f"{self.allowed:.4g}")]
         if self.whole:
             rows += [(f"alarms that survive a false-discovery rate of {a['fdr']:g}", f"{len(self.survivors):,}")]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..guard import Return, Switch
+from ..guard import Event
 from ..tables import Table
 from .chosen import chosen_told
 from .frames import result_frame
@@ -48,6 +48,7 @@ class StreamResult(NamedTuple):
     regret: float  # of the guard, a step, in utility
     switched_at: int | None
     returns: int
+    left: int  # how often a model that had returned was left again
     model_share: float  # how much of what the guard played was the model's
     v_regret: float | None  # of the model, for two states: how far it is from calibrated, for the worst problem
 
@@ -60,7 +61,7 @@ class Backtest:
     recording: Any
     guard: Any
     streams: tuple[StreamResult, ...]
-    switches: tuple[Switch | Return, ...]  # with the names of their streams, in order of streams and steps
+    switches: tuple[Event, ...]  # with the names of their streams, in order of streams and steps
     paid: dict[str, tuple[np.ndarray, ...]]  # by player and stream, [T], in utility
     share: tuple[np.ndarray, ...]  # by stream, [T]: how much of what the guard played was the model's
     certificate: Any  # what is guaranteed of every stream; of forecasts of a number, by what was charged in this run
@@ -88,9 +89,11 @@ class Backtest:
         """Payoffs a step over all streams, and what the guard did."""
         rows = [(name, f"{value:.6g}") for name, value in self.earned.items()]
         switched = sum(result.switched_at is not None for result in self.streams)
+        left = sum(result.left for result in self.streams)
         rows += [
             ("streams that switched", f"{switched} of {len(self.streams)}"),
             ("returns", str(sum(result.returns for result in self.streams))),
+            *([("left again", str(left))] if left else []),
             ("model's share of the guard's play", f"{self._mean('model_share'):.1%}"),
             ("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}"),
         ]
@@ -110,7 +113,10 @@ class Backtest:
             "regret_bound_in_payoffs": self.certificate.regret_bound_in_payoffs,
             "tv_bound": self.certificate.tv_bound,
             "streams": [result._asdict() for result in self.streams],
-            "switches": [event._asdict() | {"told": str(event)} for event in self.switches],
+            "switches": [
+                {"event": type(event).__name__.lower(), **event._asdict(), "told": str(event)}
+                for event in self.switches
+            ],
         }
         return json.dumps(json_of(about), indent=1, allow_nan=False)
 

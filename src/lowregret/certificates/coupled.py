@@ -6,7 +6,8 @@ its wealth must reach for the alarm to sound on its own.
 """
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,8 @@ def lambert_of_exp(exponent: Any) -> Any:
     return wrightomega(exponent)
 
 
-class Charges(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Charges:
     """The charges of the first n steps at each rate, from above: n ``[N]`` -> ``[N, K]``; they never fall with n."""
 
     kappa_K: np.ndarray  # of every step
@@ -76,7 +78,8 @@ class Charges(NamedTuple):
         return np.asarray(steps_N, dtype=np.float64)[:, None] * self.kappa_K
 
 
-class ScheduledCharges(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ScheduledCharges:
     """The same along the temperatures of an unknown horizon, eta_t = c / sqrt(t + S - 1).
 
     kappa is convex in the temperature (it is a maximum of linear functions of it), so the kappa of a mean temperature
@@ -129,7 +132,7 @@ def charges(
     made = ScheduledCharges(problem, knots_M, np.zeros_like(kappa_MxK), kappa_MxK, slope_MxK)
     each = np.arange(1, len(knots_M))
     sums_MxK = np.concatenate([np.zeros((1, len(rates_K))), made._since(each - 1, each, knots_M[1:]).cumsum(axis=0)])
-    return made._replace(sums_MxK=sums_MxK)
+    return replace(made, sums_MxK=sums_MxK)
 
 
 def total_kappa(problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None) -> np.ndarray:

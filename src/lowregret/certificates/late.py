@@ -58,9 +58,9 @@ def concave(bound: Bound, rounds: int) -> Bound:
 
     Beyond some ten thousands, nowhere below what that is at knots 2e-4 apart, each of which stands for those before it.
     """
-    near, ratio = min(rounds, _NEAR), math.log(max(rounds, 1) / _NEAR)
-    far: Any = np.ceil(np.geomspace(_NEAR, rounds, 2 + math.ceil(ratio / 2e-4)))[1:] if rounds > _NEAR else []
-    knots_M = np.unique(np.append(np.arange(near + 1.0), far)).astype(np.int64)
+    near, ratio = np.arange(min(rounds, _NEAR) + 1.0), math.log(max(rounds, 1) / _NEAR)
+    far = np.ceil(np.geomspace(_NEAR, rounds, 2 + math.ceil(ratio / 2e-4)))[1:] if rounds > _NEAR else near[:0]
+    knots_M = np.unique(np.append(near, far)).astype(np.int64)
     begin_M = np.minimum(np.append(0, knots_M[:-1] + 1), knots_M)  # the first step for which a knot stands
     corners: list[tuple[int, float]] = []
     values_M = bound(knots_M)

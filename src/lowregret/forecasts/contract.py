@@ -75,9 +75,9 @@ def numbers(values: Any, name: str, least: int) -> np.ndarray:
     if array.ndim == 0 or array.shape[-1] < least:
         raise ValueError(f"{name} must have a last axis of at least {least} numbers, got shape {array.shape}")
     if np.isnan(array).any():
-        raise ValueError(f"{name} must be finite numbers, got NaN")
+        raise inputs.misplaced(f"{name} must be finite numbers, got NaN%s", np.isnan(array))
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite numbers, got infinity")
+        raise inputs.misplaced(f"{name} must be finite numbers, got infinity%s", np.isinf(array))
     return array
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..guard import Return
+from ..guard import Return, Switch
 from ..problems import DecisionProblem, rock_paper_scissors
 from .contract import Player
 from .playing import Match, a_player, play
@@ -43,7 +43,7 @@ class _Table(NamedTuple):
         players = (ours, theirs) if seat == 0 else (theirs, ours)
         match = play(self.problem, players, self.rounds, np.random.default_rng(seeds))
         certificate, events = match.certificates[seat], match.events[seat]
-        returns = sum(isinstance(event, Return) for event in events)
+        returns, alarms = (sum(isinstance(event, kind) for event in events) for kind in (Return, Switch))
         found = Played(
             *key,
             payoff=match.totals[seat],
@@ -52,7 +52,7 @@ class _Table(NamedTuple):
             regret=match.regret[seat],
             bound=None if certificate is None else float(certificate.regret_bound),
             held=match.held[seat],
-            alarms=len(events) - returns,
+            alarms=alarms,
             returns=returns,
             ms=1000 * match.seconds[seat] / self.rounds,
         )

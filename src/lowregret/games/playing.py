@@ -10,7 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import frozen
 from ..certificates import Certificate
-from ..guard import Return, Switch
+from ..guard import Event
 from ..problems import DecisionProblem
 from ..regret import external_regret
 from .contract import Player, Seat
@@ -31,7 +31,7 @@ class Match:
     mixed: tuple[np.ndarray, np.ndarray]  # [T, A]
     payoffs: tuple[np.ndarray, np.ndarray]  # [T], in the units of each problem
     expected: tuple[np.ndarray, np.ndarray]  # [T], of the mixed action against the other's move
-    events: tuple[tuple[Switch | Return, ...], tuple[Switch | Return, ...]]  # of the guards, where there are some
+    events: tuple[tuple[Event, ...], tuple[Event, ...]]  # of the guards, where there are some
     certificates: tuple[Certificate | None, Certificate | None]
     seconds: tuple[float, float]  # that each took in all
 

@@ -2,7 +2,7 @@
 
 from .event_log import EventLog
 from .guard import Guard
-from .ledger import Return, Switch
+from .ledger import Event, Left, Return, Switch
 from .outcomes import OutcomeGuard
 
-__all__ = ["EventLog", "Guard", "OutcomeGuard", "Return", "Switch"]
+__all__ = ["Event", "EventLog", "Guard", "Left", "OutcomeGuard", "Return", "Switch"]

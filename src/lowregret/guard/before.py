@@ -54,7 +54,7 @@ def known_of(
     """What ``advise`` was given beside the law, checked: arrays of the kind that ``probs`` is, each its own."""
     knows, problem = rule.knows, rule.problem
     if shape == () and knows is not None and knows.contexts is None and payoffs is None and scale is None:
-        quick = _alone(rule, knows, references, context)
+        quick = _alone(rule, knows, probs, references, context)
         if quick is not None:
             return quick
     given = {"references": references, "context": context, "payoffs": payoffs, "scale": scale}
@@ -87,17 +87,20 @@ def known_of(
         if amount.shape not in ((), shape):
             raise ValueError(f"scale must have shape {shape}, got {amount.shape}")
         if not ((amount > 0) & (amount <= 1)).all():
-            raise ValueError(
-                f"scale must lie above 0 and be at most 1, of what the problem declares, got {inputs.shown(scale)}"
-            )
+            bad = ~((amount > 0) & (amount <= 1))
+            got = f"{amount[bad][0]:g}%s" if amount.shape else inputs.shown(scale)
+            what = f"scale must lie above 0 and be at most 1, of what the problem declares, got {got}"
+            raise inputs.misplaced(what, bad)
         scale = _beside(np.broadcast_to(amount, shape), probs)
     return Known(plays, laws, context, utility, scale)
 
 
-def _alone(rule: Rule, knows: Knows, references: Any, context: Any) -> Known | None:
+def _alone(rule: Rule, knows: Knows, probs: Array, references: Any, context: Any) -> Known | None:
     """The usual case of one stream, a few laws in double precision: must cost nothing. None: look closer."""
     S, N = rule.n_states, len(knows.references)
-    if context is not None or type(references) is not np.ndarray or references.shape != (N, S):
+    if context is not None or type(probs) is not np.ndarray or type(references) is not np.ndarray:
+        return None
+    if references.shape != (N, S):
         return None
     if references.dtype != _DOUBLE or knows.references_act or N * S > 64:
         return None

@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Any
 
 from .. import files, inputs
-from .ledger import Return, Switch
+from .ledger import TURNS, Event, Left, Return, Switch
 from .resume import as_json, event_from
 
-_KINDS: dict[str, type] = {"switch": Switch, "return": Return}
+_KINDS: dict[str, type] = {"switch": Switch, **TURNS}
 _FILE = "events", "a log of events"
 
 
@@ -49,11 +49,11 @@ class EventLog:
     def sync(self) -> bool:
         return self._journal.sync
 
-    def __call__(self, event: Switch | Return) -> None:
+    def __call__(self, event: Event) -> None:
         """Append one event."""
         self.extend([event])
 
-    def extend(self, events: Iterable[Switch | Return]) -> None:
+    def extend(self, events: Iterable[Event]) -> None:
         """Append events, all of them or, if the disk refuses, none."""
         self._journal.append([_told(event) for event in events])
 
@@ -62,7 +62,7 @@ class EventLog:
         self._journal.close()
 
     @staticmethod
-    def read(path: str | Path) -> list[Switch | Return]:
+    def read(path: str | Path) -> list[Event]:
         """The events of a log, whoever is writing to it: those of its whole lines."""
         found = files.a_path(path)
         if not found.is_file():
@@ -89,8 +89,8 @@ class EventLog:
 
 
 def _told(event: Any) -> dict[str, Any]:
-    if not isinstance(event, (Switch, Return)):
-        raise ValueError(f"event must be a Switch or a Return, got {inputs.shown(event)}")
+    if not isinstance(event, (Switch, Return, Left)):
+        raise ValueError(f"event must be a Switch, a Return or a Left, got {inputs.shown(event)}")
     told = {
         "event": type(event).__name__.lower(),
         **{name: as_json(value) for name, value in event._asdict().items()},
@@ -100,7 +100,6 @@ def _told(event: Any) -> dict[str, Any]:
     return told
 
 
-def _found(told: dict[str, Any]) -> Switch | Return:
-    kind = _KINDS[told.pop("event")]
-    values = [told[name] for name in kind._fields]  # type: ignore[attr-defined]
-    return event_from(values if kind is Switch else ["return", *values])
+def _found(told: dict[str, Any]) -> Event:
+    kind = told.pop("event")
+    return event_from([kind, *(told[name] for name in _KINDS[kind]._fields)])  # type: ignore[attr-defined]

@@ -35,9 +35,12 @@ class Fleet(Kept):
 
     @property
     def steps(self) -> Array:
-        """How many states each stream ``[...]`` has seen in its episode."""
-        found = self._at.ledger.rule.step
+        """How many steps of its episode are over for each stream ``[...]``: the state was seen, or given up."""
+        found = self._over(self._at)
         return int(found) if self.batch_shape == () else own_copy(found)
+
+    def _over(self, at: Any) -> Array:
+        return at.ledger.rule.step
 
     def add(self, n: int = 1) -> np.ndarray:
         """New streams at the end of the first batch axis, each before its own first step; returns their numbers.

@@ -21,7 +21,7 @@ from .episodes import reopened, rule_of_episodes, streams_of
 from .fleet import Fleet
 from .ledger import LOG, Ledger, blank, moved_to, own_copy
 from .likeness import Behaviour
-from .numbers import Numbers
+from .numbers import Naming, Numbers
 from .outcomes import AtOutcomes
 from .readings import Readings
 from .resume import read, written
@@ -47,7 +47,7 @@ class Guard(AtOutcomes, Fleet, Readings):
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
     on_switch
-        Called with each ``Switch``, and each ``Return`` after one, as it happens, once the step has been taken.
+        Called with each ``Switch``, and each ``Return`` and ``Left`` after one, as it happens, once the step was taken.
     episode
         Open a new episode by itself after so many steps. The horizon is then for all of them together, and the chance
         of a false switch is shared evenly among them; a rule of your own must have ``episode`` as its horizon, and its
@@ -165,11 +165,12 @@ class Guard(AtOutcomes, Fleet, Readings):
         told = references is not None or context is not None or payoffs is not None or scale is not None
         with self._lock:
             at, known, shape, rule, more = self._at, None, self.batch_shape, self.rule, None
-            probs = inputs.probs_of(probs, rule.n_states, shape=shape)
-            if told and rule.knows is None and (more := declared_now(self, payoffs, scale)) is not None:
-                rule, at = more["rule"], more["_at"]
-            if told or rule.knows is not None:
-                known = known_of(rule, shape, probs, references, context, payoffs, scale)
+            with Naming(shape, at.numbers):
+                probs = inputs.probs_of(probs, rule.n_states, shape=shape)
+                if told and rule.knows is None and (more := declared_now(self, payoffs, scale)) is not None:
+                    rule, at = more["rule"], more["_at"]
+                if told or rule.knows is not None:
+                    known = known_of(rule, shape, probs, references, context, payoffs, scale)
             if more is not None:
                 self.__dict__.update(more)
             if self._late is not None:
@@ -229,11 +230,13 @@ class Guard(AtOutcomes, Fleet, Readings):
         interrupt in between, ``events`` has the switches that it was not called with.
         """
         with self._lock:
-            if self._late is not None:
-                self._at, fresh = late.with_outcome(self._late, self.batch_shape, self._at, state, action, step)
-            else:
-                late.no_step(step)
-                self._at, fresh = on_time.with_outcome(self.rule, self.batch_shape, self._at, state, action)
+            at, shape = self._at, self.batch_shape
+            with Naming(shape, at.numbers):
+                if self._late is not None:
+                    self._at, fresh = late.with_outcome(self._late, shape, at, state, action, step)
+                else:
+                    late.no_step(step)
+                    self._at, fresh = on_time.with_outcome(self.rule, shape, at, state, action)
         if fresh:
             tell(fresh, self.on_switch)
 
@@ -285,6 +288,10 @@ class Guard(AtOutcomes, Fleet, Readings):
     def _regrouped(self, at: Standing, ledger: Ledger, numbers: Numbers) -> Standing:
         late.refuse_while_waiting(at, "add() and retire()")
         return standing(ledger, at.clock, at.events, numbers=numbers)._replace(advised=at.advised)
+
+    def _over(self, at: Standing) -> Array:
+        seen = at.ledger.rule
+        return seen.step if self._late is None else seen.step + self._late.missed(seen)
 
     @property
     def _draws(self) -> Draws:

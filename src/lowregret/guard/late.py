@@ -15,7 +15,7 @@ from ..certificates import Certificate
 from ..problems import Known, actions_of, with_first
 from ..rules import Late, Moment, Rule, late_rule
 from .episodes import certificate_over, reopened
-from .ledger import Ledger, Return, Switch, entered, happened, moved_to, name_of, own_copy
+from .ledger import Event, Ledger, Switch, entered, happened, moved_to, own_copy, place_of
 from .numbers import numbered
 from .standing import Advice, Standing, standing
 
@@ -68,7 +68,7 @@ def with_advice(
 
 def with_outcome(
     rule: Late, shape: tuple[int, ...], at: Standing, state: Any, action: Any, step: Any
-) -> tuple[Standing, tuple[Switch | Return, ...]]:
+) -> tuple[Standing, tuple[Event, ...]]:
     """The standing after the outcome of a step that waited for it, and what there is to tell."""
     due = _due(rule, at, step, at.waiting[:1])
     old = at.ledger
@@ -81,8 +81,8 @@ def with_outcome(
     earned_A = last(each.leads(each.answer(part, moment), state, moment.known))
     memory = rule.joined(old.rule, place, each.advance(part, moment, state))
     ledger = entered(old, rule, memory, earned_A, state, action, None if rule.knows is None else moment.known)
-    fresh = numbered(_told(rule, ledger), at.numbers)
     waiting = tuple(one for one in at.waiting if one.step != due.step)
+    fresh = numbered(_told(rule, ledger, due.step, at.advised, len(waiting)), at.numbers)
     tripped = at.any_tripped or bool(fresh)
     return Standing(
         *(ledger, at.clock + 1, at.events + fresh, None, at.longest + 1, tripped, None, None, waiting),
@@ -95,7 +95,7 @@ def without_outcome(rule: Late, at: Standing, step: Any) -> Standing:
     if rule.horizon is None:
         raise ValueError("skip(step) needs a horizon: where it is unknown the certificate counts on every outcome")
     due = _due(rule, at, step, at.waiting[:1])
-    ledger = at.ledger._replace(rule=rule.missing(at.ledger.rule))
+    ledger = at.ledger._replace(rule=rule.missing(at.ledger.rule, (due.step - 1) % rule.lag))
     return at._replace(ledger=ledger, waiting=tuple(one for one in at.waiting if one.step != due.step))
 
 
@@ -162,17 +162,25 @@ def _seen(rule: Late, at: Standing, due: Advice) -> Moment:
     return rule.each.look(part, due.probs, due.known) if due.moment is None else due.moment
 
 
-def _told(rule: Late, ledger: Ledger) -> tuple[Switch | Return, ...]:
-    fresh: tuple[Switch | Return, ...] = tuple(
-        event._replace(rule=type(rule.each).__name__) if isinstance(event, Switch) else event
-        for event in happened(rule, ledger)
-    )
-    back = to_numpy(rule.returned(ledger.rule))
-    if not back.any():
-        return fresh
-    step, episode, share = map(to_numpy, (ledger.rule.step, ledger.episode, rule.share(ledger.rule)))
-    places = map(tuple, np.argwhere(back).tolist())
-    return fresh + tuple(Return(name_of(p), int(step[p]), float(share[p]), int(episode[p])) for p in places)
+def _told(rule: Late, ledger: Ledger, step: int, advised: int, waiting: int) -> tuple[Event, ...]:
+    """What there is to tell of the outcome of a step, by the steps of each stream's episode."""
+    fresh, memory = happened(rule, ledger), ledger.rule
+    if not fresh:
+        return ()
+    over = to_numpy(memory.step) + to_numpy(rule.missed(memory))
+    begun = advised - waiting - over  # steps before the episode
+    return tuple(_dated(rule, event, step, advised, int(begun[place_of(event.stream)])) for event in fresh)
+
+
+def _dated(rule: Late, event: Event, step: int, advised: int, begun: int) -> Event:
+    event = event._replace(step=step - begun, known=advised - begun)
+    if not isinstance(event, Switch):
+        return event
+    event = event._replace(rule=type(rule.each).__name__)
+    if event.since is None:
+        return event
+    rounds, place = divmod(event.since - 1, rule.lag)  # counted as if the first step were of the first class
+    return event._replace(since=rounds * rule.lag + 1 + (place - begun) % rule.lag)
 
 
 def _refuse_past_horizon(rule: Late, at: Standing) -> None:

@@ -56,8 +56,8 @@ def refuse_impossible_classes(rule: Late, memory: RuleMemory) -> None:
     right = (steps_D >= 0).all() and (steps_D.sum(axis=-1) == seen).all()
     right = right and ((tripped_D >= 0) & (tripped_D <= np.maximum(steps_D, 1))).all()
     right = right and not (tripped_D.any(axis=-1) & (to_numpy(memory.tripped_at) == 0)).any()
-    right = right and (to_numpy(late.missed) >= 0).all()
-    right = right and ((to_numpy(late.returned_at) >= 0) & (to_numpy(late.returned_at) <= seen)).all()
+    right = right and (to_numpy(late.missed_D) >= 0).all()
+    right = right and ((to_numpy(late.turned_at) >= 0) & (to_numpy(late.turned_at) <= seen)).all()
     if not right or (rule.each.horizon is not None and (steps_D > rule.each.horizon).any()):
         raise ValueError(_IMPOSSIBLE)
 

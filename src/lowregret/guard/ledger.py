@@ -17,7 +17,9 @@ LOG = logging.getLogger("lowregret")
 class Switch(NamedTuple):
     """A stream stopped trusting its model: which, after how many steps, by which rule and by what margin.
 
-    The statistic is infinite where a state came that the model had ``excluded``, by giving it probability 0.
+    ``step`` is the step of the episode whose outcome made it so, ``known`` the last that had been advised by then: the
+    same, but for outcomes that come late. Steps that were skipped count. The statistic is infinite where a state came
+    that the model had ``excluded``, by giving it probability 0.
     """
 
     stream: Any  # () for a single stream, an index along one batch axis, a tuple along several
@@ -31,6 +33,7 @@ class Switch(NamedTuple):
     since: int | None = None  # about which step of the episode the model broke
     reference: str | None = None  # or which reference does better
     context: int | None = None  # in which context that is so
+    known: int | None = None  # at which step of the episode that was known; None: where nobody said
 
     @property
     def excluded(self) -> bool:
@@ -38,7 +41,6 @@ class Switch(NamedTuple):
         return math.isinf(self.statistic)
 
     def __str__(self) -> str:
-        who = "" if isinstance(self.stream, tuple) and not self.stream else f"stream {self.stream}: "
         why = f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
         if self.since is not None:
             whom = f"action {self.action}" if self.reference is None else self.reference
@@ -46,7 +48,7 @@ class Switch(NamedTuple):
             why += f", for {whom}{where} since about step {self.since}"
         if self.excluded:
             why = f"a state came to which the model had given probability 0 ({self.rule})"
-        return f"{who}switched after {self.step} steps of episode {self.episode}: {why}"
+        return f"{_who(self)}switched after {_when(self)}: {why}"
 
 
 class Return(NamedTuple):
@@ -56,10 +58,36 @@ class Return(NamedTuple):
     step: int
     share: float  # of the model in what is played next
     episode: int = 1
+    known: int | None = None  # as of a ``Switch``
 
     def __str__(self) -> str:
-        who = "" if isinstance(self.stream, tuple) and not self.stream else f"stream {self.stream}: "
-        return f"{who}returned after {self.step} steps of episode {self.episode}: the model has {self.share:.0%} again"
+        return f"{_who(self)}returned after {_when(self)}: the model has {self.share:.0%} again"
+
+
+class Left(NamedTuple):
+    """A stream no longer trusts a model that had returned: it has less than a quarter of the weight again."""
+
+    stream: Any
+    step: int
+    share: float  # of the model in what is played next
+    episode: int = 1
+    known: int | None = None  # as of a ``Switch``
+
+    def __str__(self) -> str:
+        return f"{_who(self)}left again after {_when(self)}: the model has {self.share:.2g} of the weight"
+
+
+Event = Switch | Return | Left
+TURNS: dict[str, type[Return] | type[Left]] = {"return": Return, "left": Left}
+
+
+def _who(event: Event) -> str:
+    return "" if isinstance(event.stream, tuple) and not event.stream else f"stream {event.stream}: "
+
+
+def _when(event: Event) -> str:
+    late = "" if event.known in (None, event.step) else f" (known at step {event.known})"
+    return f"{event.step} steps of episode {event.episode}{late}"
 
 
 class Ledger(NamedTuple):
@@ -141,22 +169,28 @@ def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
     return float(value) if steps.ndim == 0 else value
 
 
-def happened(rule: Rule, ledger: Ledger) -> tuple[Switch | Return, ...]:
-    """What there is to tell of the last step: streams that have just switched, or returned."""
+def happened(rule: Rule, ledger: Ledger) -> tuple[Event, ...]:
+    """What there is to tell of the last step: streams that have just switched, returned, or been left again."""
     memory = ledger.rule
     if memory.step.ndim == 0 and not memory.tripped_at:
         return ()  # one stream, and the usual case
     newly = memory.tripped_at == memory.step
-    fresh: tuple[Switch | Return, ...] = ()
+    fresh: tuple[Event, ...] = ()
     if bool(newly if newly.ndim == 0 else newly.any()):
         fresh = _switches(rule, ledger, to_numpy(newly))
-    if rule.in_play.follows:
-        back = rule.in_play.fallback.returned(memory.fallback)
-        if bool(back if back.ndim == 0 else back.any()):
-            step, episode, share = map(to_numpy, (memory.step, ledger.episode, rule.share(memory)))
-            places = map(tuple, np.argwhere(to_numpy(back)).tolist())
-            fresh += tuple(Return(name_of(at), int(step[at]), float(share[at]), int(episode[at])) for at in places)
+    turns = rule.turned(memory)
+    if turns is not None and bool(turns if turns.ndim == 0 else turns.any()):
+        fresh += turns_told(to_numpy(turns), *map(to_numpy, (memory.step, rule.share(memory), ledger.episode)))
     return fresh
+
+
+def turns_told(turns: np.ndarray, step: np.ndarray, share: np.ndarray, episode: np.ndarray) -> tuple[Event, ...]:
+    """Returns, and models that were left again."""
+    fresh = []
+    for at in map(tuple, np.argwhere(turns).tolist()):
+        now, kind = int(step[at]), Return if turns[at] > 0 else Left
+        fresh.append(kind(name_of(at), now, float(share[at]), int(episode[at]), known=now))
+    return tuple(fresh)
 
 
 def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ...]:
@@ -166,15 +200,21 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
     suspected = None if suspicion is None else [to_numpy(part) for part in suspicion]
     fresh = []
     for at in map(tuple, np.argwhere(newly).tolist()):
-        margin = float(statistic[at]), float(threshold[at])
+        margin, now = (float(statistic[at]), float(threshold[at])), int(step[at])
         what: tuple = ()
         if suspected is not None and math.isfinite(margin[0]):
             which, rate, since = suspected
             action, *where = rule.comparator(int(which[at]))
             what = action, float(rate[at]), int(since[at]), *where
-        fresh.append(Switch(name_of(at), int(step[at]), type(rule).__name__, *margin, int(episode[at]), *what))
+        told = Switch(name_of(at), now, type(rule).__name__, *margin, int(episode[at]), *what)
+        fresh.append(told._replace(known=now))
     return tuple(fresh)
 
 
 def name_of(at: tuple[int, ...]) -> Any:
     return at[0] if len(at) == 1 else at
+
+
+def place_of(stream: Any) -> tuple[int, ...]:
+    """Where a stream so named stands."""
+    return stream if isinstance(stream, tuple) else (stream,)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from .ledger import Return, Switch
+from .ledger import Event, name_of
 
 
 class Numbers(NamedTuple):
@@ -21,7 +21,7 @@ def numbers_of(numbers: Numbers | None, n: int) -> Numbers:
     return Numbers(np.arange(n), n) if numbers is None else numbers
 
 
-def numbered(fresh: tuple[Switch | Return, ...], numbers: Numbers | None) -> tuple[Switch | Return, ...]:
+def numbered(fresh: tuple[Event, ...], numbers: Numbers | None) -> tuple[Event, ...]:
     """Events that name a stream by its place, by its number instead."""
     if numbers is None or not fresh:
         return fresh
@@ -32,6 +32,23 @@ def _number(stream: Any, numbers: Numbers) -> Any:
     if isinstance(stream, tuple):
         return int(numbers.held_N[stream[0]]), *stream[1:]
     return int(numbers.held_N[stream])
+
+
+class Naming(NamedTuple):
+    """While it is open, a refusal of an entry (``inputs.misplaced``) says of which stream it is."""
+
+    shape: tuple[int, ...]
+    numbers: Numbers | None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        index = getattr(error, "index", ()) if isinstance(error, ValueError) else ()
+        if self.shape and len(index) >= len(self.shape):
+            stream = name_of(index[: len(self.shape)])
+            number = stream if self.numbers is None else _number(stream, self.numbers)
+            raise ValueError(f"{error} (stream {number})") from error
 
 
 def places_of(index: np.ndarray, n: int, numbers: Numbers | None) -> np.ndarray:

@@ -6,7 +6,7 @@ from .. import inputs
 from ..arrays import Array, last
 from ..problems import actions_of, with_first
 from ..rules import Moment, Rule, RuleMemory
-from .ledger import Return, Switch, entered, happened
+from .ledger import Event, entered, happened
 from .numbers import numbered
 from .readings import acts_in
 from .standing import Standing
@@ -20,7 +20,7 @@ def mixed_at(rule: Rule, at: Standing) -> tuple[Array, Standing]:
 
 def with_outcome(
     rule: Rule, shape: tuple[int, ...], at: Standing, state: Any, action: Any
-) -> tuple[Standing, tuple[Switch | Return, ...]]:
+) -> tuple[Standing, tuple[Event, ...]]:
     """The standing after the state that came, and what there is to tell."""
     old = at.ledger
     if at.probs is None:

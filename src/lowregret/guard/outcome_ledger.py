@@ -7,8 +7,9 @@ import numpy as np
 
 from ..certificates.realised import RealisedCertificate, before_by_charges, in_the_end
 from ..memory import where as choose
+from ..policies.trust import turned
 from ..rules import OutcomeMemory, OutcomeTest
-from .ledger import Return, Switch
+from .ledger import Event, Switch, name_of, turns_told
 
 
 class OutcomeLedger(NamedTuple):
@@ -61,29 +62,22 @@ def reopened(rule: OutcomeTest, old: OutcomeLedger, mask: np.ndarray) -> Outcome
     )
 
 
-def happened(rule: OutcomeTest, ledger: OutcomeLedger) -> tuple[Switch | Return, ...]:
-    """What there is to tell of the last step: streams that have just switched, or returned."""
+def happened(rule: OutcomeTest, ledger: OutcomeLedger) -> tuple[Event, ...]:
+    """What there is to tell of the last step: streams that have just switched, returned, or been left again."""
     memory = ledger.rule
-    newly, back = memory.tripped_at == memory.step, memory.returned_at == memory.step
-    if not newly.any() and not back.any():
+    newly, turns = memory.tripped_at == memory.step, turned(memory, memory.step)
+    if not newly.any() and not turns.any():
         return ()
     (statistic, threshold), suspected = rule.evidence(memory), rule.suspicion(memory)
-    fresh: list[Switch | Return] = []
+    fresh: list[Event] = []
     for at in map(tuple, np.argwhere(newly).tolist()):
         margin, what = (float(statistic[at]), float(threshold[at])), tuple[Any, ...]()
         if math.isfinite(margin[0]):
             what = int(suspected.comparator[at]), float(suspected.rate[at]), int(suspected.since[at])
-        fresh.append(
-            Switch(_name(at), int(memory.step[at]), type(rule).__name__, *margin, int(ledger.episode[at]), *what)
-        )
-    share = rule.share(memory)
-    for at in map(tuple, np.argwhere(back).tolist()):
-        fresh.append(Return(_name(at), int(memory.step[at]), float(share[at]), int(ledger.episode[at])))
-    return tuple(fresh)
-
-
-def _name(at: tuple[int, ...]) -> Any:
-    return at[0] if len(at) == 1 else at
+        now, episode = int(memory.step[at]), int(ledger.episode[at])
+        told = Switch(name_of(at), now, type(rule).__name__, *margin, episode, *what)
+        fresh.append(told._replace(known=now))
+    return (*fresh, *turns_told(turns, memory.step, rule.share(memory), ledger.episode))
 
 
 def certificate_of(rule: OutcomeTest, ledger: OutcomeLedger) -> RealisedCertificate:

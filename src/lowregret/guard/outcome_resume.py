@@ -10,7 +10,7 @@ from .. import inputs
 from ..forecasts import Density, Forecast, Quantiles, Samples
 from ..memory import restored
 from ..rules import OutcomeTest
-from .ledger import Return, Switch
+from .ledger import Event
 from .likeness import alike
 from .outcome_ledger import OutcomeLedger, blank
 from .resume import event_from, event_in_json
@@ -47,7 +47,7 @@ def written(
     batch_shape: tuple[int, ...],
     ledger: Any,
     clock: int,
-    events: tuple[Switch | Return, ...],
+    events: tuple[Event, ...],
     forecast: Forecast | None,
 ) -> dict[str, Any]:
     """Where a guard stands, as JSON values; ``ledger`` as it is told."""
@@ -64,7 +64,7 @@ def written(
 
 def read(
     rule: OutcomeTest, batch_shape: tuple[int, ...], d: Any
-) -> tuple[OutcomeLedger, int, tuple[Switch | Return, ...], Forecast | None]:
+) -> tuple[OutcomeLedger, int, tuple[Event, ...], Forecast | None]:
     """What ``written`` wrote for a guard like this one."""
     if not isinstance(d, dict) or d.get("format") != 1:
         raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
@@ -109,7 +109,7 @@ def _refuse_impossible(rule: OutcomeTest, ledger: OutcomeLedger) -> None:
     """A saved ledger whose numbers no run can have led to."""
     memory = ledger.rule
     right = (memory.tripped_at >= 0) & (memory.tripped_at <= memory.step)
-    right = right & (memory.returned_at >= 0) & (memory.returned_at <= memory.step)
+    right = right & (memory.turned_at >= 0) & (memory.turned_at <= memory.step)
     right = right & (ledger.reported >= 0) & (ledger.reported <= memory.step) & (ledger.episode >= 1)
     right = right & (ledger.past_steps >= 0) & (memory.experts.gap >= 0) & (memory.paid_CxK >= 0).all(axis=(-2, -1))
     if not right.all() or (rule.horizon is not None and (memory.step > rule.horizon).any()):

@@ -16,8 +16,8 @@ from ..rules import OutcomeTest, Seen
 from .draws import salt_of, uniforms_of
 from .episodes import streams_of
 from .fleet import Fleet
-from .ledger import LOG, Return, Switch
-from .numbers import Numbers, numbered, numbers_from, numbers_told
+from .ledger import LOG, Event
+from .numbers import Naming, Numbers, numbered, numbers_from, numbers_told
 from .outcome_ledger import OutcomeLedger, average, blank, certificate_of, entered, happened, reopened
 from .outcome_resume import made_for, read, written
 from .telling import tell
@@ -28,7 +28,7 @@ class OutcomeStanding(NamedTuple):
 
     ledger: OutcomeLedger
     clock: int  # outcomes so far, over all episodes
-    events: tuple[Switch | Return, ...]
+    events: tuple[Event, ...]
     forecast: Forecast | None  # what advise was given for this step
     seen: Seen | None  # what follows from it
     numbers: Numbers | None = None  # by which each stream is known; None: by its place
@@ -127,9 +127,10 @@ class OutcomeGuard(Fleet):
         """The outcome that came, and if you like the action that was taken; the step is taken whole or not at all."""
         with self._lock:
             at, shape = self._at, self.batch_shape
-            outcome = self.problem.outcomes_of(outcome, "outcome", shape=shape)
-            if action is not None:
-                action = inputs.tokens_of(action, self.problem.n_actions, "action", shape=shape)
+            with Naming(shape, at.numbers):
+                outcome = self.problem.outcomes_of(outcome, "outcome", shape=shape)
+                if action is not None:
+                    action = inputs.tokens_of(action, self.problem.n_actions, "action", shape=shape)
             seen = self._seen(at)
             memory, utility_A = self.rule.advance(at.ledger.rule, at.forecast, seen, outcome, at.clock)  # type: ignore[arg-type]
             ledger = entered(at.ledger, memory, np.moveaxis(seen.played_A, 0, -1), utility_A, action)
@@ -137,6 +138,12 @@ class OutcomeGuard(Fleet):
             self._at = OutcomeStanding(ledger, at.clock + 1, at.events + fresh, None, None, at.numbers)
         if fresh:
             tell(fresh, self.on_switch)
+
+    def skip(self, step: int | None = None) -> None:
+        """Goes with a lag, which a guard of a ``Payoff`` never has: a step without an outcome is left out instead."""
+        raise ValueError(
+            "skip() goes with a lag, and a Guard of a Payoff has none: leave the step out, it then never was"
+        )
 
     def restart(self, streams: Any = None) -> None:
         """Open a new episode, for all streams or for some (numbers or a mask along the first batch axis)."""
@@ -184,8 +191,8 @@ class OutcomeGuard(Fleet):
         return copied(self._at.ledger.episode)
 
     @property
-    def events(self) -> list[Switch | Return]:
-        """Every switch so far, and every return."""
+    def events(self) -> list[Event]:
+        """Every switch so far, every return, and every time a model that had returned was left again."""
         return list(self._at.events)
 
     @property

@@ -10,7 +10,7 @@ from ..rules import Late, Rule
 from .episodes import certificate_over
 from .keeping import Kept
 from .late import certificate_of
-from .ledger import Return, Switch, average, own_copy
+from .ledger import Event, average, own_copy
 from .standing import Standing
 from .waiting import waiting_for
 
@@ -82,14 +82,15 @@ class Readings(Kept):
     def share(self) -> Array:
         """How much of what is played next is the model's, ``[...]``: all of it until a switch; less after it, or none.
 
-        With ``Recovery`` it can come back; ``events`` has a ``Return`` when the model has most of the weight again.
+        With ``Recovery`` it can come back: ``events`` has a ``Return`` when the model has most of the weight again, and
+        a ``Left`` each time it has less than a quarter after that.
         """
         found = self.rule.share(self._at.ledger.rule)
         return float(found) if self.batch_shape == () else found
 
     @property
-    def events(self) -> list[Switch | Return]:
-        """Every switch so far, and every return."""
+    def events(self) -> list[Event]:
+        """Every switch so far, every return, and every time a model that had returned was left again."""
         return list(self._at.events)
 
     @property

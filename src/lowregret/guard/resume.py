@@ -11,7 +11,7 @@ from ..memory import restored, saved
 from ..rules import Late, Rule
 from .before import known_again
 from .late_resume import advised_from, refuse_impossible_classes, waiting_from, waiting_told
-from .ledger import Ledger, Return, Switch, blank, kind_of
+from .ledger import TURNS, Event, Ledger, Switch, blank, kind_of
 from .likeness import Behaviour, alike, in_full, loaded_by, made_for
 from .numbers import numbers_from, numbers_told
 from .standing import Standing, standing
@@ -111,39 +111,35 @@ def as_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def event_in_json(event: Switch | Return) -> list[Any]:
-    told = event if isinstance(event, Return) or event[9:] != (None, None) else event[:9]  # as states always were
-    values = [as_json(v) for v in told]
-    return ["return", *values] if isinstance(event, Return) else values
+def event_in_json(event: Event) -> list[Any]:
+    return [type(event).__name__.lower(), *map(as_json, event)]
 
 
-def event_from(values: Any) -> Switch | Return:
-    if isinstance(values, list) and values[:1] == ["return"]:
-        return _return_from(values)
+def event_from(values: Any) -> Event:
+    """What ``event_in_json`` told: its kind, then its fields."""
     try:
-        stream, step, rule, statistic, threshold, episode, *what = values
-        if what:
-            action, rate, since, reference, context = [*what, None, None] if len(what) == 3 else what
-            if reference is not None and not isinstance(reference, str):
-                raise ValueError("reference must be a name")
-            whole = (None if n is None else inputs.whole(n, "what spoke", 0) for n in (action, since, context))
-            action, since, context = whole
-            what = [action, None if rate is None else inputs.finite(rate, "rate"), since, reference, context]
+        kind, stream, step, *more = values
         several = isinstance(stream, list)
         index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
-        step, episode = inputs.whole(step, "step"), inputs.whole(episode, "episode")
+        where = index if several else index[0], inputs.whole(step, "step")
+        if kind in TURNS:
+            share, episode, known = more
+            return TURNS[kind](
+                *where, inputs.not_negative(share, "share"), inputs.whole(episode, "episode"), _or(known)
+            )
+        if kind != "switch":
+            raise ValueError("an event is a switch, a return or left")
+        rule, statistic, threshold, episode, action, rate, since, reference, context, known = more
+        if reference is not None and not isinstance(reference, str):
+            raise ValueError("reference must be a name")
+        episode, rate = inputs.whole(episode, "episode"), None if rate is None else inputs.finite(rate, "rate")
+        what: tuple[Any, ...] = _or(action), rate, _or(since), reference, _or(context), _or(known)
         statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
     except (TypeError, ValueError) as error:
         raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
-    return Switch(index if several else index[0], step, str(rule), statistic, threshold, episode, *what)
+    return Switch(*where, str(rule), statistic, threshold, episode, *what)
 
 
-def _return_from(values: list[Any]) -> Return:
-    try:
-        _, stream, step, share, episode = values
-        several = isinstance(stream, list)
-        index = tuple(inputs.whole(i, "stream", least=0) for i in (stream if several else [stream]))
-        numbers = inputs.whole(step, "step"), inputs.not_negative(share, "share"), inputs.whole(episode, "episode")
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
-    return Return(index if several else index[0], *numbers)
+def _or(value: Any) -> int | None:
+    """A whole number, or none."""
+    return None if value is None else inputs.whole(value, "what spoke", 0)

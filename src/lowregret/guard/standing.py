@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ..arrays import Array
 from ..problems import Known
 from ..rules import Moment
-from .ledger import Ledger, Return, Switch
+from .ledger import Event, Ledger
 from .numbers import Numbers
 
 
@@ -23,7 +23,7 @@ class Standing(NamedTuple):
 
     ledger: Ledger
     clock: int  # observations so far, over all episodes
-    events: tuple[Switch | Return, ...]
+    events: tuple[Event, ...]
     probs: Array | None  # what advise was given for this step
     # What follows from these, so that a step need not ask the arrays:
     longest: int  # the most steps any stream has seen in its episode
@@ -40,7 +40,7 @@ class Standing(NamedTuple):
 def standing(
     ledger: Ledger,
     clock: int = 0,
-    events: tuple[Switch | Return, ...] = (),
+    events: tuple[Event, ...] = (),
     probs: Array | None = None,
     known: Known | None = None,
     numbers: Numbers | None = None,

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .event_log import EventLog
-from .ledger import LOG, Return, Switch
+from .ledger import LOG, Event
 
 
 def later(event: Any) -> None:
     """In place of ``on_switch`` while several steps are taken as one: they are told of once all of them are."""
 
 
-def tell(fresh: tuple[Switch | Return, ...], on_switch: Callable[[Any], Any] | None) -> None:
+def tell(fresh: tuple[Event, ...], on_switch: Callable[[Any], Any] | None) -> None:
     """Log what happened and call ``on_switch`` with each, whatever it does with the others; a log has them at once."""
     errors = []
     if on_switch is later:

@@ -52,8 +52,8 @@ class PlaysReference:
     def share_of_base(self, memory: Any) -> Any:
         return 0.0
 
-    def returned(self, memory: Any) -> Array:
-        return np.zeros((), dtype=bool)
+    def turned(self, memory: Any) -> Array:
+        return np.zeros((), dtype=np.int64)
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
         """Nothing is lost to itself; what is lost to others is not known."""

@@ -41,9 +41,9 @@ from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for
 from .contract import Policy
 from .experts import ExpertHedge
 from .shadow import Shadow, ShadowMemory
+from .trust import trust_after, turned
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
-_HOME, _GONE = 0.5, 0.25  # the base's share above which it has returned, and below which it must return anew
 
 
 class Row(NamedTuple):
@@ -60,7 +60,7 @@ class RecoveryMemory(NamedTuple):
     shadow: ShadowMemory
     rows: Row  # [..., C, ...]
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
-    returned_at: Array  # [...], states seen when it last returned, 0 for never
+    turned_at: Array  # [...], states seen when that last changed, 0 for never
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Recovering:
         if not _some(late):  # it only listens
             seen = rows.seen + 1 if self.contexts == 1 else _one_more(rows.seen, scene.context)
             rows = Row(rows.account, rows.is_safe, rows.safe, seen)
-            return RecoveryMemory(memory.step + 1, laws, rows, memory.trusted, memory.returned_at)
+            return RecoveryMemory(memory.step + 1, laws, rows, memory.trusted, memory.turned_at)
         old = self._row(rows, scene)
         paid_P = scene.paid(state)
         played_A = self._played(old, scene, mixture_S)
@@ -192,14 +192,7 @@ class Recovering:
         safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
         row = Row(last(account), is_safe, safe, old.seen + 1)
         after = memory._replace(step=memory.step + 1, shadow=laws, rows=self._with_row(rows, scene, row))
-        return self._told(memory, after, late)
-
-    def _told(self, old: RecoveryMemory, after: RecoveryMemory, late: Array) -> RecoveryMemory:
-        """Whether the base has returned."""
-        share = self.share_of_base(after)
-        trusted = late & ((share > _HOME) | (old.trusted & (share > _GONE)))
-        returned_at = namespace(share).where(trusted & ~old.trusted, after.step, old.returned_at)
-        return after._replace(trusted=trusted, returned_at=returned_at)
+        return trust_after(after, self.share_of_base(after), late, after.step)
 
     def share_of_base(self, memory: RecoveryMemory) -> Array:
         """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play.
@@ -214,9 +207,9 @@ class Recovering:
         often = in_float64(memory.rows.seen) + 1e-9
         return xp.sum(share * often, axis=-1) / xp.sum(often, axis=-1)
 
-    def returned(self, memory: RecoveryMemory) -> Array:
-        """Which streams ``[...]`` returned with the last state: the base has most of the weight again."""
-        return (memory.returned_at == memory.step) & (memory.step > 0)
+    def turned(self, memory: RecoveryMemory) -> Array:
+        """Which streams ``[...]`` returned to the base with the last token (1), or left it again (-1)."""
+        return turned(memory, memory.step)
 
     # Recorded sequences
 
@@ -279,9 +272,7 @@ class Recovering:
             return lambda n: np.minimum(n * J, own + self._hedged(np.maximum(n - spending, 0.0)))
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most: Any = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
-        return lambda n: np.minimum(
-            [most(at) for at in np.searchsorted(knots_M, np.asarray(n)).tolist()], problem.span * n
-        )
+        return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, np.atleast_1d(n))], problem.span * n)
 
     def _hedged(self, n: np.ndarray) -> np.ndarray:
         """C F(n / C): what Hedge over all comparators loses at most in C contexts of n steps together."""

@@ -123,11 +123,13 @@ class DecisionProblem:
         amounts = inputs.numbers_of(payoffs, "payoffs", "numbers")
         low, high = self._shift - self._scale, self._shift + self._scale
         slack = 1e-9 * self._scale
-        if amounts.size and not ((amounts >= low - slack) & (amounts <= high + slack)).all():  # a NaN is neither
-            raise ValueError(
+        within = (amounts >= low - slack) & (amounts <= high + slack)  # a NaN is neither
+        if not within.all():
+            raise inputs.misplaced(
                 f"payoffs must lie in the range that the problem declares, {low:.6g} to {high:.6g}, got values from "
-                f"{amounts.min():.6g} to {amounts.max():.6g}; DecisionProblem.from_payoffs(payoffs, low=, high=) "
-                "declares a wider one"
+                f"{amounts.min():.6g} to {amounts.max():.6g}%s; DecisionProblem.from_payoffs(payoffs, low=, high=) "
+                "declares a wider one",
+                ~within,
             )
         return np.clip((amounts - self._shift) / self._scale, -1, 1) if self._scale else np.zeros_like(amounts)
 

@@ -143,12 +143,14 @@ class Payoff:
         if shape is not None and array.shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
         if not np.isfinite(array).all():
-            raise ValueError(f"{name} must be finite, got {int((~np.isfinite(array)).sum())} that are not")
+            bad = ~np.isfinite(array)
+            raise inputs.misplaced(f"{name} must be finite, got {int(bad.sum())} that are not%s", bad)
         least, most = self.outcomes
         if array.size and (array.min() < least or array.max() > most):
-            raise ValueError(
+            raise inputs.misplaced(
                 f"{name} must lie in the payoff's outcomes, {least:.6g} to {most:.6g}, "
-                f"got {array.min():.6g} to {array.max():.6g}: clip them, or say outcomes=... in the Payoff"
+                f"got {array.min():.6g} to {array.max():.6g}%s: clip them, or say outcomes=... in the Payoff",
+                (array < least) | (array > most),
             )
         return array
 

@@ -111,6 +111,10 @@ class Rule(ABC):
         """What speaks most against the base model: the action, the rate, since when. None where a rule cannot say."""
         return None
 
+    def turned(self, memory: RuleMemory) -> Array | None:
+        """Where the base returned with the last token, after a trip (1), or was left again (-1); None: never."""
+        return self.in_play.fallback.turned(memory.fallback) if self.in_play.follows else None
+
     def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
         """All that an alarm waits for, by name: what it is now and what it must reach, both at the same step."""
         return {"evidence": self.evidence(memory)}

@@ -17,8 +17,9 @@ from ..arrays import Array, at_most, device, float_type, in_float64, namespace, 
 from ..certificates import Certificate
 from ..certificates.coupled import late_factor
 from ..certificates.late import Bettors, SwitchesLate, certify_late
+from ..policies.trust import turned
 from ..problems import Known
-from .bets import Suspicion
+from .bets import Suspicion, Wealth
 from .contract import Rule
 from .exact import ExactTest
 from .in_play import InPlay
@@ -30,9 +31,9 @@ _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finit
 class LateMemory(NamedTuple):
     classes: tuple[RuleMemory, ...]  # each as of its last advice
     level_D: Array  # [..., d], ln E of each
-    missed: Array  # [...], outcomes that never come
-    trusts: Array  # [...], whether most classes trust the base again
-    returned_at: Array  # [...], outcomes seen when they last came to, 0 for never
+    missed_D: Array  # [..., d], of each, outcomes that never come
+    trusted: Array  # [...], whether most classes trust the base again
+    turned_at: Array  # [...], outcomes seen when that last changed, 0 for never
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,9 @@ class Late(Rule):
         newly = (memory.tripped_at == 0) & self._reached(after)
         if hasattr(part.fallback, "trusted") and _some(memory.tripped_at):
             count = sum(xp.astype(each.fallback.trusted, xp.int64) for each in after.classes)
-            trusts = 2 * count > self.lag
-            returned_at = xp.where(trusts & ~old.trusts, step, old.returned_at)
-            after = after._replace(trusts=trusts, returned_at=returned_at)
+            trusted = 2 * count > self.lag
+            turned_at = xp.where(trusted != old.trusted, step, old.turned_at)
+            after = after._replace(trusted=trusted, turned_at=turned_at)
         return RuleMemory(None, step, memory.tripped_at + step * newly, after)
 
     def _raised(self, old: LateMemory, place: int, part: RuleMemory) -> LateMemory:
@@ -135,13 +136,23 @@ class Late(Rule):
     def _reached(self, late: LateMemory) -> Array:
         return (_log_average(late.level_D) >= -math.log(self.each.delta)) & (not self.pointless)
 
-    def missing(self, memory: RuleMemory) -> RuleMemory:
-        """The memory after an outcome was given up: its class stays as it was."""
-        late = memory.statistics
-        return memory._replace(statistics=late._replace(missed=late.missed + 1))
+    def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
+        """The memory after an outcome of this class was given up: the class stays as it was.
+
+        Its bettors date their starts by outcomes. To tell steps, all that are missing are added: so those that began
+        before this one are dated one earlier.
+        """
+        late, xp = memory.statistics, namespace(memory.step)
+        part = late.classes[place]
+        part = part._replace(statistics=_dated_earlier(part.statistics))
+        place_D = xp.arange(self.lag, device=device(late.missed_D)) == place
+        missed_D = late.missed_D + xp.astype(place_D, late.missed_D.dtype)
+        classes = (*late.classes[:place], part, *late.classes[place + 1 :])
+        return memory._replace(statistics=late._replace(classes=classes, missed_D=missed_D))
 
     def missed(self, memory: RuleMemory) -> Array:
-        return memory.statistics.missed
+        """How many outcomes never come, ``[...]``."""
+        return namespace(memory.step).sum(memory.statistics.missed_D, axis=-1)
 
     # In the order of steps
 
@@ -158,7 +169,7 @@ class Late(Rule):
     def _blank(self, classes: tuple[RuleMemory, ...], shape: tuple[int, ...], xp: Any, where: Any) -> LateMemory:
         count, no = classes[0].step, xp.zeros(shape, dtype=xp.bool, device=where)
         level_D = xp.zeros((*shape, self.lag), dtype=float_type(xp, where), device=where)
-        return LateMemory(classes, level_D, count, no, count)
+        return LateMemory(classes, level_D, xp.zeros(level_D.shape, dtype=xp.int64, device=where), no, count)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
         return self.each.moment(probs, answer, token, (step + self.lag - 1) // self.lag)
@@ -196,13 +207,13 @@ class Late(Rule):
         return level, xp.zeros_like(level) - math.log(self.each.delta)
 
     def suspicion(self, memory: RuleMemory) -> Suspicion | None:
-        """What the richest bettor of the richest class bets on, and about since which step."""
+        """What the richest bettor of the richest class bets on, and about since which step, missing ones included."""
         xp, late = namespace(memory.step), memory.statistics
         found = [self.each.suspicion(part) for part in late.classes]
         richest = xp.argmax(late.level_D, axis=-1)
         action, rate, since = (pick(xp.stack(list(parts)), richest) for parts in zip(*found, strict=True))
-        began = (since - 1) * self.lag + 1 + richest
-        return Suspicion(action, rate, xp.minimum(xp.clip(began, 1, None), memory.step))
+        rounds = since + xp.take_along_axis(late.missed_D, richest[..., None], axis=-1)[..., 0]
+        return Suspicion(action, rate, xp.clip((rounds - 1) * self.lag + 1 + richest, 1, None))
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's: all of it until the trip, then the classes' average."""
@@ -213,9 +224,9 @@ class Late(Rule):
         own = total([fallback.share_of_base(part.fallback) for part in memory.statistics.classes]) / self.lag
         return 1 - late * (1 - own)
 
-    def returned(self, memory: RuleMemory) -> Array:
-        """Where most classes came to trust the base again with the last outcome."""
-        return (memory.statistics.returned_at == memory.step) & (memory.step > 0)
+    def turned(self, memory: RuleMemory) -> Array:
+        """Where most classes came to trust the base again with the last outcome (1), or no longer do (-1)."""
+        return turned(memory.statistics, memory.step)
 
     # What is promised
 
@@ -234,6 +245,11 @@ class Late(Rule):
         known = self.horizon is not None and each.temperature is not None and contexts == 1
         interval = partial(bets.interval, self.lag) if known else None
         return certify_late(made, self.horizon, self.delta, theorem, sharper, interval)
+
+
+def _dated_earlier(statistics: Wealth) -> Wealth:
+    """The bettors of a class, with the starts of all of them one step earlier."""
+    return statistics._replace(since=statistics.since - 1)
 
 
 def late_rule(rule: Rule, lag: int) -> Late:

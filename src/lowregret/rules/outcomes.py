@@ -19,11 +19,10 @@ from ..certificates.every_start import Prior, joint_prior
 from ..forecasts import Charged, Forecast
 from ..memory import where as choose
 from ..policies.experts import ExpertHedge, ExpertMemory
+from ..policies.trust import trust_after
 from ..problems import Gains, Payoff
 from .bets import Bets, Offer, Suspicion, Wealth
 from .exact import TOP
-
-_HOME, _GONE = 0.5, 0.25  # the model's share above which it has returned, and below which it must return anew
 
 
 class OutcomeMemory(NamedTuple):
@@ -33,7 +32,7 @@ class OutcomeMemory(NamedTuple):
     paid_CxK: np.ndarray  # [..., C, K], all charges before the step of the alarm
     experts: ExpertMemory  # the fallback: the actions, and the response to the model
     trusted: np.ndarray  # [...], whether the model has returned since the alarm, and not gone again
-    returned_at: np.ndarray  # [...], outcomes seen when it last returned, 0 for never
+    turned_at: np.ndarray  # [...], outcomes seen when that last changed, 0 for never
 
 
 class Seen(NamedTuple):
@@ -157,7 +156,7 @@ class OutcomeTest:
             memory.paid_CxK + np.where((live & ~alarm)[..., None, None], charges_CxK, 0.0),
             memory.experts,
             memory.trusted,
-            memory.returned_at,
+            memory.turned_at,
         )
         if not live.all():
             after = self._fallen_back(after, ~live, last(np.concatenate([utility_A, own[None]])))
@@ -167,11 +166,7 @@ class OutcomeTest:
         """The fallback learns where it was in force, and the model may have returned."""
         experts = choose(late, self.fallback.update(memory.experts, paid_N), memory.experts)
         share = self.fallback.policy(experts)[..., -1]
-        trusted = late & ((share > _HOME) | (memory.trusted & (share >= _GONE)))
-        back = trusted & ~memory.trusted
-        return memory._replace(
-            experts=experts, trusted=trusted, returned_at=np.where(back, memory.step, memory.returned_at)
-        )
+        return trust_after(memory._replace(experts=experts), share, late, memory.step)
 
     # Readings
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import inputs
 from ...files import Journal, lines_in
-from ...guard import Return, Switch
+from ...guard import Event
 from ...problems import Positions
 from .opponent import GAMES, guard_for, model, promised
 from .past import finite, results_in, yours_of
@@ -220,5 +220,5 @@ def _summary(played: list[dict[str, Any]]) -> dict[str, Any]:
     return {"rounds": len(played), "score": played[-1]["score"], "best": max(played[-1]["fixed"])}
 
 
-def _kind(event: Switch | Return) -> dict[str, Any]:
+def _kind(event: Event) -> dict[str, Any]:
     return {"kind": type(event).__name__.lower(), "says": str(event)}
