@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import lowregret as lr
+from lowregret.problems import Positions
 
 FILE = Path(__file__).parent / "fixtures" / "engine.json"
 CASES = 200
@@ -143,8 +144,10 @@ def found(number: int) -> dict[str, Any]:
     case = a_case(number)
     problem: Any = shop() if case["kind"] == "numbers" else a_problem(number)
     guard, lag, T = guard_of(case, problem), case["lag"], case["steps"]
+    placed: Any = Positions
     if case["kind"] == "numbers":
         each, came, actions = forecasts(number, case)
+        placed = np.asarray
         told: list[dict[str, Any]] = [{} for _ in each]
     else:
         run = a_run(number, case, problem)
@@ -160,7 +163,7 @@ def found(number: int) -> dict[str, Any]:
             played.append(np.asarray(guard.policy()))
             shares.append(np.asarray(guard.share))
         if t >= lag - 1:
-            guard.observe(came[..., t - lag + 1], actions[..., t - lag + 1])
+            guard.observe(placed(came[..., t - lag + 1]), actions[..., t - lag + 1])
             evidence.append(np.asarray(guard.evidence[0]))
         if t == T // 2:
             saved = json.loads(json.dumps(guard.state_dict(), allow_nan=False))
@@ -180,7 +183,7 @@ def found(number: int) -> dict[str, Any]:
 
 
 def _event(event: Any) -> dict[str, Any]:
-    kept = ("stream", "step", "episode", "action", "rate", "since", "reference", "context", "share")
+    kept = ("stream", "step", "episode", "action", "rate", "since", "reference", "context", "share", "known")
     told = {name: getattr(event, name) for name in kept if getattr(event, name, None) is not None}
     stream = told.pop("stream", ())
     return {"what": type(event).__name__, "stream": list(stream) if isinstance(stream, tuple) else stream, **told}
