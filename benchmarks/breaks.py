@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import exact, FirstTest
+from lowregret.rules import FirstTest, exact
 from lowregret.tables import Table
 
 T = 5000

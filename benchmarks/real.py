@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import exact, FirstTest
+from lowregret.rules import FirstTest, exact
 from lowregret.tables import Table
 
 from .real_streams import Recording, streams
