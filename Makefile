@@ -20,7 +20,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecod
 # a Python of their own, and compiling the package took each of them as long as importing all else.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo verify reproduce test pages test-models test-page test-ray lint types docs bench format clean
+.PHONY: demo verify reproduce test pages test-all test-models test-page test-ray lint types docs bench format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
@@ -34,6 +34,9 @@ reproduce: $(VENV)/.torch
 test: $(VENV)/.dev
 	$(MAKE) -j2 lint types pages
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/test_smollm2.py
+
+test-all: test
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
 
 test-models: $(VENV)/.models
 	$(BIN)/pytest tests/test_smollm2.py

@@ -1,4 +1,4 @@
-"""The informed test and its way back as they are written down, in loops over one stream: slow, and independent."""
+"""The exact test told more than a law, and its way back, as they are written down: loops, slow and independent."""
 
 import math
 from typing import Any, NamedTuple

@@ -91,7 +91,7 @@ def test_equals_guards_asked_step_by_step(case, episode):
     if episode:
         contexts, kind = 3 if "contexts" in names else None, "change" if "payoffs" in names else "scaled"
         references = ("today", "flat") if "today" in names else ()
-        rule = lr.InformedTest(SHOP, episode, 0.2, references=references, contexts=contexts, payoffs=kind)
+        rule = lr.ExactTest(SHOP, episode, 0.2, references=references, contexts=contexts, payoffs=kind)
         guard = lr.Guard(SHOP, 160, rule=rule, episode=episode)
     found = lr.backtest(
         SHOP,
@@ -133,13 +133,13 @@ def test_equals_guards_asked_step_by_step(case, episode):
 
 def test_the_fallback_alone_is_an_incumbent():
     streams = recorded()
-    rule = lr.InformedTest(SHOP, 160, 0.1, references=("today", "flat"), fallback=lr.Incumbent("today"))
+    rule = lr.ExactTest(SHOP, 160, 0.1, references=("today", "flat"), fallback=lr.Incumbent("today"))
     told = given("references")
     laws, states = [o["probs"] for o in streams], Positions([o["states"] for o in streams])
     found = lr.backtest(SHOP, laws, states, guard=lr.Guard(SHOP, 160, rule=rule), **told)
     for result in found.streams:
         assert result.earned["fallback"] == pytest.approx(result.earned["reference today"], abs=1e-12)
-    alone = lr.InformedTest(SHOP, 160, 0.1, references=("today", "flat"), actions=False, fallback=lr.Incumbent("today"))
+    alone = lr.ExactTest(SHOP, 160, 0.1, references=("today", "flat"), actions=False, fallback=lr.Incumbent("today"))
     found = lr.backtest(SHOP, laws, states, guard=lr.Guard(SHOP, 160, rule=alone), **told)
     for result in found.streams:
         best = max(result.earned[f"reference {name}"] for name in ("today", "flat"))
@@ -149,17 +149,17 @@ def test_the_fallback_alone_is_an_incumbent():
 def test_the_fallback_alone_plays_as_after_an_alarm():
     """A guard that trips at the first step, on a state it had excluded, plays the fallback from then on."""
     own = recorded()[0]
-    T, rule = 40, lr.InformedTest(SHOP, 40, 0.1, references=("today",))
+    T, rule = 40, lr.ExactTest(SHOP, 40, 0.1, references=("today",))
     probs = own["probs"][:T]
     recording = {"references": {"today": own["today"][:T]}}
     found = lr.backtest(SHOP, probs, Positions(own["states"][:T]), guard=lr.Guard(SHOP, T, rule=rule), **recording)
     back = rule.in_play.fallback
     memory, paid = back.start(), 0.0
     for t, state in enumerate(own["states"][:T].tolist()):
-        known = lr.rules.Known(laws_NxS=own["today"][None, t])
+        known = lr.problems.Known(laws_NxS=own["today"][None, t])
         scene = rule.scene(probs[t], known, np.array(t + 1))
-        paid += back.policy_in(memory, scene) @ MATRIX[:, state]
-        memory = back.update_in(memory, scene, np.array(state), np.array(True))
+        paid += back.policy(memory, scene) @ MATRIX[:, state]
+        memory = back.update(memory, scene, np.array(state), np.array(True))
     assert found.earned["fallback"] == pytest.approx(paid / T, abs=1e-9)
 
 
@@ -216,7 +216,7 @@ def test_other_layouts():
     two = [np.stack([own[name]] * 2) for name in ("probs", "states", "contexts", "scale")]
     both = lr.backtest(SHOP, two[0], Positions(two[1]), contexts=two[2], scale=two[3])
     assert both.streams[1].earned == pytest.approx(asked.streams[0].earned)
-    rule = lr.InformedTest(SHOP, 60, 0.1)
+    rule = lr.ExactTest(SHOP, 60, 0.1, payoffs="scaled")
     untold = lr.backtest(SHOP, own["probs"], Positions(own["states"]), guard=lr.Guard(SHOP, 60, rule=rule))
     assert untold.earned["model"] == pytest.approx(
         lr.backtest(SHOP, own["probs"], Positions(own["states"])).earned["model"]

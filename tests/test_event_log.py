@@ -18,9 +18,9 @@ from .guarded_runs import COIN
 
 EVENTS = [
     lr.Switch(3, 7, "ExactTest", 5.5, 4.25, 2, 1, 0.5, 6),
-    lr.Switch((2, 1), 1, "InformedTest", np.inf, 4.0, 1),
+    lr.Switch((2, 1), 1, "ExactTest", np.inf, 4.0, 1),
     lr.Return((), 19, 0.625, 1),
-    lr.Switch(0, 8, "InformedTest", 9.0, 4.0, 1, None, 0.25, 3, 'a\n"name"', 2),
+    lr.Switch(0, 8, "ExactTest", 9.0, 4.0, 1, None, 0.25, 3, 'a\n"name"', 2),
 ]
 
 

@@ -100,7 +100,7 @@ def a_play(seed: int, kind: str) -> Play:
         return lr.Guard(
             problem,
             horizon,
-            rule=lr.ExactTest(problem, horizon, delta=0.3, gate=0, fallback=fallback),
+            rule=lr.ExactTest(problem, horizon, delta=0.3, fallback=fallback),
             batch_shape=shape,
         )
 

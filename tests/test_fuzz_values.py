@@ -77,7 +77,7 @@ GOOD: dict[str, Any] = {
     "reach": 3, "streams_n": 2, "tolerance": 1e-9, "tv": 0.1, "cost": 1.0, "loss": 4.0, "p": URN, "q": STICKY,
     "estimator": "symmetric", "values_N": [0.1, 0.5], "least": 0.0, "most": 1.0, "follow_N": [0.5, 1.0],
     "initial_N": [0.5, 0.5], "weight": 1.0, "starts": 0, "model": STICKY, "follow": 0.6, "budgets": (0.1,),
-    "levels": [0, 1, 2], "price": 5.0, "salvage": 0.0, "deltas": (0.1,), "gates": (0.0,), "adversary": None,
+    "levels": [0, 1, 2], "price": 5.0, "salvage": 0.0, "deltas": (0.1,), "adversary": None,
     "name": "mine", "floor": 0.1, "tip": 0.3, "n_actions": 3, "forecasts": None, "order": 3, "epsilon": 0.1,
     "index": [0], "beta": 1.0, "moves": [-1.0, 1.0], "positions": (-1, 0, 1), "fee": 0.1, "progress": None,
     "predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "against": "actions", "start": 2, "end": 5,
@@ -107,8 +107,6 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Payoff": {"fn": traded, "actions": [0.0, 1.0], "outcomes": (-2.0, 2.0), "low": -1.0, "high": 1.0},
     "Payoff.in_payoffs": {"utility": 0.5},
     "Quantiles": {"levels": [0.2, 0.5, 0.7]},
-    "InformedTest": {"payoffs": "scaled", "actions": True},
-    "InformedTest.trip_times": {"known": None},
     "Incumbent": {"name": "today"},
     "Guard.advise": {"probs": [0.2, 0.8], "payoffs": None, "step": None, "references": None},
     "Guard.observe": {"step": None},
@@ -116,7 +114,8 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "OutcomeGuard.retire": {"streams": [0, 2]},
     "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
     "VRegret": {"fallback": URN},
-    "ExactTest": {"starts": "every"},
+    "ExactTest": {"payoffs": "scaled", "actions": True},
+    "ExactTest.trip_times": {"known": None},
     "Mixture": {"predictors": [URN, STICKY]},
     "limits.limit": {"base": "iid"},
     "Robust": {"rule": lr.ExactTest(COIN, 12)},
@@ -161,7 +160,7 @@ FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 
 FOR["Backtest.evidence"] = {"stream": 0}
 FOR["Backtest.plot"] = {"stream": 0}
 FOR["Backtest.regret"] = {"player": "guard"}
-for rule_name in ("ExactTest", "InformedTest", "RegretGap", "RegretRate"):
+for rule_name in ("ExactTest", "RegretGap", "RegretRate"):
     FOR[f"{rule_name}.update"] = {"probs": [0.2, 0.8]}
 
 
@@ -207,7 +206,6 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "OutcomeGuard.add": lambda: lr.Guard(TRADE, 12, batch_shape=(3,)),
     "OutcomeGuard.retire": lambda: lr.Guard(TRADE, 12, batch_shape=(3,)),
     "Hedge": lambda: lr.Hedge(COIN, 12),
-    "InformedTest": lambda: lr.InformedTest(COIN, 12),
     "Markov": lambda: STICKY,
     "Maximin": lambda: lr.Maximin(COIN, horizon=12),
     "Bins": lambda: lr.Bins([0.0, 1.0, 2.0], [0.5, 1.5]),

@@ -122,10 +122,13 @@ OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
     "horizon": (lambda: lr.Guard(COIN, 13), ("horizon (12 against 13)", "temperature", "delta")),
     "temperature": (lambda: lr.Guard(COIN, 12, temperature=0.5), ("temperature",)),
     "delta": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, delta=0.01)), ("delta", "0.01")),
-    "gate": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, gate=0.5)), ("gate (0.0 against 0.5)",)),
+    "payoffs": (
+        lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, payoffs="scaled")),
+        ("payoffs ('fixed' against 'scaled')",),
+    ),
     "first": (
         lambda: lr.Guard(COIN, 12, rule=FirstTest(COIN, 12)),
-        ("gate", "against ('actions' against 'fallback')"),
+        ("gate", "rule ('ExactTest' against 'FirstTest')"),
     ),
     "rule": (lambda: lr.Guard(COIN, 12, rule=lr.RegretRate(COIN, 12)), ("rule ('ExactTest' against 'RegretRate')",)),
     "gap": (lambda: lr.Guard(COIN, 12, rule=lr.RegretGap(COIN, 12)), ("rule", "alpha", "span_aware")),
@@ -152,10 +155,10 @@ def test_the_state_of_another_guard_is_refused_by_what_differs(name: str) -> Non
         other.load_state_dict(through_json(guard))
     for words in differs:
         assert words in str(caught.value)
-    for setting in {"horizon", "temperature", "delta", "gate", "utility", "batch_shape"} - {
+    for setting in {"horizon", "temperature", "delta", "payoffs", "utility", "batch_shape"} - {
         w.split()[0] for w in differs
     }:
-        assert f"{setting} (" not in str(caught.value) or name in ("rule", "gap")
+        assert f"{setting} (" not in str(caught.value) or name in ("rule", "gap", "first")
     assert other.state_dict() == before
 
 

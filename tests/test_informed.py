@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.policies import shadow
 from lowregret.policies.experts import ExpertHedge
-from lowregret.problems import Positions
-from lowregret.rules import Known, informed_alone
+from lowregret.problems import Known, Positions
+from lowregret.rules import bets
 
 from .literal_informed import Step, told
 
@@ -26,12 +27,12 @@ CASES = [
 ]
 
 
-def made(case: dict[str, Any], rng: np.random.Generator, gives: str) -> tuple[lr.InformedTest, list[list[Step]]]:
+def made(case: dict[str, Any], rng: np.random.Generator, gives: str) -> tuple[lr.ExactTest, list[list[Step]]]:
     """A rule on a random problem, and streams of steps: one as the model says, two with a model that is wrong."""
     A, S = int(rng.integers(2, 4)), int(rng.integers(2, 4))
     problem = lr.DecisionProblem(np.eye(A, S) + rng.uniform(-1, 0, (A, S)) * 0.3)
     settings = {"horizon": T, "delta": 0.4, "fallback": lr.Recovery(budget=0.1), **case}
-    rule = lr.InformedTest(problem, settings.pop("horizon"), settings.pop("delta"), **settings)
+    rule = lr.ExactTest(problem, settings.pop("horizon"), settings.pop("delta"), **settings)
     N, streams = len(rule.references), []
     for stream in range(3):
         steps = []
@@ -52,14 +53,14 @@ def made(case: dict[str, Any], rng: np.random.Generator, gives: str) -> tuple[lr
     return rule, streams
 
 
-def guarded(rule: lr.InformedTest, shape: tuple[int, ...]) -> lr.Guard:
+def guarded(rule: lr.ExactTest, shape: tuple[int, ...]) -> lr.Guard:
     return lr.Guard(rule.problem, rule.horizon, rule=rule, batch_shape=shape)
 
 
 def advise(guard: lr.Guard, now: list[Step]) -> None:
     """Tell a guard of one stream, or of as many as there are steps, all that is known."""
     rule, problem = guard.rule, guard.problem
-    assert isinstance(rule, lr.InformedTest)
+    assert isinstance(rule, lr.ExactTest)
     assert problem is not None
 
     def rows(values: list[Any]) -> Any:
@@ -82,7 +83,8 @@ def test_streaming_recorded_and_a_literal_loop_agree(
     case: dict[str, Any], gives: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fleet in arrays; the single stream compiled, where there is a compiler."""
-    monkeypatch.setattr(informed_alone, "_STEPS", 0)
+    for module in (bets, shadow):
+        monkeypatch.setattr(module, "_STEPS", 0)
     rng = np.random.default_rng([3, CASES.index(case)])
     rule, streams = made(case, rng, gives)
     literal = [told(rule, steps) for steps in streams]
@@ -104,7 +106,7 @@ def test_streaming_recorded_and_a_literal_loop_agree(
     assert recorded(rule, streams).tolist() == [one.trip for one in literal]
 
 
-def recorded(rule: lr.InformedTest, streams: list[list[Step]]) -> np.ndarray:
+def recorded(rule: lr.ExactTest, streams: list[list[Step]]) -> np.ndarray:
     def all_of(name: str) -> np.ndarray:
         return np.array([[getattr(step, name) for step in steps] for steps in streams])
 
@@ -223,16 +225,16 @@ def test_payoffs_with_a_range_of_their_own_and_a_scale_are_one_thing() -> None:
     np.testing.assert_allclose(scaled.regret, 0.5 * whole.regret, atol=1e-15)
 
 
-def test_without_anything_more_to_know_it_is_the_exact_test() -> None:
-    """The same alarms as ``ExactTest`` where nothing else is told; and the torch form agrees with NumPy's."""
+def test_without_anything_more_to_know_it_is_the_plain_test() -> None:
+    """The same alarms where nothing else is told; and the torch form agrees with NumPy's."""
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
     problem = lr.rock_paper_scissors()
-    plain, told_more = lr.ExactTest(problem, 100, 0.3), lr.InformedTest(problem, 100, 0.3)
+    plain, told_more = lr.ExactTest(problem, 100, 0.3), lr.ExactTest(problem, 100, 0.3, payoffs="scaled")
     probs, tokens = rng.dirichlet(np.full(3, 0.5), (40, 100)), rng.integers(3, size=(40, 100))
     np.testing.assert_allclose(told_more.rates_K, plain.rates_K, rtol=1e-12)
     assert told_more.trip_times(probs, tokens).tolist() == plain.trip_times(probs, tokens).tolist()
-    rule = lr.InformedTest(problem, 100, 0.3, references=("a",), contexts=4)
+    rule = lr.ExactTest(problem, 100, 0.3, references=("a",), contexts=4)
     guards = [lr.Guard(problem, 100, rule=rule, batch_shape=(40,)) for _ in range(2)]
     laws, places = rng.dirichlet(np.ones(3), (40, 100, 1)), rng.integers(4, size=(40, 100))
     for t in range(60):
@@ -257,7 +259,7 @@ def test_realised_regret_is_that_of_the_actions_reported() -> None:
 
 def test_episodes_share_the_chance_of_a_false_switch() -> None:
     guard = lr.Guard(lr.matching(), 100, episode=25, contexts=2)
-    assert isinstance(guard.rule, lr.InformedTest)
+    assert isinstance(guard.rule, lr.ExactTest)
     assert (guard.rule.horizon, guard.rule.delta) == (25, 1 / 100 / 4)
     for t in range(60):
         guard.advise(LAW, context=t % 2)
@@ -270,12 +272,12 @@ def test_memory_grows_with_contexts_as_their_counts_do() -> None:
     """So many numbers for each context, whatever their number: bets, urns, weights, a budget, safe play."""
 
     def kept(contexts: int) -> int:
-        rule = lr.InformedTest(lr.rock_paper_scissors(), 100_000, contexts=contexts)
+        rule = lr.ExactTest(lr.rock_paper_scissors(), 100_000, contexts=contexts)
         return sum(leaf.size for leaf in leaves(rule.start()))
 
-    rule = lr.InformedTest(lr.rock_paper_scissors(), 100_000, contexts=1000)
+    rule = lr.ExactTest(lr.rock_paper_scissors(), 100_000, contexts=1000)
     A, S, M, K = 3, 3, 2, len(rule.rates_K)
-    each = 3 * A * K + 2 + (1 + A) * M * S + (1 + 2 * M) + 2 * A + 3
+    each = 3 * A * K + 1 + (1 + A) * M * S + (1 + 2 * M) + 2 * A + 3
     assert kept(1000) - kept(500) == 500 * each
 
 
@@ -316,12 +318,12 @@ def test_an_incumbent_to_fall_back_on_states_laws_where_laws_are_advised(lag: in
     """Else what is advised after the alarm would be the law of the very model that was pulled."""
     problem = lr.DecisionProblem.from_payoffs([[1, 0], [0, 1], [0.5, 0.5]])
     settings: dict[str, Any] = {"references": ("today",), "actions": False, "fallback": lr.Incumbent("today")}
-    guard = lr.Guard(problem, 100, rule=lr.InformedTest(problem, 100, **settings), lag=lag)
+    guard = lr.Guard(problem, 100, rule=lr.ExactTest(problem, 100, **settings), lag=lag)
     before = guard.state_dict()
     with pytest.raises(ValueError, match=r"references must be laws.*references_act=True"):
         guard.advise([0.9, 0.1], references=[[0.0, 1.0, 0.0]])
     assert guard.state_dict() == before
-    acting = lr.InformedTest(problem, 100, **settings, references_act=True)
+    acting = lr.ExactTest(problem, 100, **settings, references_act=True)
     guard = lr.Guard(problem, 100, rule=acting, lag=lag)
     for _ in range(100):
         assert guard.advise([0.9, 0.1], references=[[0.0, 1.0, 0.0]]) is None

@@ -10,8 +10,8 @@ from scipy.stats import binom
 import lowregret as lr
 from lowregret.arrays import last
 from lowregret.certificates import over_contexts
-from lowregret.policies import InformedRecovering
-from lowregret.rules import Known
+from lowregret.policies import Recovering
+from lowregret.problems import Known
 
 SETTINGS: list[dict[str, Any]] = [
     dict(references=("a", "b"), references_act=True),
@@ -22,7 +22,7 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def worlds(rule: lr.InformedTest, T: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, Known]:
+def worlds(rule: lr.ExactTest, T: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, Known]:
     """All sequences, their chances under a base whose laws go by the past, as do references, contexts and payoffs."""
     (A, S), N = rule.problem.utility.shape, len(rule.references)
     tokens = np.array(list(itertools.product(range(S), repeat=T)))
@@ -55,7 +55,7 @@ def test_false_alarms_stay_within_delta_by_enumeration(settings: dict[str, Any])
         S = int(rng.integers(2, 4))
         delta, T = float(rng.choice([0.5, 0.9])), 9 if S == 2 else 5
         problem = lr.DecisionProblem(rng.choice([-1.0, 1.0], (int(rng.integers(2, 4)), S)))
-        rule = lr.InformedTest(problem, T, delta, temperature=float(rng.choice([0.05, 1.0])), **settings)
+        rule = lr.ExactTest(problem, T, delta, temperature=float(rng.choice([0.05, 1.0])), **settings)
         tokens, chances, probs, known = worlds(rule, T, rng)
         alarm = float(chances[rule.trip_times(probs, tokens, known) <= T].sum())
         assert alarm <= delta + 1e-12
@@ -63,7 +63,7 @@ def test_false_alarms_stay_within_delta_by_enumeration(settings: dict[str, Any])
     assert most > 0.1, "a search that finds no alarms shows little"
 
 
-def streams_of(rule: lr.InformedTest, n: int, T: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Known]:
+def streams_of(rule: lr.ExactTest, n: int, T: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Known]:
     """Streams from the base itself; references are bold, and change their minds by what came last."""
     (A, S), N = rule.problem.utility.shape, len(rule.references)
     probs = rng.dirichlet(np.full(S, 400.0), (n, T))  # hardly anything to choose: bets are charged what they win
@@ -85,13 +85,13 @@ def streams_of(rule: lr.InformedTest, n: int, T: int, rng: np.random.Generator) 
 )
 def test_false_alarms_stay_within_delta_on_true_laws(settings: dict[str, Any], n: int, T: int, delta: float) -> None:
     """Judged by the binomial interval whose error probability is 1e-6."""
-    rule = lr.InformedTest(lr.matching(), T, delta, **settings)
+    rule = lr.ExactTest(lr.matching(), T, delta, **settings)
     probs, tokens, known = streams_of(rule, n, T, np.random.default_rng(1))
     alarms = int((rule.trip_times(probs, tokens, known) <= T).sum())
     assert 0 < alarms <= binom.ppf(1 - 1e-6, n, delta)
 
 
-def played(rule: lr.InformedTest, tokens: np.ndarray, probs: np.ndarray, known: Known) -> np.ndarray:
+def played(rule: lr.ExactTest, tokens: np.ndarray, probs: np.ndarray, known: Known) -> np.ndarray:
     """Total regret after every step, ``[N, T]``."""
     memory, lead, found = rule.start(tokens.shape[:1]), np.zeros((len(tokens), rule.n_comparators)), []
     for t in range(tokens.shape[1]):
@@ -108,7 +108,7 @@ def test_no_certificate_is_broken_on_any_sequence(settings: dict[str, Any]) -> N
     rng = np.random.default_rng(2)
     for _ in range(4):
         problem = lr.DecisionProblem(np.eye(2) * 0.5 + rng.choice([-0.5, 0.0, 0.5], (2, 2)))
-        rule = lr.InformedTest(problem, 8, 0.5, **settings)
+        rule = lr.ExactTest(problem, 8, 0.5, **settings)
         tokens, _, probs, known = worlds(rule, 8, rng)
         regret = played(rule, tokens, probs, known)
         assert regret[:, -1].max() <= 8 * rule.certificate.regret_bound + 1e-9
@@ -116,7 +116,7 @@ def test_no_certificate_is_broken_on_any_sequence(settings: dict[str, Any]) -> N
         assert (regret.max(axis=0) <= np.array(bounds) + 1e-9).all()
 
 
-def beam(rule: lr.InformedTest, T: int, width: int, rng: np.random.Generator) -> float:
+def beam(rule: lr.ExactTest, T: int, width: int, rng: np.random.Generator) -> float:
     """The most regret found where laws, references, contexts and states are chosen against the rule.
 
     Until the alarm wealth counts against a stream at 1 / rate: what is left are the charges, which let regret pass.
@@ -158,20 +158,20 @@ def beam(rule: lr.InformedTest, T: int, width: int, rng: np.random.Generator) ->
 )
 def test_no_certificate_is_broken_by_a_beam_search(settings: dict[str, Any], share: float) -> None:
     T = 250
-    rule = lr.InformedTest(lr.matching(), T, 0.05, **settings)
+    rule = lr.ExactTest(lr.matching(), T, 0.05, **settings)
     found, bound = beam(rule, T, 6, np.random.default_rng(3)), T * rule.certificate.regret_bound
     assert share * bound < found <= bound, f"{found} of {bound}"
 
 
 def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
-    rule = lr.InformedTest(lr.matching(), 40, 0.2, contexts=2)
+    rule = lr.ExactTest(lr.matching(), 40, 0.2, contexts=2)
     made = rule.stakes, rule.bets.prior, rule.delta, rule.temperature
     one, both = (over_contexts.before(*made, C, False, 40)(np.arange(41)) for C in (1, 2))
     for total in range(41):
         assert max(one[n] + one[total - n] for n in range(total + 1)) <= both[total] + 1e-12
     fallback = rule.in_play.fallback
-    assert isinstance(fallback, InformedRecovering)
+    assert isinstance(fallback, Recovering)
     after = fallback.regret_after(rule.stakes, 40, None)(np.arange(41))
     limit = fallback.budget * np.sqrt(40 / 2)
     own = [min(n, limit + 1 + fallback.hedge.total_bound(n)) for n in range(41)]
@@ -180,7 +180,7 @@ def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
 
 
 def test_a_context_pays_for_itself_from_where_its_bound_is_below_the_gain() -> None:
-    rule = lr.InformedTest(lr.matching(), 20_000, contexts=10)
+    rule = lr.ExactTest(lr.matching(), 20_000, contexts=10)
     found = [rule.pays_from(gain) for gain in (0.1, 0.2, 0.4)]
     assert all(n is not None for n in found)
     assert sorted(found, reverse=True) == found  # type: ignore[type-var]
@@ -204,7 +204,7 @@ def test_a_challenge_is_lost_or_won() -> None:
 
 def test_a_guard_falls_back_on_the_incumbents_law() -> None:
     coin = lr.matching()
-    rule = lr.InformedTest(coin, 100, 0.05, references=("old",), actions=False, fallback=lr.Incumbent("old"))
+    rule = lr.ExactTest(coin, 100, 0.05, references=("old",), actions=False, fallback=lr.Incumbent("old"))
     guard, advice = lr.Guard(coin, 100, rule=rule), []
     for _ in range(12):
         advice.append(guard.advise([0.9, 0.1], references=[[0.3, 0.7]]))
@@ -212,8 +212,8 @@ def test_a_guard_falls_back_on_the_incumbents_law() -> None:
     step = guard.events[0].step
     np.testing.assert_array_equal(advice, [[0.9, 0.1]] * step + [[0.3, 0.7]] * (12 - step))
     assert guard.share == 0
-    with pytest.raises(ValueError, match="rule must be a rule such as ExactTest, got InformedTest"):
-        lr.AverageRestart(lr.Markov([[0.5, 0.5]] * 2, 1), coin, 1, 5, 12, rule=lr.InformedTest(coin, 5))
+    with pytest.raises(ValueError, match="rule must be a rule such as ExactTest"):
+        lr.AverageRestart(lr.Markov([[0.5, 0.5]] * 2, 1), coin, 1, 5, 12, rule=lr.ExactTest(coin, 5, payoffs="scaled"))
     with pytest.raises(ValueError, match="is told more than a law before each state"):
         lr.Robust(lr.PolyaUrn(2), rule)
 

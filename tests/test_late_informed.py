@@ -71,7 +71,7 @@ def test_no_sequence_breaks_the_certificate(told: dict[str, Any]) -> None:
     T, lag, rng, coin = 8, 2, np.random.default_rng(0), lr.matching()
     tokens = all_sequences(2, T)
     N = len(tokens)
-    rule = lr.InformedTest(coin, T, delta=0.9, **told)
+    rule = lr.ExactTest(coin, T, delta=0.9, **told)
     guard = lr.Guard(coin, T, rule=rule, lag=lag, batch_shape=(N,))
     for what, step in arrivals(T, lag, rng):
         if what == "observe":
@@ -87,7 +87,7 @@ def test_no_sequence_breaks_the_certificate(told: dict[str, Any]) -> None:
 
 def test_classes_and_contexts_count_alike_before_the_alarm() -> None:
     """Where every step is charged the same, d classes with C contexts each are as d C contexts."""
-    rule = late_rule(lr.InformedTest(lr.matching(), 60, delta=0.01, contexts=4), 3)
+    rule = late_rule(lr.ExactTest(lr.matching(), 60, delta=0.01, contexts=4), 3)
     each = rule.each
     made = rule.certificate.terms_at.__self__  # type: ignore[union-attr]
     expected = over_contexts.before(each.problem, each.bets.prior, each.delta, each.temperature, 12, False, 60)  # type: ignore[arg-type]

@@ -39,10 +39,11 @@ def literal(
             switched[step] = alarm > 0
             continue
         law = said = laws[step - 1]
+        scene = None if back is None else back.scene(shadows[r], said)
         if switched[step]:
-            law = counts[r] / counts[r].sum() if back is None else back.law_beside(shadows[r], said)
+            law = counts[r] / counts[r].sum() if back is None else back.law(shadows[r], scene)
         if back is not None:
-            shadows[r] = back.update_beside(shadows[r], said, np.asarray(state), np.asarray(switched[step]))
+            shadows[r] = back.update(shadows[r], scene, np.asarray(state), np.asarray(switched[step]))
         lead_A += U[:, state] - answer(U, law, eta) @ U[:, state]
         counts[r, state] += 1
         now[r] = math.inf if laws[step - 1][state] == 0 else level[r][seen[r]] if now[r] < math.inf else now[r]

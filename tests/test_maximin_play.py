@@ -148,8 +148,9 @@ def literal(back: Recovering, probs_TxS: np.ndarray, tokens: list[int]) -> tuple
     memory, never = mixture.start(), np.array(False)
     safe, Y, low, hope, states, shortfalls = False, 0.0, 0.0, 0.0, [], []
     for t, (p, token) in enumerate(zip(probs_TxS, tokens, strict=True), 1):
-        tried = mixture.policy_beside(memory, p)
-        memory = mixture.update_beside(memory, p, np.asarray(token), never)
+        scene = mixture.scene(memory, p)
+        tried = mixture.policy(memory, scene)
+        memory = mixture.update(memory, scene, np.asarray(token), never)
         Y += v - (mixed.mixed_A if safe else tried) @ U[:, token]
         b = back.budget * problem.span * math.sqrt(t)
         if safe:
@@ -177,15 +178,16 @@ def test_the_way_back_is_its_definition_and_keeps_its_budget(problem: lr.Decisio
     tokens, probs, safe, short, bound = [], [], [], np.zeros(N), []
     for t in range(1, T + 1):
         law_NxS = rng.dirichlet(np.full(S, 0.3), N) * 0.98 + 0.02 / S
-        played = back.policy_beside(memory, law_NxS)
+        scene = back.scene(memory, law_NxS)
+        played = back.policy(memory, scene).T
         strikes = (played @ problem.utility).argmin(axis=-1)
         hides = np.where(mood == 1, 0, law_NxS.argmax(axis=-1))
-        token = np.where((mood == 2) | ~memory.is_safe, strikes, hides)
+        token = np.where((mood == 2) | ~memory.rows.is_safe[:, 0], strikes, hides)
         token = np.where((mood == 0) & (t > T // 2), 0, token)
         short = short + lr.MaximinPlay(problem).value - (played * problem.utility.T[token]).sum(-1)
-        memory = back.update_beside(memory, law_NxS, token, always)
-        tokens.append(token), probs.append(law_NxS), safe.append(memory.is_safe)
-        np.testing.assert_allclose(memory.account[:, 0], short, atol=1e-9)
+        memory = back.update(memory, scene, token, always)
+        tokens.append(token), probs.append(law_NxS), safe.append(memory.rows.is_safe[:, 0])
+        np.testing.assert_allclose(memory.rows.account[:, 0, 0], short, atol=1e-9)
         bound.append((short / back.shortfall(t, t)).max())
     assert max(bound) <= 1 + 1e-12
     assert max(bound) > 0.75, "a search that leaves the budget alone shows little"
@@ -213,10 +215,11 @@ def test_recorded_is_streaming_with_a_law_that_guarantees_a_payoff() -> None:
     recorded, memory, were_safe = back.laws_beside(probs, tokens, times), back.start((N,)), np.zeros(N, dtype=int)
     for t in range(T):
         late = times <= t
-        says = np.where(late[:, None], back.law_beside(memory, probs[:, t]), probs[:, t])
+        scene = back.scene(memory, probs[:, t])
+        says = np.where(late[:, None], back.law(memory, scene).T, probs[:, t])
         np.testing.assert_allclose(recorded[:, t], says, atol=1e-12)
-        memory = back.update_beside(memory, probs[:, t], tokens[:, t], late)
-        were_safe += memory.is_safe
+        memory = back.update(memory, scene, tokens[:, t], late)
+        were_safe += memory.rows.is_safe[:, 0]
     assert (were_safe[:3] > 0).all()
     assert (were_safe[:3] < T - times[:3]).all()
 

@@ -275,7 +275,7 @@ class OneBold(FirstBets):
         return np.array([4.0])
 
 
-class OneBoldRate(lr.ExactTest):
+class OneBoldRate(FirstTest):
     @property
     def bets(self) -> FirstBets:  # type: ignore[override]
         return OneBold(self.problem, self.horizon, self.delta, self.gate)
@@ -287,7 +287,7 @@ def test_wealth_that_sank_below_the_smallest_number_can_rise_again(monkeypatch: 
     likely = np.arange(T) % 2  # the model changes its mind every step, the urn stays undecided
     base = lr.Scheduled(np.where(np.eye(2)[likely] == 1, 0.7, 0.3))
     tokens = np.where(np.arange(T) < 300, likely, 1 - likely)[None]
-    rule = OneBoldRate(lr.matching(), T, None, 0.5, "fallback", "first")
+    rule = OneBoldRate(lr.matching(), T)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     memory, lowest = rule.start(), 0.0
     while not rule.tripped(memory):

@@ -166,7 +166,7 @@ NO_LAWS = [[np.nan, np.nan], [2.0, -1.0], [0.5, 0.6], [1.0]]
 @pytest.mark.parametrize("law", NO_LAWS, ids=str)
 def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law: Any) -> None:
     liar, tokens = Says(law), np.array([[0, 1, 1]])
-    fallback = lr.ExactTest(COIN, 9, against="fallback", fallback=liar)
+    fallback = lr.ExactTest(COIN, 9, fallback=liar)
 
     def switched() -> lr.Guard:
         guard = lr.Guard(COIN, 9, rule=fallback)
