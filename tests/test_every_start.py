@@ -55,6 +55,8 @@ def test_random_games_follow_the_theorem(seed: int, known: bool) -> None:
         rule = some_rule(rng, T if known else None)
         S = rule.n_states
         probs, tokens = some_laws(rng, (4, T), S), rng.integers(S, size=(4, T))
+        hurts = (rule.problem.quantal_response(probs, 0.1) @ rule.problem.utility).argmin(axis=-1)
+        tokens[:3] = np.where(rng.random((3, T)) < 0.8, hurts[:3], tokens[:3])
         wanted = [told(rule, p, y, keep=True) for p, y in zip(probs, tokens, strict=True)]
         trips = [w.trip for w in wanted]
         assert rule.trip_times(probs, tokens).tolist() == trips
@@ -71,7 +73,7 @@ def test_random_games_follow_the_theorem(seed: int, known: bool) -> None:
                 assert richest[action, k] >= richest.max() - 1e-9
                 assert W_CxKxJ[action, k, since - 1] >= W_CxKxJ[action, k].max() - 1e-9
         tripped += sum(trip <= T for trip in trips)
-    assert tripped
+    assert 20 / 3 <= tripped < 20
 
 
 def test_compiled_and_in_arrays_they_trip_alike(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
