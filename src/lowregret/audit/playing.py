@@ -7,9 +7,10 @@ import numpy as np
 
 from ..arrays import softmax
 from ..guard import Event, Guard, Switch
+from ..guard.ledger import blank, happened
 from ..policies import Hedge
-from ..problems import DecisionProblem, Positions, action_utilities
-from ..rules import ResponseRule, Rule
+from ..problems import DecisionProblem, Positions, a_problem, action_utilities, with_first
+from ..rules import ExactTest, ResponseRule, Rule
 from .streams import Block, Streams
 
 PLAYERS = ("model", "guard", "fallback", "Hedge")
@@ -51,7 +52,10 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
         share_NxT[np.arange(T) >= times_N[:, None]] = np.nan
         trips_N[rows] = times_N[rows]
     elif len(rows):
-        paid["guard"][rows], share_NxT[rows], trips_N[rows], told = replayed(guard, block, rows, utility_AxNxT[:, rows])
+        when = None if guard.episode is not None else times_N[rows]
+        paid["guard"][rows], share_NxT[rows], trips_N[rows], told = replayed(
+            guard, block, rows, utility_AxNxT[:, rows], paid["model"][rows], when
+        )
         events = [(int(rows[row]), event) for row, event in told]
     if fallback:
         paid["fallback"] = (_fallback_alone(guard, block, warmth) * utility_AxNxT).sum(axis=0)
@@ -110,9 +114,47 @@ def _spliced(
 
 
 def replayed(
+    guard: Guard,
+    block: Block,
+    rows: np.ndarray,
+    utility_AxNxT: np.ndarray,
+    model_NxT: np.ndarray,
+    times_N: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
+    """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told.
+
+    ``model_NxT``: what the model was paid; ``times_N``: when each row switches, if that is known.
+    """
+    if guard.episode is not None:
+        return _in_episodes(guard, block, rows, utility_AxNxT)
+    rule, probs_NxTxS, states_NxT = guard.rule, block.probs_NxTxS[rows], block.states_NxT[rows]
+    N, lengths_N, problem = len(rows), block.lengths_N[rows], a_problem(guard.problem)
+    paid_NxT, share_NxT = model_NxT.copy(), np.ones(states_NxT.shape)
+    begin, ledger, told = 0, blank(rule, (N,)), list[Event]()
+    memory = ledger.rule
+    if times_N is not None and isinstance(rule, ExactTest):
+        before = slice(int(times_N.min()) - 1)  # up to there all play the model
+        ahead = rule.run(probs_NxTxS[:, before], states_NxT[:, before])
+        begin, memory = (0, memory) if ahead is None else (before.stop, ahead)
+    for t in range(begin, int(lengths_N.max())):
+        known = None if block.told is None else block.told.known(problem, rows, t)
+        moment = rule.look(memory, probs_NxTxS[:, t], known)
+        share_NxT[:, t] = rule.share(memory)
+        paid_NxT[:, t] = (with_first(rule.answer(memory, moment)) * utility_AxNxT[..., t]).sum(axis=0)
+        memory = rule.advance(memory, moment, states_NxT[:, t])
+        told += happened(rule, ledger._replace(rule=memory))
+    told = [event for event in told if event.step <= lengths_N[event.stream]]
+    trips_N = np.zeros(N, dtype=np.int64)
+    for event in reversed(told):
+        if isinstance(event, Switch):
+            trips_N[event.stream] = event.step
+    return paid_NxT, share_NxT, trips_N, [(event.stream, event) for event in told]
+
+
+def _in_episodes(
     guard: Guard, block: Block, rows: np.ndarray, utility_AxNxT: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
-    """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told."""
+    """The same of a guard that opens a new episode by itself, live."""
     T, lengths_N, live = block.states_NxT.shape[1], block.lengths_N[rows], made_like(guard, len(rows))
     paid_TxN, share_TxN = np.zeros((T, len(rows))), np.ones((T, len(rows)))
     for t in range(int(lengths_N.max())):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..guard import Guard
-from ..problems import Known, Scene, each_step
+from ..problems import Scene, each_step
 from ..rules import ExactTest
 from .playing import Played, hedge, replayed
 from .streams import Block
@@ -17,14 +17,12 @@ def play_told(guard: Guard, block: Block, fallback: bool = True) -> Played:
     assert problem is not None
     N, T = block.states_NxT.shape
     step_T, there_NxT = np.arange(1, T + 1), block.there_NxT
-    utility = None if told.payoffs is None else problem.utility_of(told.payoffs)
-    known = Known(None, told.laws, told.context, utility, told.scale)
-    scene = rule.scene(block.probs_NxTxS, known, step_T)
+    scene = rule.scene(block.probs_NxTxS, told.known(problem), step_T)
     earned_PxNxT = scene.paid(block.states_NxT) * there_NxT
     A = problem.n_actions
     utility_AxNxT = earned_PxNxT[:A]
     paid = {"model": (scene.base_A * utility_AxNxT).sum(axis=0)}
-    paid["guard"], share_NxT, trips_N, events = replayed(guard, block, np.arange(N), utility_AxNxT)
+    paid["guard"], share_NxT, trips_N, events = replayed(guard, block, np.arange(N), utility_AxNxT, paid["model"])
     if fallback:
         paid["fallback"] = (_fallback_alone(guard, scene, block) * utility_AxNxT).sum(axis=0)
     paid["Hedge"] = (hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..problems import DecisionProblem, Positions
+from ..problems import DecisionProblem, Known, Positions
 from .located import in_stream, of_stream
 
 GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
@@ -46,6 +46,11 @@ class Told(NamedTuple):
         """As ``Guard.advise`` takes it."""
         parts = dict(zip(("references", "context", "payoffs", "scale"), self, strict=True))
         return {name: None if part is None else part[index] for name, part in parts.items()}
+
+    def known(self, problem: DecisionProblem, *index: Any) -> Known:
+        """As a rule takes it, at these places or of all."""
+        laws, context, payoffs, scale = (None if part is None else part[index] for part in self)
+        return Known(None, laws, context, None if payoffs is None else problem.utility_of(payoffs), scale)
 
     @staticmethod
     def beside(each: Sequence["Told"], longest: int) -> "Told":

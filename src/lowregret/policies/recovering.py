@@ -213,6 +213,12 @@ class Recovering:
 
     # Recorded sequences
 
+    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> RecoveryMemory:
+        """The memory after recorded sequences without an alarm: one context, no references, compiled."""
+        T, fresh = states_NxT.shape[1], self.start((len(states_NxT),))
+        laws = self._laws.run(probs_NxTxS, states_NxT)
+        return fresh._replace(step=fresh.step + T, shadow=laws, rows=fresh.rows._replace(seen=fresh.rows.seen + T))
+
     def laws_beside(self, probs: Array, tokens: Array, times: Array) -> Array:
         """Laws ``[..., T, S]``: the base's ``probs`` until the alarm at ``times`` ``[...]``, its own from then on."""
         xp, horizon = namespace(probs), tokens.shape[-1]

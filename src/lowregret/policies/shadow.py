@@ -92,6 +92,12 @@ class Shadow(NamedTuple):
             laws.append(law_S)
         return xp.stack(laws, axis=-1)
 
+    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> ShadowMemory:
+        """Urns and weights after recorded sequences: one context, no references, compiled."""
+        memory, probs_S = self.start((len(states_NxT),), None), in_float64(np.moveaxis(probs_NxTxS, -1, 0))
+        self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
+        return memory
+
     def _rows(self, memory: ShadowMemory, scene: Scene) -> ShadowMemory:
         """Those of the context that each stream is in."""
         if self.contexts == 1:

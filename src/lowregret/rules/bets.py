@@ -271,6 +271,13 @@ class Bets:
                 level_NxT = level_NxT + self._recorded_wealth(k, factor_NxT, step_T)
         return level_NxT + self.prior.unspent(step_T)
 
+    def run(self, offer: Offer) -> Wealth:
+        """What they have after recorded sequences that begin with their first step; one context, compiled."""
+        N, T = offer.weights_M.shape[1:]
+        wealth, richest, since, seen, impossible = (part.copy() for part in self.blank((N,), np, None))
+        self._run((wealth, richest, since, seen), np.zeros(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
+        return Wealth(wealth, richest, since, seen, impossible)
+
     def _worth_compiling_all(self, level_NxT: Array) -> bool:
         if type(level_NxT) is not np.ndarray or not compiler_installed():
             return False

@@ -34,7 +34,7 @@ from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
 from ..files import compiled
 from ..memory import with_row
-from ..policies import Incumbent, PlaysReference, Recovery
+from ..policies import Incumbent, PlaysReference, Recovering, Recovery
 from ..policies.shadow import run_shadow
 from ..problems import DecisionProblem, Known, Scene, a_problem, each_step, scene_of, widest
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
@@ -375,6 +375,19 @@ class ExactTest(ResponseRule):
         times = self.recorded(step_T, Moment(None, None, None, states_NxT, scene))
         times = xp.full_like(times, T + 1) if self.pointless else times
         return xp.reshape(times, tuple(tokens.shape[:-1]))
+
+    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> RuleMemory | None:
+        """The memory after recorded sequences in NumPy during which no alarm sounds, unchecked.
+
+        None where that takes as long as going through them.
+        """
+        fallback, T = self.in_play.fallback, states_NxT.shape[1]
+        if self.told or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
+            return None
+        scene = self.scene(probs_NxTxS, None, np.arange(1, T + 1))
+        offer = Offer(scene.gains_together(), scene.law_S / total(scene.law_S), None, states_NxT)
+        step = np.full(len(states_NxT), T)
+        return RuleMemory(fallback.run(probs_NxTxS, states_NxT), step, 0 * step, self.bets.run(offer))
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
         if not self.in_play.follows:
