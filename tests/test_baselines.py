@@ -176,134 +176,13 @@ def test_fixed_share_follows_where_hedge_does_not() -> None:
     assert hedge > -0.2
 
 
-# Switching back
-
-
-def literal_switch_back(player: lr.SwitchBack, tokens: np.ndarray) -> np.ndarray:
-    problem, T = player.problem, player.robust.rule.horizon
-    base, urn = player.robust.base.predict_sequence(tokens), player.robust.rule.fallback.predict_sequence(tokens)
-    alarm = int(player.robust.trip_times(tokens))
-    rate, share, weights, played = math.sqrt(8 * math.log(2) / T) / problem.span, 1 / T, [0.01, 0.99], []
-    for t, token in enumerate(tokens):
-        pi, h = (problem.quantal_response(law[t], T**-0.5) for law in (base, urn))
-        if t < alarm:
-            played.append(pi)
-            continue
-        played.append(weights[0] * pi + weights[1] * h)
-        grown = [w * math.exp(rate * p @ problem.utility[:, token]) for w, p in zip(weights, (pi, h), strict=True)]
-        weights = [(1 - share) * g / sum(grown) + share / 2 for g in grown]
-    return np.array(played)
-
-
-@pytest.mark.parametrize("problem", [COIN, RPS], ids=["coin", "rps"])
-def test_switching_back_is_what_it_says(problem: lr.DecisionProblem) -> None:
-    S, T = problem.n_states, 300
-    base = lr.Markov(np.full((S, S), 0.1 / (S - 1)) + (0.9 - 0.1 / (S - 1)) * np.eye(S), 1)
-    tokens = np.random.default_rng(0).integers(S, size=(4, T))
-    tokens[:, :30] = -np.arange(30) % S  # the model expects the last state again
-    player = lr.SwitchBack(lr.robustify(base, problem, T, fallback=lr.PolyaUrn(problem.n_states)))
-    times = player.robust.trip_times(tokens)
-    assert (times < 100).all()
-    played, robust = player.policy_sequence(tokens), player.robust.respond().policy_sequence(tokens)
-    for i in range(4):
-        np.testing.assert_allclose(played[i], literal_switch_back(player, tokens[i]), atol=1e-12)
-        np.testing.assert_allclose(played[i, : times[i]], robust[i, : times[i]], rtol=0, atol=1e-15)
-    home = lr.sample(base, T, 50, seed=0)
-    quiet = home[player.robust.trip_times(home) > T]
-    assert len(quiet) > 40
-    own = player.robust.respond().policy_sequence(quiet)
-    np.testing.assert_allclose(player.policy_sequence(quiet), own, rtol=0, atol=1e-15)
-
-
-def test_a_world_that_turns_back_is_followed_back() -> None:
-    """A third hostile, the rest as the base model says: the robust player stays with the urn, this one returns."""
-    T = 1024
-    base = lr.Markov([[0.1, 0.9], [0.9, 0.1]], 1)
-    tokens = np.concatenate([np.ones((50, T // 3), int), lr.sample(base, T - T // 3, 50, seed=0)], axis=1)
-    robust = lr.robustify(base, COIN, T, fallback=lr.PolyaUrn(2))
-    player = lr.SwitchBack(robust)
-    assert (robust.trip_times(tokens) < 20).all()
-
-    def earned(policy: lr.Policy) -> np.ndarray:
-        return (policy.policy_sequence(tokens) * COIN.utility.T[tokens]).sum(-1)
-
-    back, stuck, trusting = (
-        earned(p)[:, -T // 3 :].mean() for p in (player, robust.respond(), lr.Respond(base, COIN, T**-0.5))
-    )
-    assert stuck < 0.55
-    assert trusting > 0.89
-    assert back > 0.85
-    lost = (earned(robust.respond()) - earned(player))[:, : T // 3].sum(1).max() / T
-    assert lost <= certificates.switching_back(COIN, T, player.rate, player.share, player.trust)
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_no_sequence_breaks_the_certificate_of_switching_back(seed: int) -> None:
-    """All sequences of 10 or 7 on random games; at every prefix, and for what switching back costs by itself."""
-    rng, problem, tokens = small_case(seed)
-    T, base = tokens.shape[1], random_markov(rng, problem.n_states, 1)
-    for rule in (FirstTest(problem, T, delta=0.9, gate=0), lr.RegretGap(problem, T, 0.01, span_aware=True)):
-        for options in ({}, {"trust": 0.5, "share": 0.4, "rate": 1.0}):
-            player = lr.SwitchBack(lr.Robust(base, rule), **options)
-            certificate = player.certificate
-            regret = lr.external_regret(problem, player, tokens)
-            before = lr.external_regret(problem, player.robust.respond(), tokens)
-            for t in range(1, T + 1):
-                held = certificate.at(t)
-                assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
-                assert (regret - before)[:, t - 1].max() <= held.terms["switching back"] + 1e-12
-            assert certificate.sharpen().regret_bound <= certificate.regret_bound
-
-
-def test_the_printed_cost_of_switching_back() -> None:
-    T = 1024
-    given = lr.robustify(lr.PolyaUrn(2), COIN, T, fallback=lr.PolyaUrn(2))
-    player = lr.SwitchBack(given)
-    rate = math.sqrt(8 * math.log(2) / T)
-    cost = (math.log(1 / 0.99) + T * math.log(1 / (1 - 1 / (2 * T)))) / (rate * T) + rate / 8
-    assert player.certificate.terms["switching back"] == pytest.approx(cost, rel=1e-12)
-    assert player.certificate.regret_bound == pytest.approx(given.certificate.regret_bound + cost)
-    assert player.certificate.tv_bound == given.certificate.tv_bound
-    assert "switching back" in str(player.certificate)
-
-
-def test_switching_back_under_attack() -> None:
-    T = 1024
-    for problem, base in (
-        (COIN, lr.sources.paper_sources(T)["b"]),
-        (RPS, lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)),
-    ):
-        player = lr.SwitchBack(lr.robustify(base, problem, T, fallback=lr.PolyaUrn(problem.n_states)))
-        honest = lr.sample(base, T, 8, seed=0)
-        tokens = hostile(player, problem, T, np.linspace(0, T, 8).astype(int), honest)
-        # Also a world that lures it back and turns on it, again and again.
-        waves = np.where((np.arange(T) // 170) % 2 == 0, tokens[:1], honest)
-        for played in (tokens, waves):
-            regret = lr.external_regret(problem, player, played)
-            for t in (T // 3, T):
-                assert regret[:, t - 1].max() <= player.certificate.at(t).regret_bound
-        assert lr.external_regret(problem, player, tokens)[:, -1].max() > 0.01
-
-
-def test_what_switching_back_refuses() -> None:
-    with pytest.raises(ValueError, match="robust must be a Robust"):
-        lr.SwitchBack(lr.PolyaUrn(2))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="robust must have a horizon"):
-        lr.SwitchBack(lr.Robust(lr.PolyaUrn(2), FirstTest(COIN, None, delta=0.1)))
-    with pytest.raises(ValueError, match="Recovery returns by itself"):
-        lr.SwitchBack(lr.robustify(lr.PolyaUrn(2), COIN, 10))
-    robust = lr.robustify(lr.PolyaUrn(2), COIN, 10, fallback=lr.PolyaUrn(2))
-    for name, bad in (("trust", 0.0), ("trust", 1.0), ("share", 1.5), ("rate", -1.0)):
-        with pytest.raises(ValueError, match=name):
-            lr.SwitchBack(robust, **{name: bad})
+def test_what_baselines_refuse() -> None:
     for name, bad in (("rate", 0.0), ("share", 0.0), ("share", 1.0)):
         with pytest.raises(ValueError, match=name):
             lr.FixedShare(COIN, 10, **{name: bad})
     for make in (lr.AdaHedge, lambda p: lr.FixedShare(p, 10)):
         with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
             make(np.eye(2))
-    bare = lr.SwitchBack(lr.Robust(lr.PolyaUrn(2), lr.RegretRate(COIN, 10))).certificate
-    assert "no guarantee" in bare.statement
 
 
 # Policies as fallbacks

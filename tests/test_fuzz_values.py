@@ -229,7 +229,6 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Mixture": lambda: lr.Mixture([URN, STICKY]),
     "Prod": lambda: lr.Prod(STICKY, COIN, 12),
     "Recovery": lr.Recovery,
-    "SwitchBack": lambda: lr.SwitchBack(lr.robustify(URN, COIN, 12, fallback=URN)),
     "VRegret": lambda: lr.VRegret(12),
     "certificates.AnyProblemCertificate": lambda: lr.VRegret(12).certificate,
     "impossibility.TradeOff": lambda: lr.impossibility.trade_off(1, budgets=(0.1,), starts=0, seed=0),

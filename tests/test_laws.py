@@ -71,10 +71,6 @@ POLICIES = {
     "prod": lr.Prod(MISTAKEN, MATCHING, 12),
     "restart hedge": lr.RestartHedge(RPS, 4),
     "restart hedge, in blocks": lr.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),
-    "switch back": lr.SwitchBack(
-        lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)), trust=0.3, rate=3.0, share=0.1
-    ),
-    "switch back, rps": lr.SwitchBack(lr.Robust(STICKY, FirstTest(RPS, 20, delta=0.5, gate=0)), rate=1.0),
     "beside": lr.robustify(MISTAKEN, MATCHING, 12, references=[lr.PolyaUrn(2), ALTERNATOR]),
     "beside, rps": lr.robustify(STICKY, RPS, 20, references=[lr.PolyaUrn(3)]),
     "challenge": lr.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
@@ -168,11 +164,10 @@ def test_the_examples_that_may_switch_do() -> None:
         tokens = checks.predictor_subject(PREDICTORS[name], 12, 4, 0, 1e-12).tokens
         apart = np.abs(PREDICTORS[name].predict_sequence(tokens) - base.predict_sequence(tokens)).max(axis=-1)
         assert 0.1 < (apart > 1e-3).mean() < 1, name
-    for name, base in {"switch back": MISTAKEN, "switch back, rps": STICKY, "average restart, rps": STICKY}.items():
+    for name, base in {"average restart, rps": STICKY}.items():
         tokens = checks.policy_subject(POLICIES[name], 12, 4, 0, 1e-12).tokens
         player = POLICIES[name]
-        temperature = player.robust.rule.temperature if isinstance(player, lr.SwitchBack) else player.temperature
-        response = lr.Respond(base, player.problem, temperature).policy_sequence(tokens)
+        response = lr.Respond(base, player.problem, player.temperature).policy_sequence(tokens)
         assert 0.1 < (np.abs(player.policy_sequence(tokens) - response).max(axis=-1) > 1e-3).mean() < 1, name
 
 

@@ -53,7 +53,6 @@ POLICIES = {
     "AdaHedge": lr.AdaHedge(COIN),
     "FixedShare": lr.FixedShare(COIN, 20),
     "RestartHedge": lr.RestartHedge(COIN, 5),
-    "SwitchBack": lr.SwitchBack(lr.Robust(STICKY, FirstTest(COIN, 20))),
 }
 CERTIFIED = {**RULES, **{name: PREDICTORS[name] for name in ("Robust", "AverageRestart")}, **POLICIES}
 CERTIFICATES = {name: thing.certificate for name, thing in CERTIFIED.items() if hasattr(thing, "certificate")}
@@ -196,7 +195,6 @@ def test_a_certificate_travels_light() -> None:
     heavy = lr.Markov(table, context_len=16)
     for player in (
         lr.robustify(heavy, COIN, 100),
-        lr.SwitchBack(lr.robustify(heavy, COIN, 100, fallback=lr.PolyaUrn(2))),
         lr.AverageRestart(heavy, COIN, 16, 20, 100),
     ):
         assert len(pickle.dumps(player.certificate)) < 10_000 < len(pickle.dumps(player))

@@ -295,7 +295,6 @@ PLAYERS = {
     "AdaHedge": lr.AdaHedge(COIN),
     "FixedShare": lr.FixedShare(COIN, 9),
     "RestartHedge": lr.RestartHedge(COIN, 5),
-    "SwitchBack": lr.SwitchBack(lr.robustify(STICKY, COIN, 9, fallback=lr.PolyaUrn(2))),
     "Respond": lr.Respond(URN, COIN, 0.1),
 }
 

@@ -450,7 +450,6 @@ def test_bad_input_by_name() -> None:
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10).respond(lr.rock_paper_scissors()), "same states"),
         (lambda: lr.VRegret(10).certificate.for_problem(lr.rock_paper_scissors()), "problem must have two states"),
         (lambda: lr.VRegret(10).certificate.for_problem(lr.matching(), -1.0), "temperature must be a positive"),
-        (lambda: lr.SwitchBack(lr.robustify(lr.PolyaUrn(2), None, 10)), "robust must know its problem"),
         (lambda: lr.Guard(None, 10).advise([0.2, 0.3, 0.5]), "probs must have a last axis of length 2"),
         (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), 10).respond(lr.cost_loss(1, 4)), "the rule's own"),
     ):

@@ -47,7 +47,7 @@ from .predictors import (
 )
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
-from .robust import AverageRestart, Robust, SwitchBack, challenge, context_needed, robustify
+from .robust import AverageRestart, Robust, challenge, context_needed, robustify
 from .rules import ExactTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret, warm_up
 from .tips import tips_of
 
@@ -125,7 +125,6 @@ __all__ = [
     "ShrunkUrn",
     "Stream",
     "Switch",
-    "SwitchBack",
     "Tuned",
     "VRegret",
     "Worst",

@@ -154,15 +154,6 @@ def fixed_share(problem: DecisionProblem, steps: int, rate: float, share: float,
     return path / (rate * steps) + rate * problem.span**2 / 8
 
 
-def switching_back(problem: DecisionProblem, steps: int, rate: float, share: float, trust: float) -> float:
-    """A fixed share over {base, fallback} after the alarm, over the fallback alone; ``trust`` is the base's prior.
-
-    [ ln(1/(1-trust)) + t ln(1/(1 - share/2)) ] / (rate t) + rate J^2 / 8, for t = steps.
-    """
-    path = -math.log1p(-trust) - steps * math.log1p(-share / 2)
-    return path / (rate * steps) + rate * problem.span**2 / 8
-
-
 def summed_temperature(problem: DecisionProblem, steps: Any, temperature: float | None) -> Any:
     """The temperatures of the first ``steps`` steps, added up; of the schedule from above, by its integral."""
     if temperature is not None:

@@ -22,23 +22,21 @@ class Prior:
     """How the bets of the every-start test are shared: ``weights_K(start)`` is m(c, k, start), alike for all c.
 
     With a known horizon 3/4 goes to (main rate, start 1) and 1/4 evenly to all rates, half of that at start 1 and half
-    spread over all starts. With an unknown one rate k has 1/((k+1)(k+2)) and start j has 1/(j(j+1)). With
-    ``starts="first"`` everything is there at the first step.
+    spread over all starts. With an unknown one rate k has 1/((k+1)(k+2)) and start j has 1/(j(j+1)).
     """
 
     rates_K: np.ndarray  # the main rate first, where there is one
     comparators: int
     horizon: int | None
-    starts: str = "every"
     main_weight: float = 0.75
 
     def weights_K(self, start: int) -> np.ndarray:
         """The weight of each rate at this start (from 1), for one comparator."""
         K, opening = len(self.rates_K), float(start == 1)
         if self.horizon is None:
-            k, share = np.arange(K), 1 / (start * (start + 1)) if self.starts == "every" else opening
+            k, share = np.arange(K), 1 / (start * (start + 1))
             return share / ((k + 1.0) * (k + 2) * self.comparators)
-        share = 0.5 * opening + 0.5 / self.horizon if self.starts == "every" else opening
+        share = 0.5 * opening + 0.5 / self.horizon
         weights_K = np.full(K, (1 - self.main_weight) / K * share)
         weights_K[0] += self.main_weight * opening
         return weights_K / self.comparators
@@ -48,8 +46,8 @@ class Prior:
         begun = step >= 1
         if self.horizon is None:
             rates = len(self.rates_K) / (len(self.rates_K) + 1)
-            return 1 - rates * (step / (step + 1) if self.starts == "every" else 1.0) * begun
-        late = (1 - self.main_weight) / 2 if self.starts == "every" else 0.0
+            return 1 - rates * (step / (step + 1)) * begun
+        late = (1 - self.main_weight) / 2
         return 1 - (1 - late * (1 - step / self.horizon)) * begun
 
     def log_costs_K(self, delta: float, start: int = 1) -> np.ndarray:
@@ -65,7 +63,6 @@ def joint_prior(
     top: float = 2.0,
     comparators: int | None = None,
     main: float | None = None,
-    starts: str = "every",
 ) -> Prior:
     """The prior of the every-start test.
 
@@ -89,12 +86,12 @@ def joint_prior(
     count = problem.n_actions if comparators is None else comparators
     highest = top / max(problem.span or 1.0, 1e-300)  # a finite rate, however little is at stake
     if horizon is None:
-        return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None, starts)
+        return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None)
     warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
     best = main_rate(problem, horizon, warmth, main_log_cost(delta, count))
     chosen = min(highest, best if main is None else main)
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
-    return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon, starts)
+    return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon)
 
 
 def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> float:

@@ -13,12 +13,6 @@ from .ledger import kind_of
 
 _STEPS = 8  # on how many tokens rule and fallback are tried
 _ROUNDING = 1e-6  # by how much the same model may answer differently on another machine
-_ONCE: dict[
-    str, dict[str, Any]
-] = {  # settings that states have not always had, nor how rule and fallback behave: what went without saying
-    "ExactTest": {"against": "fallback", "starts": "first"},
-    "RegretGap": {"sharp": False},
-}
 
 
 def made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
@@ -30,27 +24,6 @@ def made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
         "fallback": _described(rule.fallback),
         "batch_shape": list(batch_shape),
     }
-
-
-def in_full(state: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The settings that a state was made for, with those that once went without saying; and whether it is that old."""
-    theirs = state.get("made_for")
-    theirs = theirs if isinstance(theirs, dict) else {}
-    name = theirs.get("rule")
-    unsaid = _ONCE.get(name, {}) if isinstance(name, str) else {}
-    if not unsaid or "says" in state or unsaid.keys() & theirs.keys():
-        return theirs, False
-    return {**unsaid, **theirs}, True
-
-
-def loaded_by(theirs: dict[str, Any], mine: dict[str, Any]) -> str:
-    """Which rule loads a state of the exact test as it was first published, where this guard has the later one."""
-    first = _ONCE["ExactTest"]
-    if not theirs.get("rule") == mine["rule"] == "ExactTest" or first.items() <= mine.items():
-        return ""
-    if not first.items() <= theirs.items():
-        return ""
-    return f'; rule=ExactTest(..., gate={theirs.get("gate")}, against="fallback", starts="first") loads it'
 
 
 class Behaviour:

@@ -12,7 +12,7 @@ from ..rules import Late, Rule
 from .before import known_again
 from .late_resume import advised_from, refuse_impossible_classes, waiting_from, waiting_told
 from .ledger import TURNS, Event, Ledger, Switch, blank, kind_of
-from .likeness import Behaviour, alike, in_full, loaded_by, made_for
+from .likeness import Behaviour, alike, made_for
 from .numbers import numbers_from, numbers_told
 from .standing import Standing, standing
 
@@ -39,17 +39,17 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
     """What ``written`` wrote for a guard like this one; ``says`` is how it behaves."""
     if not isinstance(d, dict) or d.get("format") != 1:
         raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
-    mine, (theirs, is_early) = made_for(rule, batch_shape), in_full(d)
+    mine, theirs = made_for(rule, batch_shape), d.get("made_for")
+    theirs = theirs if isinstance(theirs, dict) else {}
     if theirs != mine:
         differ = [k for k in mine | theirs if k not in mine or k not in theirs or theirs[k] != mine[k]]
         each = (f"{k} ({reprlib.repr(theirs.get(k))} against {reprlib.repr(mine.get(k))})" for k in differ)
-        raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}{loaded_by(theirs, mine)}")
-    needed = {"arrays", "ledger", "clock", "events", "advised", "dtype"} | (set() if is_early else {"says"})
-    missing = needed - d.keys()
+        raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}")
+    missing = {"says", "arrays", "ledger", "clock", "events", "advised", "dtype"} - d.keys()
     if missing:
         raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
     fresh = blank(rule, batch_shape, like=_array_of_kind(d["arrays"]))
-    unlike = [] if is_early else alike(d["says"], says(fresh.lead_A))
+    unlike = alike(d["says"], says(fresh.lead_A))
     if unlike:
         parts = ", ".join(f"{part} ({type(getattr(rule, part, rule)).__name__} behaves otherwise)" for part in unlike)
         raise ValueError(f"state_dict was made by a guard that differs in: {parts}")

@@ -2,14 +2,12 @@
 
 from .average_restart import AverageRestart, context_needed
 from .beside import Beside, challenge
-from .switch_back import SwitchBack
 from .switch_once import Robust, informed_for, robustify, rule_for
 
 __all__ = [
     "AverageRestart",
     "Beside",
     "Robust",
-    "SwitchBack",
     "challenge",
     "context_needed",
     "informed_for",
