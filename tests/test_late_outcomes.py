@@ -236,8 +236,10 @@ def test_an_unknown_horizon() -> None:
 def test_the_ordinary_guard_is_unchanged_by_a_lag_of_one() -> None:
     one, same = lr.Guard(MATCHING, 20), lr.Guard(MATCHING, 20, lag=1)
     for guard in (one, same):
-        for state in (0, 1, 1):
-            guard.advise([0.7, 0.3])
+        for state in (0, *[1] * 17):
+            guard.advise([0.9, 0.1])
             guard.observe(state)
+    assert one.switched
+    assert one.events == same.events
     assert one.state_dict() == same.state_dict()
     assert "waiting" not in one.state_dict()

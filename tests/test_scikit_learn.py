@@ -136,6 +136,7 @@ def test_walking_forward_equals_a_literal_loop(every: int | None, window: int | 
         guard.advise(said[-1])
         earned.append(float(CROPS.in_payoffs(guard.policy() @ CROPS.utility[:, order.index(y[t])])))
         guard.observe(lr.problems.Positions(order.index(y[t])))
+    assert found.events
     assert found.refits == tuple(fitted)
     assert found.model_probs_NxS.tolist() == [law.tolist() for law in said]
     assert found.events == tuple(guard.events)
