@@ -10,7 +10,7 @@ import numpy as np
 
 import lowregret as lr
 from lowregret.policies import shadow
-from lowregret.rules import FirstTest, kernels, quick_bets
+from lowregret.rules import FirstTest, bets, kernels
 
 from .known_before import known_before
 from .loops import exact_test_loop, regret_gap_loop
@@ -103,16 +103,16 @@ def one_stream() -> None:
         }
         guards = {name: lr.Guard(problem, 10**6, rule=rule) for name, rule in rules.items()}
         least = dict.fromkeys(rules, float("inf"))
-        steps = quick_bets._STEPS
+        steps = bets._STEPS
         for _ in range(40):
             for name, guard in guards.items():
-                quick_bets._STEPS = shadow._STEPS = 1 << 60 if "no compiler" in name else steps
+                bets._STEPS = shadow._STEPS = 1 << 60 if "no compiler" in name else steps
                 begin = time.perf_counter()
                 for p, s in zip(probs, states, strict=True):
                     guard.advise(p)
                     guard.observe(problem.states[s])
                 least[name] = min(least[name], (time.perf_counter() - begin) / count)
-        quick_bets._STEPS = shadow._STEPS = steps
+        bets._STEPS = shadow._STEPS = steps
         for name, rule in rules.items():
             title = f"{problem.n_actions} actions, {name}"
             times = least[name] / least["first test"]

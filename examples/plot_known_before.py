@@ -51,7 +51,7 @@ rng = np.random.default_rng(0)
 states = (rng.random(T) < np.where(np.arange(T) % 7 == 6, 0.2, 0.85)).astype(int)
 figures["contexts"], axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
 for name, settings in {"without contexts": {}, "seven contexts": {"contexts": 7}}.items():
-    rule = lr.InformedTest(coin, T, delta=0.01, **settings)
+    rule = lr.ExactTest(coin, T, delta=0.01, **settings)
     guard, more = lr.Guard(coin, T, rule=rule), []
     for t, state in enumerate(states.tolist()):
         guard.advise([0.15, 0.85], context=t % 7) if settings else guard.advise([0.15, 0.85])

@@ -1,6 +1,6 @@
 """The engine keeps its numbers: 200 random guards over all settings, beside what came of each (``engine_cases.py``).
 
-One in four in ``make test``, all kinds among them; all of them with ``-m "long or not long"``.
+One in four in ``make test``, all kinds among them; all of them in ``make test-all``.
 """
 
 import json

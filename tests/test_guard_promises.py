@@ -194,7 +194,7 @@ def test_no_two_draws_share_their_seed() -> None:
     for guard in guards:
         for seed in (0, 1, 2, 2**32, 2**32 + 1, 2**64, 2**160):
             for clock in range(4):
-                drawn.add(float(guard._draws.generator(seed, clock).random()))
+                drawn.update(np.ravel(guard._draws.uniforms(seed, clock)).tolist())
     assert len(drawn) == len(guards) * 7 * 4
 
 

@@ -26,7 +26,7 @@ def test_an_impossible_state_sounds_the_alarm_at_once(gate: float, horizon: int 
     guard.advise([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
     guard.observe([0, 1, 1])
     (event,) = guard.events
-    assert (event.stream, event.step, event.rule) == (1, 1, "ExactTest")
+    assert (event.stream, event.step, event.rule) == (1, 1, "FirstTest")
     assert event.statistic == math.inf
     assert event.threshold == pytest.approx(math.log(100))
     assert guard.advise([[1.0, 0.0]] * 3).tolist() == [[1.0, 0.0], [1 / 3, 2 / 3], [1.0, 0.0]]
