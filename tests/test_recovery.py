@@ -25,7 +25,7 @@ def slow(back: Recovering, probs_TxS: np.ndarray, tokens: list[int], alarm: int)
     problem = back.problem
     U, (A, S), J = problem.utility, problem.utility.shape, problem.span
     advice = [int(np.argmax(U @ p)) for p in probs_TxS]
-    heard: dict[str, list] = {"law": [], "share": [], "safe": [], "rise": [], "returned": []}
+    heard: dict[str, list] = {"law": [], "share": [], "safe": [], "rise": [], "turned": []}
     K = 1 + 2 * len(back.memories)
     weights, regret_A, lowest_A, in_safe, begun, trusted = [1 / K] * K, np.zeros(A), np.zeros(A), False, 0, False
     for t, (p, token) in enumerate(zip(probs_TxS, tokens, strict=True)):
@@ -63,9 +63,9 @@ def slow(back: Recovering, probs_TxS: np.ndarray, tokens: list[int], alarm: int)
                 in_safe, begun = True, t + 1
             share = 0.0 if in_safe else weights[0]
             was, trusted = trusted, share > 0.5 or (trusted and share > 0.25)
-            heard["returned"].append(trusted and not was)
+            heard["turned"].append(int(trusted) - int(was))
         else:
-            heard["returned"].append(False)
+            heard["turned"].append(0)
         heard["rise"].append((regret_A - lowest_A).max())
     return heard
 
@@ -144,10 +144,10 @@ def test_streaming_is_the_definition(game: str, safe: str, known: bool) -> None:
         assert was.tolist() == [w["safe"][t] for w in wanted]
         memory = back.update(memory, scene, tokens[:, t], np.array(alarms) <= t)
         np.testing.assert_allclose(memory.rows.account[:, 0].max(axis=-1), [w["rise"][t] for w in wanted], atol=1e-12)
-        assert back.returned(memory).tolist() == [w["returned"][t] for w in wanted]
+        assert back.turned(memory).tolist() == [w["turned"][t] for w in wanted]
         now = memory.rows.is_safe[:, 0]
         entered, left = entered + (now & ~was).sum(), left + (was & ~now).sum()
-        returns += back.returned(memory).sum()
+        returns += (back.turned(memory) > 0).sum()
     assert entered, "an example in which the budget is never spent shows little"
     assert left or game != "matching" or safe != "AdaHedge"
     assert returns or problem.n_states == 2

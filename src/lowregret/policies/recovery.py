@@ -62,16 +62,20 @@ class Recovery:
         if self.safe is not None and not isinstance(self.safe, (Predictor, Policy)):
             raise ValueError(f"safe must be a Predictor or a Policy, got {type(self.safe).__name__}")
 
-    def made_for(
-        self, problem: DecisionProblem, horizon: int | None, temperature: float | None, **told: Any
-    ) -> Recovering:
-        """The fallback itself; ``temperature=None`` is the schedule for an unknown horizon.
+    def made_for(self, problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Recovering:
+        """The fallback itself; ``temperature=None`` is the schedule for an unknown horizon."""
+        safe = safest_law(a_problem(problem), horizon, temperature) if self.safe is None else self.safe
+        return self.in_play(problem, horizon, temperature, safe)
 
-        ``told``: what else ``Recovering`` is made for (contexts, references, laws, stakes); safe play is then Hedge.
-        """
-        safe = self.safe
-        if safe is None and not told:
-            safe = safest_law(a_problem(problem), horizon, temperature)
+    def in_play(
+        self,
+        problem: DecisionProblem,
+        horizon: int | None,
+        temperature: float | None,
+        safe: Predictor | Policy | None,
+        **told: Any,
+    ) -> Recovering:
+        """The fallback with this safe play (None: Hedge over all comparators); ``told``: more settings of its own."""
         return Recovering(problem, horizon, temperature, self.memories, self.share, self.budget, safe, **told)
 
 

@@ -23,7 +23,7 @@ def draw(probs: Array, uniforms: Array) -> Array:
 
 def drawn(law: list[float], uniform: Any) -> int:
     """``draw`` for one law in Python's own numbers: an array of a few takes ten times as long."""
-    scaled, below, state = uniform * sum(law), 0.0, 0
+    scaled, below, state = float(uniform) * sum(law), 0.0, 0
     for chance in law[:-1]:
         below += chance
         state += scaled >= below

@@ -15,7 +15,7 @@ from ..arrays import Array, count_up, device, first_true, in_float64, namespace,
 from ..certificates import Certificate
 from ..policies import Policy, Recovery
 from ..predictors import Predictor
-from ..problems import DecisionProblem, Known
+from ..problems import DecisionProblem, Known, each_step
 from .in_play import InPlay, in_play
 from .moment import Knows, Moment, RuleMemory, spliced
 
@@ -123,9 +123,10 @@ class Rule(ABC):
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         """For a block of recorded sequences from the first step on: when the rule trips, ``[N]``; T + 1 for never."""
-        xp, statistics, alarms = namespace(moment.token), None, []
-        for t in range(moment.token.shape[-1]):
-            now = Moment(*(None if part is None else part[..., t] for part in moment[:4]))
+        xp, statistics, alarms, T = namespace(moment.token), None, [], moment.token.shape[-1]
+        scenes = [None] * T if moment.known is None else each_step(moment.known, T)
+        for t, scene in enumerate(scenes):
+            now = Moment(*(None if part is None else part[..., t] for part in moment[:4]), scene)
             if t == 0:
                 statistics = self.blank(tuple(now.token.shape), xp, device(now.token))
             statistics, alarm = self.judge(statistics, xp.zeros_like(now.token) + step_T[t], now)

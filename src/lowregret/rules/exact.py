@@ -121,7 +121,7 @@ class ExactTest(ResponseRule):
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback = self.fallback
-        if isinstance(fallback, Incumbent) and self.references:
+        if isinstance(fallback, Incumbent) and self.told:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
@@ -225,7 +225,7 @@ class ExactTest(ResponseRule):
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
         more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes}
-        made = back.made_for(self.problem, self.horizon, self.temperature, **more)
+        made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
 
     # A step
