@@ -455,3 +455,76 @@ def test_names_that_are_made_of_numbers_are_told_apart() -> None:
     stall = lr.Payoff(lambda order, demand: np.minimum(order, demand), [0.0, 1.0], 0, 1)
     states = lr.Bins(edges, [0.5, 1.5]).problem(stall).states
     assert states == ("0.0 to 1.0", "1.0 to 1.0000001", "1.0000001 to 2.0")
+
+
+# Laws and payoffs that carry names
+
+
+def _weather() -> lr.DecisionProblem:
+    return lr.DecisionProblem.from_payoffs([[3.0, -2.0, 1.0], [0.5, 0.75, 0.0]], ["out", "in"], ["sun", "rain", "fog"])
+
+
+@pytest.mark.parametrize("order", [["sun", "rain", "fog"], ["fog", "sun", "rain"]])
+def test_laws_with_names_are_gone_by_them(order: list[str]) -> None:
+    law = {"sun": 0.7, "rain": 0.2, "fog": 0.1}
+    wanted = lr.Guard(_weather(), 50)
+    wanted.advise(list(law.values()))
+    told = {name: law[name] for name in order}
+    for given in (told, pd.Series(told)):
+        guard = lr.Guard(_weather(), 50)
+        guard.advise(given)
+        np.testing.assert_array_equal(guard.policy(), wanted.policy())
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.dirichlet(np.ones(3), 40), columns=list(law))
+    came = np.array(list(law))[rng.integers(3, size=40)]
+    plain = lr.backtest(_weather(), frame.to_numpy(), came)
+    for given in (frame[order], pl.DataFrame(frame)[order], [frame[order]]):
+        states = [came] if isinstance(given, list) else came
+        assert lr.backtest(_weather(), given, states).earned == plain.earned
+
+
+def test_laws_whose_names_are_not_all_states_are_refused() -> None:
+    guard = lr.Guard(_weather(), 50)
+    for bad in (
+        {"sun": 0.7, "rain": 0.3},
+        {"sun": 0.7, "rain": 0.2, "snow": 0.1},
+        pd.Series({"sun": 1.0, "a": 0, "b": 0}),
+    ):
+        with pytest.raises(
+            ValueError, match="probs must have an entry for each of the states: sun, rain, fog, by name"
+        ):
+            guard.advise(bad)
+    guard.advise(pd.Series([0.7, 0.2, 0.1]))  # only counted: by position
+    frame = pd.DataFrame([[0.7, 0.2, 0.1]] * 9, columns=["p1", "p2", "p3"])  # names of something else
+    assert lr.backtest(_weather(), frame, ["sun"] * 9).earned["model"] > 2
+
+
+def test_a_frame_of_payoffs_names_actions_and_states() -> None:
+    frame = pd.DataFrame([[3.0, -2.0], [0.5, 0.75]], index=["out", "in"], columns=["sun", "rain"])
+    problem = lr.DecisionProblem.from_payoffs(frame)
+    assert (problem.actions, problem.states) == (("out", "in"), ("sun", "rain"))
+    assert lr.DecisionProblem.from_payoffs(frame.to_numpy()).states == ("0", "1")
+    assert lr.DecisionProblem.from_payoffs(pd.DataFrame(frame.to_numpy())).states == ("0", "1")
+
+
+def test_a_state_of_a_guard_with_other_names_is_refused(tmp_path: Path) -> None:
+    """The same numbers in another order of names would be played the other way round."""
+    payoffs = [[100, -100], [0, 0], [-100, 100]]
+    one = lr.DecisionProblem.from_payoffs(payoffs, ["short", "flat", "long"], ["down", "up"])
+    other = lr.DecisionProblem.from_payoffs(payoffs, ["long", "flat", "short"], ["up", "down"])
+    guard = lr.Guard(one, 100)
+    guard.advise([0.2, 0.8])
+    guard.observe("up")
+    with pytest.raises(ValueError, match=r"differs in: names \("):
+        lr.Guard(other, 100).load_state_dict(guard.state_dict())
+
+
+@pytest.mark.parametrize(("column", "order"), [("Date", "Date"), ("DS", "DS"), ("day", None), ("sale date", None)])
+def test_columns_of_times_by_other_names(column: str, order: str | None) -> None:
+    """In other letters they are taken; what may be one and was not is told of."""
+    rows = {column: ["2024-01-02", "2024-01-01"], "sun": [0.5, 0.5], "rain": [0.3, 0.3], "fog": [0.2, 0.2]}
+    frame = pd.DataFrame({**rows, "actual": ["rain", "sun"]})
+    found = lr.backtest(_weather(), frame)
+    assert found.recording.source.about["order"] == order
+    assert [_weather().states[s] for s in found.recording.states[0]] == (["sun", "rain"] if order else ["rain", "sun"])
+    assert any(f"--order {column}" in note for note in found.recording.notes) == (order is None)

@@ -171,7 +171,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def policy(self, X: Any, id: Any = None) -> np.ndarray:
         """The mixed actions ``[N, A]`` that the certificate speaks of; ``id`` as in ``predict_proba``."""
-        return self._answered(self._asked.policies, X, self._laws(X), id)
+        laws_NxS = self._laws(X)
+        return self._answered(self._asked.policies, X, laws_NxS, id)
 
     def _answered(self, answers: Callable[..., np.ndarray], X: Any, laws_NxS: np.ndarray, id: Any) -> np.ndarray:
         ids = None if id is None else ids_of(id, len(laws_NxS))

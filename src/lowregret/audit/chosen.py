@@ -34,7 +34,7 @@ def alone_told(found: Any) -> str:
     if found.guesses is None:
         return "; all rows are one stream, as was said"
     if found.passed:
-        return f"; {passed_told(found)[0]}"
+        return f"; {_unstreamed(found)[0]}"
     return (
         "; no column of streams was found, so all rows are taken to be one: if there are several series, name it, "
         "--stream NAME or columns={'stream': NAME}"
@@ -42,7 +42,21 @@ def alone_told(found: Any) -> str:
 
 
 def passed_told(found: Any) -> tuple[str, ...]:
-    """What a reader must know of columns that were not taken for the stream, if nothing else was."""
+    """What a reader must know of columns that were not taken for the order or the stream, if nothing else was."""
+    return (*_unordered(found), *_unstreamed(found))
+
+
+def _unordered(found: Any) -> tuple[str, ...]:
+    name = getattr(found, "untaken", None)
+    if name is None:
+        return ()
+    return (
+        f"no column of steps or times was found, so rows are taken in the order in which they stand: if {name} has "
+        f"them, say so, --order {name} or columns={{'order': {name!r}}}",
+    )
+
+
+def _unstreamed(found: Any) -> tuple[str, ...]:
     if found.stream is not None or not found.passed:
         return ()
     name = found.passed[0]

@@ -12,9 +12,10 @@ from .times import Every, every_of
 
 _USUAL = {
     "stream": ("stream", "unique_id", "series", "series_id", "item_id", "id"),  # the second of each is Nixtla's
-    "order": ("step", "ds", "time", "timestamp", "date", "t"),
+    "order": ("step", "ds", "time", "timestamp", "date", "datetime", "t"),
     "state": ("state", "y", "outcome", "actual", "target"),
 }
+_DATED = ("day", "ts", "hour", "week", "month", "year", "when", "period")  # which may be times, or something else
 TOLD = ("context", "references", "payoffs", "scale")  # only where they are named: they change what is promised
 
 
@@ -32,6 +33,7 @@ class Columns(NamedTuple):
     scale: str | None = None
     guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
     passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
+    untaken: str | None = None  # a column that may have times in it, where none was taken for the order
 
     @property
     def needed(self) -> list[str]:
@@ -79,7 +81,7 @@ def columns_of(
     payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
     columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, guesses)
     refuse_doubled(there, columns.needed)
-    return columns
+    return columns if order is not None else columns._replace(untaken=may_be_order(there, columns.needed))
 
 
 def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -> list[str | None]:
@@ -92,9 +94,23 @@ def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -
             how = f"--{role} NAME or {how}" if role in _USUAL else how
             raise ValueError(f"the {role} column must be one of {listed(there)}, got {inputs.shown(name)}: {how}")
         others = [told.get(other) for other in _USUAL]  # what has another part is not taken for this one
-        usual = (usual for usual in _USUAL.get(role, ()) if usual in there and usual not in others)
+        usual = (usual for usual in usual_in(there, role) if usual not in others)
         found.append(name if name is not None else next(usual, None))
     return found
+
+
+def usual_in(there: Sequence[str], role: str) -> list[str]:
+    """Columns that are called as one of this role usually is: as it stands first, then in other letters."""
+    others = {name.strip().casefold(): name for name in reversed(there)}
+    found = (name if name in there else others.get(name) for name in _USUAL.get(role, ()))
+    return [name for name in found if name is not None]
+
+
+def may_be_order(there: Sequence[str], taken: Sequence[str | None]) -> str | None:
+    """A column that nobody took and that is called as if it had times in it."""
+    free = [name for name in there if name not in taken]
+    dated = [name for name in free if name.strip().casefold() in _DATED or "date" in name.casefold()]
+    return next(iter(dated), None)
 
 
 def keys_in(
@@ -110,7 +126,7 @@ def keys_in(
                 f"{NO_STREAM!r} says that there is no column of streams, and one is called so: call it something else"
             )
     else:
-        usual = [name for name in _USUAL["stream"] if name in there and name not in (order, state)]
+        usual = [name for name in usual_in(there, "stream") if name not in (order, state)]
         stream, guesses = (usual[0] if usual else None), tuple(usual[1:])
     keys = [name for name in (stream, order, state) if name is not None]
     if len(set(keys)) < len(keys):

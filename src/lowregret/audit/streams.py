@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..problems import DecisionProblem, Positions, action_utilities
+from ..problems import DecisionProblem, Positions, action_utilities, by_name
 from .located import in_stream, located, of_stream
 from .told import NOTHING, Tells, Told
 
@@ -166,7 +166,8 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
         inputs.sequences_of(tokens, S, "states")
         if tokens.ndim > 2:
             raise ValueError(f"states must be one stream [T] or several [B, T], got shape {tokens.shape}")
-        laws = located(lambda given, of: inputs.probs_of(given, S, of), probs, "probs", 2, called)
+        said = by_name(problem.state_names, probs)
+        laws = located(lambda given, of: inputs.probs_of(given, S, of), said, "probs", 2, called)
         if tuple(laws.shape[:-1]) != tuple(tokens.shape):
             raise ValueError(
                 f"probs and states must be as long: probs have shape {tuple(laws.shape)}, states {tuple(tokens.shape)}"
@@ -209,5 +210,6 @@ def _one(probs: Any, states: Any, problem: DecisionProblem, name: Any) -> tuple[
     tokens = to_numpy(in_stream(positions, given, came))
     if inputs.sequences_of(tokens, S, came).ndim != 1:
         raise ValueError(f"{came} must be one sequence, got shape {tokens.shape}")
+    probs = by_name(problem.state_names, probs, said)
     laws = in_stream(lambda part, of: inputs.probs_of(part, S, of), probs, said)
     return to_numpy(inputs.probs_of(laws, S, said, shape=tuple(tokens.shape))), tokens

@@ -257,7 +257,7 @@ def _same(one: Standing, other: Standing) -> bool:
 
 def ids_of(given: Any, n: int) -> list[Hashable]:
     """One id for each of n rows: a list of them, or the id itself where there is one row."""
-    listed = given.tolist() if hasattr(given, "tolist") else given
+    listed = given.tolist() if hasattr(given, "tolist") else list(given) if isinstance(given, range) else given
     ids = listed if isinstance(listed, list) else [listed]
     try:
         right = len(ids) == n == len(set(ids)) and all(one is not None and one == one for one in ids)

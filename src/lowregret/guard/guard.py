@@ -11,7 +11,7 @@ from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
 from ..policies import Policy
 from ..predictors import Predictor, draw, drawn
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, by_name
 from ..robust import rule_for
 from ..rules import Late, Rule, warm_up
 from . import late, on_time
@@ -19,7 +19,7 @@ from .before import declared_now, known_of, knows_of
 from .draws import Draws
 from .episodes import reopened, rule_of_episodes, streams_of
 from .fleet import Fleet
-from .ledger import LOG, Ledger, blank, moved_to, own_copy
+from .ledger import LOG, Ledger, Switch, blank, moved_to, own_copy
 from .likeness import Behaviour
 from .numbers import Naming, Numbers
 from .outcomes import AtOutcomes
@@ -125,7 +125,7 @@ class Guard(AtOutcomes, Fleet, Readings):
         streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
         return (
             f"Guard({self.problem or 'any problem'}, {rule}, horizon {self.horizon}: {streams}, "
-            f"{at.longest} steps, {len(at.events)} switches)"
+            f"{at.longest} steps, {sum(isinstance(event, Switch) for event in at.events)} switches)"
         )
 
     # Each step
@@ -166,6 +166,8 @@ class Guard(AtOutcomes, Fleet, Readings):
         with self._lock:
             at, known, shape, rule, more = self._at, None, self.batch_shape, self.rule, None
             with Naming(shape, at.numbers):
+                if type(probs) is not np.ndarray and rule.problem is not None:
+                    probs = by_name(rule.problem.state_names, probs)
                 probs = inputs.probs_of(probs, rule.n_states, shape=shape)
                 if told and rule.knows is None and (more := declared_now(self, payoffs, scale)) is not None:
                     rule, at = more["rule"], more["_at"]

@@ -21,6 +21,7 @@ def made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
         **_settings_of(rule),
         "rule": type(rule).__name__,
         "utility": None if rule.problem is None else rule.problem.utility.tolist(),
+        "names": None if rule.problem is None else [list(rule.problem.actions), list(rule.problem.states)],
         "fallback": _described(rule.fallback),
         "batch_shape": list(batch_shape),
     }

@@ -87,7 +87,8 @@ class OutcomeGuard(Fleet):
         at = self._at
         streams = f"{at.ledger.episode.size} streams" if self.batch_shape else "one stream"
         steps = int(at.ledger.rule.step.max(initial=0))
-        return f"Guard({self.problem}, horizon {self.horizon}: {streams}, {steps} steps, {len(at.events)} switches)"
+        switches = sum(isinstance(event, Switch) for event in at.events)
+        return f"Guard({self.problem}, horizon {self.horizon}: {streams}, {steps} steps, {switches} switches)"
 
     # Each step
 

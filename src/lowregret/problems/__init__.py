@@ -4,7 +4,7 @@ from .decision import DecisionProblem, a_problem, same_problem, with_first
 from .earnings import action_utilities, leads
 from .from_file import payoffs_in
 from .inverse import belief_with_lead
-from .names import Names, Positions, actions_of, numbers_apart
+from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .stakes import Known, Scene, each_step, scene_of, widest
@@ -23,6 +23,7 @@ __all__ = [
     "action_utilities",
     "actions_of",
     "belief_with_lead",
+    "by_name",
     "cost_loss",
     "each_step",
     "leads",

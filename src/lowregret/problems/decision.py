@@ -60,12 +60,16 @@ class DecisionProblem:
     ) -> "DecisionProblem":
         """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
 
-        ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``).
+        ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``). A
+        pandas frame names actions and states by its index and columns, where these are not just counted.
 
         >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
         >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
         ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
         """
+        if type(payoffs).__module__.split(".")[0] == "pandas" and getattr(payoffs, "ndim", 0) == 2:
+            actions = _labels(payoffs.index) if actions is None else actions
+            states = _labels(payoffs.columns) if states is None else states
         matrix = _matrix(payoffs, "payoffs")
         least, most = float(matrix.min()), float(matrix.max())
         low = least if low is None else inputs.finite(low, "low")
@@ -292,6 +296,11 @@ def _matrix(values: Any, name: str) -> np.ndarray:
     if not np.isfinite(matrix).all():
         raise ValueError(f"{name} must be finite, got {int((~np.isfinite(matrix)).sum())} entries that are not")
     return matrix
+
+
+def _labels(axis: Any) -> list[Any] | None:
+    """The names along an axis of a frame; None: they are only counted."""
+    return None if type(axis).__name__ == "RangeIndex" else axis.tolist()
 
 
 def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:

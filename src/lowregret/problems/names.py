@@ -118,6 +118,40 @@ class Names:
         return f"{wants}, got {shown}"
 
 
+def by_name(names: Names, laws: Any, what: str = "probs") -> Any:
+    """Laws whose entries have names (a dict, a Series, a frame) in the order of the states; all others as they are.
+
+    Labels that are the states' names are gone by. Where some of them are and some are not they are refused; numbers
+    that a frame was given by its package are no names.
+    """
+    labels = _labels(laws)
+    if labels is None or (len(labels) != len(names.names) and not isinstance(laws, dict)):
+        return laws
+    places = [names.position(label) for label in labels]
+    if sorted(place for place in places if place is not None) != list(range(len(names.names))) or None in places:
+        if isinstance(laws, dict) or any(place is not None for place in places):
+            few = ", ".join(map(inputs.shown, labels[:_LISTED]))
+            raise ValueError(f"{what} must have an entry for each of the {names}, by name, got {few}")
+        return laws
+    order = np.argsort(places).tolist()
+    if isinstance(laws, dict):
+        return np.stack([np.asarray(laws[labels[i]], dtype=np.float64) for i in order], axis=-1)
+    if hasattr(laws, "iloc"):
+        return laws.iloc[:, order] if laws.ndim == 2 else laws.iloc[order]
+    return laws.select([labels[i] for i in order])
+
+
+def _labels(laws: Any) -> list[Any] | None:
+    """What the entries of a law are called; None: nothing."""
+    package = type(laws).__module__.split(".")[0]
+    if isinstance(laws, dict):
+        return list(laws)
+    if package == "pandas" and laws.ndim in (1, 2):
+        axis = laws.columns if laws.ndim == 2 else laws.index
+        return None if type(axis).__name__ == "RangeIndex" else axis.tolist()
+    return list(laws.columns) if package == "polars" and hasattr(laws, "columns") else None
+
+
 def actions_of(
     names: Names, values: Any, name: str, shape: tuple[int, ...] | None = None, like: Array | None = None
 ) -> Any:
