@@ -37,7 +37,7 @@ def transcribed(safe: lr.AverageRestart, tokens: list[int]) -> tuple[np.ndarray,
             gain_S = (response(counts / counts.sum()) - response(base_TxS[s])) @ U
             gap += gain_S[y]
             low = min(low, gap)
-            if isinstance(safe.rule, lr.ExactTest):
+            if isinstance(safe.rule, FirstTest):
                 rates_K = safe.rule.rates_K
                 bets = bets + rates_K * gain_S[y] - np.log(np.exp(np.outer(rates_K, gain_S)) @ base_TxS[s])
                 rich = np.exp(bets).mean() >= 1 / safe.rule.delta
@@ -328,12 +328,12 @@ def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
     safe = FirstTest(m, 16, delta=1e-4, fallback=lr.Maximin(m, 16**-0.5))
     assert lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=safe).certificate.payoff_bound is None
 
-    class Sharp(lr.ExactTest):
+    class Sharp(FirstTest):
         @property
         def certificate(self) -> lr.Certificate:
             return super().certificate.sharpen()
 
-    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, 1e-4, 0.5, "fallback", "first")).certificate
+    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, delta=1e-4)).certificate
     plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=FirstTest(m, 64, delta=1e-4)).certificate
     assert sharp.tv_bound == plain.tv_bound == pytest.approx(0.0999)
     assert sharp.regret_bound == pytest.approx(plain.sharpen().regret_bound)
