@@ -120,7 +120,7 @@ def test_the_command(folder: Path) -> None:
     promise, model = rule.certificate, construct.load("deep/built.safetensors")
     first, second, third = done.output.splitlines()
     assert first == (
-        f"ExactTest over 48 steps: regret at most {promise.regret_bound:.4f} a step on every sequence, "
+        f"FirstTest over 48 steps: regret at most {promise.regret_bound:.4f} a step on every sequence, "
         f"TV at most {promise.tv_bound:.3g} from base"
     )
     assert second.startswith("6 layers more: ")

@@ -119,5 +119,5 @@ def test_what_it_saves_and_what_it_promises() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="two actions and two states only: its problem has 3 and 3"):
         build(lr.PolyaUrn(3), FirstTest(lr.matching(3), 8), shallow=True)
-    with pytest.raises(ValueError, match="shallow is for an ExactTest only: RegretGap has one form"):
+    with pytest.raises(ValueError, match="shallow is for a FirstTest only: RegretGap has one form"):
         build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8), shallow=True)

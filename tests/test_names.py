@@ -19,6 +19,7 @@ from lowregret.problems import Names, Positions, payoffs_in
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
 pq = pytest.importorskip("pyarrow.parquet")
 
 REFUSED = None

@@ -23,10 +23,13 @@ def last_token(history: np.ndarray) -> list[float]:
 
 
 RULES = {
-    "ExactTest": FirstTest(COIN, 20),
-    "ExactTest, unknown horizon": FirstTest(COIN, None, delta=0.1),
-    "ExactTest onto a policy": FirstTest(COIN, 20, fallback=lr.AdaHedge(COIN)),
-    "ExactTest onto Maximin": FirstTest(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
+    "FirstTest": FirstTest(COIN, 20),
+    "FirstTest, unknown horizon": FirstTest(COIN, None, delta=0.1),
+    "FirstTest onto a policy": FirstTest(COIN, 20, fallback=lr.AdaHedge(COIN)),
+    "FirstTest onto Maximin": FirstTest(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
+    "ExactTest": lr.ExactTest(COIN, 20),
+    "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
+    "ExactTest, scaled": lr.ExactTest(COIN, 20, payoffs="scaled"),
     "ExactTest onto Recovery onto MaximinPlay": lr.ExactTest(COIN, 20, fallback=lr.Recovery(safe=lr.MaximinPlay(COIN))),
     "RegretGap": lr.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.RegretGap(COIN, None, delta=0.1),

@@ -297,7 +297,7 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
         "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
     }
     about = checkpoints.read(robust).about
-    assert about["task"]["Distil"]["rule"]["ExactTest"]["delta"] == 2 / T
+    assert about["task"]["Distil"]["rule"]["FirstTest"]["delta"] == 2 / T
     assert about["init"] == described(theirs)
     file = tmp_path / "file"
     file.write_text("")

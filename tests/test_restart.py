@@ -333,7 +333,7 @@ def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
         def certificate(self) -> lr.Certificate:
             return super().certificate.sharpen()
 
-    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, 1e-4)).certificate
+    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, delta=1e-4)).certificate
     plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=FirstTest(m, 64, delta=1e-4)).certificate
     assert sharp.tv_bound == plain.tv_bound == pytest.approx(0.0999)
     assert sharp.regret_bound == pytest.approx(plain.sharpen().regret_bound)

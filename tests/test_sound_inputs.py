@@ -166,10 +166,10 @@ NO_LAWS = [[np.nan, np.nan], [2.0, -1.0], [0.5, 0.6], [1.0]]
 @pytest.mark.parametrize("law", NO_LAWS, ids=str)
 def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law: Any) -> None:
     liar, tokens = Says(law), np.array([[0, 1, 1]])
-    fallback = lr.ExactTest(COIN, 9, fallback=liar)
+    fallback = lr.rules.FirstTest(COIN, 9, fallback=liar)  # bets on what it says
 
     def switched() -> lr.Guard:
-        guard = lr.Guard(COIN, 9, rule=fallback)
+        guard = lr.Guard(COIN, 9, fallback=liar)
         guard.advise([1.0, 0.0])
         guard.observe(1)
         guard.advise([1.0, 0.0])
@@ -194,6 +194,7 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
         lambda: lr.adversaries.exact_worst_case(liar, COIN, 3),
         lambda: lr.price_of_robustness(liar, COIN, 3, 2, 0),
         lambda: fallback.trip_times(np.full((1, 3, 2), 0.5), tokens),
+        lambda: fallback.look(fallback.start(), np.array([0.5, 0.5])),
         switched,
     ):
         with pytest.raises(ValueError, match="the probabilities of Says"):
@@ -203,12 +204,15 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
 @pytest.mark.parametrize("mixed", NO_LAWS[:3], ids=str)
 def test_what_someone_else_s_policy_plays_is_checked_wherever_it_is_asked(mixed: Any) -> None:
     liar, tokens = Plays(mixed), np.array([[0, 1, 1]])
+    first, rule = lr.rules.FirstTest(COIN, 9, fallback=liar), lr.ExactTest(COIN, 9, fallback=liar)
+    tripped = rule.update(rule.start(), np.array([1.0, 0.0]), 1)
     for call in (
         lambda: lr.external_regret(COIN, liar, tokens),
         lambda: liar.policy_sequence(tokens),
         lambda: lr.compare({"liar": liar}, {"urn": URN}, COIN, 3, 2, 0),
         lambda: lr.adversaries.greedy(liar, COIN, 3),
-        lambda: lr.Guard(COIN, 9, fallback=liar).rule.look(lr.Guard(COIN, 9, fallback=liar).rule.start(), np.eye(2)[0]),
+        lambda: first.look(first.start(), np.eye(2)[0]),
+        lambda: rule.look(tripped, np.eye(2)[0]),
     ):
         with pytest.raises(ValueError, match="the probabilities of Plays"):
             call()

@@ -278,7 +278,7 @@ def test_from_a_recording_to_a_robust_model(tmp_path: Path, monkeypatch: pytest.
     about = checkpoints.read("robust.safetensors").about
     problem = payoffs_in("payoffs.csv")
     assert about["size"] == SMALL._asdict()
-    assert about["task"]["Distil"]["rule"]["ExactTest"]["problem"] == {"DecisionProblem": problem.utility.tolist()}
+    assert about["task"]["Distil"]["rule"]["FirstTest"]["problem"] == {"DecisionProblem": problem.utility.tolist()}
     assert about["task"]["Distil"]["source"]["Recording"]["states"] == ["storm", "rain", "calm"]
     code, said = lowregret(
         *("evaluate", "robust.safetensors", "--against", "base.safetensors", *recorded, "--held-out", "0.1"),

@@ -16,7 +16,7 @@ from ..rules import OutcomeTest, Seen
 from .draws import salt_of, uniforms_of
 from .episodes import streams_of
 from .fleet import Fleet
-from .ledger import LOG, Event
+from .ledger import LOG, Event, Switch
 from .numbers import Naming, Numbers, numbered, numbers_from, numbers_told
 from .outcome_ledger import OutcomeLedger, average, blank, certificate_of, entered, happened, reopened
 from .outcome_resume import made_for, read, written

@@ -133,7 +133,7 @@ def by_name(names: Names, laws: Any, what: str = "probs") -> Any:
             few = ", ".join(map(inputs.shown, labels[:_LISTED]))
             raise ValueError(f"{what} must have an entry for each of the {names}, by name, got {few}")
         return laws
-    order = np.argsort(places).tolist()
+    order = np.argsort(np.array(places, dtype=np.int64)).tolist()
     if isinstance(laws, dict):
         return np.stack([np.asarray(laws[labels[i]], dtype=np.float64) for i in order], axis=-1)
     if hasattr(laws, "iloc"):

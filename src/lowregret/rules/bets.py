@@ -41,6 +41,7 @@ from ..memory import row_of, with_row
 from .kernels import bet
 from .moment import zeros
 
+_CARRIED = 1e240  # from one block of time to the next: times what a block can make of it, it is a float
 MOST = 1e300  # no wealth is kept beyond: an alarm has sounded long before
 LEAST_DELTA = 1e-250  # so that it has
 _STEPS = 64  # of a stream: before, importing and compiling costs more than it saves
@@ -304,7 +305,7 @@ class Bets:
             product = running_product(part)
             joined = running_sum(fresh_T[begin : begin + length] * part / product)
             found.append(at_most(product * (wealth + joined), MOST))
-            wealth = found[-1][..., -1:]
+            wealth = at_most(found[-1][..., -1:], _CARRIED)
         return found[0] if len(found) == 1 else xp.concat(found, axis=-1)
 
     # What can be read

@@ -58,6 +58,11 @@ class Rule(ABC):
         return True
 
     @property
+    def tells_fallback(self) -> bool:
+        """Whether the fallback is told what the base model says, as ``Recovery`` must be."""
+        return False
+
+    @property
     @abstractmethod
     def pointless(self) -> bool:
         """Whether nothing is at stake: then it never trips."""
@@ -124,9 +129,10 @@ class Rule(ABC):
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         """For a block of recorded sequences from the first step on: when the rule trips, ``[N]``; T + 1 for never."""
         xp, statistics, alarms, T = namespace(moment.token), None, [], moment.token.shape[-1]
-        scenes = [None] * T if moment.known is None else each_step(moment.known, T)
+        scenes: Any = [None] * T if moment.known is None else each_step(moment.known, T)
         for t, scene in enumerate(scenes):
-            now = Moment(*(None if part is None else part[..., t] for part in moment[:4]), scene)
+            parts: Any = (None if part is None else part[..., t] for part in moment[:4])
+            now = Moment(*parts)._replace(known=scene)
             if t == 0:
                 statistics = self.blank(tuple(now.token.shape), xp, device(now.token))
             statistics, alarm = self.judge(statistics, xp.zeros_like(now.token) + step_T[t], now)

@@ -170,6 +170,10 @@ class ExactTest(ResponseRule):
         return False
 
     @property
+    def tells_fallback(self) -> bool:
+        return True
+
+    @property
     def rows(self) -> int:
         """How many contexts, 1 where there are none."""
         return 1 if self.contexts is None else self.contexts
@@ -409,7 +413,8 @@ class ExactTest(ResponseRule):
 
         >>> from lowregret import matching
         >>> rule = ExactTest(matching(), horizon=100)
-        >>> rule.log_evidence([[[0.5, 0.5]] * 3, [[0.9, 0.1]] * 3], [[0, 1, 1], [1, 1, 1]]).round(2).tolist()
+        >>> found = rule.log_evidence([[[0.5, 0.5]] * 3, [[0.9, 0.1]] * 3], [[0, 1, 1], [1, 1, 1]])
+        >>> (found.round(2) + 0.0).tolist()
         [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
         """
         tokens_NxT = to_numpy(inputs.sequences_of(tokens, self.n_states))

@@ -96,6 +96,11 @@ class ResponseRule(Rule):
                     f"fallback {type(self.fallback).__name__} goes by what the base model says, and "
                     f"{type(self).__name__} bets on how the fallback differs from it: use a rule that bets on actions"
                 )
+            if not self.tells_fallback:
+                raise ValueError(
+                    f"fallback {type(self.fallback).__name__} goes by what the base model says, which "
+                    f"{type(self).__name__} does not tell it: use an ExactTest, or a fallback such as PolyaUrn"
+                )
             return
         if isinstance(self.fallback, Incumbent):
             one = f"references=({self.fallback.name!r},)"
