@@ -242,7 +242,6 @@ OTHERS = {
     "fdr": {"fdr": 0.3},
     "tolerance": {"tolerance": 1e-3},
     "episode": {"episode": 50},
-    "gate": {"gate": 0.01},
     "horizon": {"horizon": 400},
     "family_delta": {"family_delta": True},
 }

@@ -23,7 +23,7 @@ class Early(lr.RegretGap):
         return 0.3 + 0.1 * step**0.5
 
 
-class Faster(lr.ExactTest):
+class Faster(FirstTest):
     """Rates of one's own: the layers know only those that halve."""
 
     rates_K = np.array([16.0, 0.1])

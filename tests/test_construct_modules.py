@@ -67,7 +67,7 @@ def test_shallow_layers_take_any_first_logit() -> None:
 def test_what_is_made_of_a_module() -> None:
     rule = FirstTest(lr.rock_paper_scissors(), 16)
     model, tokens = build(Shifted(Recurrent(4), 3), rule, gives="logits"), lr.sample(lr.PolyaUrn(3), 16, 8, seed=0)
-    assert repr(model).startswith("<ExactTest in 6 layers on Shifted, 16 steps: regret <= ")
+    assert repr(model).startswith("<FirstTest in 6 layers on Shifted, 16 steps: regret <= ")
     assert f"TV <= {1 / 16:.3g}>" in repr(model)
     laws = model.predict_sequence(tokens)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_sequence(tokens), laws)

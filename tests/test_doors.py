@@ -902,9 +902,10 @@ def test_every_door_gives_the_numbers_of_the_literal_loop(door: str) -> None:
         if not v.right
     ]
     assert not wrong, "\n".join(wrong)
-    assert sum(v.came == "same" for v in found) > len(found) / 5
+    answered = sum(v.came == "same" for v in found)
+    assert answered > len(found) / 5
     if door not in ("payoffs", "parts", "arena"):
-        assert sum(v.switched for v in found) > len(found) / 4
+        assert sum(v.switched for v in found) > answered / 4  # what is refused cannot switch
 
 
 @pytest.mark.parametrize(

@@ -573,6 +573,18 @@ def test_a_scaler_that_learns_before_it_does_not_blind_the_guard() -> None:
         line.learn_one({"chance": 0.2}, "heads")
 
 
+def test_a_row_that_nobody_asked_takes_no_label_of_another() -> None:
+    """Rows of an archive are learned while one waits for its label: what is judged is what was played."""
+    X, y = world()
+    model, played = Online(Learner(), COIN, 200, rows_change=False), []
+    for chance, label in zip(X[:60, 0].tolist(), y[:60].tolist(), strict=True):
+        played.append(np.array(list(model.policy_one({"chance": chance}).values())))
+        model.learn_one({"chance": chance / 2}, "heads")
+        model.learn_one({"chance": chance}, label)
+    assert (model.unasked, model.guard.steps) == (60, 60)
+    assert model.guard.regret == pytest.approx(regret_of(played, y[:60]))
+
+
 @pytest.mark.parametrize("lag", [2, 7, 100])
 def test_walking_forward_with_a_lag_is_a_literal_loop(lag: int) -> None:
     rng = np.random.default_rng(3)

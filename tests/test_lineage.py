@@ -216,3 +216,18 @@ def test_a_lineage_is_short_however_often_it_is_loaded(tmp_path: Path, monkeypat
         guard.save(path)
     lives = read_from(path)["lineage"].lives
     assert [saves for _, saves in lives] == [2, 2, 2]
+
+
+def test_a_state_that_was_put_back_is_not_written_over_a_later_one(tmp_path: Path) -> None:
+    file = tmp_path / "guard.safetensors"
+    guard = lr.Guard(lr.matching(), 100)
+    before = guard.state_dict()
+    guard.advise([0.5, 0.5])
+    guard.observe(1)
+    guard.save(file)
+    guard.load_state_dict(before)
+    with pytest.raises(ValueError, match=r"guard\.safetensors"):
+        guard.save(file)
+    again = lr.Guard(lr.matching(), 100)
+    again.load(file)
+    assert again.steps == 1

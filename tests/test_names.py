@@ -529,3 +529,57 @@ def test_columns_of_times_by_other_names(column: str, order: str | None) -> None
     assert found.recording.source.about["order"] == order
     assert [_weather().states[s] for s in found.recording.states[0]] == (["sun", "rain"] if order else ["rain", "sun"])
     assert any(f"--order {column}" in note for note in found.recording.notes) == (order is None)
+
+
+def test_actions_that_are_numbers_are_positions_in_any_array() -> None:
+    problem = lr.DecisionProblem.from_payoffs(10 * np.eye(2), actions=["1", "0"], states=["a", "b"])
+    regrets = []
+    for action in (1, np.int64(1), np.array(1), np.array(1, dtype=object), "0"):
+        guard = lr.Guard(problem, 100)
+        guard.advise([0.9, 0.1])
+        guard.observe("a", action=action)
+        regrets.append(guard.realised_regret)
+    assert regrets == [2.0] * 5
+    fleet = lr.Guard(problem, 100, batch_shape=(2,))
+    fleet.advise([[0.9, 0.1]] * 2)
+    with pytest.raises(ValueError, match="action must be positions or names of actions: 1, 0, one kind"):
+        fleet.observe(["a", "b"], action=[1, "0"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,0\n0,-40\n-10,-10\n",
+        "1,2\n0,-40\n-10,-10\n",
+        "dollars,dry,wet\n0,0,-40\n1,-10,-10\n",
+        ",,\n,,\n",
+        "1,nan\n3,4\n",
+    ],
+)
+def test_tables_that_can_be_read_in_two_ways_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "payoffs.csv").write_text(text)
+    with pytest.raises(ValueError, match="payoffs must"):
+        payoffs_in(tmp_path / "payoffs.csv")
+
+
+def test_nan_and_inf_are_names_beside_names(tmp_path: Path) -> None:
+    (tmp_path / "payoffs.csv").write_text("eur,nan,wet\ninf,1,2\nopen,3,4\n")
+    problem = payoffs_in(tmp_path / "payoffs.csv")
+    assert (problem.actions, problem.states) == (("inf", "open"), ("nan", "wet"))
+
+
+def test_an_empty_name_of_a_stream_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(
+        "step,stream,act,rest,state\n" + "".join(f"{t},{'s' * (t % 2)},.5,.5,act\n" for t in range(8))
+    )
+    problem = lr.DecisionProblem.from_payoffs(PAYOFFS, states=["act", "rest"])
+    with pytest.raises(ValueError, match=r"row 1: the stream \(stream\) is missing"):
+        audit_log(tmp_path / "log.csv", problem, jobs=1)
+
+
+def test_two_columns_that_may_be_the_order_are_told_of() -> None:
+    rows = {"date": ["2024-01-01", "2024-01-02"], "time": [2, 1], "state": ["sun", "rain"]}
+    frame = pd.DataFrame({**rows, "sun": [0.5, 0.5], "rain": [0.3, 0.3], "fog": [0.2, 0.2]})
+    found = lr.backtest(_weather(), frame)
+    assert any("rows are put in the order of time, and date may have" in note for note in found.recording.notes)
+    assert not lr.backtest(_weather(), frame, columns={"order": "date"}).recording.notes

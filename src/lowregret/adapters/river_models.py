@@ -9,6 +9,7 @@ from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event
 from ..guard.asked import Asked, ids_of
+from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
 from .labels import floor_of, floored, guard_of, stakes, states_of
 from .rows import key_of
@@ -65,6 +66,10 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     lag
         How many rows may wait for their labels, as in ``Guard``: 1, each is learned before the next is asked. Above
         that rows are asked, and learned later, with an ``id``.
+    rows_change
+        Whether a row may be another one when its label comes, since a transformer before this learns in between
+        (``StandardScaler() | ...``): the label then is that of the only row that waits for one. False: a row that was
+        not asked as it is trains the model alone, whatever waits.
     floor
         How much of the uniform law is mixed into every law: River's models start from nothing, and one that is sure of
         the only label it has seen would be switched off by the first other one.
@@ -93,6 +98,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         temperature: float | None = None,
         episode: int | None = None,
         lag: int = 1,
+        rows_change: bool = True,
         floor: float = 0.01,
     ) -> None:
         if not hasattr(model, "predict_proba_one"):
@@ -100,7 +106,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         at_stake, labels = stakes(problem, rule, classes)
         self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, episode, lag)
         self._asked, self._labelled = Asked(self.guard), _Labelled(labels, floor)
-        self.unasked = 0
+        self.unasked, self._has_warned = 0, False
         self.model = model
         self.problem = problem
         self.horizon = horizon
@@ -110,14 +116,15 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.temperature = temperature
         self.episode = episode
         self.lag = lag
+        self.rows_change = inputs.flag(rows_change, "rows_change")
         self.floor = floor
 
     def learn_one(self, x: dict[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:
         """What was said of ``x`` is judged by ``y``, then the model learns both: one step, or nothing where it fails.
 
-        Without an ``id`` it is ``x`` that was asked since the label before; or, where a transformer before this has
-        learned in between and ``x`` is no longer the same, the only row that was. Labels that come later than that are
-        refused, for what was played is not what would be judged. ``model.learn_one`` trains the model alone.
+        Without an ``id`` it is ``x`` that was asked since the label before; or, with ``rows_change``, the only row that
+        was. Labels that come later than that are refused, for what was played is not what would be judged.
+        ``model.learn_one`` trains the model alone.
         """
         state, key = self._labelled.state(y), key_of(x)
 
@@ -127,11 +134,17 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         if id is not None:
             self._asked.label_steps(ids_of(id, 1), [state], [None], done=learn)
         elif not self._asked.label(key, "x", state, done=learn):
-            only = self._asked.only("x")
+            only = self._asked.only("x") if self.rows_change else None
             if only is None:
                 learn()
                 self.unasked += 1
             else:
+                if not self._has_warned:
+                    self._has_warned = True
+                    LOG.warning(
+                        "a row was learned that was not asked as it is: its label is taken for that of the only row "
+                        "that waits, as in a pipeline whose transformers learn. If it is another, rows_change=False"
+                    )
                 self._asked.label(only, "x", state, done=learn)
 
     def predict_proba_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[Any, float]:

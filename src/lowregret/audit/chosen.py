@@ -50,6 +50,11 @@ def _unordered(found: Any) -> tuple[str, ...]:
     name = getattr(found, "untaken", None)
     if name is None:
         return ()
+    if found.order is not None:
+        return (
+            f"rows are put in the order of {found.order}, and {name} may have steps or times too: --order NAME, or "
+            "columns={'order': NAME}, says which it is",
+        )
     return (
         f"no column of steps or times was found, so rows are taken in the order in which they stand: if {name} has "
         f"them, say so, --order {name} or columns={{'order': {name!r}}}",

@@ -33,7 +33,7 @@ class Columns(NamedTuple):
     scale: str | None = None
     guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
     passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
-    untaken: str | None = None  # a column that may have times in it, where none was taken for the order
+    untaken: str | None = None  # a column that may have times in it, where none or another was taken for the order
 
     @property
     def needed(self) -> list[str]:
@@ -81,7 +81,7 @@ def columns_of(
     payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
     columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, guesses)
     refuse_doubled(there, columns.needed)
-    return columns if order is not None else columns._replace(untaken=may_be_order(there, columns.needed))
+    return columns if told.get("order") is not None else columns._replace(untaken=may_be_order(there, columns.needed))
 
 
 def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -> list[str | None]:
@@ -109,7 +109,9 @@ def usual_in(there: Sequence[str], role: str) -> list[str]:
 def may_be_order(there: Sequence[str], taken: Sequence[str | None]) -> str | None:
     """A column that nobody took and that is called as if it had times in it."""
     free = [name for name in there if name not in taken]
-    dated = [name for name in free if name.strip().casefold() in _DATED or "date" in name.casefold()]
+    dated = [
+        name for name in free if name.strip().casefold() in (*_DATED, *_USUAL["order"]) or "date" in name.casefold()
+    ]
     return next(iter(dated), None)
 
 

@@ -103,7 +103,10 @@ class ScheduledCharges:
         begun_N, other = self.knots_M[from_N], self.problem.n_states - 1
         more_N = steps_N - begun_N
         # Of these steps, the temperatures above that of the next knot.
-        c, root_N = float(self.problem.anytime_temperature(1 - other)), (self.knots_M[to_N] + other) ** -0.5
+        c, root_N = (
+            float(self.problem.anytime_temperature(1 - other)),
+            np.maximum(self.knots_M[to_N] + other, 1) ** -0.5,
+        )
         warmth_N = c * (summed_roots(steps_N + other) - summed_roots(begun_N + other) - more_N * root_N)
         return more_N[:, None] * self.kappa_MxK[to_N] + warmth_N[:, None] * self.slope_MxK[to_N]
 

@@ -36,9 +36,12 @@ class Kept:
         return self._written(self._at, saved)
 
     def load_state_dict(self, d: dict[str, Any]) -> None:
-        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
+        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard.
+
+        Which files it goes on from is not known then: ``save`` will not write over one.
+        """
         with self._lock:
-            self._at = self._read(d, self.batch_shape)
+            self._at, self._lineage = self._read(d, self.batch_shape), Lineage()
 
     def save(self, path: str | Path) -> None:
         """Everything it remembers as one safetensors file, written whole or not at all (extra ``fleet``).

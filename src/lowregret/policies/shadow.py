@@ -164,7 +164,7 @@ class Shadow(NamedTuple):
         state_N = ShadowMemory(*(part.reshape(N, *part.shape[len(shape) :]) for part in after))
         told = [(scene.law_S, 1), (worth_A, 1), (said, 2), (scene.context, 0), (state, 0)]
         law_SxNxT = self._run(state_N, *(flat(part, axes) for part, axes in told))
-        return after, law_SxNxT.reshape(-1, *shape)
+        return after, law_SxNxT.reshape(self.problem.n_states, *shape)
 
     def _run(
         self,

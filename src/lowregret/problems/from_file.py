@@ -33,14 +33,18 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
         return _told(path)
     lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
     rows = [(at, [cell.strip() for cell in cells]) for at, cells in enumerate(lines, start=1) if any(cells)]
+    if not rows:
+        raise ValueError(f"payoffs must have a row for each action, and {path} has nothing but empty cells")
     states = actions = None
     first, framed = rows[0][1], rows[0][1][0] == ""
     if not framed:
         _refuse_unclear(rows, path)
-    if framed or any(_number(cell) is None for cell in first[1:]) or len(first) < len(rows[-1][1]):
+    if framed or _is_header(first) or len(first) < len(rows[-1][1]):
         states, rows = first, rows[1:]
     if not rows:
         raise ValueError(f"payoffs must have a row for each action, and {path} has names only")
+    if states is not None and not framed:
+        _refuse_counted(states, rows, path)
     if framed or all(_number(cells[0]) is None for _, cells in rows):
         actions, rows = [cells[0] for _, cells in rows], [(at, cells[1:]) for at, cells in rows]
     width = len(rows[0][1])
@@ -56,10 +60,10 @@ def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
     actions, unless it counts the states from 0 as a frame without names does.
     """
     (at, first), acted = rows[0], all(_number(cells[0]) is None for _, cells in rows)
-    numbered = [_number(cell) for cell in (first[1:] if acted else first)]
+    numbered: list[Any] = [_number(cell) for cell in (first[1:] if acted else first)]
     if len(rows) < 3 or len(first) < len(rows[-1][1]) or None in numbered or len(set(numbered)) < len(numbered):
         return
-    if acted or numbered == list(range(len(numbered))):
+    if acted or sorted(numbered) in (list(range(len(numbered))), list(range(1, len(numbered) + 1))):
         paid = f"what {first[0]!r} is paid" if acted else "what an action is paid"
         above = ",".join(["", *first[1:]] if acted else ["", *first])
         raise ValueError(
@@ -87,6 +91,30 @@ def _numbers(cells: list[str], width: int, at: int, path: Path) -> list[float]:
         if _number(cell) is None:
             raise ValueError(f"payoffs must be numbers, and line {at} of {path} has {cell!r}")
     return [float(cell) for cell in cells]
+
+
+def _refuse_counted(names: list[str], rows: list[tuple[int, list[str]]], path: Path) -> None:
+    """Refuse rows under names that begin with 0, 1, 2, ...: numbers of the actions, or what they are paid."""
+    same = all(len(cells) == len(names) for _, cells in rows)
+    if same and len(rows) > 1 and [_number(cells[0]) for _, cells in rows] == list(range(len(rows))):
+        raise ValueError(
+            f"payoffs must say what the first column of {path} is, {names[0]!r}: it counts the rows, so it may be the "
+            f"numbers of the actions, or what each is paid in a state called so. If it is the actions', leave the cell "
+            f"above it empty, {','.join(['', *names[1:]])!r}; if not, put a column with names of the actions before it"
+        )
+
+
+def _is_header(cells: list[str]) -> bool:
+    """Whether a first line has names in it: nan and inf are names where nothing beside them is a number."""
+    odd = [cell for cell in cells[1:] if _number(cell) is None]
+    return any(not _is_odd(cell) for cell in odd) or (len(odd) == len(cells) - 1 > 0 and _number(cells[0]) is None)
+
+
+def _is_odd(cell: str) -> bool:
+    try:
+        return not math.isfinite(float(cell))
+    except ValueError:
+        return False
 
 
 def _number(cell: Any) -> float | None:

@@ -156,7 +156,16 @@ def actions_of(
     names: Names, values: Any, name: str, shape: tuple[int, ...] | None = None, like: Array | None = None
 ) -> Any:
     """Positions of actions that were taken: a number is one, as ``act`` gives it, and a text is a name."""
-    if type(values) is not int and to_numpy(inputs.array_of(values, name)).dtype.kind in "UO":
+    if type(values) is int:
+        return inputs.tokens_of(values, len(names.names), name, shape=shape, like=like)
+    array = to_numpy(inputs.array_of(values, name))
+    if array.dtype.kind == "O" or (array.dtype.kind == "U" and isinstance(values, (list, tuple))):
+        each = _one_by_one(values, array).ravel().tolist()  # in a list NumPy makes texts of numbers beside texts
+        if all(isinstance(value, numbers.Integral) and not isinstance(value, bool) for value in each):
+            values = array.astype(np.int64)
+        elif not all(isinstance(value, str) for value in each):
+            raise ValueError(f"{name} must be positions or names of {names}, one kind, got {inputs.shown(values)}")
+    if to_numpy(inputs.array_of(values, name)).dtype.kind in "UO":
         return names.positions(values, name, shape, like)
     return inputs.tokens_of(values, len(names.names), name, shape=shape, like=like)
 

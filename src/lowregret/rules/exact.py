@@ -242,7 +242,8 @@ class ExactTest(ResponseRule):
         scene = scene_of(self.problem, probs, known, self.temperature_at(step), len(self.references))
         if self.contexts is None or scene.context is not None:
             return scene
-        return scene._replace(context=namespace(step).zeros_like(step))  # the first, where none is said
+        xp, law_S = namespace(scene.law_S), scene.law_S  # the first, where none is said
+        return scene._replace(context=xp.zeros(law_S.shape[1:], dtype=xp.int64, device=device(law_S)))
 
     def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
         scene, fallback_A1 = self.scene(probs, known, memory.step + 1), None
