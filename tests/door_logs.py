@@ -388,6 +388,8 @@ def payoff_file(rng: np.random.Generator, world: World, folder: Path) -> tuple[P
     corner, short = str(rng.choice(["", "euros", "None", "action"])), bool(rng.random() < 0.2)
     if with_actions and all(counted):
         corner = ""  # with a word there they would be one more column of payoffs, for all that one can see
+    if all(numbers) and len(set(map(float, states))) < len(states):
+        corner = ""  # nor can numbers that are the same be states: with a word there the line is an action's
     with open(path, "w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         if with_states:

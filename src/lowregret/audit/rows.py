@@ -86,7 +86,7 @@ def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -
     if bad := [i for i, value in enumerate(names) if value != value]:
         row = int(np.flatnonzero(stream_R == bad[0])[0])
         raise Refused(where, before + row + 1, f"the stream ({name}) is not a number")
-    if bad := [i for i, value in enumerate(names) if isinstance(value, str) and not value.strip()]:
+    if bad := [i for i, value in enumerate(names) if isinstance(value, str) and value == ""]:
         row = int(np.flatnonzero(stream_R == bad[0])[0])  # as a missing value is written in CSV
         raise Refused(where, before + row + 1, f"the stream ({name}) is missing: the cell is empty")
     return names, stream_R

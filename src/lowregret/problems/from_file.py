@@ -39,7 +39,8 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     first, framed = rows[0][1], rows[0][1][0] == ""
     if not framed:
         _refuse_unclear(rows, path)
-    if framed or _is_header(first) or len(first) < len(rows[-1][1]):
+    lone = _number(first[0]) is None and not _is_odd(first[0]) and any(_number(c[0]) is not None for _, c in rows[1:])
+    if framed or lone or _is_header(first) or len(first) < len(rows[-1][1]):
         states, rows = first, rows[1:]
     if not rows:
         raise ValueError(f"payoffs must have a row for each action, and {path} has names only")
