@@ -10,7 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, first, in_float64, last, mix, namespace, read_only, softmax
 from .inverse import belief_behind
-from .names import Names
+from .names import Names, labels_along
 
 _NOTHING = 1e-100  # a smaller utility is 0: differences of others are far from where floating point ends
 
@@ -68,8 +68,8 @@ class DecisionProblem:
         ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
         """
         if type(payoffs).__module__.split(".")[0] == "pandas" and getattr(payoffs, "ndim", 0) == 2:
-            actions = _labels(payoffs.index) if actions is None else actions
-            states = _labels(payoffs.columns) if states is None else states
+            actions = labels_along(payoffs.index) if actions is None else actions
+            states = labels_along(payoffs.columns) if states is None else states
         matrix = _matrix(payoffs, "payoffs")
         least, most = float(matrix.min()), float(matrix.max())
         low = least if low is None else inputs.finite(low, "low")
@@ -296,11 +296,6 @@ def _matrix(values: Any, name: str) -> np.ndarray:
     if not np.isfinite(matrix).all():
         raise ValueError(f"{name} must be finite, got {int((~np.isfinite(matrix)).sum())} entries that are not")
     return matrix
-
-
-def _labels(axis: Any) -> list[Any] | None:
-    """The names along an axis of a frame; None: they are only counted."""
-    return None if type(axis).__name__ == "RangeIndex" else axis.tolist()
 
 
 def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:

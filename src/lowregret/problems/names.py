@@ -147,9 +147,13 @@ def _labels(laws: Any) -> list[Any] | None:
     if isinstance(laws, dict):
         return list(laws)
     if package == "pandas" and laws.ndim in (1, 2):
-        axis = laws.columns if laws.ndim == 2 else laws.index
-        return None if type(axis).__name__ == "RangeIndex" else axis.tolist()
+        return labels_along(laws.columns if laws.ndim == 2 else laws.index)
     return list(laws.columns) if package == "polars" and hasattr(laws, "columns") else None
+
+
+def labels_along(axis: Any) -> list[Any] | None:
+    """The names along an axis of a pandas frame; None: they are only counted."""
+    return None if type(axis).__name__ == "RangeIndex" else axis.tolist()
 
 
 def actions_of(
@@ -162,10 +166,10 @@ def actions_of(
     if array.dtype.kind == "O" or (array.dtype.kind == "U" and isinstance(values, (list, tuple))):
         each = _one_by_one(values, array).ravel().tolist()  # in a list NumPy makes texts of numbers beside texts
         if all(isinstance(value, numbers.Integral) and not isinstance(value, bool) for value in each):
-            values = array.astype(np.int64)
+            values = array = array.astype(np.int64)
         elif not all(isinstance(value, str) for value in each):
             raise ValueError(f"{name} must be positions or names of {names}, one kind, got {inputs.shown(values)}")
-    if to_numpy(inputs.array_of(values, name)).dtype.kind in "UO":
+    if array.dtype.kind in "UO":
         return names.positions(values, name, shape, like)
     return inputs.tokens_of(values, len(names.names), name, shape=shape, like=like)
 

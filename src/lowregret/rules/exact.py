@@ -41,7 +41,7 @@ from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .in_play import InPlay, in_play
 from .kernels import bet
 from .moment import Knows, Moment, RuleMemory, names_of, spliced
-from .response import UNKNOWN_HORIZON, ResponseRule
+from .response import ResponseRule, delta_for
 
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
@@ -89,12 +89,7 @@ class ExactTest(ResponseRule):
     def __post_init__(self) -> None:
         a_problem(self.problem)
         horizon = inputs.horizon_or_none(self.horizon)
-        delta = self.delta
-        if delta is None:
-            if horizon is None:
-                raise ValueError(UNKNOWN_HORIZON)
-            delta = 1 / max(horizon, 2)
-        delta = inputs.probability(delta, "delta")
+        delta = delta_for(self.delta, horizon)
         if delta < LEAST_DELTA:
             raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {delta:g}")
         contexts = None if self.contexts is None else inputs.whole(self.contexts, "contexts")

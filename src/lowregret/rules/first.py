@@ -32,7 +32,7 @@ from ..certificates import Certificate, certify
 from ..problems import DecisionProblem, a_problem
 from . import kernels
 from .moment import Moment, RuleMemory, zeros
-from .response import UNKNOWN_HORIZON, ResponseRule, gains
+from .response import ResponseRule, delta_for, gains
 
 _MANY = 64  # streams: from there on one exponential and K squarings beat K exponentials
 
@@ -59,12 +59,8 @@ class FirstTest(ResponseRule):
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
-        horizon, delta = inputs.horizon_or_none(self.horizon), self.delta
-        if delta is None:
-            if horizon is None:
-                raise ValueError(UNKNOWN_HORIZON)
-            delta = 1 / max(horizon, 2)
-        inputs.keep(self, delta=inputs.probability(delta, "delta"), gate=inputs.not_negative(self.gate, "gate"))
+        delta = delta_for(self.delta, inputs.horizon_or_none(self.horizon))
+        inputs.keep(self, delta=delta, gate=inputs.not_negative(self.gate, "gate"))
         super().__post_init__()
 
     @cached_property

@@ -20,6 +20,15 @@ UNKNOWN_HORIZON = (
 )
 
 
+def delta_for(delta: Any, horizon: int | None) -> float:
+    """The TV bound: as it is given, or 1/horizon where that is known."""
+    if delta is None:
+        if horizon is None:
+            raise ValueError(UNKNOWN_HORIZON)
+        delta = 1 / max(horizon, 2)
+    return inputs.probability(delta, "delta")
+
+
 @dataclass(frozen=True)
 class ResponseRule(Rule):
     """Rules that know the problem: they compare the responses to base and fallback.
