@@ -13,10 +13,8 @@ from ..guard import Event
 from ..tables import Table
 from .chosen import chosen_told
 from .frames import result_frame
-from .outcomes import Outcomes
 from .picture import picture
-from .playing import waits as states_waits
-from .playing_outcomes import waits as outcomes_waits
+from .playing import waits
 
 BEST, BEST_OF_ALL = "best fixed action", "best comparator"
 
@@ -143,7 +141,6 @@ class Backtest:
     def evidence(self, stream: Any) -> dict[str, np.ndarray]:
         """All that the alarm of one stream waited for at every step, by name: ``[T, 2]``, what was and what it asks."""
         found: dict[str, list[tuple[float, float]]] = {}
-        waits = outcomes_waits if isinstance(self.recording, Outcomes) else states_waits
         for conditions in waits(self.guard, self.recording, self.recording.place(stream)):
             for name, (reached, needed) in conditions.items():
                 found.setdefault(name, []).append((float(reached[0]), float(needed[0])))
@@ -160,7 +157,7 @@ class Backtest:
 def best_of(recording: Any, problem: Any, rule: Any, i: int, paid: dict[str, np.ndarray]) -> np.ndarray:
     """What the best comparator of each prefix of the i-th stream had earned, ``[T]``: those that the rule has."""
     theirs = [np.cumsum(paid[name]) for name in recording.tells.players()]
-    own = [recording.best_T(problem, i)] if getattr(rule, "actions", True) else []
+    own = [recording.best_T(problem, i)] if getattr(rule.each, "actions", True) else []
     return np.max(own + theirs, axis=0)
 
 

@@ -107,7 +107,7 @@ class Asked:
                 step = self._steps.get(one)
                 if step is None:
                     self._refuse_full(ahead, one, fresh)
-                    advice_S = ahead.advise(law_S)
+                    advice_S = ahead.advise(law_S).law
                     number = ahead._at.advised if ahead.lag > 1 else None
                     step = fresh[one] = Step(key, ahead._at, number, law_S.copy(), advice_S, ahead.policy(step=number))
                 elif step.key != key:
@@ -150,7 +150,7 @@ class Asked:
     def only(self, what: str) -> bytes | None:
         """The key of the one question since the last label, for the label of a row that was not asked as it is."""
         with self._guard._lock:
-            now = [key for key, (_, last) in self._questions.items() if _same(last.at, self._guard._at)]
+            now = [key for key, (_, last) in self._questions.items() if self._same(last.at, self._guard._at)]
             if len(now) > 1 or (not now and self._has_dropped):
                 many = f"{len(now)} others wait for their labels" if now else f"over {MOST} others never had a label"
                 raise ValueError(f"{what} was not asked, and {many}: {_LATE}; skip() forgets those that get none")
@@ -162,7 +162,7 @@ class Asked:
             self._forget_dead()
             for one in self._steps:
                 raise ValueError(f"id {one!r} waits for its label, which must come before that of {what}")
-        if not _same(last.at, ahead._at):
+        if not self._same(last.at, ahead._at):
             since = f"asked when {last.at.clock} labels had come, which are {ahead._at.clock} now"
             if last.at.clock == ahead._at.clock:
                 since = "asked before the guard was restarted, or before other steps were"
@@ -213,6 +213,10 @@ class Asked:
 
     # Inside
 
+    def _same(self, one: Standing, other: Standing) -> bool:
+        """Whether the next step is the same to both; with a lag of 1, one that waits is advised anew."""
+        return one.ledger is other.ledger and (self._guard.lag == 1 or one.advised == other.advised)
+
     def _step(self, one: Hashable) -> Step:
         step = self._steps.get(one)
         if step is None:
@@ -226,7 +230,7 @@ class Asked:
         at = self._guard._at
         if step.number is None:
             return at.ledger is step.at.ledger
-        return any(due.step == step.number and np.array_equal(to_numpy(due.probs), step.law_S) for due in at.waiting)
+        return any(due.step == step.number and np.array_equal(to_numpy(due.forecast), step.law_S) for due in at.waiting)
 
     def _forget_dead(self) -> None:
         self._steps = {one: step for one, step in self._steps.items() if self._lives(step)}
@@ -235,7 +239,7 @@ class Asked:
         """Whether both were given the same answer, so that it does not matter which was acted on."""
         if not np.allclose(first.law_S, last.law_S, rtol=0, atol=1e-12):
             return False
-        if _same(first.at, last.at):
+        if self._same(first.at, last.at):
             return True
         answers = []
         for question in (first, last):
@@ -248,11 +252,7 @@ class Asked:
 def _ahead(ahead: Guard, at: Standing, law_S: np.ndarray) -> Any:
     """The advice for the next step of a guard that stands there, a copy."""
     ahead._at = at
-    return ahead.advise(law_S)
-
-
-def _same(one: Standing, other: Standing) -> bool:
-    return one.ledger is other.ledger and one.advised == other.advised
+    return ahead.advise(law_S).law
 
 
 def ids_of(given: Any, n: int) -> list[Hashable]:

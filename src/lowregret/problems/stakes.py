@@ -34,13 +34,14 @@ class Known(NamedTuple):
     """
 
     references_NxA: Array | None = None  # [..., N, A], what each reference would play
-    laws_NxS: Array | None = None  # [..., N, S], the laws that they play by, where they state one
+    laws_NxS: Any = None  # [..., N, S], the laws that they play by, where they state one; of numbers, their forecasts
     context: Array | None = None  # [...], in which of the contexts the step is
-    utility: Array | None = None  # [..., A, S], what is at stake in this step, in place of the problem's own
+    utility: Any = None  # [..., A, S], what is at stake in this step, in place of the problem's own; or a Payoff
     scale: Array | None = None  # [...], in (0, 1]: how much of it
 
 
 NOTHING_MORE = Known()
+_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context")  # of a Scene, with axes of time
 
 
 class Scene(NamedTuple):
@@ -89,6 +90,14 @@ class Scene(NamedTuple):
         utility = self.problem.utility if self.utility is None else self.utility  # one stream, one step
         return self._scaled(utility - self.base_A @ utility)
 
+    def priced(self, state: Array, actions: bool = True) -> tuple[Array, Array, None]:
+        """What each comparator gains in every state, and what these weigh in a charge; it gained that of ``state``."""
+        return self.gains_together(actions), self.law_S / total(self.law_S), None
+
+    def excluded(self, state: Array) -> Array:
+        """Whether the law gave probability 0 to it, ``[...]``."""
+        return pick(self.law_S, state) == 0
+
     def earned(self, state: Array) -> Array:
         """What each action earns in the state that came, ``[A, ...]``."""
         if self.utility is None:
@@ -103,6 +112,13 @@ class Scene(NamedTuple):
             return earned_A
         xp = namespace(earned_A)
         return xp.concat([earned_A, xp.stack([total(plays_A * earned_A) for plays_A in self.plays_NxA])])
+
+    def at(self, t: int) -> "Scene":
+        """One step of recorded sequences, whose last axis is time."""
+        now: dict[str, Any] = {name: getattr(self, name) for name in _TIMED}
+        now = {name: None if part is None else part[..., t] for name, part in now.items()}
+        warmth = self.temperature if isinstance(self.temperature, float) else self.temperature[..., t]
+        return self._replace(temperature=warmth, **now)
 
     def _scaled(self, values: Array) -> Array:
         return values if self.scale is None else values * self.scale
@@ -149,16 +165,9 @@ def _column(values: np.ndarray, like: Array) -> Array:
     return namespace(like).reshape(constant(values, like), (-1, *(1,) * (like.ndim - 1)))
 
 
-_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context")
-
-
-def each_step(scene: Scene, steps: int) -> Iterator[Scene]:
+def each_step(scene: Any, steps: int) -> Iterator[Any]:
     """The scenes of recorded sequences, whose last axis is time, one step after the other."""
-    for t in range(steps):
-        temperature = scene.temperature if isinstance(scene.temperature, float) else scene.temperature[..., t]
-        now: dict[str, Any] = {name: getattr(scene, name) for name in _TIMED}
-        now = {name: None if part is None else part[..., t] for name, part in now.items()}
-        yield scene._replace(temperature=temperature, **now)
+    return map(scene.at, range(steps))
 
 
 def widest(problem: DecisionProblem) -> DecisionProblem:

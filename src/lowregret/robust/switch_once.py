@@ -10,7 +10,7 @@ from ..arrays import Array
 from ..certificates import Certificate
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
-from ..problems import DecisionProblem, same_problem
+from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
 from .beside import Beside
 
@@ -195,7 +195,7 @@ def robustify(
 
 
 def rule_for(
-    problem: DecisionProblem | None,
+    problem: DecisionProblem | Payoff | None,
     horizon: int | None,
     rule: Rule | None,
     fallback: Predictor | Policy | None,
@@ -220,14 +220,14 @@ def rule_for(
     if rule.problem != problem:
         if rule.problem is None:
             raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
-        same_problem("rule was made for another problem", rule.problem, problem)
+        same_problem("rule was made for another problem", rule.problem, problem)  # type: ignore[arg-type]
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
     return rule
 
 
 def informed_for(
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     horizon: int | None,
     delta: float | None,
     knows: Knows,

@@ -59,7 +59,8 @@ class Wealth(NamedTuple):
     richest: Array  # [..., P, K], what the richest start holds of it
     since: Array  # [..., P, K], that start, as a step of the episode
     seen: Array  # [..., C], steps in each context
-    impossible: Array  # [...], a state came to which the base gave probability 0
+    impossible: Array  # [...], an outcome came to which the base gave probability 0
+    charges: Array  # [..., P, K], what each was charged, in logarithms; [..., 0, 0] where nobody counts
 
 
 class Offer(NamedTuple):
@@ -92,10 +93,18 @@ class Bets:
     """Who is bet on (``actions`` in each of so many contexts, ``references``), at which rates, and what joins when."""
 
     def __init__(
-        self, prior: Prior, delta: float, span: float, actions: int, contexts: int = 1, references: int = 0
+        self,
+        prior: Prior,
+        delta: float,
+        span: float,
+        actions: int,
+        contexts: int = 1,
+        references: int = 0,
+        counts_charges: bool = False,
     ) -> None:
         self.prior, self.delta, self.span = prior, delta, span
         self.actions, self.contexts, self.references = actions, contexts, references
+        self.counts_charges = counts_charges
         # From the slowest rate up: those that double the one before need no exponential of their own.
         order = np.argsort(prior.rates_K)
         self.rates_K = prior.rates_K[order]
@@ -115,7 +124,8 @@ class Bets:
         none = zeros((*shape, self.rows, len(self.rates_K)), xp, where)
         since = xp.zeros(none.shape, dtype=xp.int64, device=where)
         seen = xp.zeros((*shape, self.contexts), dtype=xp.int64, device=where)
-        return Wealth(none, none, since, seen, xp.zeros(shape, dtype=xp.bool, device=where))
+        charges = none if self.counts_charges else zeros((*shape, 0, 0), xp, where)
+        return Wealth(none, none, since, seen, xp.zeros(shape, dtype=xp.bool, device=where), charges)
 
     # A step
 
@@ -127,7 +137,9 @@ class Bets:
             now, level = self._compiled(old, step, offer, context)
         else:
             now, level = self._in_arrays(old, step, offer, context)
-        return now._replace(impossible=old.impossible | excluded), (level * self.delta >= 1) | excluded
+        charges = old.charges + self._charged(offer, context) if self.counts_charges else old.charges
+        now = now._replace(impossible=old.impossible | excluded, charges=charges)
+        return now, (level * self.delta >= 1) | excluded
 
     def _in_arrays(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, Array]:
         xp, A, several = namespace(offer.weights_M), self.actions, self.contexts > 1
@@ -139,19 +151,33 @@ class Bets:
         theirs = self._grown(others, step, step, factor[..., A:, :]) if self.references else others
         seen_C = with_row(old.seen, place, seen) if several else seen[..., None]
         wealth, richest, since = self._joined(old[:3], place if several else None, mine, theirs)
-        now = Wealth(wealth, richest, since, seen_C, old.impossible)
+        now = Wealth(wealth, richest, since, seen_C, old.impossible, old.charges)
         return now, xp.sum(now.wealth, axis=(-2, -1)) + self.waiting(seen_C, step)
 
     def _factors(self, offer: Offer) -> Array:
         """What multiplies each bettor's wealth, ``[..., P, K]``."""
         xp, came_P = namespace(offer.weights_M), offer.came()
-        ends = (1,) * (came_P.ndim - 1)
-        rates_K = xp.reshape(constant(self.rates_K, came_P), (-1, *ends))
-        excess = total(
-            [weight * xp.expm1(offer.gain_PxM[:, m][:, None] * rates_K) for m, weight in enumerate(offer.weights_M)]
-        )
-        factor = xp.exp(came_P[:, None] * rates_K) / (1 + xp.clip(excess, 0.0, None))  # [P, K, ...]
+        rates_K = xp.reshape(constant(self.rates_K, came_P), (-1, *(1,) * (came_P.ndim - 1)))
+        factor = xp.exp(came_P[:, None] * rates_K) / (1 + self._excess(offer, rates_K))  # [P, K, ...]
         return xp.moveaxis(factor, (0, 1), (-2, -1)) if came_P.ndim > 1 else factor
+
+    def _excess(self, offer: Offer, rates_K: Array) -> Array:
+        """By how much the mean of what a bet wins is above 1, if it is: ``[P, K, ...]``."""
+        xp = namespace(offer.weights_M)
+        each = (weight * xp.expm1(offer.gain_PxM[:, m][:, None] * rates_K) for m, weight in enumerate(offer.weights_M))
+        return xp.clip(total(list(each)), 0.0, None)
+
+    def _charged(self, offer: Offer, context: Array | None) -> np.ndarray:
+        """ln of what each bettor is charged, ``[..., P, K]``: nothing in the contexts that a step is not in."""
+        rates_K = self.prior.rates_K.reshape(-1, *(1,) * (offer.weights_M.ndim - 1))
+        charges = np.moveaxis(np.log1p(self._excess(offer, rates_K)), (0, 1), (-2, -1))
+        if self.contexts == 1:
+            return charges
+        assert context is not None
+        *shape, _, K = charges.shape
+        wide = np.zeros((*shape, self.contexts, self.actions, K))
+        wide = with_row(wide, np.asarray(context), charges[..., : self.actions, :]).reshape(*shape, -1, K)
+        return np.concatenate([wide, charges[..., self.actions :, :]], axis=-2)
 
     def _grown(self, old: tuple[Array, Array, Array], clock: Array, step: Array, factor: Array) -> tuple:
         """Some bettors after new capital joined them, at this time on their clock, and the outcome came."""
@@ -196,7 +222,7 @@ class Bets:
 
     def _compiled(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, np.ndarray]:
         shape = old.seen.shape[:-1]
-        now = Wealth(old[0].copy(), old[1].copy(), old[2].copy(), old[3].copy(), old.impossible)
+        now = Wealth(old[0].copy(), old[1].copy(), old[2].copy(), old[3].copy(), old.impossible, old.charges)
         if shape == ():
             state, level_NxT = [part[None] for part in now[:4]], np.zeros((1, 1))
             gain_PxM, weights_M, came_P, came = offer
@@ -275,9 +301,9 @@ class Bets:
     def run(self, offer: Offer) -> Wealth:
         """What they have after recorded sequences that begin with their first step; one context, compiled."""
         N, T = offer.weights_M.shape[1:]
-        wealth, richest, since, seen, impossible = (part.copy() for part in self.blank((N,), np, None))
-        self._run((wealth, richest, since, seen), np.zeros(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
-        return Wealth(wealth, richest, since, seen, impossible)
+        now = Wealth(*(part.copy() for part in self.blank((N,), np, None)))
+        self._run(now[:4], np.zeros(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
+        return now
 
     def _worth_compiling_all(self, level_NxT: Array) -> bool:
         if type(level_NxT) is not np.ndarray or not compiler_installed():

@@ -1,8 +1,11 @@
 """The exact test: bets against the base model under its own law, sharper than any threshold on regret.
 
-It needs two things at a step: what a comparator would gain over the player in each state, and the law that the model
-states. Everything known before the state may enter: incumbents, contexts, payoffs that change. What a bet is charged at
-most is found for pure actions, and covers mixed ones since a charge is convex in what is bet on.
+It needs two things at a step: what a comparator gains over the player, and what the forecast charges for a bet on it.
+Everything known before the outcome may enter: incumbents, contexts, payoffs that change. What a bet is charged at most
+is found for pure actions, and covers mixed ones since a charge is convex in what is bet on.
+
+Nothing here asks whether outcomes are states, of which the model states a law, or numbers, of which it says samples,
+quantiles or a density: the *scene* of a step knows (``problems.Scene``, ``forecasts.NumberScene``).
 """
 
 import math
@@ -29,14 +32,17 @@ from ..arrays import (
     total,
 )
 from ..certificates import Certificate, every_start, over_contexts
-from ..certificates.coupled import certificate_temperature
+from ..certificates.coupled import certificate_temperature, kappa
 from ..certificates.exact_charge import quick_main_rate
+from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
 from ..certificates.switching import certify_switch
 from ..files import compiled
+from ..forecasts import Forecast, number_scene
+from ..memory import where as choose
 from ..memory import with_row
-from ..policies import Incumbent, PlaysReference, Recovering, Recovery
+from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Recovery
 from ..policies.shadow import run_shadow
-from ..problems import DecisionProblem, Known, Scene, a_problem, each_step, scene_of, widest
+from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .in_play import InPlay, in_play
 from .kernels import bet
@@ -56,6 +62,8 @@ class ExactTest(ResponseRule):
 
     Parameters
     ----------
+    problem
+        A ``DecisionProblem``, or a ``Payoff`` where outcomes are numbers.
     delta
         The TV bound; 1/horizon by default, required with ``horizon=None``.
     references
@@ -71,7 +79,8 @@ class ExactTest(ResponseRule):
         They give mixed actions. Where there are not as many actions as states this need not be said.
     fallback
         What is played after an alarm. Told more than the law, a ``Recovery`` without a ``safe`` of its own (it is Hedge
-        over all comparators) or an ``Incumbent``.
+        over all comparators) or an ``Incumbent``; for numbers too, where ``Recovery`` is Hedge over all comparators and
+        the model.
 
     >>> from lowregret import matching
     >>> rule = ExactTest(matching(), horizon=1024, delta=2 / 1024)
@@ -86,8 +95,12 @@ class ExactTest(ResponseRule):
     actions: bool = True
     references_act: bool = False
 
+    def _refuse_problem(self) -> None:
+        if not isinstance(self.problem, Payoff):
+            a_problem(self.problem)
+
     def __post_init__(self) -> None:
-        a_problem(self.problem)
+        self._refuse_problem()
         horizon = inputs.horizon_or_none(self.horizon)
         delta = delta_for(self.delta, horizon)
         if delta < LEAST_DELTA:
@@ -116,12 +129,12 @@ class ExactTest(ResponseRule):
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback = self.fallback
-        if isinstance(fallback, Incumbent) and self.told:
+        if isinstance(fallback, Incumbent) and self.references:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
                 )
-        elif not self.told:
+        elif not self.told and not self.of_numbers:
             super()._refuse_misfit(horizon)
         elif not isinstance(fallback, Recovery) or fallback.safe is not None:
             raise ValueError(
@@ -140,6 +153,14 @@ class ExactTest(ResponseRule):
     # What it is made of
 
     @property
+    def of_numbers(self) -> bool:  # type: ignore[override]
+        return isinstance(self.problem, Payoff)
+
+    @property
+    def n_states(self) -> int:
+        return 0 if self.of_numbers else self.problem.n_states
+
+    @property
     def told(self) -> bool:
         """Whether a step may be told more than the base model's law."""
         return bool(self.references) or self.contexts is not None or self.payoffs != "fixed"
@@ -152,9 +173,11 @@ class ExactTest(ResponseRule):
         return Knows(self.references, self.contexts, payoffs, self.references_act)
 
     @cached_property
-    def stakes(self) -> DecisionProblem:
+    def stakes(self) -> Any:
         """A problem with the span and the contrast of all that may come: the bounds are its."""
-        return widest(self.problem) if self.payoffs == "change" else self.problem
+        if self.payoffs != "change":
+            return self.problem
+        return self.problem.widest if isinstance(self.problem, Payoff) else widest(self.problem)
 
     @property
     def pointless(self) -> bool:
@@ -191,7 +214,7 @@ class ExactTest(ResponseRule):
         if self.horizon is None or self.temperature is None:
             return every_start.joint_prior(stakes, self.horizon, self.delta, self.temperature, TOP, count)
         steps = self._per_context(self.horizon)
-        if self.payoffs != "change":
+        if self.payoffs != "change" and not self.of_numbers:
             main = quick_main_rate(stakes, steps, self.temperature, self._main_cost)
         prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main)
         return replace(prior, horizon=self.horizon)  # any context may have all the steps
@@ -200,7 +223,7 @@ class ExactTest(ResponseRule):
     def bets(self) -> Bets:
         """The bettors."""
         A = self.problem.n_actions if self.actions else 0
-        return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references))
+        return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references), self.of_numbers)
 
     @property
     def rates_K(self) -> np.ndarray:
@@ -217,8 +240,11 @@ class ExactTest(ResponseRule):
         N, A, back = len(self.references), self.problem.n_actions, self.fallback
         if isinstance(back, Incumbent) and self.references:
             alone = N == 1 and not self.actions
-            made: Any = PlaysReference(back.name, self.references.index(back.name), self.references_act, alone)
+            acts = self.references_act or self.of_numbers
+            made: Any = PlaysReference(back.name, self.references.index(back.name), acts, alone)
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
+        if self.of_numbers:
+            return InPlay(AmongExperts(self.stakes, self.rows, N), True, True, A, True)
         if not self.told:
             return in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
         assert isinstance(back, Recovery)
@@ -232,19 +258,23 @@ class ExactTest(ResponseRule):
     def temperature_at(self, step: Any) -> Any:
         return self.stakes.anytime_temperature(step) if self.temperature is None else self.temperature
 
-    def scene(self, probs: Array, known: Known | None, step: Array) -> Scene:
+    def scene(self, forecast: Any, known: Known | None, step: Array) -> Any:
         """All that is known of a step, with what the references would play."""
-        scene = scene_of(self.problem, probs, known, self.temperature_at(step), len(self.references))
+        warmth, N = self.temperature_at(step), len(self.references)
+        if self.of_numbers:
+            scene: Any = number_scene(self.problem, forecast, known, warmth, step - 1, N)  # type: ignore[arg-type]
+        else:
+            scene = scene_of(self.problem, forecast, known, warmth, N)
         if self.contexts is None or scene.context is not None:
             return scene
-        xp, law_S = namespace(scene.law_S), scene.law_S  # the first, where none is said
-        return scene._replace(context=xp.zeros(law_S.shape[1:], dtype=xp.int64, device=device(law_S)))
+        xp, base_A = namespace(scene.base_A), scene.base_A  # the first, where none is said
+        return scene._replace(context=xp.zeros(base_A.shape[1:], dtype=xp.int64, device=device(base_A)))
 
-    def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
+    def look(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Moment:
         scene, fallback_A1 = self.scene(probs, known, memory.step + 1), None
         if self._in_force(memory):
             fallback_A1 = self._fallback_plays(memory, scene)[1:]
-        return Moment(scene.base_A[1:], fallback_A1, scene.law_S, None, scene)
+        return Moment(scene.base_A[1:], fallback_A1, None if self.of_numbers else scene.law_S, None, scene)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
         scene = self.scene(probs, None, step)
@@ -269,22 +299,28 @@ class ExactTest(ResponseRule):
         scene = self.scene(probs, known, memory.step + 1)
         return last((own.fallback.policy if own.acts else own.fallback.law)(memory.fallback, scene))
 
-    def law(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
-        if not self._in_force(memory):
+    def law(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Any:
+        if self.of_numbers:
+            return probs
+        own = self.in_play
+        if not self._in_force(memory) or (own.acts and not own.follows):
             return copied(probs)
-        return spliced(self.tripped(memory), self.fallback_answer(memory, probs, known), probs)
+        if own.follows:
+            said = last(own.fallback.law(memory.fallback, self.scene(probs, known, memory.step + 1)))
+        else:
+            said = self.fallback_answer(memory, probs)
+        return spliced(self.tripped(memory), said, probs)
 
     def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
         """What each comparator earned more than the answer: actions, context by context, then references."""
         if known is None:
             return super().leads(answer_A1, token)
-        scene: Scene = known
-        A, paid_P = self.problem.n_actions, scene.paid(token)
+        A, paid_P = self.problem.n_actions, known.paid(token)
         own = paid_P[0] + total(answer_A1 * (paid_P[1:A] - paid_P[0])) if A > 1 else paid_P[0]
         lead_P = paid_P - own
         if not self.actions:
             return lead_P[A:]
-        return lead_P if self.contexts is None else self._widened(lead_P, scene.context)
+        return lead_P if self.contexts is None else self._widened(lead_P, known.context)
 
     def _widened(self, lead_P: Array, context: Any) -> Array:
         """What the comparators of one context earned more, among those of all: ``[C A + N, ...]``."""
@@ -326,11 +362,27 @@ class ExactTest(ResponseRule):
         return self.bets.blank(shape, xp, where)
 
     def judge(self, statistics: Wealth, step: Array, moment: Moment) -> tuple[Wealth, Array]:
-        scene, state = moment.known, moment.token
-        law_S = scene.law_S / total(scene.law_S)
-        gain_PxS = scene.gains_together(self.actions)
-        excluded = pick(scene.law_S, state) == 0
-        return self.bets.after(statistics, step, Offer(gain_PxS, law_S, None, state), excluded, scene.context)
+        scene, outcome = moment.known, moment.token
+        gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
+        offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
+        return self.bets.after(statistics, step, offer, scene.excluded(outcome), scene.context)
+
+    def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
+        return self.charged(memory, part, part.tripped_at > 0)
+
+    def charged(self, before: RuleMemory, after: RuleMemory, alarm: Array) -> RuleMemory:
+        """The memory after an outcome with its charges counted unless the alarm has sounded: until then they bound
+        the regret to each comparator, and nothing else does where they depend on what the forecast leaves open.
+        """
+        if not self.of_numbers:
+            return after
+        old, new = before.statistics.charges, after.statistics.charges
+        kept = choose(alarm, old, new) if alarm.ndim else (old if alarm else new)
+        return after._replace(statistics=after.statistics._replace(charges=kept))
+
+    def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
+        # Starts are dated by outcomes. To tell steps, all that are missing are added: so earlier ones are one earlier.
+        return memory._replace(statistics=memory.statistics._replace(since=memory.statistics.since - 1))
 
     # Recorded sequences
 
@@ -338,17 +390,19 @@ class ExactTest(ResponseRule):
         scene, states = moment.known, moment.token
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
-        excluded = pick(scene.law_S, states) == 0
-        return first_true((self._levels(scene, states) * self.delta >= 1) | excluded) + 1
+        return first_true((self._levels(scene, states) * self.delta >= 1) | scene.excluded(states)) + 1
 
-    def _levels(self, scene: Scene, states: Array) -> Array:
+    def _levels(self, scene: Any, states: Array) -> Array:
         """E after every step, ``[N, T]``; one context."""
+        if self.of_numbers:
+            gain_PxM, weights_M, came_P = scene.priced(states, self.actions)
+            return self.bets.levels(weights_M, zip(gain_PxM, came_P, strict=True))
         rows = ((gain_S, None) for gain_S in scene.gains(self.actions))
         return self.bets.levels(scene.law_S / total(scene.law_S), rows, states)
 
-    def _step_by_step(self, step_T: Array, scene: Scene, states_NxT: Array) -> Array:
-        xp, N, alarms = namespace(scene.law_S), states_NxT.shape[0], []
-        statistics = self.blank((N,), xp, device(scene.law_S))
+    def _step_by_step(self, step_T: Array, scene: Any, states_NxT: Array) -> Array:
+        xp, N, alarms = namespace(scene.base_A), states_NxT.shape[0], []
+        statistics = self.blank((N,), xp, device(scene.base_A))
         for t, now in enumerate(each_step(scene, states_NxT.shape[1])):
             state = states_NxT[:, t]
             statistics, alarm = self.judge(
@@ -357,24 +411,54 @@ class ExactTest(ResponseRule):
             alarms.append(alarm)
         return first_true(xp.stack(alarms, axis=-1)) + 1
 
-    def trip_times(self, probs: Array, tokens: Array, known: Known | None = None) -> Array:
-        """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never.
+    def trip_times(self, probs: Any, tokens: Any, known: Known | None = None) -> Array:
+        """The number of outcomes seen when the rule tripped, ``[...]``; T + 1 for never.
 
-        ``known`` has what was known before each state, with an axis of time after those of streams; unchecked.
+        Of numbers ``probs`` is a ``Forecast`` of the outcomes' shape. ``known`` has what was known before each outcome,
+        with an axis of time after those of streams; unchecked.
+
+        >>> from lowregret import Payoff, Quantiles
+        >>> payoff = Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
+        >>> test = ExactTest(payoff, horizon=200)
+        >>> rises = Quantiles([0.1, 0.9], np.tile([0.1, 0.8], (100, 1)))  # expects a rise each day
+        >>> int(test.trip_times(rises, np.full(100, 0.4))), int(test.trip_times(rises, np.full(100, -0.4)))
+        (101, 21)
         """
-        if known is None:
+        if known is None and not self.of_numbers:
             return super().trip_times(probs, tokens)
-        tokens = inputs.sequences_of(tokens, self.n_states)
-        probs = inputs.probs_of(probs, self.n_states, shape=tuple(tokens.shape))
-        xp, T, axes = namespace(probs), tokens.shape[-1], tokens.ndim
+        came, forecast = self._recording(probs, tokens)
+        xp, T, axes = namespace(came), came.shape[-1], came.ndim
         self.refuse_longer(T)
-        flat = Known(*(None if part is None else xp.reshape(part, (-1, T, *part.shape[axes:])) for part in known))
-        states_NxT = xp.reshape(inputs.beside(tokens, probs), (-1, T))
-        step_T = xp.arange(1, T + 1, device=device(probs))
-        scene = self.scene(xp.reshape(probs, (-1, T, self.n_states)), flat, step_T)
-        times = self.recorded(step_T, Moment(None, None, None, states_NxT, scene))
+        step_T = xp.arange(1, T + 1, device=device(came))
+        scene = self.scene(forecast, None if known is None else _flat(known, T, axes), step_T)
+        times = self.recorded(step_T, Moment(None, None, None, xp.reshape(came, (-1, T)), scene))
         times = xp.full_like(times, T + 1) if self.pointless else times
-        return xp.reshape(times, tuple(tokens.shape[:-1]))
+        return xp.reshape(times, tuple(came.shape[:-1]))
+
+    def _recording(self, forecast: Any, came: Any) -> tuple[Array, Any]:
+        """Outcomes ``[..., T]`` and the forecasts of them as ``[N, T, ...]``, checked."""
+        if isinstance(self.problem, Payoff):
+            came = self.problem.outcomes_of(came)
+            if came.ndim == 0 or came.shape[-1] == 0:
+                raise ValueError(f"outcomes must have a last axis of at least one time step, got shape {came.shape}")
+            self.fits(forecast, came.shape, "outcomes")
+            return came, forecast.at((None, ...)) if came.ndim == 1 else forecast
+        tokens = inputs.sequences_of(came, self.n_states)
+        probs = inputs.probs_of(forecast, self.n_states, shape=tuple(tokens.shape))
+        xp = namespace(probs)
+        return inputs.beside(tokens, probs), xp.reshape(probs, (-1, tokens.shape[-1], self.n_states))
+
+    def fits(self, forecast: Any, shape: tuple[int, ...], of: str = "streams") -> Forecast:
+        """A forecast of numbers, refused unless it is one of this shape that the payoff can be judged by."""
+        if not isinstance(forecast, Forecast):
+            raise ValueError(
+                f"forecast must be Samples, Quantiles or a Density, got {type(forecast).__name__}: with a Payoff, "
+                "advise(Quantiles(levels, values)); probabilities of states go with a DecisionProblem"
+            )
+        if forecast.batch_shape != shape:
+            raise ValueError(f"forecast must be for {of} of shape {shape}, got {forecast.batch_shape}")
+        forecast.refuse_misfit(self.problem)  # type: ignore[arg-type]
+        return forecast
 
     def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> RuleMemory | None:
         """The memory after recorded sequences in NumPy during which no alarm sounds, unchecked.
@@ -382,7 +466,7 @@ class ExactTest(ResponseRule):
         None where that takes as long as going through them.
         """
         fallback, T = self.in_play.fallback, states_NxT.shape[1]
-        if self.told or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
+        if self.told or self.of_numbers or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
             return None
         scene = self.scene(probs_NxTxS, None, np.arange(1, T + 1))
         offer = Offer(scene.gains_together(), scene.law_S / total(scene.law_S), None, states_NxT)
@@ -434,7 +518,9 @@ class ExactTest(ResponseRule):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Statement (iv)."""
+        """Statement (iv); for numbers, what is known of it before the first step (``certify_run``)."""
+        if self.of_numbers:
+            return begun(self)  # type: ignore[return-value]
         stakes, made = self.stakes, (self.prior, self.delta, self.temperature)
         exact = self.temperature is not None and self.payoffs != "change"
         whom = self._whom() if self.told else "every action"
@@ -460,6 +546,17 @@ class ExactTest(ResponseRule):
             temperature=None,  # limits are known for the plain test only
             between=given.between if self.contexts is None else None,
         )
+
+    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> Promise:
+        """What a run with outcomes that are numbers is certified by, where this is the rule of each class."""
+        kappa_K = None if self.temperature is None else kappa(self.stakes, self.prior.rates_K, self.temperature)
+        after = self.in_play.fallback.regret_after(self.stakes, 1, self.temperature)
+        made = self.problem, self.stakes.span, horizon, self.delta, tv_bound, self.prior, kappa_K, after
+        return Promise(*made, self.rows, self.problem.n_actions if self.actions else 0, lag)
+
+    def charges(self, memory: RuleMemory) -> Array:
+        """What the bettors on each comparator were charged before an alarm, ``[..., P, K]``; of numbers."""
+        return memory.statistics.charges
 
     def pays_from(self, gain: float) -> int | None:
         """From how many of its steps on a context pays for itself: what may be lost in it is less than ``gain`` a step.
@@ -488,6 +585,23 @@ class ExactTest(ResponseRule):
             f" A context whose own best action earns {gain:.4g} a step more than the best for all pays for itself "
             f"{when}."
         )
+
+
+def begun(rule: Any) -> RealisedCertificate:
+    """What is known of a run with outcomes that are numbers before its first step."""
+    none = np.zeros(1, dtype=np.int64)
+    run = Run(rule.charges(rule.start((1,))), none, none, none, none, none, none + 1, none, none)
+    return certify_run(rule.promise(rule.lag, rule.horizon, rule.delta), run)
+
+
+def _flat(known: Known, steps: int, axes: int) -> Known:
+    """What is known of sequences ``[..., T]`` as of ``[N, T]``; forecasts and a payoff for all of it as they are."""
+    arrays = (part is not None and hasattr(part, "shape") for part in known)
+    flat = (
+        namespace(part).reshape(part, (-1, steps, *part.shape[axes:])) if is_array else part
+        for part, is_array in zip(known, arrays, strict=True)
+    )
+    return Known(*flat)
 
 
 def warm_up() -> None:

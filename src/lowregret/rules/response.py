@@ -44,7 +44,7 @@ class ResponseRule(Rule):
     fallback: Predictor | Policy | Recovery = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        a_problem(self.problem)
+        self._refuse_problem()
         keep = partial(object.__setattr__, self)
         keep("horizon", inputs.horizon_or_none(self.horizon))
         if isinstance(self.temperature, str) and self.temperature == "certificate":
@@ -56,6 +56,9 @@ class ResponseRule(Rule):
         if self.fallback is None:
             keep("fallback", self._usual_fallback())
         self._refuse_misfit(self.horizon)
+
+    def _refuse_problem(self) -> None:
+        a_problem(self.problem)
 
     def _usual_fallback(self) -> Predictor | Policy | Recovery:
         """What replaces the base model unless another fallback is given."""
