@@ -53,7 +53,7 @@ cases, values = real_figure.staged(said, wrong, breaks)
 # the fallback alone is Hedge over the orders and the model's, which the guard plays after an alarm. The temperature
 # says how sharply the guard goes by a forecast. It was chosen on this same recording; what the default would have
 # cost is at the end.
-test = lr.OutcomeTest(bill, len(came), temperature=0.002)
+test = lr.ExactTest(bill, len(came), temperature=0.002)
 guard = lr.Guard(bill, len(came), rule=test, batch_shape=(len(cases),))
 each = bill.payoffs(came).T  # [T, A]: what each order earned
 rule = np.abs(values[..., [14]] - orders).argmin(axis=-1)  # [N, T]: the order next to the 75% quantile
@@ -84,7 +84,7 @@ in_hindsight = each.sum(axis=0)
 best = int(in_hindsight.argmax())
 print(f"the best fixed order: {orders[best]:+.2f} GWh on yesterday, {in_hindsight[best]:,.0f}")
 print(f"the 75% quantile itself, not the order next to it: {earned(said[:, 14], came).sum():,.0f}")
-usual = lr.OutcomeTest(bill, len(came))
+usual = lr.ExactTest(bill, len(came))
 soft = usual.look(usual.start(came.shape), lr.Quantiles(levels, said), 0).played_A  # every hour at once
 print(f"the guard at the default temperature, no break staged: {(soft * each.T).sum():,.0f}")
 

@@ -75,7 +75,7 @@ def play(guard: lr.Guard, probs: Any, states: Any, actions: Any = None) -> list[
     """The advice of every step of a recorded run."""
     advice = []
     for t in range(states.shape[-1]):
-        advice.append(np.asarray(guard.advise(probs[..., t, :])).copy())
+        advice.append(np.asarray(guard.advise(probs[..., t, :]).law).copy())
         guard.observe(states[..., t], action=None if actions is None else actions[..., t])
     return advice
 

@@ -57,11 +57,11 @@ def test_a_guard_is_not_moved_by_what_it_refuses(
         assert guard.state_dict() == before
 
     for _ in range(HORIZON):
-        attempt(guard.observe, "advise(probs) must come before this", Bad(np.zeros(shape, dtype=int), ()))
-        attempt(guard.act, "advise(probs) must come before this", Bad(tempted, ()))
+        attempt(guard.observe, "advise(forecast) must come before this", Bad(np.zeros(shape, dtype=int), ()))
+        attempt(guard.act, "advise(forecast) must come before this", Bad(tempted, ()))
         attempt(guard.advise, "probs", data.draw(bad_laws(3, shape)))
         law = law_of(rng, shape, like)
-        first, second = guard.advise(law), twin.advise(law)
+        first, second = guard.advise(law).law, twin.advise(law).law
         assert np.array_equal(first, second)
         attempt(guard.advise, "probs", data.draw(bad_laws(3, shape)))
         attempt(guard.observe, "state", data.draw(bad_tokens(3, shape, NAMED_WAYS)))

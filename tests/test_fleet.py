@@ -65,9 +65,9 @@ def test_streams_that_come_and_go_are_single_guards(kind: str) -> None:
         laws = np.array([0.9 * said[n][0] + 0.1 / S for n in alone])
         states = np.where(rng.random(len(alone)) < 0.2, rng.integers(S, size=len(alone)), [said[n][1] for n in alone])
         more = told(kind, rng, len(alone))
-        advice = fleet.advise(arrays(laws), **more)
+        advice = fleet.advise(arrays(laws), **more).law
         for i, guard in enumerate(alone.values()):
-            own = guard.advise(arrays(laws[i]), **{name: values[i] for name, values in more.items()})
+            own = guard.advise(arrays(laws[i]), **{name: values[i] for name, values in more.items()}).law
             if own is not None:
                 np.testing.assert_allclose(np.asarray(advice)[i], np.asarray(own), atol=1e-12)
             if kind != "any problem":
@@ -173,7 +173,7 @@ def test_tensors_and_single_streams_are_kept_too(tmp_path: Path) -> None:
     guard.save(tmp_path / "one.safetensors")
     resumed.load(tmp_path / "one.safetensors")
     assert resumed.state_dict() == guard.state_dict()
-    assert isinstance(resumed.advise(torch.tensor([0.9, 0.1])), torch.Tensor)
+    assert isinstance(resumed.advise(torch.tensor([0.9, 0.1])).law, torch.Tensor)
 
 
 def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Play(NamedTuple):
     at: int
 
     def advise(self, guard: lr.Guard, t: int) -> Any:
-        return guard.advise(self.probs[t])
+        return guard.advise(self.probs[t]).law
 
     def observe(self, guard: lr.Guard, t: int) -> None:
         guard.observe(self.states[t], action=guard.act(seed=t) if guard.problem else None)
@@ -227,7 +227,7 @@ def test_a_callback_that_raises_silences_no_other_stream(wrong: type[Exception])
     assert [str(error) for error in others.exceptions] == ["stream 2 cannot be told"]
     step = heard[0].step
     assert guard.state_dict()["clock"] == step  # the step counts: what it led to is what is advised now
-    advice = guard.advise(np.tile([0.98, 0.02], (3, 1)))
+    advice = guard.advise(np.tile([0.98, 0.02], (3, 1))).law
     assert advice is not None
     assert (advice[:, 1] > 0.5).all()
 

@@ -29,7 +29,7 @@ def test_an_impossible_state_sounds_the_alarm_at_once(gate: float, horizon: int 
     assert (event.stream, event.step, event.rule) == (1, 1, "FirstTest")
     assert event.statistic == math.inf
     assert event.threshold == pytest.approx(math.log(100))
-    assert guard.advise([[1.0, 0.0]] * 3).tolist() == [[1.0, 0.0], [1 / 3, 2 / 3], [1.0, 0.0]]
+    assert guard.advise([[1.0, 0.0]] * 3).law.tolist() == [[1.0, 0.0], [1 / 3, 2 / 3], [1.0, 0.0]]
     guard.observe([1, 1, 0])
     assert [(e.stream, e.step) for e in guard.events] == [(1, 1), (0, 2)]
 

@@ -235,7 +235,7 @@ def test_labels_in_any_order_judge_what_was_said_and_played(lag: int, river: boo
         by = {} if lag == 1 else {"step": step_of.setdefault(t, len(step_of) + 1)}
         if what == "asked":
             law = list(inner.predict_proba_one(x).values()) if river else Sure().predict_proba(row)[0]
-            advice = guard.advise(np.array(law))
+            advice = guard.advise(np.array(law)).law
             played[t] = np.array(list(model.policy_one(x, id=name).values())) if river else model.policy(row, name)[0]
             said = list(model.predict_proba_one(x, id=name).values()) if river else model.predict_proba(row, name)[0]
             assert list(said) == advice.tolist()

@@ -28,7 +28,7 @@ GUARDS: dict[str, Callable[[], Any]] = {
 
 
 def step(guard: Any) -> None:
-    if isinstance(guard, lr.guard.outcomes.OutcomeGuard):
+    if guard.rule.of_numbers:
         guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))
         guard.observe(0.3)
         return

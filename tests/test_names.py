@@ -333,7 +333,7 @@ def test_columns_by_state_are_matched_likewise() -> None:
     found = [lr.backtest(rain, table, columns={"probs": probs}) for probs in ({True: "rain"}, {"false": "sun"})]
     for one in found:
         assert one.recording.states[0].tolist() == [0, 1]
-        np.testing.assert_allclose(one.recording.probs[0], [[0.8, 0.2], [0.7, 0.3]])
+        np.testing.assert_allclose(one.recording.forecasts[0], [[0.8, 0.2], [0.7, 0.3]])
 
 
 # Payoffs out of a file

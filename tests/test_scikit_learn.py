@@ -87,7 +87,7 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
         law = inner.predict_proba(X[t : t + 1])[0, columns]
         if floor:
             law = law * (1 - floor) + floor / 3
-        advice = guard.advise(law)
+        advice = guard.advise(law).law
         assert model.predict_proba(X[t : t + 1])[0].tolist() == [advice[order.index(label)] for label in model.classes_]
         assert model.policy(X[t : t + 1])[0].tolist() == guard.policy().tolist()
         guard.observe(lr.problems.Positions(order.index(y[t])))

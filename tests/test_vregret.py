@@ -315,7 +315,7 @@ def test_guard_without_a_problem() -> None:
     rng, seen, advised = np.random.default_rng(0), [], []
     forecasts = [[0.9, 0.1], [0.5, 0.5], [0.3, 0.7]]
     for t in range(60):
-        advised.append(guard.advise(forecasts)[:, 1])
+        advised.append(guard.advise(forecasts).law[:, 1])
         seen.append([1, int(rng.integers(2)), int(rng.random() < 0.6)])
         guard.observe(seen[-1])
         if t == 30:
@@ -361,7 +361,7 @@ def test_a_guard_without_a_problem_is_saved_and_moves_to_torch(test: str) -> Non
         other.load_state_dict(json.loads(json.dumps(guard.state_dict(), allow_nan=False)))
         assert np.array_equal(other.regret, guard.regret)
         moved = lr.Guard(None, 20, rule=rule, batch_shape=shape)
-        assert isinstance(moved.advise(torch.tensor(np.array(probs))), torch.Tensor)
+        assert isinstance(moved.advise(torch.tensor(np.array(probs))).law, torch.Tensor)
         moved.observe(torch.zeros(shape, dtype=torch.int64))
         assert np.array_equal(np.asarray(moved.regret), guard.regret)
         stream = lr.Stream(lr.robustify(lr.Markov([0.6, 0.4], 0), None, 20, rule=rule), shape)

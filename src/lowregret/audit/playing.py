@@ -205,7 +205,7 @@ def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
     """What the fallback would have played from the first step on, ``[A, N, T]``; afresh with each episode."""
     rule, (N, T) = guard.rule, block.came_NxT.shape
     own, each = rule.each.in_play, guard.episode or T
-    if own.follows and (own.acts or rule.lag > 1):
+    if own.follows and (own.acts or rule.lag > 1 or block.told is not None):
         at_once, played = np.ones(N, dtype=bool), []
         memories = [own.fallback.start((N,))] * rule.lag
         for t in range(T):

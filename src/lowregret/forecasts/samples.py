@@ -57,7 +57,8 @@ class Samples(Forecast):
     def _dealt(self, clock: Any) -> np.ndarray:
         """The samples in an order that does not depend on them, another for each step."""
         clocks, which = np.unique(np.broadcast_to(clock, self.batch_shape), return_inverse=True)
-        orders = np.array([_shuffled(self.values.shape[-1], int(at)) for at in clocks])
+        n = self.values.shape[-1]
+        orders = np.array([_shuffled(n, int(at)) for at in clocks], dtype=np.int64).reshape(-1, n)
         return np.take_along_axis(self.values, orders[which.reshape(self.batch_shape)], axis=-1)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..certificates import Certificate
 from ..certificates.realised import Run, certify_run
@@ -26,19 +27,20 @@ def rule_of_episodes(
     fallback: Any,
     temperature: Any,
     knows: Knows | None = None,
+    delta: float | None = None,
 ) -> Rule:
-    """The rule of each of the episodes that make up the horizon; by default they share 1/horizon evenly."""
+    """The rule of each of the episodes that make up the horizon: they share delta, or 1/horizon, evenly."""
     if rule is None and problem is not None:
         if horizon is None:
             raise ValueError(
                 "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
                 f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
             )
-        delta = 1 / max(horizon, 2) / -(-horizon // episode)
+        delta = (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
         if knows is not None:
             return informed_for(problem, episode, delta, knows, fallback, temperature)
         return ExactTest(problem, episode, delta=delta, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
-    return rule_for(problem, episode, rule, fallback, temperature, knows)
+    return rule_for(problem, episode, rule, fallback, temperature, knows, delta)
 
 
 def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:

@@ -52,7 +52,7 @@ class Guard(Fleet, Readings):
         For how many steps an episode is promised (None: unknown, with a rule that allows it).
     rule
         When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem, built
-        with ``fallback`` and ``temperature``.
+        with ``delta``, ``fallback`` and ``temperature``.
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
     on_switch
@@ -73,6 +73,9 @@ class Guard(Fleet, Readings):
         How late outcomes may come: the forecast of step t is stated before the outcomes of the last ``lag`` - 1 steps
         are known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is
         the ordinary guard, which sees each outcome before the next forecast.
+    delta
+        How likely a switch may be while the model is right, of the default rule: 1/horizon unless it is given; over all
+        episodes together.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
@@ -117,17 +120,16 @@ class Guard(Fleet, Readings):
         payoffs: str | None = None,
         lag: int = 1,
         streams: Sequence[str] | None = None,
-        **unknown: Any,
+        delta: float | None = None,
     ) -> None:
-        _refuse_unknown(unknown)
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         if self.episode is None:
-            made = rule_for(problem, horizon, rule, fallback, temperature, knows)
+            made = rule_for(problem, horizon, rule, fallback, temperature, knows, delta)
         else:
-            made = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature, knows)
+            made = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature, knows, delta)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))
@@ -320,14 +322,6 @@ class Guard(Fleet, Readings):
         at = self._at
         due = due_of(self.rule, at, step, at.waiting[-1:])
         return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped), due
-
-
-def _refuse_unknown(given: dict[str, Any]) -> None:
-    if "delta" in given:
-        told = f"rule=lr.ExactTest(problem, horizon, delta={inputs.shown(given['delta'])})"
-        raise TypeError(f"Guard takes no delta, its rule does: lr.Guard(problem, horizon, {told})")
-    for name in given:
-        raise TypeError(f"Guard takes no argument {name!r}")
 
 
 def _shape_of(batch_shape: Any, labels: Labels | None) -> tuple[int, ...]:

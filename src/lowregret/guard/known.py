@@ -140,7 +140,7 @@ def known_again(rule: Rule, shape: tuple[int, ...], probs: Any, values: Any) -> 
         payoffs = None if utility is None else rule.problem.in_payoffs(np.asarray(utility, dtype=np.float64))
         known = known_of(rule, shape, probs, given, None if context is None else np.asarray(context), payoffs, scale)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"state_dict does not fit: known: {error}") from error
+        raise ValueError(f"known: {error}") from error
     # As it was, bit for bit: from utility to payoffs and back may round.
     return known if utility is None else known._replace(utility=_beside(np.asarray(utility, dtype=np.float64), probs))
 
@@ -155,19 +155,19 @@ def forecast_told(forecast: Any, told: Any) -> Any:
 def forecast_again(rule: Any, shape: tuple[int, ...], values: Any, like: Any = None) -> Any:
     """What ``forecast_told`` told, checked once more."""
     if not isinstance(values, dict):
-        raise ValueError(f"state_dict does not fit: a forecast was expected, got {inputs.shown(values)}")
+        raise ValueError(f"a forecast was expected, got {inputs.shown(values)}")
     if not rule.of_numbers:
         if values.get("dtype") not in ("float32", "float64"):
-            raise ValueError(f"state_dict does not fit: dtype must be float32 or float64, got {values.get('dtype')!r}")
-        probs, xp = inputs.probs_of(values.get("law"), rule.n_states, "advised", shape=shape), namespace(like)
+            raise ValueError(f"dtype must be float32 or float64, got {values.get('dtype')!r}")
+        probs, xp = inputs.probs_of(values.get("law"), rule.n_states, "its law", shape=shape), namespace(like)
         return xp.asarray(probs, dtype=getattr(xp, values["dtype"]), device=device(like))
     form = _FORMS.get(values.get("form", ""))
     if form is None:
-        raise ValueError(f"state_dict does not fit: a forecast was expected, got {inputs.shown(values)}")
+        raise ValueError(f"a forecast was expected, got {inputs.shown(values)}")
     try:
         forecast = form(**{name: value for name, value in values.items() if name != "form"})
     except TypeError as error:
-        raise ValueError(f"state_dict does not fit: it does not have what {form.__name__} is made of") from error
+        raise ValueError(f"it does not have what {form.__name__} is made of") from error
     return rule.each.fits(forecast, shape)
 
 

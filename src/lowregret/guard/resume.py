@@ -87,13 +87,15 @@ def _due_from(rule: Rule, shape: tuple[int, ...], ledger: Ledger, values: Any) -
     if not isinstance(values, list) or len(values) != 4:
         raise ValueError(f"state_dict does not fit: waiting holds {inputs.shown(values)}")
     step, forecast, known, given_up = values
-    step = inputs.whole(step, "step")
-    forecast = forecast_again(rule, shape, forecast, like=ledger.lead_A)
-    known = known_again(rule, shape, forecast, known)
-    if given_up is not None:
-        given_up = np.asarray(given_up)
-        if given_up.shape != shape or given_up.dtype != bool:
-            raise ValueError(f"state_dict does not fit: waiting holds {inputs.shown(values)}")
+    try:
+        step = inputs.whole(step, "step")
+        forecast = forecast_again(rule, shape, forecast, like=ledger.lead_A)
+        known = known_again(rule, shape, forecast, known)
+        given_up = None if given_up is None else np.asarray(given_up)
+    except ValueError as error:
+        raise ValueError(f"state_dict does not fit: waiting: {error}") from error
+    if given_up is not None and (given_up.shape != shape or given_up.dtype != bool):
+        raise ValueError(f"state_dict does not fit: waiting holds {inputs.shown(values)}")
     moment = rule.each.look(rule.of(ledger.rule, (step - 1) % rule.lag), forecast, known)
     return Due(step, forecast, known, moment, given_up)
 

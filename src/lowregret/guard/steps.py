@@ -114,7 +114,7 @@ def due_of(rule: Rule, at: Standing, step: Any, usual: tuple[Due, ...]) -> Due:
     """The step of this number that waits for its outcome."""
     if step is None:
         if not usual:
-            raise ValueError("advise(probs) must come before this: no step waits for its outcome")
+            raise ValueError("advise(forecast) must come before this: no step waits for its outcome")
         return usual[0]
     step = inputs.whole(step, "step")
     for one in at.waiting:

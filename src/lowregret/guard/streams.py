@@ -83,7 +83,7 @@ def streams_of(streams: Any, batch_shape: tuple[int, ...], labels: Labels | None
         raise ValueError("streams needs a guard with a batch axis: restart() takes none here")
     mask, n = np.zeros(batch_shape, dtype=bool), batch_shape[0]
     if isinstance(streams, str) or (isinstance(streams, (list, tuple)) and any(isinstance(s, str) for s in streams)):
-        index = _places_named([streams] if isinstance(streams, str) else list(streams), labels)
+        index = _places_named([streams] if isinstance(streams, str) else list(streams), n, labels)
     else:
         index = np.atleast_1d(to_numpy(inputs.array_of(streams, "streams")))
         if index.size == 0:
@@ -96,12 +96,12 @@ def streams_of(streams: Any, batch_shape: tuple[int, ...], labels: Labels | None
     return mask
 
 
-def _places_named(names: list[Any], labels: Labels | None) -> np.ndarray:
+def _places_named(names: list[Any], n: int, labels: Labels | None) -> np.ndarray:
     place = {} if labels is None or not labels.named else {name: i for i, name in enumerate(labels.held_N.tolist())}
     lost = [name for name in names if name not in place]
     if lost:
-        here = f"one of {inputs.shown(list(place))}" if place else "numbers: these streams have no names"
-        raise ValueError(f"streams must be {here}, got {inputs.shown(lost[0])}")
+        here = f"be one of {inputs.shown(list(place))}" if place else f"lie in 0..{n - 1}, these have no names"
+        raise ValueError(f"streams must {here}, got {inputs.shown(lost[0])} of dtype str")
     return np.array([place[name] for name in names], dtype=np.int64)
 
 

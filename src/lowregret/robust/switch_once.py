@@ -201,22 +201,23 @@ def rule_for(
     fallback: Predictor | Policy | None,
     temperature: float | None,
     knows: Knows | None = None,
+    delta: float | None = None,
 ) -> Rule:
     """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
     if knows is not None and problem is not None:
-        return informed_for(problem, horizon, None, knows, fallback, temperature)
+        return informed_for(problem, horizon, delta, knows, fallback, temperature)
     if rule is None and problem is None:
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
-        return VRegret(horizon, fallback=fallback)  # type: ignore[arg-type]
+        return VRegret(horizon, delta, fallback=fallback)  # type: ignore[arg-type]
     if rule is None:
-        return ExactTest(problem, horizon, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
+        return ExactTest(problem, horizon, delta, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
-    if fallback is not None or temperature is not None:
-        raise ValueError("fallback and temperature only build the default rule: give them to the rule itself")
+    if fallback is not None or temperature is not None or delta is not None:
+        raise ValueError("delta, fallback and temperature only build the default rule: give them to the rule itself")
     if rule.problem != problem:
         if rule.problem is None:
             raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")

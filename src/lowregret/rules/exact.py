@@ -129,7 +129,7 @@ class ExactTest(ResponseRule):
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback = self.fallback
-        if isinstance(fallback, Incumbent) and self.references:
+        if isinstance(fallback, Incumbent) and (self.told or self.of_numbers):
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
