@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import coupled, every_start, limits, over_contexts
+from . import best_response, coupled, every_start, limits, over_contexts
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -39,6 +39,7 @@ __all__ = [
     "Terms",
     "ada_hedge",
     "anytime_log",
+    "best_response",
     "certify",
     "certify_any_problem",
     "clipping_loss",

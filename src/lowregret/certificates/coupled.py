@@ -1,8 +1,8 @@
-"""What a bet against a quantal response is charged at most: kappa, which couples the mean of a gain to its variance.
+"""What a bet against a response is charged at most: kappa, which couples the mean of a gain to its variance.
 
 Bounds are on *total* regret (a sum over steps). J is the problem's span, R its contrast, A the number of actions, eta a
 temperature, lam a betting rate. A bet with weight m in a test at level delta has the log-cost ln(1 / (m delta)): what
-its wealth must reach for the alarm to sound on its own.
+its wealth must reach for the alarm to sound on its own. A temperature of 0 is the best response (``best_response``).
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import inputs
 from ..problems import DecisionProblem
+from . import best_response
 
 _ROUND_UP = 1 + 1e-12  # bisection ends within a few units in the last place of v; logarithms are that exact too
 _NEAR = 512
@@ -31,19 +32,22 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any) -> Any:
     Parameters
     ----------
     rate, temperature
-        Numbers or arrays, which broadcast.
+        Numbers or arrays, which broadcast. A temperature of 0 throughout: ``best_response.kappa``.
 
     >>> from lowregret import matching
-    >>> round(float(kappa(matching(), 0.1761, 1 / 32)), 5)
-    0.00435
+    >>> round(float(kappa(matching(), 0.1761, 1 / 32)), 5), round(float(kappa(matching(), 0.1761, 0.0)), 5)
+    (0.00435, 0.01543)
     """
     rate, warmth = np.asarray(rate, dtype=np.float64), np.asarray(temperature, dtype=np.float64)
     if not (np.all(rate >= 0) and np.all(np.isfinite(rate))):
         raise ValueError(f"rate must be finite numbers >= 0, got {rate}")
-    if not (np.all(warmth > 0) and np.all(np.isfinite(warmth))):
-        raise ValueError(f"temperature must be positive finite numbers, got {warmth}")
+    best = bool(np.all(warmth == 0))
+    if not (best or np.all(warmth > 0)) or not np.all(np.isfinite(warmth)):
+        raise ValueError(f"temperature must be positive finite numbers, or 0 at every step, got {warmth}")
     if problem.n_actions == 1 or problem.span == 0:
         return np.zeros(np.broadcast_shapes(rate.shape, warmth.shape))
+    if best:
+        return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, warmth.shape)).copy()
     # In this order nothing underflows, however small the payoffs are.
     ratio = (rate * problem.contrast) * (problem.contrast / warmth)
     return rate * warmth * _coupling(ratio, problem.n_actions - 1) * _ROUND_UP
@@ -159,18 +163,27 @@ def summed_roots(n: Any) -> np.ndarray:
 def free_rate_bound(problem: DecisionProblem, steps: Any, temperature: float, log_cost: Any) -> Any:
     """min over all rates of [ t kappa(lam) + c ] / lam = t eta W((A-1) e^(m-1)), m = (R / eta) sqrt(c / (2t)).
 
+    At a temperature of 0 by Hoeffding's form of kappa: R sqrt(t c / 2).
+
     >>> from lowregret import matching
     >>> round(float(free_rate_bound(matching(), 1024, 1 / 32, 7.219)) / 1024, 4)
     0.0647
     """
     if problem.n_actions == 1 or problem.span == 0:
         return 0.0 * np.asarray(steps, dtype=np.float64)
+    if temperature == 0:
+        return problem.contrast * np.sqrt(np.asarray(log_cost) * np.asarray(steps, dtype=np.float64) / 2)
     reach = problem.contrast / temperature * np.sqrt(np.asarray(log_cost) / (2 * np.asarray(steps, dtype=np.float64)))
     return steps * temperature * lambert_of_exp(math.log(problem.n_actions - 1) + reach - 1)
 
 
 def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost: float) -> float:
-    """The rate that attains ``free_rate_bound``: 4 eta m (1+v) / (v R^2), v = W((A-1) e^(m-1))."""
+    """The rate that attains ``free_rate_bound``: 4 eta m (1+v) / (v R^2), v = W((A-1) e^(m-1)).
+
+    At a temperature of 0 the best for ``best_response.kappa``.
+    """
+    if temperature == 0:
+        return best_response.main_rate(problem, steps, log_cost)
     if problem.n_actions == 1 or problem.contrast == 0:
         return math.inf  # nothing is random about a gain: the larger the rate, the better
     root = math.sqrt(log_cost / (2 * steps))
