@@ -235,9 +235,10 @@ def literal_limit(T: int, total: float, low: float, high: float) -> float:
     return cost(0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("problem", [MATCHING, lr.cost_loss(1, 3)])
-def test_the_limit_is_what_a_recursion_over_the_past_says(problem: lr.DecisionProblem) -> None:
-    low, high, T, delta = float(problem.advantage.min()), float(problem.advantage.max()), 9, 0.2
+@pytest.mark.parametrize("delta", [0.1, 0.4])
+@pytest.mark.parametrize("problem", [MATCHING, lr.cost_loss(1, 3), lr.cost_loss(3, 4)])
+def test_the_limit_is_what_a_recursion_over_the_past_says(problem: lr.DecisionProblem, delta: float) -> None:
+    low, high, T = float(problem.advantage.min()), float(problem.advantage.max()), 10
     found = limits.limit(problem, T, delta, "adaptive", 0.0) * T
     assert literal_limit(T, found * (1 - 1e-6) - 1e-6, low, high) > delta
     assert literal_limit(T, found + 1 / 32, low, high) <= delta

@@ -32,11 +32,13 @@ from .bounds import (
     windows,
 )
 from .certificate import Certificate, certify
+from .way_back import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
     "Terms",
+    "WayBack",
     "ada_hedge",
     "anytime_log",
     "best_response",
