@@ -82,6 +82,21 @@ def test_quantal_pairs_are_charged_as_of_two_actions() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.15])
+def test_bounds_are_their_formula(temperature: float) -> None:
+    """min_k [ charges + ln(1 / (m delta)) ] / lam_k, with the charges of these steps."""
+    prior = internal.internal_prior(RPS, 200, 0.05, temperature)
+    kappa_K = coupled.kappa(RPS, prior.rates_K, temperature, n_actions=2)
+    for start, end in ((1, 200), (1, 40), (30, 120)):
+        costs_K = -np.log(prior.weights_K(start) * 0.05)
+        wanted = min(((end - start + 1) * kappa_K + costs_K) / prior.rates_K)
+        assert internal.interval(RPS, prior, 0.05, temperature, start, end) == pytest.approx(wanted)
+        if start == 1:
+            assert internal.before(RPS, prior, 0.05, temperature, False, 200)(np.array([end]))[0] == pytest.approx(
+                wanted
+            )
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.15])
 def test_every_sequence_of_small_problems_is_within_the_bounds(temperature: float) -> None:
     """Bets on every pair, psi+ charged: chance of an alarm, and every interval before it, by all sequences."""
     rng, used = np.random.default_rng(3), 0.0

@@ -32,12 +32,14 @@ from .bounds import (
     windows,
 )
 from .certificate import Certificate, certify
+from .delays import Delay, delay
 from .for_ever import ForEver
 from .way_back import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
+    "Delay",
     "ForEver",
     "Terms",
     "WayBack",
@@ -48,6 +50,7 @@ __all__ = [
     "certify_any_problem",
     "clipping_loss",
     "coupled",
+    "delay",
     "every_start",
     "exact_test",
     "fixed_share",
