@@ -9,6 +9,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import best_response, coupled, every_start, late, limits, over_contexts, realised
 from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, quick_main_rate
+from lowregret.problems import widest
 
 from .literal_best_response import corner_laws, told
 from .literal_theorem import by_prefix, chance_of, some_game, some_laws
@@ -127,6 +128,8 @@ def test_numbers_are_charged_by_their_knots() -> None:
         assert (value <= exact[:, b] + 1e-12).all()
         closest = max(closest, float(value.max()))
     assert closest > 0.9 * exact.max()
+    prior = every_start.joint_prior(shop, 300, 0.05, 0.0)  # type: ignore[arg-type]
+    assert prior.rates_K[0] == best_response.main_rate(shop, 300, every_start.main_log_cost(0.05, 4))
     unknown = lr.Payoff(earned, [0, 10], -60, 40)
     np.testing.assert_allclose(best_response.kappa(unknown, rates), np.log(np.cosh(2 * rates)))
 
@@ -160,6 +163,34 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
     excess = np.zeros((3, len(own_K)))
     nothing_left = realised.in_the_end(excess, own_K, prior, delta, T, T, np.zeros_like, 2.0)
     assert nothing_left == pytest.approx(over_contexts.before(RPS, prior, delta, 0.0, 1, False, T)(np.array([T]))[0])
+
+
+def test_changing_payoffs_are_charged_by_the_widest() -> None:
+    rng, rates = np.random.default_rng(8), np.array([0.1, 1.0])
+    wide = best_response.kappa(widest(RPS), rates)
+    assert all(
+        (best_response.kappa(lr.DecisionProblem(U), rates) <= wide).all() for U in rng.uniform(-1, 1, (50, 3, 3))
+    )
+    np.testing.assert_allclose(wide, np.log(np.cosh(2 * rates)))
+    scaled = best_response.pair_kappa(RPS, [0.5]) - best_response.pair_kappa(
+        lr.DecisionProblem(RPS.utility * 0.6), [0.5]
+    )
+    assert (scaled >= 0).all()  # a step that counts less is charged less
+
+
+def test_an_action_of_ones_own_is_charged_by_hoeffding_and_its_gap() -> None:
+    """d falls short of the best by g: ln E exp(lam x) <= lam g + lam^2 R^2 / 8; with kappa in its place it fails."""
+    rng, broken = np.random.default_rng(9), False
+    for problem in problems(20, seed=10):
+        for law in rng.dirichlet(np.full(problem.n_states, 0.5), 60):
+            worth_A = problem.utility @ law
+            for d, rate in product(range(problem.n_actions), (0.3, 2.0)):
+                gap = worth_A.max() - worth_A[d]
+                x_AxS = problem.utility - problem.utility[d]
+                most = np.log(np.exp(rate * x_AxS) @ law).max()
+                assert most <= rate * gap + best_response.hoeffding(problem, rate) + 1e-12
+                broken |= most > rate * gap + best_response.kappa(problem, rate) + 1e-9
+    assert broken
 
 
 def enumerated(T: int, S: int) -> np.ndarray:

@@ -15,15 +15,15 @@ MATCHING = lr.matching()
 
 def test_delays_are_those_of_the_theorem_in_loops() -> None:
     """The same draws through the literal loops give the same delays, early alarms and misses."""
-    rule, law, truth, since = lr.ExactTest(MATCHING, 60, delta=0.4), np.array([0.25, 0.75]), np.array([0.7, 0.3]), 21
-    found = delay(rule, law=law, truth=truth, since=since, runs=60, seed=3)
+    rule, law, truth, since = lr.ExactTest(MATCHING, 60, delta=0.8), np.array([0.45, 0.55]), np.array([0.6, 0.4]), 21
+    found = delay(rule, law=law, truth=truth, since=since, runs=200, seed=3)
     rng = np.random.default_rng(3)
-    before, after = rng.choice(2, (60, 20), p=law), rng.choice(2, (60, 40), p=truth)
+    before, after = rng.choice(2, (200, 20), p=law), rng.choice(2, (200, 40), p=truth)
     times = np.array([
         told(rule, np.tile(law, (60, 1)), states).trip for states in np.concatenate([before, after], axis=1)
     ])  # fmt: skip
     late = np.sort(np.where(times > 60, np.inf, times - 20.0)[times >= since])
-    assert found.too_early == np.mean(times < since) > 0
+    assert found.too_early == np.mean(times < since) > np.mean(times < since - 3)
     assert found.heard == np.mean(np.isfinite(late)) < 1
     assert found.median == late[math.ceil(len(late) * 0.5) - 1]
     assert found.ninetieth == late[math.ceil(len(late) * 0.9) - 1]
@@ -89,6 +89,14 @@ def test_an_edge_is_in_payoffs_and_a_horizon_may_be_unknown() -> None:
     unknown = delay(lr.ExactTest(dollars, None, delta=0.05), edge=40, steps=400, runs=50)
     assert unknown.heard > 0.9
     assert unknown.promised < 200
+
+
+def test_laws_of_an_edge_are_answered_by_the_two_actions() -> None:
+    """A safe action stands between the two that differ most: laws are found for which it is one of the two."""
+    problem = lr.DecisionProblem([[1, 0], [0, 1], [0.9, 0.9]])
+    found = delay(lr.ExactTest(problem, 300, delta=0.05, temperature=0.001), edge=0.05, runs=20)
+    assert {int(problem.best_response(law)) for law in (found.law_S, found.truth_S)} & {2}
+    assert found.edge == pytest.approx(0.05, rel=1e-6)
 
 
 def test_what_cannot_be_planned_is_refused() -> None:
