@@ -17,7 +17,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import WayBack, best_response, every_start, over_contexts
 from lowregret.certificates.late import Bettors, SwitchesLate, certify_late
-from lowregret.certificates.switching import certify_switch
+from lowregret.certificates.switching import certify_switch, certify_untested
 from lowregret.policies import Minimax
 from lowregret.policies.experts import ExpertHedge
 
@@ -317,3 +317,35 @@ def test_greedy_adversaries_of_other_games_keep_to_the_certificate() -> None:
         assert run.lead_C[:-1].max() <= made.regret_bound * T + 1e-9
         assert run.lead_C[-1] <= made.against_model * T + 1e-9  # type: ignore[operator]
     assert tripped >= 4
+
+
+@pytest.mark.parametrize("horizon", [200, None])
+def test_the_mixture_from_the_first_step_keeps_to_its_own_certificate(horizon: int | None) -> None:
+    """No test: budget, a step, and safe play, to the actions and to the model; states that hurt one or the other."""
+    T = 200
+    made = certify_untested(MATCHING, horizon, 0.0, Fallback(WayBack(1.0, 3, horizon)), counts_model=True)
+    promised, e, used = made.at(T), np.arange(1, T + 1), [0.0, 0.0]
+    F = np.minimum(T - e, 1 + np.sqrt(1 + (T - e) * math.log(3)))
+    spent = np.minimum(e, 0.5 * np.sqrt(T if horizon else e - 1) + 1)
+    entry = math.ceil(0.5 * math.sqrt(T))
+    wanted = 0.5 * math.sqrt(T) + 1 + F[entry - 1] if horizon else (spent + F).max()
+    assert promised.regret_bound * T == pytest.approx(wanted)
+    assert promised.tv_bound == 1
+    for seed, row in product(range(4), (0, 1)):
+        rng, run = np.random.default_rng(seed), Default(MATCHING, default_prior(MATCHING, horizon, 0.5), 0.5)
+        run.trip = 1  # an alarm before anything came
+        for _ in range(T):
+            p = some_laws(rng, (), 2, zeros=False)
+            plays, model = run.plays(p), int(np.argmax(p))
+            # The state in which the model, or the action that leads, is right and what is played is not.
+            target = model if row else int(np.argmax(run.lead_C[:2] + rng.normal(size=2)))
+            run.step(p, target if plays[target] < 0.9 else 1 - target)
+        for i, lost in enumerate((run.lead_C[:-1].max(), run.lead_C[-1])):
+            assert lost <= promised.regret_bound * T + 1e-9
+            used[i] = max(used[i], lost / (promised.regret_bound * T))
+    assert promised.against_model == promised.regret_bound
+    assert min(used) > 0.3
+    assert promised.realised(0.99).regret_bound == pytest.approx(
+        promised.regret_bound + math.sqrt(math.log(100) / (2 * T))
+    )
+    assert "without a test" in str(promised)

@@ -130,3 +130,49 @@ def certify_switch(
 def _with_before(made: SwitchesOnce, before: Callable[[int], Bound], steps: int, fails: float = 0.0) -> Terms:
     """The terms with a sharper bound before the alarm, and the fallback's exact worst case where there is one."""
     return made._replace(before=before).terms_at(steps, fails)
+
+
+class FromTheStart(NamedTuple):
+    """What the fallback loses where it is played from the first step on, without a test."""
+
+    problem: DecisionProblem
+    temperature: float | None
+    fallback: Any
+
+    def lost(self, steps: int) -> float:
+        after = ability(self.fallback, "regret_after")
+        bound = None if after is None else after(self.problem, steps, self.temperature)
+        return self.problem.span * steps if bound is None else float(bound(np.array([steps]))[0])
+
+    def terms_at(self, steps: int, fails: float = 0.0) -> Terms:
+        """What the bound is made of; for actions as they are drawn where ``fails``, a log-chance, is above 0."""
+        draws = {"draws": self.problem.span * math.sqrt(fails / (2 * steps))} if fails else {}
+        return {"fallback": self.lost(steps) / steps, **draws}
+
+
+def certify_untested(
+    problem: DecisionProblem, horizon: int | None, temperature: float | None, fallback: Any, counts_model: bool = False
+) -> Certificate:
+    """The certificate of a fallback that is played from the first step on: no alarm, and no promise to leave unchanged.
+
+    ``counts_model``: its bound is to the model's response too.
+    """
+    made = FromTheStart(problem, temperature, fallback)
+    name = getattr(fallback, "name", type(fallback).__name__)
+    draft = Certificate(
+        regret_bound=problem.span,
+        tv_bound=1.0,
+        statement=f"{name} from the first step on loses no more. A model that is right is changed too.",
+        assumptions=(
+            f"every step is acted on as {name} says",
+            *assumptions_of(temperature, fallback)[1:2],
+        ),
+        theorem=f"{name}, without a test",
+        problem=problem,
+        horizon=horizon,
+        terms={},
+        terms_at=made.terms_at,
+        drawn=made.terms_at,
+        behind_model=made.lost if counts_model else None,
+    )
+    return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)
