@@ -289,14 +289,14 @@ def test_the_first_advise_may_declare_that_payoffs_change() -> None:
     """Nothing has been promised before the first state; after it, an undeclared change is refused as before."""
     shop = lr.DecisionProblem.from_payoffs([[0, 3], [2, 1]], low=0, high=4)
     for more, kind in (({"payoffs": [[0, 4], [1, 1]]}, "change"), ({"scale": 0.5}, "scaled")):
-        plain, declared = lr.Guard(shop, 20, on_switch=print), lr.Guard(shop, 20, payoffs=kind)
+        plain, declared = lr.Guard(shop, 20, on_event=print), lr.Guard(shop, 20, payoffs=kind)
         for state in (0, 1, 1):
             for guard in (plain, declared):
                 guard.advise([0.3, 0.7], **more)
                 guard.observe(state)
         assert plain.state_dict() == declared.state_dict()
         assert plain.certificate.regret_bound == declared.certificate.regret_bound
-        assert plain.on_switch is print
+        assert plain.on_event is print
         begun = lr.Guard(shop, 20)
         begun.advise([0.3, 0.7])
         begun.observe(0)

@@ -435,7 +435,7 @@ def test_a_switch_is_told_once_and_after_it_counts(caplog: pytest.LogCaptureFixt
         seen.append((event, model.guard_.steps))
         raise RuntimeError("no line to the office")
 
-    model.guard_.on_switch = tell
+    model.guard_.on_event = tell
     model.policy(np.append(X[:29], [[1.0]], axis=0), id=list(range(30)))  # the last excludes what comes
     with caplog.at_level(logging.INFO, "lowregret"), pytest.raises(RuntimeError, match="no line"):
         model.observe(["tails"] * 30, id=list(range(30)))
