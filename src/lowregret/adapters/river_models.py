@@ -8,11 +8,11 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event
-from ..guard.asked import Asked, ids_of
+from ..guard.asked import Asked, Rows, ids_of
 from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
-from .labels import floor_of, floored, guard_of, stakes, states_of
-from .rows import key_of
+from .labels import floor_of, floored, guard_of, only_scaled, references_of, refuse_lawless, stakes, states_of
+from .rows import key_of, one_each
 
 try:
     from river import base
@@ -28,7 +28,7 @@ class _Labelled:
         self.labels, self.floor = labels, floor_of(floor)
         self.names = Names(labels, "labels")
 
-    def law(self, proba: Any) -> np.ndarray:
+    def law(self, proba: Any, is_floored: bool = True) -> np.ndarray:
         """``[S]``; uniform from a model that says nothing yet."""
         if not isinstance(proba, dict):
             raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
@@ -37,7 +37,8 @@ class _Labelled:
         law_S[states_of(proba, self.names, "a label of the probabilities")] = said
         if not law_S.any():
             return np.full(len(law_S), 1 / len(law_S))
-        return floored(inputs.probs_of(law_S, len(law_S), "probabilities", shape=()), self.floor)
+        law_S = inputs.probs_of(law_S, len(law_S), "probabilities", shape=())
+        return floored(law_S, self.floor) if is_floored else law_S
 
     def state(self, label: Any) -> int:
         return int(states_of([label], self.names)[0])
@@ -63,6 +64,18 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         The labels in the order of the problem's states, needed where these have not the labels for names.
     rule, fallback, temperature, episode
         As in ``Guard``.
+    references
+        Other models by name, whose ``predict_proba_one`` is asked of the same rows: what runs today, as something to be
+        never much worse than. They are not trained here.
+    contexts
+        How many contexts there are, where a fixed action for each is compared with; ``context`` says in which a row is.
+    payoffs
+        "scaled": a row may count less than the problem says; ``scale`` says how much, above 0 and at most 1.
+    context, scale
+        What each row says of that: the name of a feature, or a function of the row. Or it is given beside the row when
+        it is asked.
+    on_event
+        Called with each event of the guard, as in ``Guard``.
     lag
         How many rows may wait for their labels, as in ``Guard``: 1, each is learned before the next is asked. Above
         that rows are asked, and learned later, with an ``id``.
@@ -98,13 +111,31 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         temperature: float | None = None,
         episode: int | None = None,
         lag: int = 1,
+        references: dict[str, base.Classifier] | None = None,
+        contexts: int | None = None,
+        context: Any = None,
+        payoffs: str | None = None,
+        scale: Any = None,
+        on_event: Callable[[Event], Any] | None = None,
         rows_change: bool = True,
         floor: float = 0.01,
     ) -> None:
         if not hasattr(model, "predict_proba_one"):
             raise ValueError(f"model must be a River classifier with predict_proba_one, got {inputs.shown(model)}")
         at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, episode, lag)
+        self.guard = guard_of(
+            at_stake,
+            horizon,
+            rule,
+            episode,
+            fallback=fallback,
+            temperature=temperature,
+            lag=lag,
+            references=tuple(references_of(references, "predict_proba_one")),
+            contexts=contexts,
+            payoffs=only_scaled(payoffs),
+            on_event=on_event,
+        )
         self._asked, self._labelled = Asked(self.guard), _Labelled(labels, floor)
         self.unasked, self._has_warned = 0, False
         self.model = model
@@ -116,6 +147,12 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.temperature = temperature
         self.episode = episode
         self.lag = lag
+        self.references = references
+        self.contexts = contexts
+        self.context = context
+        self.payoffs = payoffs
+        self.scale = scale
+        self.on_event = on_event
         self.rows_change = inputs.flag(rows_change, "rows_change")
         self.floor = floor
 
@@ -151,13 +188,11 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """The law to act on now: the model's, after a switch the fallback's.
 
         With an ``id`` it is taken to be played: ``x`` is the guard's next step, which waits for ``learn_one(x, y, id)``
-        and has this answer until then.
+        and has this answer until then. ``context=`` and ``scale=`` are for the guard where the row does not say; other
+        ``kwargs`` for the model. With references, contexts or payoffs, what is played after a switch answers no law:
+        this one is then for information, and ``policy_one`` is what counts.
         """
-        if self.guard.rule.fallback_acts:
-            raise ValueError(
-                f"predict_proba_one needs a fallback that predicts, and {type(self.guard.rule.fallback).__name__} "
-                "acts: policy_one(x) has what to play"
-            )
+        refuse_lawless(self.guard, "predict_proba_one", "policy_one(x)")
         [law_S] = self._answered(self._asked.laws, x, id, **kwargs)
         return dict(zip(self._labelled.labels, law_S.tolist(), strict=True))
 
@@ -167,7 +202,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         return max(law, key=law.__getitem__)
 
     def policy_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[str, float]:
-        """The mixed action that the certificate speaks of, by the actions' names; ``id`` likewise."""
+        """The mixed action that the certificate speaks of, by the actions' names; the rest likewise."""
         [mixed_A] = self._answered(self._asked.policies, x, id, **kwargs)
         assert self.guard.problem is not None
         return dict(zip(self.guard.problem.actions, mixed_A.tolist(), strict=True))
@@ -180,8 +215,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self._asked.skip(None if id is None else ids_of(id, 1))
 
     def _answered(self, answers: Callable[..., np.ndarray], x: dict[Any, Any], id: Any, **kwargs: Any) -> np.ndarray:
-        law_1xS = self._law(x, **kwargs)[None]
-        return answers([key_of(x)], law_1xS, None if id is None else ids_of(id, 1))
+        return answers([key_of(x)], self._row(x, **kwargs), None if id is None else ids_of(id, 1))
 
     @property
     def switched(self) -> bool:
@@ -198,8 +232,16 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """What is guaranteed of ``policy_one`` over the horizon."""
         return self.guard.certificate
 
-    def _law(self, x: dict[Any, Any], **kwargs: Any) -> np.ndarray:
-        return self._labelled.law(self.model.predict_proba_one(x, **kwargs))
+    def _row(self, x: dict[Any, Any], context: Any = None, scale: Any = None, **kwargs: Any) -> Rows:
+        """All that is known of a row before its label."""
+        law_S, told = self._labelled.law(self.model.predict_proba_one(x, **kwargs)), {}
+        if self.references:
+            said = [self._labelled.law(other.predict_proba_one(x), False) for other in self.references.values()]
+            told["references"] = np.array([said])
+        for name, given, own in (("context", context, self.context), ("scale", scale, self.scale)):
+            if given is not None or own is not None:
+                told[name] = one_each(_read(x, own, name) if given is None else given, 1, name)
+        return Rows(law_S[None], told)
 
     # What River asks
 
@@ -218,6 +260,15 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         labels = {"horizon": 10_000, "classes": (False, True)}
         yield {"model": preprocessing.StandardScaler() | linear_model.LogisticRegression(), **labels}
         yield {"model": naive_bayes.GaussianNB(), **labels}
+
+
+def _read(x: dict[Any, Any], by: Any, name: str) -> Any:
+    """What a row says: a function of it, or one of its features."""
+    if callable(by):
+        return by(x)
+    if by not in x:
+        raise ValueError(f"{name} must be a feature of the row, or given beside it, got {by!r} and {inputs.shown(x)}")
+    return x[by]
 
 
 class GuardDriftDetector(base.DriftDetector):
@@ -264,7 +315,7 @@ class GuardDriftDetector(base.DriftDetector):
     ) -> None:
         super().__init__()
         at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, None, lag)
+        self.guard = guard_of(at_stake, horizon, rule, fallback=fallback, temperature=temperature, lag=lag)
         self._labelled = _Labelled(labels, floor)
         self._seen = 0  # since the last beginning
         self.problem = problem
