@@ -5,10 +5,8 @@ The oracle of every number here is kept outside: the mixed actions that the clas
 
 import logging
 import pickle
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,8 @@ from sklearn.pipeline import make_pipeline
 
 import lowregret as lr
 from lowregret.guard.asked import MOST
+
+from .late_worlds import switching_often
 
 Guarded, Online = lr.GuardedClassifier, lr.GuardedRiverClassifier
 COIN = lr.DecisionProblem(np.eye(2), actions=["heads", "tails"], states=["heads", "tails"])
@@ -71,17 +71,6 @@ def regret_of(played: list[np.ndarray], y: Any) -> float:
     earned = [sum(COIN.utility[a, s] for s in states) for a in range(2)]
     own = sum(float(mixed_A @ COIN.utility[:, s]) for mixed_A, s in zip(played, states, strict=True))
     return (max(earned) - own) / len(states)
-
-
-@contextmanager
-def switching_often() -> Iterator[None]:
-    """Threads change over in the middle of everything."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
 
 
 def in_turn(n: int, late: int) -> Iterator[tuple[str, int]]:

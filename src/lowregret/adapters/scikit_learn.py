@@ -364,6 +364,14 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         refuse_unordered(X)
         return y
 
+    def __sklearn_clone__(self) -> "GuardedClassifier":
+        """A clone asks the same references: they are fitted, and not for it to fit."""
+        bare = copy(self)
+        bare.references = None
+        fresh = super(GuardedClassifier, bare).__sklearn_clone__()
+        fresh.references = self.references
+        return fresh
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if hasattr(self.estimator, "__sklearn_tags__"):
