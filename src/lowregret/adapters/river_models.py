@@ -11,6 +11,7 @@ from ..guard import Event
 from ..guard.asked import Asked, Rows, ids_of
 from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
+from ..rules import ExactTest
 from .labels import floor_of, floored, guard_of, only_scaled, references_of, refuse_lawless, stakes, states_of
 from .rows import key_of, one_each
 
@@ -173,8 +174,9 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         elif not self._asked.label(key, "x", state, done=learn):
             only = self._asked.only("x") if self.rows_change else None
             if only is None:
-                learn()
-                self.unasked += 1
+                with self.guard._lock:
+                    learn()
+                    self.unasked += 1
             else:
                 if not self._has_warned:
                     self._has_warned = True
@@ -234,7 +236,8 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
 
     def _row(self, x: dict[Any, Any], context: Any = None, scale: Any = None, **kwargs: Any) -> Rows:
         """All that is known of a row before its label."""
-        law_S, told = self._labelled.law(self.model.predict_proba_one(x, **kwargs)), {}
+        with self.guard._lock:  # a model does not learn while it is asked
+            law_S, told = self._labelled.law(self.model.predict_proba_one(x, **kwargs)), {}
         if self.references:
             said = [self._labelled.law(other.predict_proba_one(x), False) for other in self.references.values()]
             told["references"] = np.array([said])
@@ -271,24 +274,56 @@ def _read(x: dict[Any, Any], by: Any, name: str) -> Any:
     return x[by]
 
 
-class GuardDriftDetector(base.DriftDetector):
-    """A drift detector that reads what a model said and what came, and knows what is at stake.
+_MARGIN = 1e-3  # by how much not to trust costs more than the stated errors, as a share of what is left of 1
+_SURE = 50.0  # how many temperatures that is: a model as stated is trusted but for a chance of e^-50
+
+
+def _trusting(error_rate: Any) -> tuple[DecisionProblem, np.ndarray, float]:
+    """To trust a model with this error rate, or not: the problem, the law ``[2]`` of its errors, and the temperature.
+
+    An error costs 1, and not to trust a little more than the stated errors do. So "trust" is played, no bet is won on
+    it, and a bet on "do not" pays for an error and loses otherwise: it is fair where errors come as often as stated,
+    and less than fair where they come more rarely.
+    """
+    rate = inputs.positive(error_rate, "error_rate")
+    if rate >= 1:
+        raise ValueError(f"error_rate must lie between 0 and 1, got {error_rate!r}")
+    cost = rate + _MARGIN * (1 - rate)
+    problem = DecisionProblem([[0, -1], [-cost, -cost]], actions=["trust", "do not"], states=["right", "wrong"])
+    return problem, np.array([1 - rate, rate]), (cost - rate) / _SURE
+
+
+class GuardDriftDetector(base.DriftAndWarningDetector):
+    """A drift detector that knows what is at stake, and how often it may be wrong.
 
     ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
     returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has done worse than
-    something else by more than chance allows. The update after a drift begins anew, as with River's other detectors;
-    where ``horizon`` pairs bring none, so does the next. Over each beginning the chance of a false alarm is at most
-    the rule's delta, 1/horizon by default, for a model that is right.
+    something else by more than chance allows. Over each beginning the chance of a false alarm is at most the rule's
+    delta, 1/horizon by default, for a model whose probabilities are right.
+
+    With an ``error_rate`` it takes errors instead, 1 for wrong and 0 for right, as River's own
+    ``DriftRetrainingClassifier`` and ``ARFClassifier`` feed them. The guard then chooses between to trust the model and
+    not to, and a drift is that errors come more often than stated, by more than chance allows. For a model that is as
+    good as stated, whose error has at each step at most this chance whatever came before, a beginning has a false alarm
+    with a chance of delta at most; one that is better sounds it less often still.
+
+    The update after a drift begins anew, as with River's other detectors; where ``horizon`` updates bring none, so does
+    the next. ``warning_detected``: the logarithm of the evidence has come half of the way to an alarm. With the usual
+    rule and without a lag, a beginning has a false warning with a chance of the square root of delta at most.
 
     Parameters
     ----------
     problem, classes, rule, fallback, temperature, floor
         As in ``GuardedRiverClassifier``.
     horizon
-        For how many pairs the guard is made at each beginning. A ``rule`` that is given has one.
+        For how many updates the guard is made at each beginning. A ``rule`` that is given has one.
+    error_rate
+        How often the model may be wrong, in place of a problem: ``update`` then takes errors.
+    delta
+        The chance of a false alarm over each beginning, in place of a ``rule``; 1/horizon by default.
     lag
-        How late labels come, as in ``Guard``, where a pair's probabilities were said before the labels of the last
-        ``lag`` - 1 pairs were known.
+        How late labels come, as in ``Guard``, where what an update tells was said before the labels of the last
+        ``lag`` - 1 updates were known.
 
     ``guard.events`` has what was found, with the evidence.
 
@@ -299,6 +334,13 @@ class GuardDriftDetector(base.DriftDetector):
     ...         break
     >>> day, detector.guard.events[0].since
     (111, 101)
+    >>> detector = GuardDriftDetector(horizon=1000, error_rate=0.2)
+    >>> for day in range(200):
+    ...     detector.update(day % 5 == 0 or day >= 100)
+    ...     if detector.drift_detected:
+    ...         break
+    >>> day, detector.guard.events[0].since
+    (113, 101)
     """
 
     def __init__(
@@ -306,39 +348,65 @@ class GuardDriftDetector(base.DriftDetector):
         problem: DecisionProblem | None = None,
         horizon: int | None = None,
         *,
+        error_rate: float | None = None,
         classes: Any = None,
         rule: Any = None,
+        delta: float | None = None,
         fallback: Any = None,
         temperature: float | None = None,
         lag: int = 1,
         floor: float = 0.01,
     ) -> None:
         super().__init__()
-        at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback=fallback, temperature=temperature, lag=lag)
-        self._labelled = _Labelled(labels, floor)
-        self._seen = 0  # since the last beginning
         self.problem = problem
         self.horizon = horizon
+        self.error_rate = error_rate
         self.classes = classes
         self.rule = rule
+        self.delta = delta
         self.fallback = fallback
         self.temperature = temperature
         self.lag = lag
         self.floor = floor
+        settings = {"fallback": fallback, "temperature": temperature}
+        if error_rate is not None:
+            given = {"problem": problem, "classes": classes, "rule": rule, **settings}
+            if any(value is not None for value in given.values()):
+                raise ValueError(f"error_rate takes the place of {', '.join(given)}: give one or the other")
+            at_stake, self._law_2, settings["temperature"] = _trusting(error_rate)
+        else:
+            at_stake, labels = stakes(problem, rule, classes)
+            self._labelled = _Labelled(labels, floor)
+        if delta is not None:
+            if rule is not None:
+                raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
+            rule, settings = ExactTest(at_stake, horizon, delta=delta, **settings), {}
+        self.guard = guard_of(at_stake, horizon, rule, lag=lag, **settings)
+        self._seen = 0  # since the last beginning
 
     def update(self, x: Any) -> None:
-        """What the model said and what came: ``x`` is ``(probabilities, label)``."""
-        if not isinstance(x, (tuple, list)) or len(x) != 2:
-            raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}")
-        law_S, state = self._labelled.law(x[0]), self._labelled.state(x[1])
-        with self.guard._lock:  # one pair at a time
+        """What the model said and what came, ``x`` is ``(probabilities, label)``; or whether it was wrong."""
+        law_S, state = self._error(x) if self.error_rate is not None else self._pair(x)
+        with self.guard._lock:  # one at a time
             if self.drift_detected or self._seen == self.guard.horizon:
                 self._reset()
             self.guard.advise(law_S)
             self.guard.observe(Positions(state))
             self._seen += 1
             self._drift_detected = self.guard.switched
+            evidence, threshold = self.guard.evidence
+            self._warning_detected = not self._drift_detected and bool(evidence >= threshold / 2)
+
+    def _pair(self, x: Any) -> tuple[np.ndarray, int]:
+        if not isinstance(x, (tuple, list)) or len(x) != 2:
+            told = "; error_rate= says how often the model may be wrong, where x is its error"
+            raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}{told}")
+        return self._labelled.law(x[0]), self._labelled.state(x[1])
+
+    def _error(self, x: Any) -> tuple[np.ndarray, int]:
+        if not isinstance(x, (bool, int, float, np.generic)) or x not in (0, 1):
+            raise ValueError(f"x must be 1 for an error or 0 for none, got {inputs.shown(x)}")
+        return self._law_2, int(x)
 
     def _reset(self) -> None:
         super()._reset()
@@ -348,3 +416,4 @@ class GuardDriftDetector(base.DriftDetector):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"horizon": 1000, "classes": (False, True)}
+        yield {"horizon": 1000, "error_rate": 0.2}
