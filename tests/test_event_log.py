@@ -27,7 +27,7 @@ EVENTS = [
 def test_a_guard_writes_what_it_tells(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with lr.EventLog(path) as log:
-        guard = lr.Guard(COIN, 60, batch_shape=(5,), on_switch=log)
+        guard = lr.Guard(COIN, 60, batch_shape=(5,), on_event=log)
         for t in range(60):
             guard.advise([[0.9, 0.1]] * guard.batch_shape[0])
             guard.observe((np.arange(guard.batch_shape[0]) + t // 20) % 2)

@@ -217,7 +217,7 @@ def test_a_callback_that_raises_silences_no_other_stream(wrong: type[Exception])
         if event.stream != 1:
             raise wrong(f"stream {event.stream} cannot be told")
 
-    guard = lr.Guard(COIN, 50, batch_shape=(3,), on_switch=tell)
+    guard = lr.Guard(COIN, 50, batch_shape=(3,), on_event=tell)
     with pytest.raises(wrong, match="stream 0 cannot be told") as caught:
         wrong_for_long(guard)
     assert [event.stream for event in heard] == [0, 1, 2]
@@ -236,7 +236,7 @@ def test_a_single_error_of_a_callback_comes_out_as_it_is() -> None:
     def tell(event: lr.Switch) -> None:
         raise OSError("no line")
 
-    guard = lr.Guard(COIN, 50, on_switch=tell)
+    guard = lr.Guard(COIN, 50, on_event=tell)
     with pytest.raises(OSError, match="no line") as caught:
         wrong_for_long(guard)
     assert caught.value.__cause__ is None
@@ -244,7 +244,7 @@ def test_a_single_error_of_a_callback_comes_out_as_it_is() -> None:
 
 
 def test_a_callback_may_restart_the_guard_it_hears_from() -> None:
-    guard = lr.Guard(COIN, 50, on_switch=lambda event: guard.restart())
+    guard = lr.Guard(COIN, 50, on_event=lambda event: guard.restart())
     wrong_for_long(guard)
     assert int(guard.episodes) == len(guard.events) + 1 > 2
     assert [event.episode for event in guard.events] == list(range(1, len(guard.events) + 1))

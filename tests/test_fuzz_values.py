@@ -68,7 +68,7 @@ GOOD: dict[str, Any] = {
     "rate": 0.5, "share": 0.1, "fn": lambda history: [0.5, 0.5], "n_states": 2, "batched": False, "seed": 0,
     "prior": 1.0, "probs_TxS": [[0.5, 0.5], [0.2, 0.8]], "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": [0.5, 0.5],
     "c": 1.0, "tokens": TOKENS, "token": 1, "probs": LAWS, "state": 1, "action": 0, "streams": None, "d": None,
-    "on_switch": None, "span_aware": False, "averaged": True, "trust": 0.01,
+    "on_event": None, "span_aware": False, "averaged": True, "trust": 0.01,
     "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
     "references_act": False, "gain": 0.3, "new": URN, "incumbent": STICKY,
@@ -236,7 +236,7 @@ CALLED = {  # what a message may call a parameter in place of its name
         ("predictor", "policy", "what fn returned", "the probabilities of"),
     ),
 }  # fmt: skip
-FUNCTIONS = {"adversary", "fn", "loss", "on_switch", "progress"}  # what these raise is their own affair
+FUNCTIONS = {"adversary", "fn", "loss", "on_event", "progress"}  # what these raise is their own affair
 UNREAD = {"like", "actions", "states", "name"}  # of these nothing is computed: a mask is as good as none
 PASSED_ON = {  # NaN for NaN
     "DecisionProblem.in_payoffs", "DecisionProblem.regret_in_payoffs", "Payoff.in_payoffs", "Payoff.regret_in_payoffs",

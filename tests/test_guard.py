@@ -55,7 +55,7 @@ def test_guard_is_algorithm_1(name: str, seed: int, shape: tuple[int, ...], kind
     probs, states, actions = KINDS[kind](probs), torch_if(kind, states), torch_if(kind, actions)
     guard = lr.Guard(problem, rule.horizon, rule=rule, batch_shape=shape)
     heard: list[lr.Switch] = []
-    guard.on_switch = heard.append
+    guard.on_event = heard.append
     advice = play(guard, probs, states, actions)
 
     safe = lr.Robust(Recorded(probs), rule)

@@ -56,7 +56,7 @@ def test_nothing_at_stake_never_switches(seed: int, n_states: int, n_actions: in
 
 def test_each_switch_is_told_once_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[lr.Switch] = []
-    guard = lr.Guard(COIN, 40, batch_shape=(2, 3), on_switch=heard.append)
+    guard = lr.Guard(COIN, 40, batch_shape=(2, 3), on_event=heard.append)
     wrong_in = np.array([[0, 1, 0], [0, 0, 1]])  # the streams whose model is wrong
     with caplog.at_level(logging.INFO, logger="lowregret"):
         for _ in range(20):

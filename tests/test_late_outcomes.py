@@ -145,7 +145,7 @@ def test_a_model_can_return() -> None:
         classes = guard._at.ledger.rule.statistics.classes
         trusting.append(sum(bool(part.fallback.trusted) for part in classes))
 
-    guard, states = lr.Guard(MATCHING, 400, lag=3, on_switch=heard), np.random.default_rng(0).integers(2, size=400)
+    guard, states = lr.Guard(MATCHING, 400, lag=3, on_event=heard), np.random.default_rng(0).integers(2, size=400)
     for step in range(1, 221):
         right = [0.95, 0.05] if states[step - 1] == 0 else [0.05, 0.95]
         guard.advise(right[::-1] if 20 < step < 90 else right)

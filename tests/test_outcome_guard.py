@@ -90,7 +90,7 @@ def test_batches_of_any_shape(shape: tuple[int, ...]) -> None:
 
 def test_it_switches_tells_and_returns() -> None:
     told: list[Any] = []
-    guard = falls(horizon=400, on_switch=told.append)
+    guard = falls(horizon=400, on_event=told.append)
     switch = guard.events[0]
     assert told == [switch]
     assert guard.switched

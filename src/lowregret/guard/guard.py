@@ -55,7 +55,7 @@ class Guard(Fleet, Readings):
         with ``delta``, ``fallback`` and ``temperature``.
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
-    on_switch
+    on_event
         Called with each ``Switch``, and each ``Return`` and ``Left`` after one, as it happens, once the step was taken.
     episode
         Open a new episode by itself after so many steps. The horizon is then for all of them together, and the chance
@@ -113,7 +113,7 @@ class Guard(Fleet, Readings):
         fallback: Predictor | Policy | None = None,
         temperature: float | None = None,
         batch_shape: tuple[int, ...] | None = None,
-        on_switch: Callable[[Any], Any] | None = None,
+        on_event: Callable[[Any], Any] | None = None,
         episode: int | None = None,
         references: Sequence[str] = (),
         contexts: int | None = None,
@@ -134,7 +134,7 @@ class Guard(Fleet, Readings):
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))
         shape = _shape_of(batch_shape, labels)
-        self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
+        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an event")
         self._lock = RLock()
         self._drawing, self._says = Draws(self.rule, shape), Behaviour(self.rule)
         self._at = Standing(blank(self.rule, shape), labels=labels)
@@ -241,16 +241,16 @@ class Guard(Fleet, Readings):
         ``skip`` does; the others go on.
 
         The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
-        has changed or everything has, ``events`` among it. ``on_switch`` is called after that, once for every switch
+        has changed or everything has, ``events`` among it. ``on_event`` is called after that, once for every event
         even if it raises for one of them: the first error then comes out of here, the others as its cause. After an
-        interrupt in between, ``events`` has the switches that it was not called with.
+        interrupt in between, ``events`` has those that it was not called with.
         """
         with self._lock:
             at, shape = self._at, self.batch_shape
             with Naming(shape, at.labels):
                 self._at, fresh = observed(self.rule, shape, at, state, action, step, missing)
         if fresh:
-            tell(fresh, self.on_switch)
+            tell(fresh, self.on_event)
 
     def skip(self, step: int | None = None) -> None:
         """Give up the outcome of a step that waits for it, by default the oldest.
