@@ -47,7 +47,7 @@ LEAST_DELTA = 1e-250  # so that it has
 _STEPS = 64  # of a stream: before, importing and compiling costs more than it saves
 _BETTORS = 1 << 15  # of a fleet or of recorded sequences, likewise
 _NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
-_NOBODY, _NONE = np.zeros((0, 1, 1, 1)), np.zeros(0)
+_NONE = np.zeros(0)
 _FEW = 1 << 8  # exponentials
 _RANGE = 300.0  # how far the logarithm of a product may go within a block: products of two such are floats
 
@@ -208,7 +208,7 @@ class Bets:
             )
             place = _NOWHERE if context is None else np.array([[context]])
             self._run(state, np.array([step - 1]), alone, place, level_NxT)
-            return now, level_NxT[0, 0] + self.waiting(old.seen, step - 1)
+            return now, level_NxT[0, 0] + self.waiting(now.seen, step)
         N = math.prod(shape)
         state = [part.reshape(N, *part.shape[len(shape) :]) for part in now[:4]]
 
@@ -217,23 +217,24 @@ class Bets:
 
         level_NxT, place = np.zeros((N, 1)), _NOWHERE if context is None else flat(context)
         self._run(state, step.reshape(N) - 1, Offer(*map(flat, offer)), place, level_NxT)
-        return now, level_NxT.reshape(shape) + self.waiting(old.seen, step - 1)
+        return now, level_NxT.reshape(shape) + self.waiting(now.seen, step)
 
     def _run(
         self, state: Any, before_N: np.ndarray, offer: Offer, context_NxT: np.ndarray, level_NxT: np.ndarray
     ) -> None:
-        """Add to ``level_NxT`` what the bettors on these rows have after every step, less what has joined them.
+        """Add to ``level_NxT`` what the bettors on these rows have after every step.
 
         The state (wealth, richest, since, seen) is written over; ``before_N``: how many steps came before.
         """
         gain_PxM, weights_M, came_P, states_NxT = offer
-        excess, won, rates_G = gain_PxM[:, None], _NOBODY if came_P is None else came_P[:, None], self.rates_G
-        if excess.size > _FEW:  # arrays of exponentials are quicker than one at a time
-            rates = rates_G[:, None, None, None]
-            excess, won, rates_G = np.expm1(excess * rates), np.expm1(won * rates[..., 0]), _NONE
+        if came_P is not None:
+            gain_PxM = np.concatenate([gain_PxM, came_P[:, None]], axis=1)
+        gain, rates_G = gain_PxM[:, None], self.rates_G
+        if gain.size > _FEW:  # arrays of exponentials are quicker than one at a time
+            gain, rates_G = gain * rates_G[:, None, None, None], _NONE
+            np.expm1(gain, out=gain)
         compiled(bet)(
-            excess,
-            won,
+            np.ascontiguousarray(gain),
             np.ascontiguousarray(weights_M),
             _NOWHERE if states_NxT is None else states_NxT,
             before_N,
@@ -260,12 +261,12 @@ class Bets:
         N, T = weights_M.shape[1:]
         step_T, level_NxT = in_float64(count_up(weights_M, 1, T + 1)), weights_M[0] * 0
         if self._worth_compiling_all(level_NxT):
-            nobody, before_N = np.zeros((N, 0, 0)), np.zeros(N, dtype=np.int64)
+            before_N = np.zeros(N, dtype=np.int64)
             for gain_MxNxT, came_NxT in rows:
-                state = np.zeros((N, 1, len(self.rates_K))), nobody, nobody.astype(np.int64), before_N[:, None].copy()
+                state = np.zeros((N, 1, len(self.rates_K))), None, None, before_N[:, None].copy()
                 came = None if came_NxT is None else came_NxT[None]
                 self._run(state, before_N, Offer(gain_MxNxT[None], weights_M, came, states), _NOWHERE, level_NxT)
-            return level_NxT + 1
+            return level_NxT + self.prior.unspent(step_T)
         for gain_MxNxT, came_NxT in rows:
             came_NxT = pick(gain_MxNxT, states) if came_NxT is None else came_NxT
             for k, factor_NxT in enumerate(self._recorded_factors(gain_MxNxT, weights_M, came_NxT)):
