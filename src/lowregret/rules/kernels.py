@@ -136,7 +136,7 @@ def bet(  # type: ignore[no-untyped-def]
     gain_PxGxMxNxT,
     weights_MxNxT,
     states_NxT,
-    before_N,
+    step_N,
     context_NxT,
     rates_G,
     ladder_K,
@@ -155,7 +155,8 @@ def bet(  # type: ignore[no-untyped-def]
     ladders begins with; with ``rates_G`` it is the gain itself, once. What came is the outcome of ``states_NxT``, or a
     row more than there are weights. ``ladder_K`` says with which ladder a rate begins, or -1 where it doubles the one
     before it. ``joins_2xK`` is the capital that joins at the first start and later, where it may fall with the start.
-    The first ``actions`` of the P comparators are those of the context that a step is in. Nobody asks since when where
+    The first ``actions`` of the P comparators are those of the context that a step is in; ``step_N`` is the first step
+    of each of N streams. Nobody asks since when where
     ``richest`` and ``since`` are None.
     """
     P, _, M, N, T = gain_PxGxMxNxT.shape
@@ -168,7 +169,7 @@ def bet(  # type: ignore[no-untyped-def]
     for n in range(N):
         for t in range(T):
             context = context_NxT[n, t] if C > 1 else 0
-            step = before_N[n] + t + 1
+            step = step_N[n] + t
             seen_NxC[n, context] += 1
             state = states_NxT[n, t] if weighed == M else weighed
             whole = 0.0
