@@ -1,9 +1,10 @@
-"""What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
+"""What is written: whole or not at all, never over an input, by one process at a time; what is read; processes."""
 
 from .compiling import compiled, is_compiled
 from .journal import Journal, lines_in
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
+from .pools import processes
 from .reading import array_in, handed_over, text_in
 from .room import in_memory, on_disk
 from .writing import drafted, replace, replace_all, sweep
@@ -23,6 +24,7 @@ __all__ = [
     "lock_of",
     "locked",
     "on_disk",
+    "processes",
     "replace",
     "replace_all",
     "sweep",
