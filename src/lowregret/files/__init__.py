@@ -7,9 +7,11 @@ from .paths import a_path, apart, in_folder, to_write, writable
 from .pools import processes
 from .reading import array_in, handed_over, text_in
 from .room import in_memory, on_disk
+from .stamps import UNREADABLE, header_in, intact, is_stamped, stamp
 from .writing import drafted, replace, replace_all, sweep
 
 __all__ = [
+    "UNREADABLE",
     "Journal",
     "a_path",
     "apart",
@@ -17,9 +19,12 @@ __all__ = [
     "compiled",
     "drafted",
     "handed_over",
+    "header_in",
     "in_folder",
     "in_memory",
+    "intact",
     "is_compiled",
+    "is_stamped",
     "lines_in",
     "lock_of",
     "locked",
@@ -27,6 +32,7 @@ __all__ = [
     "processes",
     "replace",
     "replace_all",
+    "stamp",
     "sweep",
     "text_in",
     "to_write",
