@@ -69,6 +69,8 @@ def choose(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     steps, size, few = WAYS[way]
     for module in (bets, shadow):
         monkeypatch.setattr(module, "_STEPS", steps)
+        # What was compiled once is used from then on: arrays are had for certain only where nothing can be.
+        monkeypatch.setattr(module, "compiler_installed", lambda: FAST and way != "arrays")
     monkeypatch.setattr(bets, "_BETTORS", size)
     monkeypatch.setattr(shadow, "_STREAMS", size)
     monkeypatch.setattr(bets, "_FEW", few)
@@ -148,6 +150,41 @@ def test_recorded_sequences_are_streams(name: str, monkeypatch: pytest.MonkeyPat
             if parts is None:
                 evidence = rule.log_evidence(run.probs, run.states)
                 np.testing.assert_allclose(evidence, np.stack(levels, -1), rtol=0, atol=1e-10)
+
+
+@pytest.mark.skipif(not FAST, reason="nothing is compiled")
+@pytest.mark.parametrize("few", [0, NEVER], ids=["exponentials in arrays", "one at a time"])
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", ["plain", "unknown horizon", "all"])
+def test_what_came_may_be_said_by_itself(name: str, shape: tuple[int, ...], few: int, monkeypatch: Any) -> None:
+    """Wealth and level, where what came is one of the outcomes that are weighed, and where it is none of them."""
+    monkeypatch.setattr(bets, "_FEW", few)
+    own, rng, M = a_run(name, 1).rule.bets, np.random.default_rng(8), 3
+    now = [own.blank(shape, np, None)] * 2
+    for step in range(1, 9):
+        gain = rng.uniform(-1, 1, (own.actions + own.references, M, *shape)) * own.span
+        weights, state = rng.dirichlet(np.ones(M), shape), rng.integers(M, size=shape)
+        context = rng.integers(own.contexts, size=shape) if own.contexts > 1 else None
+        offer = bets.Offer(gain, np.moveaxis(weights, -1, 0), None, state)
+        if step % 3:
+            offer = offer._replace(came_P=offer.came() if step % 3 == 1 else gain[:, 0] / 2, state=None)
+        at, found = np.full(shape, step), []
+        for i, way in enumerate((own._in_arrays, own._compiled)):
+            now[i], level = way(now[i], at, offer, context)
+            found.append(level)
+        for part, other in zip([*now[0], found[0]], [*now[1], found[1]], strict=True):
+            np.testing.assert_allclose(part, other, rtol=1e-12)
+
+
+@pytest.mark.skipif(not FAST, reason="nothing is compiled")
+def test_recorded_steps_whose_outcome_is_said_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, rng, found = a_run("plain", 1).rule.bets, np.random.default_rng(9), []
+    gain, weights = rng.uniform(-1, 1, (own.actions, 3, 5, T)) * own.span, rng.dirichlet(np.ones(3), (5, T))
+    came = rng.uniform(-1, 1, (own.actions, 5, T)) * own.span
+    for way in WAYS:
+        choose(monkeypatch, way)
+        found.append(own.levels(np.moveaxis(weights, -1, 0), zip(gain, came, strict=True)))
+        np.testing.assert_allclose(found[-1], found[0], rtol=1e-11)
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if FAST or way == "arrays"])

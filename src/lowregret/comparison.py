@@ -63,7 +63,7 @@ class Comparison:
                 regret = Estimate(*(float(x[i, w]) for x in (self.regret_PxWxT[..., -1], self.low_PxW, self.high_PxW)))
                 switch = float(self.switch_PxW[i, w]) if share > 0.5 else None
                 error = float(self.error_PxWxT[i, w, -1])
-                found.append(Cell(predictor, source, regret, error, switch, None if math.isnan(share) else share))
+                found.append(Cell(predictor, source, regret, error, switch, inputs.finite_or_none(share)))
         return tuple(found)
 
     def table(self) -> Table:
@@ -87,7 +87,7 @@ class Comparison:
             }
 
         # `switch` is None for a player who cannot switch and for one who seldom did; `median` tells them apart.
-        medians = [None if math.isnan(median) else float(median) for median in self.switch_PxW.T.ravel()]
+        medians = [inputs.finite_or_none(float(median)) for median in self.switch_PxW.T.ravel()]
         cells = [{**cell._asdict(), "regret": cell.regret._asdict()} for cell in self.cells]
         cells = [{**cell, "median": median} for cell, median in zip(cells, medians, strict=True)]
         return json.dumps(

@@ -1,7 +1,6 @@
 """What a backtest found: payoffs by player, what the guard did, and what speaks against relying on it."""
 
 import json
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -169,5 +168,5 @@ def json_of(value: Any) -> Any:
         return [json_of(part) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return inputs.finite_or_none(value)
     return value if isinstance(value, (str, int)) or value is None else str(value)

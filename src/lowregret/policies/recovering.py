@@ -32,7 +32,7 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability, guaranteed_by
-from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, to_numpy, total
+from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, some, to_numpy, total
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
@@ -177,7 +177,7 @@ class Recovering:
             state = xp.broadcast_to(state, memory.step.shape)
         laws, mixture_S = self._laws.advance(memory.shadow, scene, state, memory.step)
         rows = memory.rows
-        if not _some(late):  # it only listens
+        if not some(late):  # it only listens
             seen = rows.seen + 1 if self.contexts == 1 else _one_more(rows.seen, scene.context)
             rows = Row(rows.account, rows.is_safe, rows.safe, seen)
             return RecoveryMemory(memory.step + 1, laws, rows, memory.trusted, memory.turned_at)
@@ -251,7 +251,7 @@ class Recovering:
             law_S, token = law_SxNxT[..., t], tokens_NxT[:, t]
             lead_A = mixture_A = lead_AxNxT[..., t]
             before = xp.zeros_like(row.seen) + t
-            if _some(row.is_safe):
+            if some(row.is_safe):
                 law_S = self._law(row, law_S)
                 safe_A = leads(self.problem, token, self.problem.chances(law_S, self._temperature(before + 1)))
                 lead_A = xp.where(row.is_safe, safe_A, lead_A)
@@ -349,7 +349,7 @@ class Recovering:
 
     def _law(self, row: Row, law_S: Array) -> Array:
         """The mixture's law, or that of safe play where it is in force."""
-        if not self.acts and _some(row.is_safe):
+        if not self.acts and some(row.is_safe):
             safe_S = first(astype(self.safe.predict(row.safe), law_S.dtype))  # type: ignore[union-attr]
             law_S = namespace(law_S).where(row.is_safe, safe_S, law_S)
         return law_S
@@ -357,7 +357,7 @@ class Recovering:
     def _played(self, row: Row, scene: Scene, mixture_S: Array) -> Array:
         """What it plays, ``[A, ...]``."""
         mixed_A = scene.respond(self._law(row, mixture_S))
-        if not self.acts or not _some(row.is_safe):
+        if not self.acts or not some(row.is_safe):
             return mixed_A
         if self.safe is not None:
             safe_A = first(astype(self.safe.policy(row.safe), mixed_A.dtype))  # type: ignore[union-attr]
@@ -370,12 +370,12 @@ class Recovering:
 
     def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None, step: Array) -> Any:
         """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
-        if not _some(row.is_safe | is_safe):
+        if not some(row.is_safe | is_safe):
             return row.safe
         safe = self.safe or self.hedge
         afresh = ability(safe, "afresh")
         fresh = safe.start(tuple(is_safe.shape), like=row.account) if afresh is None else afresh(step + 1)
-        if not _some(row.is_safe):
+        if not some(row.is_safe):
             return fresh
         after = self.hedge.update(row.safe, last(paid_P)) if self.safe is None else self.safe.update(row.safe, state)
         return choose(row.is_safe & is_safe, after, fresh)
@@ -388,8 +388,3 @@ def _one_more(seen_C: Array, context: Any) -> Array:
 def _first_of(axes: int) -> tuple[Any, ...]:
     """The index that takes the first along the last of so many axes."""
     return (*(slice(None),) * (axes - 1), 0)
-
-
-def _some(flags: Array) -> bool:
-    """Whether any is set; where asking would make a device wait, it may be."""
-    return bool(flags.any()) if isinstance(flags, (np.ndarray, np.generic)) else True

@@ -33,9 +33,9 @@ from ..problems import DecisionProblem, Scene
 
 _PRIOR = 1.0  # sightings of every state before the first
 _TIE = 1e-12  # actions worth the same to this are a tie, and the lowest is advised: however the sums are rounded
-_STEPS = 64  # of one stream, and
+_STEPS, _STREAMS = 64, 1 << 11  # of one stream, and of a fleet: below, compiling costs more than it saves
 _NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
-_STREAMS = 1 << 11  # below, importing and compiling costs more than it saves
+_NOBODY = np.empty((0, 1, 1, 1))  # what references say, where there are none
 
 
 class ShadowMemory(NamedTuple):
@@ -127,9 +127,10 @@ class Shadow(NamedTuple):
     def _after(self, row: ShadowMemory, view: "_View", state: Array) -> ShadowMemory:
         """Urns and weights after the state."""
         xp, S, L, M = namespace(row.weights), view.laws.shape[-1], row.weights.shape[-1], len(self.memories)
-        state = xp.broadcast_to(state, view.advised.shape)
+        if state.shape != view.advised.shape:
+            state = xp.broadcast_to(state, view.advised.shape)
         hit = astype(state[..., None] == xp.arange(S, device=device(state)), view.laws.dtype)  # [..., S]
-        keep = constant(np.tile(_kept(self.memories), 2), view.laws)[:, None]
+        keep = constant(_kept(self.memories * 2), view.laws)[:, None]
         grown = view.counts * keep + hit[..., None, :]
         by_advice = with_row(row.counts[..., 1:, :, :], view.advised, grown[..., M:, :])
         counts = xp.concat([grown[..., None, :M, :], by_advice], axis=-3)
@@ -176,9 +177,8 @@ class Shadow(NamedTuple):
         states_NxT: np.ndarray,
     ) -> np.ndarray:
         """The mixture's law before each state, ``[S, N, T]``; the memory is written over."""
-        (S, N, T), mixture = law_SxNxT.shape, np.empty(law_SxNxT.shape)
-        if said_QxSxNxT is None:
-            said_QxSxNxT = np.empty((0, S, N, T))
+        mixture = np.empty(law_SxNxT.shape)
+        said_QxSxNxT = _NOBODY if said_QxSxNxT is None else said_QxSxNxT
         context_NxT = _NOWHERE if context_NxT is None else context_NxT
         told = map(np.ascontiguousarray, (law_SxNxT, worth_AxNxT, said_QxSxNxT, context_NxT, states_NxT))
         compiled(run_shadow)(*told, _kept(self.memories), self.share, *memory, mixture)

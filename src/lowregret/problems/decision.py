@@ -163,6 +163,8 @@ class DecisionProblem:
         if self.n_actions != 2:
             return softmax(mix(self.utility, beliefs_S) / temperature)[1:]
         lead = mix(self.advantage, beliefs_S)
+        if lead.shape == (1,) and type(lead) is np.ndarray and isinstance(temperature, float):  # one stream, one step
+            return np.array([0.5 + 0.5 * math.tanh(0.5 / temperature * lead.item())])
         lead *= 0.5 / temperature  # in place: these arrays may be the size of the input
         chances = namespace(beliefs_S).tanh(lead)
         chances *= 0.5
@@ -284,7 +286,8 @@ def _difference(one: Any, other: Any) -> str:
 def with_first(chances_A1: Array) -> Array:
     """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
     if type(chances_A1) is np.ndarray and chances_A1.ndim == 1:
-        return np.array([max(1.0 - chances_A1.sum(), 0.0), *chances_A1])
+        others = chances_A1.tolist()
+        return np.array([max(1.0 - sum(others), 0.0), *others])
     xp = namespace(chances_A1)
     return xp.concat([xp.clip(1 - xp.sum(chances_A1, axis=0, keepdims=True), 0.0, None), chances_A1])
 

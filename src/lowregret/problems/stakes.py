@@ -132,6 +132,8 @@ def scene_of(
     Laws of references become quantal responses; those who said nothing play as the base.
     """
     law_S = first(in_float64(detached(probs)))
+    if type(law_S) is np.ndarray and law_S.ndim > 1:
+        law_S = np.ascontiguousarray(law_S)  # all that follows goes over it a state at a time
     if known is None and not references:
         return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature)
     plays, laws, context, utility, scale = known or NOTHING_MORE

@@ -47,7 +47,7 @@ LEAST_DELTA = 1e-250  # so that it has
 _STEPS = 64  # of a stream: before, importing and compiling costs more than it saves
 _BETTORS = 1 << 15  # of a fleet or of recorded sequences, likewise
 _NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
-_NOBODY, _NONE = np.zeros((0, 1, 1, 1)), np.zeros(0)
+_NONE = np.zeros(0)
 _FEW = 1 << 8  # exponentials
 _RANGE = 300.0  # how far the logarithm of a product may go within a block: products of two such are floats
 
@@ -138,8 +138,7 @@ class Bets:
         else:
             now, level = self._in_arrays(old, step, offer, context)
         charges = old.charges + self._charged(offer, context) if self.counts_charges else old.charges
-        now = now._replace(impossible=old.impossible | excluded, charges=charges)
-        return now, (level * self.delta >= 1) | excluded
+        return Wealth(*now[:4], old.impossible | excluded, charges), (level * self.delta >= 1) | excluded
 
     def _in_arrays(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, Array]:
         xp, A, several = namespace(offer.weights_M), self.actions, self.contexts > 1
@@ -223,8 +222,9 @@ class Bets:
     def _compiled(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, np.ndarray]:
         shape = old.seen.shape[:-1]
         now = Wealth(old[0].copy(), old[1].copy(), old[2].copy(), old[3].copy(), old.impossible, old.charges)
+        N = math.prod(shape)
         if shape == ():
-            state, level_NxT = [part[None] for part in now[:4]], np.zeros((1, 1))
+            state, level_NxT = [now[0][None], now[1][None], now[2][None], now[3][None]], np.zeros((1, 1))
             gain_PxM, weights_M, came_P, came = offer
             alone = Offer(
                 gain_PxM[:, :, None, None],
@@ -233,36 +233,36 @@ class Bets:
                 None if came is None else np.array([[came]]),
             )
             place = _NOWHERE if context is None else np.array([[context]])
-            self._run(state, np.array([step - 1]), alone, place, level_NxT)
-            return now, level_NxT[0, 0] + self.waiting(old.seen, step - 1)
-        N = math.prod(shape)
+            self._run(state, np.array([step]), alone, place, level_NxT)
+            return now, level_NxT[0, 0] + self.waiting(now.seen, step)
         state = [part.reshape(N, *part.shape[len(shape) :]) for part in now[:4]]
 
         def flat(part: Any) -> Any:
             return None if part is None else part.reshape(*part.shape[: part.ndim - len(shape)], N, 1)
 
         level_NxT, place = np.zeros((N, 1)), _NOWHERE if context is None else flat(context)
-        self._run(state, step.reshape(N) - 1, Offer(*map(flat, offer)), place, level_NxT)
-        return now, level_NxT.reshape(shape) + self.waiting(old.seen, step - 1)
+        self._run(state, step.reshape(N), Offer(*map(flat, offer)), place, level_NxT)
+        return now, level_NxT.reshape(shape) + self.waiting(now.seen, step)
 
     def _run(
-        self, state: Any, before_N: np.ndarray, offer: Offer, context_NxT: np.ndarray, level_NxT: np.ndarray
+        self, state: Any, step_N: np.ndarray, offer: Offer, context_NxT: np.ndarray, level_NxT: np.ndarray
     ) -> None:
-        """Add to ``level_NxT`` what the bettors on these rows have after every step, less what has joined them.
+        """Add to ``level_NxT`` what the bettors on these rows have after every step.
 
-        The state (wealth, richest, since, seen) is written over; ``before_N``: how many steps came before.
+        The state (wealth, richest, since, seen) is written over; ``step_N``: which step is the first.
         """
         gain_PxM, weights_M, came_P, states_NxT = offer
-        excess, won, rates_G = gain_PxM[:, None], _NOBODY if came_P is None else came_P[:, None], self.rates_G
-        if excess.size > _FEW:  # arrays of exponentials are quicker than one at a time
-            rates = rates_G[:, None, None, None]
-            excess, won, rates_G = np.expm1(excess * rates), np.expm1(won * rates[..., 0]), _NONE
+        if came_P is not None:
+            gain_PxM = np.concatenate([gain_PxM, came_P[:, None]], axis=1)
+        gain, rates_G = gain_PxM[:, None], self.rates_G
+        if gain.size > _FEW:  # arrays of exponentials are quicker than one at a time
+            gain, rates_G = gain * rates_G[:, None, None, None], _NONE
+            np.expm1(gain, out=gain)
         compiled(bet)(
-            excess,
-            won,
+            np.ascontiguousarray(gain),
             np.ascontiguousarray(weights_M),
             _NOWHERE if states_NxT is None else states_NxT,
-            before_N,
+            step_N,
             context_NxT,
             rates_G,
             self.ladder_K,
@@ -286,12 +286,12 @@ class Bets:
         N, T = weights_M.shape[1:]
         step_T, level_NxT = in_float64(count_up(weights_M, 1, T + 1)), weights_M[0] * 0
         if self._worth_compiling_all(level_NxT):
-            nobody, before_N = np.zeros((N, 0, 0)), np.zeros(N, dtype=np.int64)
+            step_N = np.ones(N, dtype=np.int64)
             for gain_MxNxT, came_NxT in rows:
-                state = np.zeros((N, 1, len(self.rates_K))), nobody, nobody.astype(np.int64), before_N[:, None].copy()
+                state = np.zeros((N, 1, len(self.rates_K))), None, None, np.zeros((N, 1), dtype=np.int64)
                 came = None if came_NxT is None else came_NxT[None]
-                self._run(state, before_N, Offer(gain_MxNxT[None], weights_M, came, states), _NOWHERE, level_NxT)
-            return level_NxT + 1
+                self._run(state, step_N, Offer(gain_MxNxT[None], weights_M, came, states), _NOWHERE, level_NxT)
+            return level_NxT + self.prior.unspent(step_T)
         for gain_MxNxT, came_NxT in rows:
             came_NxT = pick(gain_MxNxT, states) if came_NxT is None else came_NxT
             for k, factor_NxT in enumerate(self._recorded_factors(gain_MxNxT, weights_M, came_NxT)):
@@ -302,7 +302,7 @@ class Bets:
         """What they have after recorded sequences that begin with their first step; one context, compiled."""
         N, T = offer.weights_M.shape[1:]
         now = Wealth(*(part.copy() for part in self.blank((N,), np, None)))
-        self._run(now[:4], np.zeros(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
+        self._run(now[:4], np.ones(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
         return now
 
     def _worth_compiling_all(self, level_NxT: Array) -> bool:
@@ -350,7 +350,7 @@ class Bets:
         """The capital that has not joined anyone yet."""
         xp, prior, A, N = namespace(seen_C), self.prior, self.actions, self.references
         if self.contexts == 1 and not N:
-            return prior.unspent(in_float64(seen_C[..., 0]))
+            return prior.unspent(in_float64(seen_C[..., 0]) if seen_C.ndim > 1 or xp is not np else float(seen_C[0]))
         spent = A * xp.sum(1 - prior.unspent(in_float64(seen_C)), axis=-1)
         return 1 - (spent + N * (1 - prior.unspent(in_float64(step)))) / prior.comparators
 

@@ -28,6 +28,7 @@ from ..arrays import (
     last,
     namespace,
     pick,
+    some,
     to_numpy,
     total,
 )
@@ -282,8 +283,7 @@ class ExactTest(ResponseRule):
 
     def _in_force(self, memory: RuleMemory) -> bool:
         """Whether anybody plays the fallback; where asking would make a device wait, somebody may."""
-        tripped_at = memory.tripped_at
-        return bool(tripped_at.any()) if isinstance(tripped_at, (np.ndarray, np.generic)) else True
+        return some(memory.tripped_at)
 
     def _fallback_plays(self, memory: RuleMemory, scene: Scene) -> Array:
         own = self.in_play
