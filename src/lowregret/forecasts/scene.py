@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import softmax
-from ..problems import Gains, Known, Payoff
+from ..problems import Gains, Known, Payoff, best_of
 from .contract import Forecast
 
 
@@ -78,6 +78,7 @@ def number_scene(
 
 
 def response(payoff: Payoff, forecast: Forecast, temperature: Any, clock: Any) -> np.ndarray:
-    """The quantal response ``[A, ...]`` to a forecast."""
+    """The quantal response ``[A, ...]`` to a forecast; at a temperature of 0 the best response."""
     law = forecast.law(payoff, clock)
-    return softmax((payoff.utilities(law.points) * law.weights).sum(axis=-1) / temperature)
+    worth_A = (payoff.utilities(law.points) * law.weights).sum(axis=-1)
+    return best_of(worth_A) if isinstance(temperature, float) and temperature == 0 else softmax(worth_A / temperature)

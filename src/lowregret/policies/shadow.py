@@ -29,10 +29,10 @@ from ..arrays import (
 )
 from ..files import compiled, is_compiled
 from ..memory import row_of, with_row
-from ..problems import DecisionProblem, Scene
+from ..problems import DecisionProblem, Scene, best_action
+from ..problems.decision import TIE
 
 _PRIOR = 1.0  # sightings of every state before the first
-_TIE = 1e-12  # actions worth the same to this are a tie, and the lowest is advised: however the sums are rounded
 _STEPS, _STREAMS = 64, 1 << 11  # of one stream, and of a fleet: below, compiling costs more than it saves
 _NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
 _NOBODY = np.empty((0, 1, 1, 1))  # what references say, where there are none
@@ -92,11 +92,10 @@ class Shadow(NamedTuple):
             laws.append(law_S)
         return xp.stack(laws, axis=-1)
 
-    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> ShadowMemory:
-        """Urns and weights after recorded sequences: one context, no references, compiled."""
+    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> tuple[ShadowMemory, np.ndarray]:
+        """Urns and weights after recorded sequences, and the mixture's law before each state: compiled, as above."""
         memory, probs_S = self.start((len(states_NxT),), None), in_float64(np.moveaxis(probs_NxTxS, -1, 0))
-        self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
-        return memory
+        return memory, self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
 
     def _rows(self, memory: ShadowMemory, scene: Scene) -> ShadowMemory:
         """Those of the context that each stream is in."""
@@ -106,9 +105,7 @@ class Shadow(NamedTuple):
 
     def _view(self, row: ShadowMemory, scene: Scene) -> "_View":
         xp, probs = namespace(row.weights), last(scene.law_S)
-        worth_A = scene.worth(scene.law_S)
-        best_A = worth_A >= xp.max(worth_A, axis=0) - _TIE
-        advised = xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
+        advised = best_action(scene.worth(scene.law_S))
         shape = tuple(row.weights.shape[:-1])
         if advised.shape != shape:
             advised, probs = xp.broadcast_to(advised, shape), xp.broadcast_to(probs, (*shape, probs.shape[-1]))
@@ -223,7 +220,7 @@ def run_shadow(  # type: ignore[no-untyped-def]
             best, advised = -np.inf, 0
             for a in range(A):
                 best = max(best, worth_AxNxT[a, n, t])
-            while worth_AxNxT[advised, n, t] < best - _TIE:
+            while worth_AxNxT[advised, n, t] < best - TIE:
                 advised += 1
             weights_L, counts_RxMxS = weights_NxCxL[n, context], counts_NxCxRxMxS[n, context]
             for s in range(S):

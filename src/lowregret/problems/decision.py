@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, first, in_float64, last, mix, namespace, read_only, softmax
+from ..arrays import Array, astype, device, first, in_float64, last, mix, namespace, read_only, softmax
 from .inverse import belief_behind
 from .names import Names, labels_along
 
 _NOTHING = 1e-100  # a smaller utility is 0: differences of others are far from where floating point ends
+
+TIE = 1e-12  # of utility
 
 
 class DecisionProblem:
@@ -140,8 +142,7 @@ class DecisionProblem:
     def best_response(self, beliefs: Array) -> Array:
         """The best action against each belief ``[..., S]``; the lowest index on ties."""
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
-        xp = namespace(beliefs)
-        return xp.argmax(mix(self.utility, in_float64(first(beliefs))), axis=0)
+        return best_action(mix(self.utility, in_float64(first(beliefs))))
 
     def quantal_response(self, beliefs: Array, temperature: float) -> Array:
         """The mixed action ``[..., A]``, proportional to exp(utility / temperature), for each belief ``[..., S]``.
@@ -157,9 +158,13 @@ class DecisionProblem:
     def chances(self, beliefs_S: Array, temperature: Any) -> Array:
         """The quantal response's chance of each action but the first, short axis first, unchecked: ``[A - 1, ...]``.
 
+        At a temperature of 0 it is the best response.
+
         Utilities are linear in it: U(pi, s) = U(0, s) + sum_a chances_a * advantage[a, s]. For two actions it is a
         hyperbolic tangent: half the work, exact to 1e-16 though not relative to small chances.
         """
+        if isinstance(temperature, float) and temperature == 0:
+            return best_of(mix(self.utility, beliefs_S))[1:]
         if self.n_actions != 2:
             return softmax(mix(self.utility, beliefs_S) / temperature)[1:]
         lead = mix(self.advantage, beliefs_S)
@@ -281,6 +286,24 @@ def _difference(one: Any, other: Any) -> str:
         units = (f"{p._scale:.6g} x utility + {p._shift:.6g}" for p in (one, other))
         found.append(f"payoffs are {' against '.join(units)}")
     return f"both are {one}, but " + "; ".join(found)
+
+
+def best_of(worth_A: Array) -> Array:
+    """The best response ``[A, ...]`` where actions are worth so much: all on the lowest index among the best.
+
+    Those worth the same to within ``TIE`` are a tie, however the sums are rounded.
+    """
+    xp = namespace(worth_A)
+    chosen = best_action(worth_A)
+    place_A = xp.reshape(xp.arange(worth_A.shape[0], device=device(worth_A)), (-1, *(1,) * chosen.ndim))
+    return astype(place_A == chosen, worth_A.dtype)
+
+
+def best_action(worth_A: Array) -> Array:
+    """The same as an index ``[...]``."""
+    xp = namespace(worth_A)
+    best_A = worth_A >= xp.max(worth_A, axis=0) - TIE
+    return xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
 
 
 def with_first(chances_A1: Array) -> Array:

@@ -23,7 +23,7 @@ from ..arrays import (
     to_numpy,
     total,
 )
-from .decision import DecisionProblem, with_first
+from .decision import DecisionProblem, best_of, with_first
 from .earnings import action_utilities
 
 
@@ -94,6 +94,12 @@ class Scene(NamedTuple):
         """What each comparator gains in every state, and what these weigh in a charge; it gained that of ``state``."""
         return self.gains_together(actions), self.law_S / total(self.law_S), None
 
+    def against(self, law_S: Array, state: Array) -> tuple[Array, Array]:
+        """How much likelier another law made the state, and what the response to it earned more, ``[...]`` each."""
+        xp, own = namespace(law_S), pick(self.law_S, state) / total(self.law_S)
+        odds = pick(law_S, state) / xp.where(own > 0, own, xp.ones_like(own))
+        return odds, total((self.respond(law_S) - self.base_A) * self.earned(state))
+
     def excluded(self, state: Array) -> Array:
         """Whether the law gave probability 0 to it, ``[...]``."""
         return pick(self.law_S, state) == 0
@@ -160,7 +166,8 @@ def _worth(problem: DecisionProblem, utility: Array | None, law_S: Array) -> Arr
 def _response(problem: DecisionProblem, utility: Array | None, law_S: Array, temperature: Any) -> Array:
     if utility is None:
         return with_first(problem.chances(law_S, temperature))
-    return softmax(_worth(problem, utility, law_S) / temperature)
+    worth_A = _worth(problem, utility, law_S)
+    return best_of(worth_A) if isinstance(temperature, float) and temperature == 0 else softmax(worth_A / temperature)
 
 
 def _column(values: np.ndarray, like: Array) -> Array:

@@ -61,13 +61,14 @@ class Wealth(NamedTuple):
     seen: Array  # [..., C], steps in each context
     impossible: Array  # [...], an outcome came to which the base gave probability 0
     charges: Array  # [..., P, K], what each was charged, in logarithms; [..., 0, 0] where nobody counts
+    backed: Any = None  # the second bettor, where there is one (``second_bettor.py``)
 
 
 class Offer(NamedTuple):
     """What is bet on in a step, or in every step of recorded sequences; the short axes first."""
 
     gain_PxM: Array  # what each comparator gains over the response at each of M outcomes: [P, M, ...]
-    weights_M: Array  # what these weigh in the charge, [M, ...]
+    weights_M: Array  # what these weigh in the charge, [M, ...]; or by comparator, [P, M, ...]
     came_P: Array | None  # what each gained, [P, ...]; None: at the outcome that ``state`` names
     state: Array | None = None  # [...]
 
@@ -132,13 +133,13 @@ class Bets:
     def after(
         self, old: Wealth, step: Array, offer: Offer, excluded: Array, context: Array | None = None
     ) -> tuple[Wealth, Array]:
-        """What they have after the outcome of the ``step``-th step, and whether all together have 1/delta."""
+        """What they have after the outcome of the ``step``-th step, each and all together."""
         if self._worth_compiling(old, step, offer):
             now, level = self._compiled(old, step, offer, context)
         else:
             now, level = self._in_arrays(old, step, offer, context)
         charges = old.charges + self._charged(offer, context) if self.counts_charges else old.charges
-        return Wealth(*now[:4], old.impossible | excluded, charges), (level * self.delta >= 1) | excluded
+        return Wealth(*now[:4], old.impossible | excluded, charges, old.backed), level
 
     def _in_arrays(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, Array]:
         xp, A, several = namespace(offer.weights_M), self.actions, self.contexts > 1
@@ -163,8 +164,13 @@ class Bets:
     def _excess(self, offer: Offer, rates_K: Array) -> Array:
         """By how much the mean of what a bet wins is above 1, if it is: ``[P, K, ...]``."""
         xp = namespace(offer.weights_M)
-        each = (weight * xp.expm1(offer.gain_PxM[:, m][:, None] * rates_K) for m, weight in enumerate(offer.weights_M))
-        return xp.clip(total(list(each)), 0.0, None)
+        gain_PxM, weights, M = offer.gain_PxM, offer.weights_M, offer.gain_PxM.shape[1]
+        own = weights.ndim == gain_PxM.ndim  # by comparator
+        each = [
+            (weights[:, m][:, None] if own else weights[m]) * xp.expm1(gain_PxM[:, m][:, None] * rates_K)
+            for m in range(M)
+        ]
+        return xp.clip(total(each), 0.0, None)
 
     def _charged(self, offer: Offer, context: Array | None) -> np.ndarray:
         """ln of what each bettor is charged, ``[..., P, K]``: nothing in the contexts that a step is not in."""
@@ -228,7 +234,7 @@ class Bets:
             gain_PxM, weights_M, came_P, came = offer
             alone = Offer(
                 gain_PxM[:, :, None, None],
-                weights_M[:, None, None],
+                weights_M[..., None, None],
                 None if came_P is None else came_P[:, None, None],
                 None if came is None else np.array([[came]]),
             )
@@ -260,7 +266,7 @@ class Bets:
             np.expm1(gain, out=gain)
         compiled(bet)(
             np.ascontiguousarray(gain),
-            np.ascontiguousarray(weights_M),
+            np.ascontiguousarray(weights_M if weights_M.ndim == gain_PxM.ndim else weights_M[None]),
             _NOWHERE if states_NxT is None else states_NxT,
             step_N,
             context_NxT,
@@ -275,24 +281,24 @@ class Bets:
 
     # Recorded sequences
 
-    def levels(
-        self, weights_M: Array, rows: Iterable[tuple[Array, Array | None]], states: Array | None = None
-    ) -> Array:
+    def levels(self, rows: Iterable[tuple[Array, Array, Array | None]], states: Array) -> Array:
         """E after every step of recorded sequences that begin with their first, ``[N, T]``; no wealth beyond ``MOST``.
 
-        For one context. ``rows`` has what each comparator gains at each of the M outcomes ``[M, N, T]`` and what it
-        gained ``[N, T]`` (None: at that of ``states``), one comparator after the other.
+        For one context. ``rows`` has what each comparator gains at each of the M outcomes ``[M, N, T]``, what these
+        weigh, and what it gained ``[N, T]`` (None: at that of ``states``), one comparator after the other.
         """
-        N, T = weights_M.shape[1:]
-        step_T, level_NxT = in_float64(count_up(weights_M, 1, T + 1)), weights_M[0] * 0
+        N, T = states.shape
+        step_T = in_float64(count_up(states, 1, T + 1))
+        level_NxT = step_T * in_float64(states) * 0
         if self._worth_compiling_all(level_NxT):
             step_N = np.ones(N, dtype=np.int64)
-            for gain_MxNxT, came_NxT in rows:
+            for gain_MxNxT, weights_M, came_NxT in rows:
                 state = np.zeros((N, 1, len(self.rates_K))), None, None, np.zeros((N, 1), dtype=np.int64)
                 came = None if came_NxT is None else came_NxT[None]
-                self._run(state, step_N, Offer(gain_MxNxT[None], weights_M, came, states), _NOWHERE, level_NxT)
+                came_at = states if came is None else None
+                self._run(state, step_N, Offer(gain_MxNxT[None], weights_M, came, came_at), _NOWHERE, level_NxT)
             return level_NxT + self.prior.unspent(step_T)
-        for gain_MxNxT, came_NxT in rows:
+        for gain_MxNxT, weights_M, came_NxT in rows:
             came_NxT = pick(gain_MxNxT, states) if came_NxT is None else came_NxT
             for k, factor_NxT in enumerate(self._recorded_factors(gain_MxNxT, weights_M, came_NxT)):
                 level_NxT = level_NxT + self._recorded_wealth(k, factor_NxT, step_T)
@@ -300,7 +306,7 @@ class Bets:
 
     def run(self, offer: Offer) -> Wealth:
         """What they have after recorded sequences that begin with their first step; one context, compiled."""
-        N, T = offer.weights_M.shape[1:]
+        N, T = offer.weights_M.shape[-2:]
         now = Wealth(*(part.copy() for part in self.blank((N,), np, None)))
         self._run(now[:4], np.ones(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
         return now
@@ -351,13 +357,12 @@ class Bets:
         xp, prior, A, N = namespace(seen_C), self.prior, self.actions, self.references
         if self.contexts == 1 and not N:
             return prior.unspent(in_float64(seen_C[..., 0]) if seen_C.ndim > 1 or xp is not np else float(seen_C[0]))
-        spent = A * xp.sum(1 - prior.unspent(in_float64(seen_C)), axis=-1)
-        return 1 - (spent + N * (1 - prior.unspent(in_float64(step)))) / prior.comparators
+        spent = A * xp.sum(prior.share - prior.unspent(in_float64(seen_C)), axis=-1)
+        return prior.share - (spent + N * (prior.share - prior.unspent(in_float64(step)))) / prior.comparators
 
-    def log_total(self, now: Wealth, step: Array) -> Array:
-        """ln E_t."""
-        xp = namespace(now.wealth)
-        return xp.log(xp.sum(now.wealth, axis=(-2, -1)) + self.waiting(now.seen, step))
+    def together(self, now: Wealth, step: Array) -> Array:
+        """E_t: what they have and what has not joined yet."""
+        return namespace(now.wealth).sum(now.wealth, axis=(-2, -1)) + self.waiting(now.seen, step)
 
     def suspicion(self, now: Wealth) -> Suspicion:
         """What the richest bettor of each stream bets on."""

@@ -219,18 +219,19 @@ class Rule(ABC):
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
         """``update`` without its checks, from what ``look`` saw; an axis of length 1 stands for streams that agree."""
-        step = memory.step + 1
+        step, wide = memory.step + 1, token
+        if token.shape != step.shape:
+            wide = namespace(token).broadcast_to(token, step.shape)
+        fallback, moment = self._fallback_after(memory, moment, wide)
         statistics, alarm = self.judge(memory.statistics, step, moment._replace(token=token))
         if self.pointless:
             alarm = alarm & False
         newly = (memory.tripped_at == 0) & alarm
-        tripped_at = memory.tripped_at + step * newly
-        if token.shape != step.shape:
-            token = namespace(token).broadcast_to(token, step.shape)
-        return RuleMemory(self._fallback_after(memory, moment, token), step, tripped_at, statistics)
+        return RuleMemory(fallback, step, memory.tripped_at + step * newly, statistics)
 
-    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
-        return self.in_play.fallback.update(memory.fallback, token)
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
+        """The fallback's memory after the token, and the moment with what it had to say."""
+        return self.in_play.fallback.update(memory.fallback, token), moment
 
     def tripped(self, memory: RuleMemory) -> Array:
         """Which streams have switched to the fallback, ``[...]``."""

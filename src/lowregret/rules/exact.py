@@ -43,7 +43,9 @@ from ..memory import where as choose
 from ..memory import with_row
 from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Recovery
 from ..policies.shadow import run_shadow
+from ..predictors import Predictor
 from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
+from . import second_bettor
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .in_play import InPlay, in_play
 from .kernels import bet
@@ -78,6 +80,14 @@ class ExactTest(ResponseRule):
         False: the references alone are compared with.
     references_act
         They give mixed actions. Where there are not as many actions as states this need not be said.
+    likelihood
+        A second bettor, with half of the capital: on the mixture of laws that ``Recovery`` runs in the shadow. It finds
+        models that predict worse than recent frequencies and are acted on at a loss. Bets on actions are then charged
+        by what they could win under any law to which the action advised is best: as long as that is right, however
+        wrong the probabilities, they alone sound an alarm with a chance of at most delta/2. Needs laws, a temperature
+        of 0 and ``Recovery``.
+    temperature
+        Of the responses to forecasts: 1/sqrt(horizon) by default, 0 for best responses, which most people play.
     fallback
         What is played after an alarm. Told more than the law, a ``Recovery`` without a ``safe`` of its own (it is Hedge
         over all comparators) or an ``Incumbent``; for numbers too, where ``Recovery`` is Hedge over all comparators and
@@ -95,6 +105,7 @@ class ExactTest(ResponseRule):
     payoffs: str = "fixed"
     actions: bool = True
     references_act: bool = False
+    likelihood: bool = False
 
     def _refuse_problem(self) -> None:
         if not isinstance(self.problem, Payoff):
@@ -115,6 +126,7 @@ class ExactTest(ResponseRule):
             payoffs=inputs.choice(self.payoffs, "payoffs", ("fixed", "scaled", "change")),
             actions=inputs.flag(self.actions, "actions"),
             references_act=inputs.flag(self.references_act, "references_act"),
+            likelihood=inputs.flag(self.likelihood, "likelihood"),
         )
         if contexts is not None and horizon is None:
             raise ValueError("contexts need a horizon: what each of them may cost is shared out over it, got None")
@@ -124,12 +136,26 @@ class ExactTest(ResponseRule):
             inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
 
+    def _warmth(self, temperature: Any) -> float:
+        return inputs.not_negative(temperature, "temperature")
+
     def _usual_fallback(self) -> Recovery:
         """A mixture from which the model can return."""
         return Recovery()
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback = self.fallback
+        if self.likelihood and (self.of_numbers or self.temperature != 0 or not isinstance(fallback, Recovery)):
+            raise ValueError(
+                "likelihood=True bets on the laws in the shadow of Recovery, beside best responses to laws: it needs a "
+                f"DecisionProblem, temperature=0 and Recovery() for a fallback, got {self.temperature} and "
+                f"{inputs.shown(fallback)}"
+            )
+        if self.temperature == 0 and isinstance(fallback, Predictor):
+            raise ValueError(
+                f"fallback {type(fallback).__name__} is a law, and the best response to a law that learns may lose "
+                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0"
+            )
         if isinstance(fallback, Incumbent) and (self.told or self.of_numbers):
             if fallback.name not in self.references:
                 raise ValueError(
@@ -211,13 +237,14 @@ class ExactTest(ResponseRule):
     @cached_property
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
-        stakes, count, main = self.stakes, self.n_comparators, None
+        stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
         if self.horizon is None or self.temperature is None:
-            return every_start.joint_prior(stakes, self.horizon, self.delta, self.temperature, TOP, count)
+            made = stakes, self.horizon, self.delta, self.temperature, TOP, count
+            return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
         steps = self._per_context(self.horizon)
-        if self.payoffs != "change" and not self.of_numbers:
+        if self.payoffs != "change" and not self.of_numbers and self.temperature > 0:
             main = quick_main_rate(stakes, steps, self.temperature, self._main_cost)
-        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main)
+        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main, share)
         return replace(prior, horizon=self.horizon)  # any context may have all the steps
 
     @cached_property
@@ -251,6 +278,7 @@ class ExactTest(ResponseRule):
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
         more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes}
+        more["counts_model"] = self.temperature == 0
         made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
 
@@ -345,11 +373,15 @@ class ExactTest(ResponseRule):
             return None, self.references[index - self.rows * A], None
         return index % A, None, None if self.contexts is None else index // A
 
-    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
         own = self.in_play
         if not own.follows:
             return super()._fallback_after(memory, moment, token)
-        return own.fallback.update(memory.fallback, moment.known, token, self.tripped(memory))
+        told = memory.fallback, moment.known, token, self.tripped(memory)
+        if not self.likelihood:
+            return own.fallback.update(*told), moment
+        after, mixture_S = own.fallback.advance(*told)
+        return after, moment._replace(mixture_S=mixture_S)
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's: all until the trip, then its part of the mixture."""
@@ -359,13 +391,24 @@ class ExactTest(ResponseRule):
         return 1 - in_float64(self.tripped(memory)) * (1 - own.fallback.share_of_base(memory.fallback))
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Wealth:
-        return self.bets.blank(shape, xp, where)
+        none = self.bets.blank(shape, xp, where)
+        return none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
 
     def judge(self, statistics: Wealth, step: Array, moment: Moment) -> tuple[Wealth, Array]:
         scene, outcome = moment.known, moment.token
+        excluded = scene.excluded(outcome)
+        now, level = self.bets.after(statistics, step, self._offered(scene, outcome), excluded, scene.context)
+        if self.likelihood:
+            odds, gained = scene.against(moment.mixture_S, outcome)
+            backed = second_bettor.after(self.prior, statistics.backed, step, odds, gained)
+            now, level = now._replace(backed=backed), second_bettor.level(self.prior, backed, step, level)
+        return now, (level * self.delta >= 1) | excluded
+
+    def _offered(self, scene: Any, outcome: Array) -> Offer:
+        """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
         gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
-        return self.bets.after(statistics, step, offer, scene.excluded(outcome), scene.context)
+        return Offer(*second_bettor.by_pairs(gain_PxM), offer.came()) if self.likelihood else offer
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         return self.charged(memory, part, part.tripped_at > 0)
@@ -388,6 +431,8 @@ class ExactTest(ResponseRule):
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         scene, states = moment.known, moment.token
+        if self.likelihood and self.told:
+            return self._all_of_it(scene, states)
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
         return first_true((self._levels(scene, states) * self.delta >= 1) | scene.excluded(states)) + 1
@@ -396,9 +441,29 @@ class ExactTest(ResponseRule):
         """E after every step, ``[N, T]``; one context."""
         if self.of_numbers:
             gain_PxM, weights_M, came_P = scene.priced(states, self.actions)
-            return self.bets.levels(weights_M, zip(gain_PxM, came_P, strict=True))
-        rows = ((gain_S, None) for gain_S in scene.gains(self.actions))
-        return self.bets.levels(scene.law_S / total(scene.law_S), rows, states)
+            return self.bets.levels(
+                ((gain, weights_M, came) for gain, came in zip(gain_PxM, came_P, strict=True)), states
+            )
+        if self.likelihood:
+            level = self.bets.levels(map(partial(self._by_pairs, states), scene.gains(self.actions)), states)
+            mixture_S = self.in_play.fallback.mixtures(last(scene.law_S), states)
+            odds, gained = scene.against(mixture_S, states)
+            return second_bettor.recorded(self.prior, odds, gained, level)[1]
+        law_S = scene.law_S / total(scene.law_S)
+        return self.bets.levels(((gain_S, law_S, None) for gain_S in scene.gains(self.actions)), states)
+
+    @staticmethod
+    def _by_pairs(states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
+        """One comparator, charged by its pair."""
+        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None])
+        return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
+
+    def _all_of_it(self, scene: Any, states_NxT: Array) -> Array:
+        """Step by step with the fallback, which somebody bets on."""
+        T, memory = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A)
+        for t, now in enumerate(each_step(scene, T)):
+            memory = self.advance(memory, Moment(now.base_A[1:], None, now.law_S, None, now), states_NxT[:, t])
+        return namespace(states_NxT).where(memory.tripped_at > 0, memory.tripped_at, memory.step + 1)
 
     def _step_by_step(self, step_T: Array, scene: Any, states_NxT: Array) -> Array:
         xp, N, alarms = namespace(scene.base_A), states_NxT.shape[0], []
@@ -469,9 +534,13 @@ class ExactTest(ResponseRule):
         if self.told or self.of_numbers or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
             return None
         scene = self.scene(probs_NxTxS, None, np.arange(1, T + 1))
-        offer = Offer(scene.gains_together(), scene.law_S / total(scene.law_S), None, states_NxT)
         step = np.full(len(states_NxT), T)
-        return RuleMemory(fallback.run(probs_NxTxS, states_NxT), step, 0 * step, self.bets.run(offer))
+        back, mixture_S = fallback.run(probs_NxTxS, states_NxT)
+        statistics = self.bets.run(self._offered(scene, states_NxT))
+        if self.likelihood:
+            odds, gained = scene.against(mixture_S, states_NxT)
+            statistics = statistics._replace(backed=second_bettor.recorded(self.prior, odds, gained, odds)[0])
+        return RuleMemory(back, step, 0 * step, statistics)
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
         if not self.in_play.follows:
@@ -483,9 +552,11 @@ class ExactTest(ResponseRule):
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""
-        level = self.bets.log_total(memory.statistics, memory.step)
+        level = self.bets.together(memory.statistics, memory.step)
+        if self.likelihood:
+            level = second_bettor.level(self.prior, memory.statistics.backed, memory.step, level)
         xp, threshold = namespace(level), -math.log(self.delta)
-        statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, level)
+        statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, xp.log(level))
         return statistic, xp.zeros_like(statistic) + threshold
 
     def log_evidence(self, probs: Array, tokens: Array) -> np.ndarray:
@@ -534,6 +605,8 @@ class ExactTest(ResponseRule):
             tv_bound=self.delta,
             theorem=f"the exact test on {whom}" + (", unknown horizon" if self.horizon is None else ""),
             sharper=partial(over_contexts.before, stakes, *made, self.rows, True) if exact else None,
+            counts_model=getattr(self.in_play.fallback, "counts_model", False),
+            share=self.prior.share,
         )
         if not self.told:
             return given

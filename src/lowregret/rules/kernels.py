@@ -134,7 +134,7 @@ def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, ri
 
 def bet(  # type: ignore[no-untyped-def]
     gain_PxGxMxNxT,
-    weights_MxNxT,
+    weights_QxMxNxT,
     states_NxT,
     step_N,
     context_NxT,
@@ -152,15 +152,15 @@ def bet(  # type: ignore[no-untyped-def]
     """The bets of the exact test: fill the wealth of all bettors, step by step, and add what they have to the last.
 
     ``gain`` is what each comparator gains at each of M outcomes, as exp(rate * gain) - 1 at the rate that each of G
-    ladders begins with; with ``rates_G`` it is the gain itself, once. What came is the outcome of ``states_NxT``, or a
+    ladders begins with; with ``rates_G`` it is the gain itself, once. ``weights`` are one for all comparators, or one
+    for each. What came is the outcome of ``states_NxT``, or a
     row more than there are weights. ``ladder_K`` says with which ladder a rate begins, or -1 where it doubles the one
     before it. ``joins_2xK`` is the capital that joins at the first start and later, where it may fall with the start.
     The first ``actions`` of the P comparators are those of the context that a step is in; ``step_N`` is the first step
-    of each of N streams. Nobody asks since when where
-    ``richest`` and ``since`` are None.
+    of each of N streams. Nobody asks since when where ``richest`` and ``since`` are None.
     """
     P, _, M, N, T = gain_PxGxMxNxT.shape
-    K, C, rows, weighed = ladder_K.size, seen_NxC.shape[1], wealth_NxRxK.shape[1], weights_MxNxT.shape[0]
+    K, C, rows, weighed = ladder_K.size, seen_NxC.shape[1], wealth_NxRxK.shape[1], weights_QxMxNxT.shape[1]
     u_M, excess = np.empty(M), gain_PxGxMxNxT
     if rates_G.size > 0:
         excess = np.empty((P, rates_G.size, M, N, T))
@@ -176,7 +176,7 @@ def bet(  # type: ignore[no-untyped-def]
             for p in range(P):
                 clock = seen_NxC[n, context] if p < actions else step
                 row = context * actions + p if p < actions else (C - 1) * actions + p
-                start, scale = 1, 1.0
+                start, scale, q = 1, 1.0, p if weights_QxMxNxT.shape[0] > 1 else 0
                 if clock == 1:
                     start = 0
                 elif falls:
@@ -187,7 +187,7 @@ def bet(  # type: ignore[no-untyped-def]
                         u = u_M[m] * (u_M[m] + 2.0) if ladder < 0 else excess[p, ladder, m, n, t]
                         u_M[m] = u
                         if m < weighed:
-                            expected += weights_MxNxT[m, n, t] * u
+                            expected += weights_QxMxNxT[q, m, n, t] * u
                     factor = (1.0 + u_M[state]) / (1.0 + max(expected, 0.0))
                     fresh = joins_2xK[start, k] * scale
                     wealth = min((wealth_NxRxK[n, row, k] + fresh) * factor, 1e300)  # long past any alarm

@@ -50,7 +50,7 @@ class ResponseRule(Rule):
         if isinstance(self.temperature, str) and self.temperature == "certificate":
             raise ValueError(f'temperature="certificate" goes with ExactTest, not with {type(self).__name__}')
         if self.temperature is not None:
-            keep("temperature", inputs.positive(self.temperature, "temperature"))
+            keep("temperature", self._warmth(self.temperature))
         elif self.horizon is not None:
             keep("temperature", 1 / math.sqrt(self.horizon))
         if self.fallback is None:
@@ -59,6 +59,9 @@ class ResponseRule(Rule):
 
     def _refuse_problem(self) -> None:
         a_problem(self.problem)
+
+    def _warmth(self, temperature: Any) -> float:
+        return inputs.positive(temperature, "temperature")
 
     def _usual_fallback(self) -> Predictor | Policy | Recovery:
         """What replaces the base model unless another fallback is given."""
