@@ -199,6 +199,9 @@ def test_what_is_refused_changes_nothing() -> None:
                 model.policy(X0[1:2], name, **more)
     with pytest.raises(ValueError, match="id 'a' waits for the label of another row"):
         model.policy(X0[:1], id="a", context=2, scale=0.5)
+    for ask in (model.policy, model.predict_proba):
+        with pytest.raises(ValueError, match=r"context must lie in 0\.\.2"):
+            ask(X0[1:4], context=[0, 1, 3])
     assert pickle.dumps(model) == before
     assert model.policy(X0[:1], id="a", context=1, scale=0.5).shape == (1, 3)
     plain = Guarded(LogisticRegression(), CROPS, 300).fit(X0, Y0)
