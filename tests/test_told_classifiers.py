@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,11 @@ def test_it_is_cloned_and_pickled_with_its_references() -> None:
         fresh.policy(X0[80:81]).tolist()
         == Guarded(**model.get_params(deep=False)).fit(X0[:80], Y0[:80]).policy(X0[80:81]).tolist()
     )
+
+
+def test_a_clone_tells_the_same_listener(tmp_path: Path) -> None:
+    with lr.EventLog(tmp_path / "events.jsonl") as log:
+        assert clone(Guarded(LogisticRegression(), CROPS, 300, on_event=log)).on_event is log
 
 
 def test_what_is_refused_changes_nothing() -> None:

@@ -366,11 +366,11 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return y
 
     def __sklearn_clone__(self) -> "GuardedClassifier":
-        """A clone asks the same references: they are fitted, and not for it to fit."""
+        """A clone asks the same references, which are fitted and not for it to fit, and tells the same listener."""
         bare = copy(self)
-        bare.references = None
+        bare.references = bare.on_event = None
         fresh = super(GuardedClassifier, bare).__sklearn_clone__()
-        fresh.references = self.references
+        fresh.references, fresh.on_event = self.references, self.on_event
         return fresh
 
     def __sklearn_tags__(self) -> Any:
