@@ -280,6 +280,11 @@ def test_as_many_as_the_lag_may_wait() -> None:
             with pytest.raises(ValueError, match=says):
                 model.policy(rows, id=names)
         assert pickle.dumps(model) == before
+        assert model.predict_proba(X[5:7]).tolist() == Sure().predict_proba(X[5:7]).tolist()  # to look is no step
+        model.policy(X[5:6])
+        with pytest.raises(ValueError, match="id 0 waits for its label, which must come before that of X"):
+            model.observe(X[5:6], y[5:6])
+        model.skip()
         model.skip(id=0)
         assert model.policy(X[5:6], id="more").shape == (1, 2)
         lost = model.certificate_.terms.get("outcomes that never came", 0)
@@ -337,6 +342,7 @@ def test_a_step_that_waits_is_not_passed_over() -> None:
     with pytest.raises(ValueError, match="id 'a' waits for its label, which must come before that of X"):
         model.observe(X[1:2], y[1:2])
     model.guard_.restart()  # by hand: what was played before it is not what would be judged
+    model.guard_.advise(Sure().predict_proba(X[:1])[0])  # the same, and not what was asked
     with pytest.raises(ValueError, match="id 'a' was asked before the guard was restarted"):
         model.observe(y[:1], id="a")
     with pytest.raises(ValueError, match="X was asked before the guard was restarted"):

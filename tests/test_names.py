@@ -255,7 +255,7 @@ def test_labels_are_states_by_name(states: Any, labels: list, order: Any) -> Non
     model.policy(X[:1])
     model.observe(X[:1], y[:1])
     guard = lr.Guard(model.problem_, 50)
-    guard.advise(model._laws(X[:1])[0])
+    guard.advise(model._rows(X[:1]).laws_NxS[0])
     guard.observe(Positions(order[0]))
     np.testing.assert_array_equal(model.guard_._at.ledger.lead_A, guard._at.ledger.lead_A)
 

@@ -80,6 +80,8 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
 
     inner = LogisticRegression().fit(X[:80], y[:80])
     problem = settings["problem"] or lr.DecisionProblem(np.eye(3), actions=order, states=order)
+    if problem.states == ("0", "1", "2"):
+        problem = lr.DecisionProblem(problem.utility, states=order)  # they have the names of the classes
     fallback, episode = settings.get("fallback"), settings.get("episode")
     guard = lr.Guard(problem, 300, rule=settings.get("rule"), fallback=fallback, episode=episode)
     columns, floor = [inner.classes_.tolist().index(label) for label in order], settings.get("floor", 0.0)
@@ -99,6 +101,21 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
 
     again = told(Guarded(LogisticRegression(), **settings).fit(X[:80], y[:80]), X[80:], y[80:])
     assert again.guard_.state_dict() == guard.state_dict()
+
+
+def test_states_without_names_are_called_as_the_classes_are() -> None:
+    X, y = weather()
+    shop = lr.DecisionProblem.from_payoffs([[30, -5, -20], [8, 10, 2], [-4, 0, 12]])
+    model = Guarded(LogisticRegression(), shop, 300).fit(X[:80], y[:80])
+    assert model.problem_.states == ("cloud", "rain", "sun")
+    assert model.problem_.in_payoffs(0.5) == shop.in_payoffs(0.5)
+    model.guard_.advise({"rain": 0.2, "sun": 0.7, "cloud": 0.1})
+    model.guard_.observe("rain")
+    model.guard_.advise([0.1, 0.2, 0.7])
+    with pytest.raises(ValueError, match="state must be one of"):
+        model.guard_.observe(1)
+    for bound in ({"fallback": lr.Hedge(shop, 300)}, {"rule": lr.ExactTest(shop, 300)}):  # made for it as it is
+        assert Guarded(LogisticRegression(), shop, 300, **bound).fit(X[:80], y[:80]).problem_ == shop
 
 
 def test_predicting_is_pure_and_a_row_does_not_see_the_others() -> None:

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,11 @@ def test_it_is_cloned_and_pickled_with_its_references() -> None:
     )
 
 
+def test_a_clone_tells_the_same_listener(tmp_path: Path) -> None:
+    with lr.EventLog(tmp_path / "events.jsonl") as log:
+        assert clone(Guarded(LogisticRegression(), CROPS, 300, on_event=log)).on_event is log
+
+
 def test_what_is_refused_changes_nothing() -> None:
     for bad in (["bayes"], {"bayes": 3}, {1: GaussianNB()}, GaussianNB()):
         with pytest.raises(ValueError, match="references must be a dict of fitted models by name, each with predict_"):
@@ -199,6 +205,9 @@ def test_what_is_refused_changes_nothing() -> None:
                 model.policy(X0[1:2], name, **more)
     with pytest.raises(ValueError, match="id 'a' waits for the label of another row"):
         model.policy(X0[:1], id="a", context=2, scale=0.5)
+    for ask in (model.policy, model.predict_proba):
+        with pytest.raises(ValueError, match=r"context must lie in 0\.\.2"):
+            ask(X0[1:4], context=[0, 1, 3])
     assert pickle.dumps(model) == before
     assert model.policy(X0[:1], id="a", context=1, scale=0.5).shape == (1, 3)
     plain = Guarded(LogisticRegression(), CROPS, 300).fit(X0, Y0)

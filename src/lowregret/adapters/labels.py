@@ -12,12 +12,13 @@ from ..rules import Rule
 
 
 def stakes(
-    problem: Any, rule: Any, classes: Any, seen: Sequence[Any] | None = None
+    problem: Any, rule: Any, classes: Any, fallback: Any, seen: Sequence[Any] | None = None
 ) -> tuple[DecisionProblem, tuple[Any, ...]]:
     """The problem, and the label of each of its states in order; ``seen`` are the sorted labels of some data.
 
     Without a problem (and a rule, which has one) what is at stake is to guess the label. Labels are matched to states
     by name where they are the same names, by order where the states have no names of their own, else as ``classes``.
+    States without names are called as the labels are, unless a rule or a fallback was made for them as they stand.
     """
     if problem is None and rule is not None:
         problem = getattr(rule, "problem", None)
@@ -50,7 +51,16 @@ def stakes(
             f"classes must name a label for each of the {problem.n_states} states {list(problem.states)}, "
             f"got {list(labels)}"
         )
+    if problem.state_names.unnamed and rule is None and getattr(fallback, "problem", None) is None:
+        problem = _called(problem, labels)
     return problem, labels
+
+
+def _called(problem: DecisionProblem, labels: Sequence[Any]) -> DecisionProblem:
+    """The same problem, its states called as the labels are."""
+    found = DecisionProblem(problem.utility, problem.actions, labels)
+    found._scale, found._shift = problem._scale, problem._shift
+    return found
 
 
 def _different(classes: Any) -> tuple[Any, ...]:

@@ -123,7 +123,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     ) -> None:
         if not hasattr(model, "predict_proba_one"):
             raise ValueError(f"model must be a River classifier with predict_proba_one, got {inputs.shown(model)}")
-        at_stake, labels = stakes(problem, rule, classes)
+        at_stake, labels = stakes(problem, rule, classes, fallback)
         self.guard = guard_of(
             at_stake,
             horizon,
@@ -375,7 +375,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
                 raise ValueError(f"error_rate takes the place of {', '.join(given)}: give one or the other")
             at_stake, self._law_2, settings["temperature"] = _trusting(error_rate)
         else:
-            at_stake, labels = stakes(problem, rule, classes)
+            at_stake, labels = stakes(problem, rule, classes, fallback)
             self._labelled = _Labelled(labels, floor)
         if delta is not None:
             if rule is not None:

@@ -54,7 +54,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     problem
         What is at stake; to guess the label by default. Its states are the classes: by name where the names are the
         same (``problems.Names``), by sorted order where the problem names none (labels that are numbers only where none
-        is another state's number), else as ``classes`` says.
+        is another state's number), else as ``classes`` says. In ``problem_`` states without names have those of the
+        classes.
     horizon
         How many outcomes will be observed after ``fit`` at most: what the certificate is for. Needed but in
         ``walk_forward``, where it is the number of guarded rows by default, and with a ``rule``, which has one.
@@ -153,7 +154,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         seen = np.unique(y)
         fresh = copy(self)
         floor_of(self.floor)
-        fresh.problem_, labels = stakes(self.problem, self.rule, self.classes, seen.tolist())
+        fresh.problem_, labels = stakes(self.problem, self.rule, self.classes, self.fallback, seen.tolist())
         fresh.guard_ = guard_of(
             fresh.problem_,
             horizon,
@@ -365,11 +366,11 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return y
 
     def __sklearn_clone__(self) -> "GuardedClassifier":
-        """A clone asks the same references: they are fitted, and not for it to fit."""
+        """A clone asks the same references, which are fitted and not for it to fit, and tells the same listener."""
         bare = copy(self)
-        bare.references = None
+        bare.references = bare.on_event = None
         fresh = super(GuardedClassifier, bare).__sklearn_clone__()
-        fresh.references = self.references
+        fresh.references, fresh.on_event = self.references, self.on_event
         return fresh
 
     def __sklearn_tags__(self) -> Any:
