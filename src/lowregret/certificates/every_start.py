@@ -59,7 +59,7 @@ class Prior:
 
     def second_weight(self, start: Any) -> Any:
         """What the second bettor stakes at this start (from 1)."""
-        opening = start == 1
+        opening = start * 0.0 + (start == 1)  # a number of the same precision
         if self.horizon is None:
             when = self.main_weight * opening + (1 - self.main_weight) / (start * (start + 1))
         else:

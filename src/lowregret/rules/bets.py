@@ -61,7 +61,7 @@ class Wealth(NamedTuple):
     seen: Array  # [..., C], steps in each context
     impossible: Array  # [...], an outcome came to which the base gave probability 0
     charges: Array  # [..., P, K], what each was charged, in logarithms; [..., 0, 0] where nobody counts
-    backed: Any = None  # the second bettor, where there is one (``second_bettor.py``)
+    backed: Any = ()  # the second bettor, where there is one (``second_bettor.py``)
 
 
 class Offer(NamedTuple):
