@@ -1,6 +1,6 @@
 """What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
 
-from .compiling import compiled, is_compiled
+from .compiling import compiled, is_compiled, to_read
 from .journal import Journal, lines_in
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
@@ -27,6 +27,7 @@ __all__ = [
     "replace_all",
     "sweep",
     "text_in",
+    "to_read",
     "to_write",
     "writable",
 ]

@@ -27,7 +27,7 @@ from ..arrays import (
     mix,
     namespace,
 )
-from ..files import compiled, is_compiled
+from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
 from ..problems import DecisionProblem, Scene
 
@@ -179,9 +179,10 @@ class Shadow(NamedTuple):
         (S, N, T), mixture = law_SxNxT.shape, np.empty(law_SxNxT.shape)
         if said_QxSxNxT is None:
             said_QxSxNxT = np.empty((0, S, N, T))
-        context_NxT = _NOWHERE if context_NxT is None else context_NxT
-        told = map(np.ascontiguousarray, (law_SxNxT, worth_AxNxT, said_QxSxNxT, context_NxT, states_NxT))
-        compiled(run_shadow)(*told, _kept(self.memories), self.share, *memory, mixture)
+        told = map(to_read, (law_SxNxT, worth_AxNxT, said_QxSxNxT))
+        context_NxT = _NOWHERE if context_NxT is None else to_read(context_NxT, np.int64)
+        states_NxT = to_read(states_NxT, np.int64)
+        compiled(run_shadow)(*told, context_NxT, states_NxT, _kept(self.memories), self.share, *memory, mixture)
         return mixture
 
 

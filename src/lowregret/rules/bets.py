@@ -36,7 +36,7 @@ from ..arrays import (
     total,
 )
 from ..certificates.every_start import Prior
-from ..files import compiled, is_compiled
+from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
 from .kernels import bet
 from .moment import zeros
@@ -232,12 +232,12 @@ class Bets:
             rates = rates_G[:, None, None, None]
             excess, won, rates_G = np.expm1(excess * rates), np.expm1(won * rates[..., 0]), _NONE
         compiled(bet)(
-            excess,
-            won,
-            np.ascontiguousarray(weights_M),
-            _NOWHERE if states_NxT is None else states_NxT,
+            to_read(excess),
+            to_read(won),
+            to_read(weights_M),
+            _NOWHERE if states_NxT is None else to_read(states_NxT, np.int64),
             before_N,
-            context_NxT,
+            to_read(context_NxT, np.int64),
             rates_G,
             self.ladder_K,
             self.joins_2xK,
@@ -260,6 +260,7 @@ class Bets:
         N, T = weights_M.shape[1:]
         step_T, level_NxT = in_float64(count_up(weights_M, 1, T + 1)), weights_M[0] * 0
         if self._worth_compiling_all(level_NxT):
+            level_NxT = np.zeros((N, T))
             nobody, before_N = np.zeros((N, 0, 0)), np.zeros(N, dtype=np.int64)
             for gain_MxNxT, came_NxT in rows:
                 state = np.zeros((N, 1, len(self.rates_K))), nobody, nobody.astype(np.int64), before_N[:, None].copy()
