@@ -1,6 +1,8 @@
 """Shared by all tests: one torch thread each (the suite runs in parallel), and the games they are tried on."""
 
 import gc
+import importlib.util
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 
 import lowregret as lr
 
-torch = pytest.importorskip("torch")
-torch.set_num_threads(1)
+if importlib.util.find_spec("torch") is not None:
+    import torch
+
+    torch.set_num_threads(1)
 
 # What takes longest comes first: processes that share the tests then end together.
 LONGEST = (
@@ -32,6 +36,11 @@ def pytest_collection() -> Any:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def sweep(values: Iterable[Any], usual: int) -> list[Any]:
+    """Parameters of a test: the first so many in ``make test``, the others too in ``make test-all``."""
+    return [pytest.param(one, marks=() if i < usual else pytest.mark.long) for i, one in enumerate(values)]
 
 
 def random_problem(rng: np.random.Generator, most_actions: int = 5, most_states: int = 5) -> lr.DecisionProblem:

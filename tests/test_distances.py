@@ -118,7 +118,7 @@ REGIMES = {
 def test_intervals_hold_the_exact_value(name: str, estimator: str) -> None:
     """In 93 of 100 repetitions or more (binomial judgement), and the estimator is unbiased."""
     p, q, horizon = REGIMES[name]
-    exact, times = exact_sequence_tv(p, q, horizon), 150
+    exact, times = exact_sequence_tv(p, q, horizon), 60
     found = [lr.sequence_tv(p, q, horizon, 100, seed, estimator) for seed in range(times)]
     assert all(0 <= e.low <= e.value <= e.high <= 1 for e in found)
     held = sum(e.low <= exact + 1e-12 and exact - 1e-12 <= e.high for e in found)
