@@ -30,16 +30,25 @@ def missed(error: BaseException | None) -> str | None:
         name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
         files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
         asking = [file for file in files if file.startswith(str(ROOT)) and "site-packages" not in file][-1:]
-        if name == "lowregret" and asking and asking[0].startswith(WITH_EXTRAS) and not _installed("torch"):
-            return "what its room needs"  # half of it was imported when something else was missed
-        if name and not _installed(name) and asking and asking[0].startswith(MAY_ASK):
-            return name
+        if asking and asking[0].startswith(MAY_ASK):
+            if name in ("lowregret", "tests") and not _installed("torch"):
+                return "what another file needs"  # which was half imported when that was missed
+            if name and not _installed(name):
+                return name
         error = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error.__cause__
     return None
 
 
 def _installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """``needs`` names what a test asks for in other processes, or one by one: what no import of its own would miss."""
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if not _installed(name):
+                pytest.skip(f"needs {name}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -38,6 +38,23 @@ def pytest_collection() -> Any:
         gc.enable()
 
 
+class Absent:
+    """An extra that is not installed: a test that uses it is skipped."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, wanted: str) -> Any:
+        if wanted.startswith("_"):  # pytest looks at all that a file has
+            raise AttributeError(wanted)
+        raise ModuleNotFoundError(f"{self._name} is not installed", name=self._name)
+
+
+def extra(name: str) -> Any:
+    """A package that some tests of a file use, and the others do without."""
+    return Absent(name) if importlib.util.find_spec(name) is None else importlib.import_module(name)
+
+
 def sweep(values: Iterable[Any], usual: int) -> list[Any]:
     """Parameters of a test: the first so many in ``make test``, the others too in ``make test-all``."""
     return [pytest.param(one, marks=() if i < usual else pytest.mark.long) for i, one in enumerate(values)]

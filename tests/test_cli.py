@@ -10,6 +10,8 @@ import pytest
 
 import lowregret as lr
 
+pytestmark = pytest.mark.needs("matplotlib", "typer")
+
 
 def lowregret(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

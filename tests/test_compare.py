@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 import lowregret as lr
@@ -16,7 +15,10 @@ from lowregret import comparison, distances
 from lowregret.adversaries import all_sequences
 from lowregret.tables import Table
 
+from .conftest import extra
 from .test_distances import TorchBer, ber
+
+torch = extra("torch")
 
 COIN = lr.matching()
 T = 40

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.needs("matplotlib", "pandas")
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 SLOW = ("plot_electricity", "plot_short_memory", "plot_sp500")  # seconds each: in make test-all

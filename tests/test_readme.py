@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.needs("matplotlib", "sklearn", "torch")
+
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]

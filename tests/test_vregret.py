@@ -208,6 +208,7 @@ def test_no_beam_breaks_the_certificate() -> None:
     ],
 )
 @pytest.mark.parametrize("n", sweep([50, 200], usual=1))
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, int], n: int) -> None:
     """The largest mean regret of quantal responses over tips, utilities +-(y - v)/2, and the median trip.
 
@@ -236,6 +237,7 @@ def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, 
         assert lows[2] <= trip <= highs[3]
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_it_costs_nothing_at_home() -> None:
     T, n = 1024, 200
     home = lr.sources.paper_sources(T)["b"]
@@ -372,6 +374,7 @@ def test_a_guard_without_a_problem_is_saved_and_moves_to_torch(test: str) -> Non
         assert np.array_equal(again.predict(), stream.predict())
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_many_tips_take_little_memory() -> None:
     import tracemalloc
 
