@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
 from lowregret.arrays import first, last, some
+
+from .conftest import extra
+
+torch = extra("torch")
 
 
 @pytest.mark.parametrize("n_axes", range(1, 6))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowregret as lr
@@ -23,11 +23,10 @@ from .bad_inputs import (
     Bad,
     bad_laws,
     bad_tokens,
-    few,
     laws,
-    many,
     refused,
 )
+from .drawn import few, many, some
 
 
 def law_of(rng: np.random.Generator, shape: tuple[int, ...], like: str) -> Any:
@@ -43,7 +42,7 @@ def guards(draw: st.DrawFn) -> Callable[[], lr.Guard]:
 
 
 @given(make=guards(), like=st.sampled_from(["numpy", "torch"]), seed=st.integers(0, 2**32), data=st.data())
-@settings(many, max_examples=100)
+@some
 def test_a_guard_is_not_moved_by_what_it_refuses(
     make: Callable[[], lr.Guard], like: str, seed: int, data: st.DataObject
 ) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import lowregret as lr
 from lowregret.rules import FirstTest
 
-from .bad_inputs import EVEN, GAME, HORIZON, OTHER_GAME, RULES, Bad, many, refused, some
+from .bad_inputs import EVEN, GAME, HORIZON, OTHER_GAME, RULES, Bad, refused
+from .drawn import many, some
 
 
 @given(n=st.integers(1, 6).filter(lambda n: n != 3), data=st.data())

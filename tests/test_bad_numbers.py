@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 
-from .bad_inputs import EVEN, GAME, HORIZON, PREDICTORS, RULES, Bad, advised, many, over, refused, some
+from .bad_inputs import EVEN, GAME, HORIZON, PREDICTORS, RULES, Bad, advised, over, refused
+from .drawn import many, some
 
 NOT_NUMBERS: list[Any] = ["0.5", [0.5], True, False, 1j, np.array([0.5]), {}]
 NOT_POSITIVE = st.one_of(

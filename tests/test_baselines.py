@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 from lowregret import certificates, checks
 from lowregret.rules import FirstTest
 
-from .conftest import random_markov, random_problem
+from .conftest import extra, random_markov, random_problem
+
+torch = extra("torch")
 
 COIN, RPS = lr.matching(), lr.rock_paper_scissors()
 

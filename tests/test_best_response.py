@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import best_response, coupled, every_start, late, limits, over_contexts, realised
+from lowregret.certificates import best_response, coupled, every_start, late, limits, over_contexts
 from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, quick_main_rate
 from lowregret.problems import widest
 
@@ -160,9 +160,6 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
     assert bettors.before(3, False, 67)(np.array([90]))[0] == pytest.approx(wanted)
     assert bettors.before(3, True, 67)(np.array([90]))[0] == pytest.approx(wanted)
     assert bettors.interval(3, 1, 90) == pytest.approx(wanted)
-    excess = np.zeros((3, len(own_K)))
-    nothing_left = realised.in_the_end(excess, own_K, prior, delta, T, T, np.zeros_like, 2.0)
-    assert nothing_left == pytest.approx(over_contexts.before(RPS, prior, delta, 0.0, 1, False, T)(np.array([T]))[0])
 
 
 def test_changing_payoffs_are_charged_by_the_widest() -> None:

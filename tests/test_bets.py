@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 from lowregret.memory import each
 from lowregret.policies import shadow
 from lowregret.problems import Known
 from lowregret.rules import bets
+
+from .conftest import extra
+
+torch = extra("torch")
 
 FAST = importlib.util.find_spec("numba") is not None
 NEVER, T = 1 << 60, 90

@@ -20,6 +20,8 @@ import pytest
 
 import lowregret as lr
 
+from .conftest import sweep
+
 CASES = int(os.environ.get("LOWREGRET_FUZZ", "0"))
 HOME = str(Path(lr.__file__).parent)
 COIN = lr.matching()
@@ -178,12 +180,12 @@ def check_interrupt(play: Play, what: str, ready: Ready, n: int, where: str) -> 
     return True
 
 
-def every_line(seed: int, kind: str, where: str) -> int:
-    """How many lines there were."""
+def every_line(seed: int, kind: str, where: str, every: int) -> int:
+    """How many lines there were, one of so many."""
     play, tried = a_play(seed, kind), 0
     for what in the_calls(play, {}):
         ready = ready_for(play, what)
-        for n in itertools.count(1):
+        for n in itertools.count(1, every):
             if not check_interrupt(play, what, ready, n, where):
                 assert n > 3, f"{what} of {kind} ran no lines"
                 break
@@ -191,15 +193,16 @@ def every_line(seed: int, kind: str, where: str) -> int:
     return tried
 
 
+@pytest.mark.parametrize("every", sweep([4, 1], usual=1))
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_interrupt_at_any_line_leaves_a_whole_step_or_none(kind: str) -> None:
+def test_an_interrupt_at_any_line_leaves_a_whole_step_or_none(kind: str, every: int) -> None:
     tried = 0
     for seed in itertools.count() if CASES else range(1):
-        tried += every_line(seed, kind, HOME if CASES else f"{HOME}/guard")
+        tried += every_line(seed, kind, HOME if CASES else f"{HOME}/guard", every)
         if CASES and tried >= CASES / len(KINDS):
             break
     print(f"{tried} interrupts")
-    assert tried > 150
+    assert tried > 150 // every
 
 
 def wrong_for_long(guard: lr.Guard) -> None:

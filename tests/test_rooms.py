@@ -14,6 +14,8 @@ import pytest
 import lowregret as lr
 from lowregret.abilities import ABILITIES, Abilities
 
+pytestmark = pytest.mark.needs("safetensors", "torch", "typer")
+
 SOURCES = Path(lr.__file__).parent
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 

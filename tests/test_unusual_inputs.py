@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 
-from .bad_inputs import CARRIERS, EVEN, GAME, HORIZON, PREDICTORS, RULES, laws, many, some
+from .bad_inputs import CARRIERS, EVEN, GAME, HORIZON, PREDICTORS, RULES, laws
+from .drawn import many, some
 
 
 @given(

@@ -11,7 +11,7 @@ import lowregret as lr
 from lowregret import adversaries, certificates, checks
 from lowregret.rules import FirstTest, kernels
 
-from .conftest import random_markov, random_problem
+from .conftest import random_markov, random_problem, sweep
 
 TESTS = ("exact", "threshold")
 
@@ -140,7 +140,7 @@ def test_false_alarms_by_enumeration(test: str) -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_false_alarms_by_sampling(test: str) -> None:
-    rng, n = np.random.default_rng(4), 2000
+    rng, n = np.random.default_rng(4), 1000
     for delta in (0.02, 0.3):
         base = random_markov(rng, 2, 2)
         safe = lr.Robust(base, lr.VRegret(256, delta=delta, tips=np.arange(65) / 64, test=test))
@@ -207,13 +207,15 @@ def test_no_beam_breaks_the_certificate() -> None:
         ("sin10", (0.0165, 37), (0.0128, 23)),
     ],
 )
-def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, int]) -> None:
+@pytest.mark.parametrize("n", sweep([50, 200], usual=1))
+@pytest.mark.needs("numba")  # in arrays it takes long
+def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, int], n: int) -> None:
     """The largest mean regret of quantal responses over tips, utilities +-(y - v)/2, and the median trip.
 
     The table these come from does not say how many tips it used, nor how many samples: its figures must lie between
     those of 32 and of 1024 tips, within four times the errors of both (theirs taken to be as large as ours).
     """
-    T, n = 1024, 200
+    T = 1024
     sources = lr.sources.paper_sources(T)
     tokens = lr.sample(sources[source], T, n, seed=7)
     for test, (regret, trip) in (("threshold", threshold), ("exact", exact)):
@@ -235,6 +237,7 @@ def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, 
         assert lows[2] <= trip <= highs[3]
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_it_costs_nothing_at_home() -> None:
     T, n = 1024, 200
     home = lr.sources.paper_sources(T)["b"]
@@ -371,6 +374,7 @@ def test_a_guard_without_a_problem_is_saved_and_moves_to_torch(test: str) -> Non
         assert np.array_equal(again.predict(), stream.predict())
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_many_tips_take_little_memory() -> None:
     import tracemalloc
 

@@ -1,6 +1,6 @@
 """What is written: whole or not at all, never over an input, by one process at a time; what is read; processes."""
 
-from .compiling import compiled, is_compiled
+from .compiling import compiled, is_compiled, to_read
 from .journal import Journal, lines_in
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
@@ -35,6 +35,7 @@ __all__ = [
     "stamp",
     "sweep",
     "text_in",
+    "to_read",
     "to_write",
     "writable",
 ]

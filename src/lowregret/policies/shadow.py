@@ -27,7 +27,7 @@ from ..arrays import (
     mix,
     namespace,
 )
-from ..files import compiled, is_compiled
+from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
 from ..problems import DecisionProblem, Scene, best_action
 from ..problems.decision import TIE
@@ -175,10 +175,10 @@ class Shadow(NamedTuple):
     ) -> np.ndarray:
         """The mixture's law before each state, ``[S, N, T]``; the memory is written over."""
         mixture = np.empty(law_SxNxT.shape)
-        said_QxSxNxT = _NOBODY if said_QxSxNxT is None else said_QxSxNxT
-        context_NxT = _NOWHERE if context_NxT is None else context_NxT
-        told = map(np.ascontiguousarray, (law_SxNxT, worth_AxNxT, said_QxSxNxT, context_NxT, states_NxT))
-        compiled(run_shadow)(*told, _kept(self.memories), self.share, *memory, mixture)
+        told = map(to_read, (law_SxNxT, worth_AxNxT, _NOBODY if said_QxSxNxT is None else said_QxSxNxT))
+        context_NxT = _NOWHERE if context_NxT is None else to_read(context_NxT, np.int64)
+        states_NxT = to_read(states_NxT, np.int64)
+        compiled(run_shadow)(*told, context_NxT, states_NxT, _kept(self.memories), self.share, *memory, mixture)
         return mixture
 
 

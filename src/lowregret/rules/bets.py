@@ -36,7 +36,7 @@ from ..arrays import (
     total,
 )
 from ..certificates.every_start import Prior
-from ..files import compiled, is_compiled
+from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
 from .kernels import bet
 from .moment import zeros
@@ -265,11 +265,11 @@ class Bets:
             gain, rates_G = gain * rates_G[:, None, None, None], _NONE
             np.expm1(gain, out=gain)
         compiled(bet)(
-            np.ascontiguousarray(gain),
-            np.ascontiguousarray(weights_M if weights_M.ndim == gain_PxM.ndim else weights_M[None]),
-            _NOWHERE if states_NxT is None else states_NxT,
+            to_read(gain),
+            to_read(weights_M if weights_M.ndim == gain_PxM.ndim else weights_M[None]),
+            _NOWHERE if states_NxT is None else to_read(states_NxT, np.int64),
             step_N,
-            context_NxT,
+            to_read(context_NxT, np.int64),
             rates_G,
             self.ladder_K,
             self.joins_2xK,
@@ -291,7 +291,7 @@ class Bets:
         step_T = in_float64(count_up(states, 1, T + 1))
         level_NxT = step_T * in_float64(states) * 0
         if self._worth_compiling_all(level_NxT):
-            step_N = np.ones(N, dtype=np.int64)
+            level_NxT, step_N = np.zeros((N, T)), np.ones(N, dtype=np.int64)
             for gain_MxNxT, weights_M, came_NxT in rows:
                 state = np.zeros((N, 1, len(self.rates_K))), None, None, np.zeros((N, 1), dtype=np.int64)
                 came = None if came_NxT is None else came_NxT[None]
