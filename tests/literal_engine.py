@@ -368,18 +368,20 @@ class Past(NamedTuple):
 
 
 class Stream:
-    """One stream, step by step."""
+    """One stream, step by step; ``at_once``: as if the alarm had sounded before the first."""
 
-    def __init__(self, s: Settings) -> None:
-        self.s, self.events, self.past = s, list[Event](), list[Past]()
+    def __init__(self, s: Settings, at_once: bool = False) -> None:
+        self.s, self.events, self.past, self.at_once = s, list[Event](), list[Past](), at_once
         self.played: list[np.ndarray] = []
+        self.bases: list[np.ndarray] = []  # what the response to the model was
+        self.theirs: list[list[np.ndarray]] = []  # and what the references played
         self.shares: list[float] = []
         self.hidden = 0.0  # the regret of past episodes in total, of all that came, seen or not
         self._open(0)
 
     def _open(self, before: int) -> None:
         self.classes = [Class(self.s) for _ in range(self.s.lag)]
-        self.alarm, self.seen, self.never, self.before, self.last = 0, 0, 0, before, before
+        self.alarm, self.seen, self.never, self.before, self.last = int(self.at_once), 0, 0, before, before
         self.at_alarm, self.trusted = 0.0, False
         self.leads = dict.fromkeys(self.s.whom, 0.0)
         self.true = dict.fromkeys(self.s.whom, 0.0)
@@ -393,6 +395,8 @@ class Stream:
         for who in self.true:
             self.true[who] += due.lead(who)
         self.played.append(due.mixed)
+        self.bases.append(due.base)
+        self.theirs.append(due.plays)
         return due.mixed
 
     def skip(self, t: int) -> None:

@@ -42,9 +42,9 @@ NUMBERS = [pytest.param(n, marks=() if n < USUAL else pytest.mark.long) for n in
 class ByHand:
     """All streams of a world through the literal loop."""
 
-    def __init__(self, world: World, each: Any) -> None:
+    def __init__(self, world: World, each: Any, at_once: bool = False) -> None:
         self.settings = world.settings(each)
-        self.streams = [literal.Stream(self.settings) for _ in range(world.B)]
+        self.streams = [literal.Stream(self.settings, at_once) for _ in range(world.B)]
         self.regret: list[list[float]] = []  # after every outcome, by stream
         for what, t in world.calls:
             if what == "advise" and world.episode is not None and t > 1 and (t - 1) % world.episode == 0:
@@ -244,8 +244,9 @@ def recorded(world: World, guard: lr.Guard, loop: ByHand) -> None:
 
 
 def backtested(world: World, guard: lr.Guard, loop: ByHand) -> None:
-    """A backtest pays what the guard was paid, and tells of the same switches."""
-    found = lr.backtest(world.problem, *recording(world), guard=guard, **beside(world))
+    """A backtest pays everyone what they were paid, and tells of the same switches."""
+    alone = ByHand(world, guard.rule.each, at_once=True)  # type: ignore[attr-defined]
+    found = lr.backtest(world.problem, world.forecast, world.came, guard=guard, **beside(world))
     switches: list[list[int]] = [[] for _ in range(world.B)]
     for event in found.switches:
         if isinstance(event, lr.Switch):
@@ -253,16 +254,16 @@ def backtested(world: World, guard: lr.Guard, loop: ByHand) -> None:
     for b, stream in enumerate(loop.streams):
         want = [(one.episode - 1) * (world.episode or 0) + one.step for one in stream.events if one.kind == "Switch"]
         assert switches[b] == want
-        earned = [
-            told.scale * float(mixed @ told.utility(np.array([told.outcome]))[:, 0])
-            for t, mixed in enumerate(stream.played, 1)
-            for told in [world.told_of(t, b)]
-        ]
-        np.testing.assert_allclose(found.paid["guard"][b], earned, **NEAR)
+        earned_TxA = np.array([earned(world.told_of(t, b)) for t in range(1, world.T + 1)])
+        players = {"guard": stream.played, "model": stream.bases, "fallback": alone.streams[b].played}
+        players |= {f"reference {name}": [p[n] for p in stream.theirs] for n, name in enumerate(world.references)}
+        for name, played in players.items():
+            paid_T = (np.array(played) * earned_TxA).sum(axis=1)
+            np.testing.assert_allclose(found.paid[name][b], paid_T, **NEAR, err_msg=name)
 
 
-def recording(world: World) -> tuple[Any, Any]:
-    return world.forecast, world.came
+def earned(told: literal.Told) -> np.ndarray:
+    return told.scale * told.utility(np.array([told.outcome]))[:, 0]
 
 
 def beside(world: World) -> dict[str, Any]:
