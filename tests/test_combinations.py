@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.audit.playing import play
 from lowregret.certificates.coupled import kappa
 from lowregret.problems import Known, Positions
 
@@ -247,6 +248,10 @@ def backtested(world: World, guard: lr.Guard, loop: ByHand) -> None:
     """A backtest pays everyone what they were paid, and tells of the same switches."""
     alone = ByHand(world, guard.rule.each, at_once=True)  # type: ignore[attr-defined]
     found = lr.backtest(world.problem, world.forecast, world.came, guard=guard, **beside(world))
+    for block in found.recording.blocks():  # the same without telling
+        quietly = play(guard, block, fallback=False, live=False).paid["guard"]
+        for row, b in enumerate(block.index_N.tolist()):
+            np.testing.assert_allclose(quietly[row], found.paid["guard"][b], **NEAR)
     switches: list[list[int]] = [[] for _ in range(world.B)]
     for event in found.switches:
         if isinstance(event, lr.Switch):
@@ -281,6 +286,37 @@ def beside(world: World) -> dict[str, Any]:
     if world.scale is not None:
         more["scale"] = world.scale
     return more
+
+
+@pytest.mark.parametrize("kind", ["forecasts", "actions"])
+@pytest.mark.parametrize("forecast", ["law", "density"])
+def test_tune_tries_incumbents_whatever_they_say(kind: str, forecast: str) -> None:
+    usual = {name: values[0] for name, values in SETTINGS.items()}
+    case = {**usual, "forecast": forecast, "references": kind, "batch": "several", "fallback": "Incumbent"}
+    world = next(world for world in (World(n, case) for n in range(5, 50)) if world.S != world.A)
+    fallbacks = [lr.Recovery(), lr.Incumbent(cases.NAMES[0])]
+    found = lr.tune(world.problem, world.forecast, world.came, deltas=[0.3], fallbacks=fallbacks, **beside(world))
+    assert {setting.fallback for setting in found.settings} == {"Recovery", "Incumbent"}
+    until = world.T // 2
+    told = {name: {n: part_of(one, until) for n, one in more.items()} for name, more in beside(world).items()}
+    rule = lr.ExactTest(
+        world.problem,
+        until,
+        0.3,
+        cases.NAMES,
+        references_act=world.acting,
+        fallback=fallbacks[1],  # type: ignore[arg-type]
+    )
+    guard, laws = lr.Guard(world.problem, until, rule=rule), part_of(world.forecast, until)
+    by_itself = lr.backtest(world.problem, laws, world.came[:, :until], guard=guard, **told)
+    (mine,) = (setting for setting in found.settings if setting.fallback == "Incumbent")
+    assert mine.earlier == pytest.approx(by_itself.earned["guard"])
+    assert any(result.switched_at for result in by_itself.streams)
+
+
+def part_of(said: Any, until: int) -> Any:
+    """The first steps of what was said, ``[B, T]``."""
+    return said[:, :until] if isinstance(said, np.ndarray) else said.at((slice(None), slice(until)))
 
 
 # Predictors
