@@ -56,8 +56,9 @@ def backtest(
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
     references, contexts, payoffs, scale
-        What else was known before each state, laid out as ``states`` are: laws of incumbents by name, in which context
-        a step was (names or numbers), what was at stake in it (``[..., A, S]``), or how much of what the problem says.
+        What else was known before each state, laid out as ``states`` are: laws of incumbents by name (or what they
+        played, mixed actions, where these are not as many as states, or the guard says so), in which context a step
+        was (names or numbers), what was at stake in it (``[..., A, S]``), or how much of what the problem says.
         The guard is then made with them, and regret is to the best of all that it promises.
     lag
         How late outcomes came to be known: the guard that is made learns that of a step only after as many steps. A
@@ -190,13 +191,16 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
     return guard
 
 
-def _told_alike(guard: Guard, recording: Streams) -> None:
+def _told_alike(guard: Any, recording: Streams) -> None:
     """Refuse a guard that is to be told what the recording does not have, or is not to be told what it has."""
     knows, tells = guard.rule.knows, recording.tells
     wants, acts = (knows.references, knows.references_act) if knows is not None else ((), False)
-    if tuple(wants) != tells.references or acts:
+    same = guard.rule.n_states == len(guard.problem.actions)  # nobody can tell laws from mixed actions
+    alike = same or not wants or acts == tells.act or (tells.act and guard.rule.fallback_acts)
+    if tuple(wants) != tells.references or not alike:
+        theirs = "act" if tells.act else "state laws"
         raise ValueError(
-            f"guard must be made with the references of the recording, {tells.references}, which state laws, got "
+            f"guard must be made with the references of the recording, {tells.references}, which {theirs}, got "
             f"{wants}{', which act' if acts else ''}"
         )
     most, own = None if knows is None else knows.contexts, tells.contexts

@@ -54,9 +54,9 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     elif rule.lag > 1 or rule.of_numbers or guard.episode is not None:
         paid["guard"], share_NxT, trips_N, events, promised = _live(guard, block, utility_AxNxT)
     else:
-        times_N = _trips(rule, block, problem)
+        times_N = _trips(rule, block)
         rows = np.flatnonzero(times_N <= block.lengths_N)
-        if len(rows) and not live and not rule.in_play.acts:
+        if len(rows) and not live and not rule.in_play.acts and block.told is None:
             paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], scene.temperature, utility_AxNxT[:, rows])
             share_NxT[np.arange(T) >= times_N[:, None]] = np.nan
             trips_N[rows] = times_N[rows]
@@ -81,7 +81,7 @@ def _scene(guard: Guard, block: Block) -> Any:
         step = step % guard.episode
     step_T = step // guard.rule.lag + 1  # of its class
     if isinstance(each, ExactTest):
-        return each.scene(block.forecasts, None if block.told is None else block.told.known(each.problem), step_T)
+        return each.scene(block.forecasts, None if block.told is None else block.told.known(each), step_T)
     return scene_of(each.problem, block.forecasts, None, each.temperature_at(np.arange(1, T + 1)))
 
 
@@ -114,12 +114,12 @@ def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
             yield live.conditions
 
 
-def _trips(rule: Rule, block: Block, problem: Any) -> np.ndarray:
+def _trips(rule: Rule, block: Block) -> np.ndarray:
     """When each row switches; after its end for never."""
     if block.told is None:
         return rule.first_trips(block.forecasts, block.came_NxT)
     assert isinstance(rule, ExactTest)
-    return rule.trip_times(block.forecasts, block.came_NxT, block.told.known(problem))
+    return rule.trip_times(block.forecasts, block.came_NxT, block.told.known(rule))
 
 
 def _spliced(
@@ -149,7 +149,7 @@ def _replayed(
     ``model_NxT``: what the model was paid; ``times_N``: when each row switches.
     """
     probs_NxTxS, states_NxT, N = block.forecasts[rows], block.came_NxT[rows], len(rows)
-    lengths_N, problem = block.lengths_N[rows], rule.problem
+    lengths_N = block.lengths_N[rows]
     paid_NxT, share_NxT = model_NxT.copy(), np.ones(states_NxT.shape)
     begin, ledger, told = 0, blank(rule, (N,)), list[Event]()
     memory = ledger.rule
@@ -158,7 +158,7 @@ def _replayed(
         ahead = rule.run(probs_NxTxS[:, before], states_NxT[:, before])
         begin, memory = (0, memory) if ahead is None else (before.stop, ahead)
     for t in range(begin, int(lengths_N.max())):
-        known = None if block.told is None else block.told.known(problem, rows, t)
+        known = None if block.told is None else block.told.known(rule, rows, t)
         moment = rule.look(memory, probs_NxTxS[:, t], known)
         share_NxT[:, t] = rule.share(memory)
         paid_NxT[:, t] = (with_first(rule.answer(memory, moment)) * utility_AxNxT[..., t]).sum(axis=0)

@@ -117,7 +117,8 @@ def tune(
 
 def _guard(problem: Any, recording: Streams, delta: float, episode: int | None, fallback: Any, lag: int) -> Guard:
     """A guard with these settings; with episodes delta is for all of them together, as by default."""
-    horizon, told = recording.longest, {k: v for k, v in recording.tells.settings().items() if v is not None}
+    horizon, tells = recording.longest, recording.tells
+    told: dict[str, Any] = {k: v for k, v in tells.settings().items() if v is not None} | {"references_act": tells.act}
     if episode is None or episode >= horizon:
         return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, fallback=fallback, **told), lag=lag)
     each = ExactTest(problem, episode, delta / -(-horizon // episode), fallback=fallback, **told)

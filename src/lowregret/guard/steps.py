@@ -192,6 +192,8 @@ def _filled(rule: Rule, outcome: Any, none: np.ndarray) -> Any:
     """Outcomes with some that are possible where there are none."""
     if none.all():
         return _any_outcome(rule, none.shape)
+    if isinstance(outcome, Positions):
+        return Positions(_filled(rule, outcome.at, none))
     values = np.array(outcome, dtype=object) if isinstance(outcome, (list, tuple)) else np.ma.getdata(outcome)
     values = np.where(none, values[~none].ravel()[0], values)
     return values.tolist() if values.dtype == object else values

@@ -51,6 +51,11 @@ class Robust(Predictor):
                 f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "
                 "robustify(..., references=...) and challenge(...) do"
             )
+        if self.rule.lag > 1:
+            raise ValueError(
+                f"rule is for outcomes that come {self.rule.lag} steps late, and a predictor sees every token before "
+                "the next: a Guard waits for them"
+            )
         if self.rule.fallback_acts:
             raise ValueError(
                 f"rule falls back on the policy {type(self.rule.fallback).__name__}, which gives actions and no laws "
@@ -189,7 +194,7 @@ def robustify(
         return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
     if problem is None:
         raise ValueError("references need a problem, got None: nobody acts")
-    knows = Knows(tuple(f"reference {n}" for n in range(len(references))))
+    knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
     made = rule_for(problem, horizon, rule, fallback, temperature, None if rule is not None else knows)
     return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
 

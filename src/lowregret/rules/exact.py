@@ -491,16 +491,9 @@ class ExactTest(ResponseRule):
         """
         if known is None and not self.of_numbers:
             return super().trip_times(probs, tokens)
-        came, forecast = self._recording(probs, tokens)
-        xp, T, axes = namespace(came), came.shape[-1], came.ndim
-        self.refuse_longer(T)
-        step_T = xp.arange(1, T + 1, device=device(came))
-        scene = self.scene(forecast, None if known is None else _flat(known, T, axes), step_T)
-        times = self.recorded(step_T, Moment(None, None, None, xp.reshape(came, (-1, T)), scene))
-        times = xp.full_like(times, T + 1) if self.pointless else times
-        return xp.reshape(times, tuple(came.shape[:-1]))
+        return recorded_trips(self, probs, tokens, known)
 
-    def _recording(self, forecast: Any, came: Any) -> tuple[Array, Any]:
+    def recording(self, forecast: Any, came: Any) -> tuple[Array, Any]:
         """Outcomes ``[..., T]`` and the forecasts of them as ``[N, T, ...]``, checked."""
         if isinstance(self.problem, Payoff):
             came = self.problem.outcomes_of(came)
@@ -611,7 +604,7 @@ class ExactTest(ResponseRule):
         if not self.told:
             return given
         statement = given.statement.replace("No action leads", f"Regret is to {whom}: none leads")
-        if self.contexts is not None:
+        if self.contexts is not None and hasattr(self.in_play.fallback, "budget"):
             statement += self._worth()
         return replace(
             given,
@@ -658,6 +651,25 @@ class ExactTest(ResponseRule):
             f" A context whose own best action earns {gain:.4g} a step more than the best for all pays for itself "
             f"{when}."
         )
+
+
+def recorded_trips(rule: Any, probs: Any, tokens: Any, known: Known | None) -> Array:
+    """``trip_times`` of an exact test, or of one for each class of late outcomes, told ``known``."""
+    each = rule.each
+    if each.of_numbers and known is not None and not (known.utility is None or isinstance(known.utility, Payoff)):
+        raise ValueError(
+            "payoffs of each step are functions where outcomes are numbers: a Guard takes them, advise(payoffs=...), "
+            "and a recording one Payoff for all of it"
+        )
+    came, forecast = each.recording(probs, tokens)
+    xp, T, axes = namespace(came), came.shape[-1], came.ndim
+    rule.refuse_longer(T)
+    step_T = xp.arange(1, T + 1, device=device(came))
+    known = None if known is None else _flat(known, T, axes)
+    scene = each.scene(forecast, known, (step_T + rule.lag - 1) // rule.lag)
+    times = rule.recorded(step_T, Moment(None, None, None, xp.reshape(came, (-1, T)), scene))
+    times = xp.full_like(times, T + 1) if rule.pointless else times
+    return xp.reshape(times, tuple(came.shape[:-1]))
 
 
 def begun(rule: Any) -> RealisedCertificate:

@@ -22,7 +22,7 @@ from ..policies.trust import turned
 from ..problems import Known
 from .bets import Suspicion
 from .contract import Rule
-from .exact import ExactTest, begun
+from .exact import ExactTest, begun, recorded_trips
 from .in_play import InPlay
 from .moment import Knows, Moment, RuleMemory
 
@@ -210,6 +210,12 @@ class Late(Rule):
         place = self._turn(memory.step)
         memory = self.opened(memory, place)
         return self.joined(memory, place, self.each.advance(self.of(memory, place), moment, token))
+
+    def trip_times(self, probs: Any, tokens: Any, known: Known | None = None) -> Array:
+        """The number of outcomes seen at the alarm, ``[...]``, where they come in the order of their steps."""
+        if known is None and not self.of_numbers:
+            return super().trip_times(probs, tokens)
+        return recorded_trips(self, probs, tokens, known)
 
     def _turn(self, seen: Array) -> int:
         return int(namespace(seen).max(seen)) % self.lag if 0 not in seen.shape else 0
