@@ -13,7 +13,7 @@ from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
 from ..problems import DecisionProblem, Payoff
 from ..robust import informed_for, rule_for
-from ..rules import ExactTest, Knows, Rule
+from ..rules import Knows, Rule
 from .ledger import Ledger, blank
 
 _NEVER = "outcomes that never came"
@@ -28,6 +28,7 @@ def rule_of_episodes(
     temperature: Any,
     knows: Knows | None = None,
     delta: float | None = None,
+    likelihood: bool = False,
 ) -> Rule:
     """The rule of each of the episodes that make up the horizon: they share delta, or 1/horizon, evenly."""
     if rule is None and problem is not None:
@@ -37,10 +38,9 @@ def rule_of_episodes(
                 f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
             )
         delta = (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
-        if knows is not None:
-            return informed_for(problem, episode, delta, knows, fallback, temperature)
-        return ExactTest(problem, episode, delta=delta, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
-    return rule_for(problem, episode, rule, fallback, temperature, knows, delta)
+        told = knows or Knows(payoffs="fixed")
+        return informed_for(problem, episode, delta, told, fallback, temperature, likelihood)
+    return rule_for(problem, episode, rule, fallback, temperature, knows, delta, likelihood)
 
 
 def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:

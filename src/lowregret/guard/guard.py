@@ -76,6 +76,8 @@ class Guard(Fleet, Readings):
     delta
         How likely a switch may be while the model is right, of the default rule: 1/horizon unless it is given; over all
         episodes together.
+    likelihood
+        A second bettor beside those on actions, as of ``ExactTest``; with ``temperature=0``.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
@@ -121,15 +123,18 @@ class Guard(Fleet, Readings):
         lag: int = 1,
         streams: Sequence[str] | None = None,
         delta: float | None = None,
+        likelihood: bool = False,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         if self.episode is None:
-            made = rule_for(problem, horizon, rule, fallback, temperature, knows, delta)
+            made = rule_for(problem, horizon, rule, fallback, temperature, knows, delta, likelihood)
         else:
-            made = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature, knows, delta)
+            made = rule_of_episodes(
+                problem, self._whole, self.episode, rule, fallback, temperature, knows, delta, likelihood
+            )
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))

@@ -207,21 +207,24 @@ def rule_for(
     temperature: float | None,
     knows: Knows | None = None,
     delta: float | None = None,
+    likelihood: bool = False,
 ) -> Rule:
     """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
     if knows is not None and problem is not None:
-        return informed_for(problem, horizon, delta, knows, fallback, temperature)
+        return informed_for(problem, horizon, delta, knows, fallback, temperature, likelihood)
     if rule is None and problem is None:
+        if likelihood:
+            raise ValueError("likelihood=True needs a problem, got None: nobody acts")
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
         return VRegret(horizon, delta, fallback=fallback)  # type: ignore[arg-type]
     if rule is None:
-        return ExactTest(problem, horizon, delta, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
+        return informed_for(problem, horizon, delta, Knows(payoffs="fixed"), fallback, temperature, likelihood)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
-    if fallback is not None or temperature is not None or delta is not None:
+    if fallback is not None or temperature is not None or delta is not None or likelihood:
         raise ValueError("delta, fallback and temperature only build the default rule: give them to the rule itself")
     if rule.problem != problem:
         if rule.problem is None:
@@ -239,7 +242,9 @@ def informed_for(
     knows: Knows,
     fallback: Any,
     temperature: float | None,
+    likelihood: bool = False,
 ) -> ExactTest:
     """The rule that can be told all this before each state."""
     settings: dict[str, Any] = {name: value for name, value in knows._asdict().items() if value is not None}
-    return ExactTest(problem, horizon, delta, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]
+    settings |= {"fallback": fallback, "temperature": temperature, "likelihood": likelihood}
+    return ExactTest(problem, horizon, delta, **settings)  # type: ignore[arg-type]
