@@ -128,18 +128,19 @@ class ExactTest(ResponseRule):
         return Recovery()
 
     def _refuse_misfit(self, horizon: int | None) -> None:
-        fallback = self.fallback
-        if isinstance(fallback, Incumbent) and self.references:
+        fallback, more = self.fallback, self.told or self.of_numbers
+        if isinstance(fallback, Incumbent) and more:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
                 )
-        elif not self.told and not self.of_numbers:
+        elif not more:
             super()._refuse_misfit(horizon)
         elif not isinstance(fallback, Recovery) or fallback.safe is not None:
             raise ValueError(
                 "fallback must be a Recovery without a safe of its own (it is Hedge over all comparators), or an "
-                f"Incumbent, got {inputs.shown(fallback)}"
+                "Incumbent: what others lose to references, in contexts, where payoffs are told or outcomes are "
+                f"numbers is not known, got {inputs.shown(fallback)}"
             )
 
     def _certificate_temperature(self, horizon: int | None) -> float:
