@@ -63,7 +63,7 @@ REFUSALS = (
     ),
     Refusal(
         lambda c: c["fallback"] == "Incumbent" and c["references"] == "none",
-        "needs a guard that is told what it says|or an Incumbent",
+        "needs a guard that is told what it says|must be one of the references",
         "an `Incumbent` is one of the references",
     ),
     Refusal(

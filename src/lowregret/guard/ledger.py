@@ -34,6 +34,21 @@ class Switch(NamedTuple):
     reference: str | None = None  # or which reference does better
     context: int | None = None  # in which context that is so
     known: int | None = None  # at which step of the episode that was known; None: where nobody said
+    whom: str | None = None  # what the action or the reference that does better is called
+    gain: float | None = None  # where another law was found to predict better: what acting on it earned more, a step
+
+    @property
+    def because(self) -> str:
+        """Why, in words: which bettor it was, and what it found."""
+        about = f"since about step {self.since}"
+        if self.excluded:
+            return "a state came to which the model had given probability 0"
+        if self.gain is not None:
+            return f"recent frequencies predict better {about}, and acting on them earned {self.gain:.4g} a step more"
+        if self.since is None:
+            return f"the evidence of {self.rule} reached its threshold"
+        where = "" if self.context is None else f" in context {self.context}"
+        return f"{self.whom} would have earned more{where} {about}"
 
     @property
     def excluded(self) -> bool:
@@ -46,6 +61,8 @@ class Switch(NamedTuple):
             whom = f"action {self.action}" if self.reference is None else self.reference
             where = "" if self.context is None else f" in context {self.context}"
             why += f", for {whom}{where} since about step {self.since}"
+        if self.gain is not None:
+            why = f"{self.because} ({self.rule})"
         if self.excluded:
             why = f"a state came to which the model had given probability 0 ({self.rule})"
         return f"{_who(self)}switched after {_when(self)}: {why}"
@@ -207,13 +224,26 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
     for at in map(tuple, np.argwhere(newly).tolist()):
         margin, now = (float(statistic[at]), float(threshold[at])), int(step[at])
         what: tuple = ()
+        told = Switch(name_of(at), now, type(rule.each).__name__, *margin, int(episode[at]), known=now)
         if suspected is not None and math.isfinite(margin[0]):
-            which, rate, since = suspected
-            action, *where = rule.comparator(int(which[at]))
-            what = action, float(rate[at]), int(since[at]), *where
-        told = Switch(name_of(at), now, type(rule.each).__name__, *margin, int(episode[at]), *what)
-        fresh.append(told._replace(known=now))
+            told = _blamed(rule, told, [part[at].item() for part in suspected])
+        fresh.append(told)
     return tuple(fresh)
+
+
+def _blamed(rule: Rule, told: Switch, suspected: list[Any]) -> Switch:
+    """The event with what speaks most against the model."""
+    which, rate, since, gain = suspected
+    if which < 0:  # no comparator: another law
+        gained = float(rule.problem.regret_in_payoffs(gain))  # type: ignore[union-attr]
+        return told._replace(since=int(since), gain=gained)
+    action, reference, context = rule.comparator(int(which))
+    whom = reference
+    if action is not None and rule.problem is not None:
+        whom = f"action {rule.problem.actions[action]}"
+    return told._replace(
+        action=action, rate=float(rate), since=int(since), reference=reference, context=context, whom=whom
+    )
 
 
 def name_of(at: tuple[int, ...]) -> Any:

@@ -85,9 +85,10 @@ class Offer(NamedTuple):
 class Suspicion(NamedTuple):
     """What the richest bettor of a stream bets on, at which rate, and since when it has most of its wealth."""
 
-    comparator: Array  # [...], its row
+    comparator: Array  # [...], its row; -1: it bets on another law
     rate: Array  # [...]
     since: Array  # [...], a step, counted from 1: an estimate of when the model broke; 0 before the first
+    gain: Array  # [...], what acting on that law has earned more since then, a step
 
 
 class Bets:
@@ -370,4 +371,5 @@ class Bets:
         wealth, since = (xp.reshape(a, (*shape, P * K)) for a in (now.wealth, now.since))
         richest = xp.argmax(wealth, axis=-1)
         started = xp.take_along_axis(since, richest[..., None], axis=-1)[..., 0]
-        return Suspicion(richest // K, constant(self.rates_K, wealth)[richest % K], started)
+        rate = constant(self.rates_K, wealth)[richest % K]
+        return Suspicion(richest // K, rate, started, rate * 0)

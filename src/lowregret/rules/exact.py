@@ -144,7 +144,7 @@ class ExactTest(ResponseRule):
         return Recovery()
 
     def _refuse_misfit(self, horizon: int | None) -> None:
-        fallback = self.fallback
+        fallback, more = self.fallback, self.told or self.of_numbers
         if self.likelihood and (self.of_numbers or self.temperature != 0 or not isinstance(fallback, Recovery)):
             raise ValueError(
                 "likelihood=True bets on the laws in the shadow of Recovery, beside best responses to laws: it needs a "
@@ -156,17 +156,18 @@ class ExactTest(ResponseRule):
                 f"fallback {type(fallback).__name__} is a law, and the best response to a law that learns may lose "
                 "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0"
             )
-        if isinstance(fallback, Incumbent) and (self.told or self.of_numbers):
+        if isinstance(fallback, Incumbent) and more:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
                 )
-        elif not self.told and not self.of_numbers:
+        elif not more:
             super()._refuse_misfit(horizon)
         elif not isinstance(fallback, Recovery) or fallback.safe is not None:
             raise ValueError(
                 "fallback must be a Recovery without a safe of its own (it is Hedge over all comparators), or an "
-                f"Incumbent, got {inputs.shown(fallback)}"
+                "Incumbent: what others lose to references, in contexts, where payoffs are told or outcomes are "
+                f"numbers is not known, got {inputs.shown(fallback)}"
             )
 
     def _certificate_temperature(self, horizon: int | None) -> float:
@@ -575,8 +576,19 @@ class ExactTest(ResponseRule):
         return found
 
     def suspicion(self, memory: RuleMemory) -> Suspicion:
-        """What the richest bettor of each stream bets on."""
-        return self.bets.suspicion(memory.statistics)
+        """What the richest bettor of each stream bets on; where those on actions have less than 1/delta, the other."""
+        found = self.bets.suspicion(memory.statistics)
+        if not self.likelihood:
+            return found
+        xp, backed = namespace(memory.step), memory.statistics.backed
+        second = (self.bets.together(memory.statistics, memory.step) * self.delta < 1) & (backed.age > 0)
+        age = xp.clip(backed.age, 1.0, None)
+        return Suspicion(
+            xp.where(second, -1, found.comparator),
+            xp.where(second, xp.zeros_like(found.rate), found.rate),
+            xp.where(second, memory.step + 1 - astype(age, memory.step.dtype), found.since),
+            backed.rise / age,
+        )
 
     # What is promised
 

@@ -233,9 +233,9 @@ class Late(Rule):
         xp, late = namespace(memory.step), memory.statistics
         found = [self.each.suspicion(part) for part in late.classes]
         richest = xp.argmax(late.level_D, axis=-1)
-        action, rate, since = (pick(xp.stack(list(parts)), richest) for parts in zip(*found, strict=True))
+        action, rate, since, gain = (pick(xp.stack(list(parts)), richest) for parts in zip(*found, strict=True))
         rounds = since + xp.take_along_axis(late.missed_D, richest[..., None], axis=-1)[..., 0]
-        return Suspicion(action, rate, xp.clip((rounds - 1) * self.lag + 1 + richest, 1, None))
+        return Suspicion(action, rate, xp.clip((rounds - 1) * self.lag + 1 + richest, 1, None), gain)
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's: all of it until the trip, then the classes' average."""
