@@ -223,7 +223,6 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
     fresh = []
     for at in map(tuple, np.argwhere(newly).tolist()):
         margin, now = (float(statistic[at]), float(threshold[at])), int(step[at])
-        what: tuple = ()
         told = Switch(name_of(at), now, type(rule.each).__name__, *margin, int(episode[at]), known=now)
         if suspected is not None and math.isfinite(margin[0]):
             told = _blamed(rule, told, [part[at].item() for part in suspected])

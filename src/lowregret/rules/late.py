@@ -278,7 +278,8 @@ class Late(Rule):
         theorem += ", unknown horizon" if self.horizon is None else ""
         known = self.horizon is not None and each.temperature is not None and contexts == 1
         interval = partial(bets.interval, self.lag) if known else None
-        return certify_late(made, self.horizon, self.delta, theorem, sharper, interval)
+        counts = getattr(each.in_play.fallback, "counts_model", False)
+        return certify_late(made, self.horizon, self.delta, theorem, sharper, interval, counts)
 
 
 def late_rule(rule: Rule, lag: int) -> Late:
@@ -297,7 +298,7 @@ def late_rule(rule: Rule, lag: int) -> Late:
         rounds = -(-rule.horizon // d)
         if temperature == 1 / math.sqrt(rule.horizon):
             temperature = None
-        elif temperature == replace(rule, temperature="certificate").temperature:  # type: ignore[arg-type]
+        elif temperature and temperature == replace(rule, temperature="certificate").temperature:  # type: ignore[arg-type]
             temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)
