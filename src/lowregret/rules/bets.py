@@ -308,7 +308,7 @@ class Bets:
     def run(self, offer: Offer) -> Wealth:
         """What they have after recorded sequences that begin with their first step; one context, compiled."""
         N, T = offer.weights_M.shape[-2:]
-        now = Wealth(*(part.copy() for part in self.blank((N,), np, None)))
+        now = Wealth(*(part.copy() for part in self.blank((N,), np, None)[:6]))
         self._run(now[:4], np.ones(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
         return now
 
