@@ -32,8 +32,8 @@ def streamed(rule: lr.ExactTest, probs: np.ndarray, tokens: np.ndarray) -> tuple
     memory, levels, suspicions = rule.start(tuple(tokens.shape[:-1]), like=probs), [], []
     for t in range(tokens.shape[-1]):
         memory = rule.update(memory, probs[..., t, :], tokens[..., t])
-        levels.append(np.asarray(rule.bets.log_total(memory.statistics, memory.step)))
-        suspicions.append([np.asarray(part) for part in rule.suspicion(memory) or ()])
+        levels.append(np.log(np.asarray(rule.bets.together(memory.statistics, memory.step))))
+        suspicions.append([np.asarray(part) for part in (rule.suspicion(memory) or ())[:3]])
     times = np.asarray(memory.tripped_at)
     return np.where(times == 0, tokens.shape[-1] + 1, times), np.stack(levels, axis=-1), suspicions
 

@@ -57,7 +57,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
     "utilities", "paid", "sit", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
-    "at", "restated",
+    "at", "restated", "recording",
 }  # fmt: skip
 FILES = {"EventLog", "Guard.save", "Guard.load"}  # they have their own tests
 MEMORIES = {"memory", "path"}  # values that start and update make, and nobody writes by hand; names of files
@@ -71,7 +71,7 @@ GOOD: dict[str, Any] = {
     "on_event": None, "span_aware": False, "averaged": True, "trust": 0.01,
     "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
-    "references_act": False, "gain": 0.3, "new": URN, "incumbent": STICKY,
+    "references_act": False, "likelihood": False, "confidence": 0.9, "gain": 0.3, "new": URN, "incumbent": STICKY,
     "low": None, "high": None, "references": (), "contexts": None, "lag": 1, "context": None, "scale": None,
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
     "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,

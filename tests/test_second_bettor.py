@@ -170,5 +170,5 @@ def test_what_it_needs() -> None:
             make()
     with pytest.raises(ValueError, match="the best response to a law that learns may lose every step"):
         lr.ExactTest(coin, 20, temperature=0, fallback=lr.PolyaUrn(2))
-    with pytest.raises(ValueError, match="falls back on the policy"):
+    with pytest.raises(ValueError, match="temperature must be above 0"):
         lr.robustify(lr.PolyaUrn(2), coin, 20, temperature=0)

@@ -4,7 +4,6 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from ..policies.way_back import WayBack
 from . import best_response, coupled, every_start, internal, limits, over_contexts
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
@@ -35,6 +34,7 @@ from .bounds import (
 from .certificate import Certificate, certify
 from .delays import Delay, delay
 from .for_ever import ForEver
+from .way_back import WayBack
 
 __all__ = [
     "AnyProblemCertificate",

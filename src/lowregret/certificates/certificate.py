@@ -88,7 +88,8 @@ class Certificate:
         A best response draws nothing before the alarm, so there it adds nothing; a quantal response draws at every
         step. The others are promises of mixed actions, on average over the draws.
         """
-        fails = -math.log1p(-inputs.probability(confidence, "confidence"))
+        confidence = inputs.probability(confidence, "confidence")
+        fails = -math.log1p(-confidence)
         if self.drawn is None or self.episodes > 1:
             raise ValueError(f"this certificate ({self.theorem}) speaks of mixed actions only, not of those drawn")
         if self.horizon is None:

@@ -35,6 +35,7 @@ import numpy as np
 from .. import inputs
 from ..abilities import ability, guaranteed_by
 from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, some, to_numpy, total
+from ..certificates.way_back import WayBack
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
@@ -44,7 +45,6 @@ from .contract import Policy
 from .experts import ExpertHedge
 from .shadow import Shadow, ShadowMemory
 from .trust import trust_after, turned
-from .way_back import WayBack
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
 

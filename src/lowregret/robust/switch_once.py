@@ -46,6 +46,11 @@ class Robust(Predictor):
             same_states(self.base, self.rule.problem)
         if self.rule.horizon is not None:
             within_context(self.base, self.rule.horizon, "base")
+        if self.rule.temperature == 0:
+            raise ValueError(
+                "temperature must be above 0 for a robust predictor: its laws are answered at random, and those of a "
+                "fallback that is answered by its best response may lose every step; a Guard takes 0"
+            )
         if self.rule.knows is not None:
             raise ValueError(
                 f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "

@@ -32,11 +32,9 @@ from ..arrays import (
     to_numpy,
     total,
 )
-from ..certificates import Certificate, every_start, over_contexts
-from ..certificates.coupled import certificate_temperature, kappa
+from ..certificates import Certificate, every_start
+from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
-from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
-from ..certificates.switching import certify_switch
 from ..files import compiled
 from ..forecasts import Forecast, number_scene
 from ..memory import where as choose
@@ -45,7 +43,7 @@ from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Reco
 from ..policies.shadow import run_shadow
 from ..predictors import Predictor
 from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
-from . import second_bettor
+from . import promises, second_bettor
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .in_play import InPlay, in_play
 from .kernels import bet
@@ -176,7 +174,7 @@ class ExactTest(ResponseRule):
             raise ValueError('temperature="certificate" needs a horizon: give a number')
         if self.stakes.contrast == 0 or self.problem.n_actions == 1:
             return 1 / math.sqrt(horizon)  # nothing to gain
-        return certificate_temperature(self.stakes, self._per_context(horizon), self._main_cost)
+        return certificate_temperature(self.stakes, self.per_context(horizon), self._main_cost)
 
     # What it is made of
 
@@ -228,7 +226,8 @@ class ExactTest(ResponseRule):
     def n_comparators(self) -> int:
         return self.rows * (self.problem.n_actions if self.actions else 0) + len(self.references)
 
-    def _per_context(self, horizon: int) -> int:
+    def per_context(self, horizon: int) -> int:
+        """How many steps each context has where all have as many."""
         return -(-horizon // self.rows)
 
     @property
@@ -242,7 +241,7 @@ class ExactTest(ResponseRule):
         if self.horizon is None or self.temperature is None:
             made = stakes, self.horizon, self.delta, self.temperature, TOP, count
             return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
-        steps = self._per_context(self.horizon)
+        steps = self.per_context(self.horizon)
         if self.payoffs != "change" and not self.of_numbers and self.temperature > 0:
             main = quick_main_rate(stakes, steps, self.temperature, self._main_cost)
         prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main, share)
@@ -594,43 +593,12 @@ class ExactTest(ResponseRule):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Statement (iv); for numbers, what is known of it before the first step (``certify_run``)."""
-        if self.of_numbers:
-            return begun(self)  # type: ignore[return-value]
-        stakes, made = self.stakes, (self.prior, self.delta, self.temperature)
-        exact = self.temperature is not None and self.payoffs != "change"
-        whom = self._whom() if self.told else "every action"
-        given = certify_switch(
-            stakes,
-            self.horizon,
-            self.temperature,
-            self.in_play.fallback,
-            before=partial(over_contexts.before, stakes, *made, self.rows, False),
-            interval=partial(over_contexts.interval, stakes, *made),
-            tv_bound=self.delta,
-            theorem=f"the exact test on {whom}" + (", unknown horizon" if self.horizon is None else ""),
-            sharper=partial(over_contexts.before, stakes, *made, self.rows, True) if exact else None,
-            counts_model=getattr(self.in_play.fallback, "counts_model", False),
-            share=self.prior.share,
-        )
-        if not self.told:
-            return given
-        statement = given.statement.replace("No action leads", f"Regret is to {whom}: none leads")
-        if self.contexts is not None and hasattr(self.in_play.fallback, "budget"):
-            statement += self._worth()
-        return replace(
-            given,
-            statement=statement,
-            temperature=None,  # limits are known for the plain test only
-            between=given.between if self.contexts is None else None,
-        )
+        """Statement (iv); for numbers, what is known of it before the first step."""
+        return promises.certify(self)
 
-    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> Promise:
+    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> promises.Promise:
         """What a run with outcomes that are numbers is certified by, where this is the rule of each class."""
-        kappa_K = None if self.temperature is None else kappa(self.stakes, self.prior.rates_K, self.temperature)
-        after = self.in_play.fallback.regret_after(self.stakes, 1, self.temperature)
-        made = self.problem, self.stakes.span, horizon, self.delta, tv_bound, self.prior, kappa_K, after
-        return Promise(*made, self.rows, self.problem.n_actions if self.actions else 0, lag)
+        return promises.of_a_run(self, lag, horizon, tv_bound)
 
     def charges(self, memory: RuleMemory) -> Array:
         """What the bettors on each comparator were charged before an alarm, ``[..., P, K]``; of numbers."""
@@ -641,28 +609,7 @@ class ExactTest(ResponseRule):
 
         By so much, in utility, its own best action is better there than the best for all. None: not by the horizon.
         """
-        gain, fallback = inputs.positive(gain, "gain"), self.in_play.fallback
-        if self.horizon is None or not hasattr(fallback, "budget"):
-            raise ValueError("pays_from needs a horizon, and Recovery for a fallback")
-        own = replace(fallback, contexts=1, horizon=self._per_context(self.horizon))
-        before = over_contexts.before(self.stakes, self.prior, self.delta, self.temperature, 1, False, self.horizon)
-        after = own.regret_after(self.stakes, self.horizon, self.temperature)
-        bound = partial(over_contexts.own_bound, before, after, self.stakes.span)
-        return over_contexts.pays_from(bound, gain, self.horizon)
-
-    def _whom(self) -> str:
-        each = "every action" if self.contexts is None else f"an action for each of {self.contexts} contexts"
-        whom = ([each] if self.actions else []) + list(self.references)
-        return ", ".join(whom[:-1]) + (" or " if len(whom) > 1 else "") + whom[-1]
-
-    def _worth(self) -> str:
-        gain = self.stakes.span / 4
-        found = self.pays_from(gain)
-        when = "not within the horizon" if found is None else f"from {found} steps of it on"
-        return (
-            f" A context whose own best action earns {gain:.4g} a step more than the best for all pays for itself "
-            f"{when}."
-        )
+        return promises.pays_from(self, inputs.positive(gain, "gain"))
 
 
 def recorded_trips(rule: Any, probs: Any, tokens: Any, known: Known | None) -> Array:
@@ -682,13 +629,6 @@ def recorded_trips(rule: Any, probs: Any, tokens: Any, known: Known | None) -> A
     times = rule.recorded(step_T, Moment(None, None, None, xp.reshape(came, (-1, T)), scene))
     times = xp.full_like(times, T + 1) if rule.pointless else times
     return xp.reshape(times, tuple(came.shape[:-1]))
-
-
-def begun(rule: Any) -> RealisedCertificate:
-    """What is known of a run with outcomes that are numbers before its first step."""
-    none = np.zeros(1, dtype=np.int64)
-    run = Run(rule.charges(rule.start((1,))), none, none, none, none, none, none + 1, none, none)
-    return certify_run(rule.promise(rule.lag, rule.horizon, rule.delta), run)
 
 
 def _flat(known: Known, steps: int, axes: int) -> Known:

@@ -22,9 +22,10 @@ from ..policies.trust import turned
 from ..problems import Known
 from .bets import Suspicion
 from .contract import Rule
-from .exact import ExactTest, begun, recorded_trips
+from .exact import ExactTest, recorded_trips
 from .in_play import InPlay
 from .moment import Knows, Moment, RuleMemory
+from .promises import begun
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 

@@ -16,9 +16,11 @@ same bound holds to it: over the whole run, for the earliest alarm.
 
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from .worst_alarm import Bound
 
 
 class WayBack(NamedTuple):
@@ -30,7 +32,7 @@ class WayBack(NamedTuple):
     budget: float = 0.5
     contexts: int = 1  # each with a budget and safe play of its own; they need a horizon
 
-    def after(self, steps: int) -> Any:
+    def after(self, steps: int) -> Bound:
         """The most that is lost to any comparator in the last n of ``steps`` steps, as a function of n.
 
         >>> back = WayBack(span=1.0, experts=3, horizon=1024)
