@@ -40,7 +40,6 @@ POSITIVE = {
     "Respond": (lambda v: lr.Respond(lr.PolyaUrn(3), GAME, v), "temperature", True),
     "RegretGap": (lambda v: lr.RegretGap(GAME, HORIZON, temperature=v), "temperature", True),
     "RegretRate": (lambda v: lr.RegretRate(GAME, HORIZON, temperature=v), "temperature", True),
-    "RegretGap": (lambda v: lr.RegretGap(GAME, HORIZON, temperature=v), "temperature", True),
     "Hedge, rate": (lambda v: lr.Hedge(GAME, HORIZON, rate=v), "rate", True),
     "PolyaUrn, prior": (lambda v: lr.PolyaUrn(3, prior=v), "prior", False),
     "RegretGap, alpha": (lambda v: lr.RegretGap(GAME, HORIZON, alpha=v), "alpha", False),

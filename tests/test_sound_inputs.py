@@ -35,7 +35,7 @@ def test_numbers_out_of_reach_are_refused_by_name(which: int) -> None:
     value: Any = OUT_OF_REACH[which]
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
         lr.ExactTest(COIN, 10, delta=value)
-    with pytest.raises(ValueError, match="temperature must be a (positive )?finite number"):
+    with pytest.raises(ValueError, match=r"temperature must be a (positive )?finite number"):
         lr.ExactTest(COIN, 10, temperature=value)
     with pytest.raises(ValueError, match="horizon must be a whole number"):
         lr.ExactTest(COIN, value)
