@@ -104,7 +104,7 @@ def with_alarms_at_all_times(base: lr.Predictor, rule: Any, tokens: np.ndarray, 
     ("dtype", "horizon", "n"),
     [
         (torch.float64, 512, 32),
-        (torch.float32, 512, 16),
+        (torch.float32, 512, 32),
         pytest.param(torch.float64, 1024, 256, marks=pytest.mark.long),
         pytest.param(torch.float32, 1024, 64, marks=pytest.mark.long),
     ],

@@ -26,6 +26,7 @@ FIRST_TEST: dict[str, tuple[float, int | None]] = {
 }
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
 @pytest.mark.parametrize("N", sweep([600, 3000], usual=1))
 @pytest.mark.parametrize("name", TABLE)
 def test_the_eight_sources(name: str, N: int) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.needs("matplotlib", "sklearn", "torch")
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = ("bounded-context", "construct", "evaluation")  # many seconds each: in make test-all
+SLOW = ("bounded-context", "construct", "evaluation", "games")  # many seconds each: in make test-all
 FENCE = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 

@@ -171,6 +171,7 @@ def test_v_regret_before_an_alarm_is_below_its_bound(test: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
     """All sequences of 14 tokens, several problems and temperatures for one and the same forecast."""
     rng = np.random.default_rng(seed)
