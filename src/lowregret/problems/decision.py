@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, device, first, in_float64, last, mix, namespace, read_only, softmax
+from ..arrays import Array, astype, first, in_float64, last, mix, namespace, read_only, softmax
 from .inverse import belief_behind
 from .names import Names, labels_along
 
@@ -294,9 +294,14 @@ def best_of(worth_A: Array) -> Array:
     Those worth the same to within ``TIE`` are a tie, however the sums are rounded.
     """
     xp = namespace(worth_A)
-    chosen = best_action(worth_A)
-    place_A = xp.reshape(xp.arange(worth_A.shape[0], device=device(worth_A)), (-1, *(1,) * chosen.ndim))
-    return astype(place_A == chosen, worth_A.dtype)
+    if xp is np:
+        return (np.arange(len(worth_A)).reshape(-1, *(1,) * (worth_A.ndim - 1)) == best_action(worth_A)).astype(float)
+    best, taken, rows = xp.max(worth_A, axis=0) - TIE, None, []
+    for worth in worth_A:  # as graphs are compiled from it without a search
+        hit = worth >= best if taken is None else (worth >= best) & ~taken
+        taken = hit if taken is None else taken | hit
+        rows.append(hit)
+    return astype(xp.stack(rows), worth_A.dtype)
 
 
 def best_action(worth_A: Array) -> Array:
