@@ -294,6 +294,10 @@ def best_of(worth_A: Array) -> Array:
     Those worth the same to within ``TIE`` are a tie, however the sums are rounded.
     """
     xp = namespace(worth_A)
+    if xp is np and worth_A.ndim == 1:  # one stream, one step
+        alone = np.zeros(len(worth_A))
+        alone[best_action(worth_A)] = 1.0
+        return alone
     if xp is np:
         return (np.arange(len(worth_A)).reshape(-1, *(1,) * (worth_A.ndim - 1)) == best_action(worth_A)).astype(float)
     best, taken, rows = xp.max(worth_A, axis=0) - TIE, None, []
@@ -307,6 +311,10 @@ def best_of(worth_A: Array) -> Array:
 def best_action(worth_A: Array) -> Array:
     """The same as an index ``[...]``."""
     xp = namespace(worth_A)
+    if xp is np and worth_A.ndim == 1:
+        each = worth_A.tolist()
+        least = max(each) - TIE
+        return np.int64(next(a for a, worth in enumerate(each) if worth >= least))
     best_A = worth_A >= xp.max(worth_A, axis=0) - TIE
     return xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
 

@@ -96,6 +96,10 @@ class Scene(NamedTuple):
 
     def against(self, law_S: Array, state: Array) -> tuple[Array, Array]:
         """How much likelier another law made the state, and what the response to it earned more, ``[...]`` each."""
+        if type(law_S) is np.ndarray and law_S.ndim == 1:  # one stream, one step
+            p, s = self.law_S.tolist(), int(state)
+            gained = float((self.respond(law_S) - self.base_A) @ self.earned(state))
+            return np.float64(law_S.item(s) * sum(p) / (p[s] or 1.0)), np.float64(gained)
         xp, own = namespace(law_S), pick(self.law_S, state) / total(self.law_S)
         odds = pick(law_S, state) / xp.where(own > 0, own, xp.ones_like(own))
         return odds, total((self.respond(law_S) - self.base_A) * self.earned(state))

@@ -404,8 +404,17 @@ class ExactTest(ResponseRule):
             now, level = now._replace(backed=backed), second_bettor.level(self.prior, backed, step, level)
         return now, (level * self.delta >= 1) | excluded
 
+    @cached_property
+    def _pairs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """By best response: what each action gains over it, and at which two outcomes that is charged."""
+        gains = (self.problem.utility - row for row in self.problem.utility)
+        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in gains]
+
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
+        if self.likelihood and not self.told and scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray:
+            gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]  # one stream, one step
+            return Offer(gain_Ax2, weights_Ax2, gain_AxS[:, int(outcome)])
         gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
         return Offer(*second_bettor.by_pairs(gain_PxM), offer.came()) if self.likelihood else offer

@@ -16,7 +16,10 @@ An alarm sounds where all bettors together reach 1/delta while this one is heard
 either lies in {E >= 1/delta}, so the chance of a false one is at most delta.
 """
 
+import math
 from typing import NamedTuple
+
+import numpy as np
 
 from ..arrays import Array, at_most, in_float64, namespace
 from ..certificates.every_start import Prior
@@ -41,6 +44,11 @@ def blank(shape: tuple[int, ...], xp: object, where: object) -> Backed:
 
 def after(prior: Prior, old: Backed, step: Array, odds: Array, gained: Array) -> Backed:
     """The same after the ``step``-th step: ``odds``, how much likelier the mixture made what came; what was gained."""
+    if type(odds) is np.float64:  # one stream
+        staked = float(old.wealth) + prior.second_weight(int(step))
+        risen, d = float(old.rise) + float(gained), float(gained)
+        parts = (risen, float(old.spread) + d * d, float(old.age) + 1) if risen > 0 else (0.0, 0.0, 0.0)
+        return Backed(*map(np.asarray, (min(staked * float(odds), MOST), *parts)))
     xp = namespace(odds)
     risen = old.rise + gained
     above = in_float64(risen > 0)
@@ -54,6 +62,10 @@ def after(prior: Prior, old: Backed, step: Array, odds: Array, gained: Array) ->
 
 def level(prior: Prior, now: Backed, step: Array, actions: Array) -> Array:
     """E_t as far as it counts, where the bettors on actions have so much: with this one while it is heard."""
+    if type(now.wealth) is np.ndarray and now.wealth.ndim == 0:  # one stream
+        wealth, rise, spread, age = (part.item() for part in now)
+        counts = rise > 0 and rise**2 >= spread * (math.log(1 + int(step) / max(age, 1.0)) + 2)
+        return actions + (wealth + prior.second_unspent(int(step))) if counts else actions
     xp, t = namespace(actions), in_float64(step)
     more = now.wealth + prior.second_unspent(t)
     return xp.where(heard(now, t), actions + more, actions)
