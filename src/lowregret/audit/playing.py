@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays import softmax
 from ..guard import Event, Guard, Switch
 from ..guard.ledger import blank, happened
+from ..memory import each
 from ..policies import Hedge
 from ..problems import DecisionProblem, Payoff, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
@@ -157,13 +158,18 @@ def _replayed(
         before = slice(int(times_N.min()) - 1)  # up to there all play the model
         ahead = rule.run(probs_NxTxS[:, before], states_NxT[:, before])
         begin, memory = (0, memory) if ahead is None else (before.stop, ahead)
+    who: Any = slice(None)
+    if N == 1:  # what one stream remembers costs less to move on
+        who, ledger, memory = 0, blank(rule, ()), each(memory, lambda part: part[0])
     for t in range(begin, int(lengths_N.max())):
-        known = None if block.told is None else block.told.known(rule, rows, t)
-        moment = rule.look(memory, probs_NxTxS[:, t], known)
-        share_NxT[:, t] = rule.share(memory)
-        paid_NxT[:, t] = (with_first(rule.answer(memory, moment)) * utility_AxNxT[..., t]).sum(axis=0)
-        memory = rule.advance(memory, moment, states_NxT[:, t])
+        known = None if block.told is None else block.told.known(rule, rows[who], t)
+        moment = rule.look(memory, probs_NxTxS[who, t], known)
+        share_NxT[who, t] = rule.share(memory)
+        played_A = with_first(rule.answer(memory, moment))
+        paid_NxT[who, t] = (played_A * utility_AxNxT[:, who, t]).sum(axis=0)
+        memory = rule.advance(memory, moment, states_NxT[who, t])
         told += happened(rule, ledger._replace(rule=memory))
+    told = [event._replace(stream=event.stream or 0) if N == 1 else event for event in told]
     told = [event for event in told if event.step <= lengths_N[event.stream]]
     trips_N = np.zeros(N, dtype=np.int64)
     for event in reversed(told):

@@ -272,7 +272,13 @@ class Recovering:
         lead_AxNxT = leads(self.problem, tokens_NxT, self.problem.chances(law_SxNxT, self._temperature(step_T)))
         xp, laws = namespace(law_SxNxT), []
         row = self._row(self.start(tuple(times_N.shape), like=probs_NxTxS).rows, None)
-        for t in range(int(times_N.min()), tokens_NxT.shape[-1]):
+        begin, T = int(times_N.min()), tokens_NxT.shape[-1]
+        if xp is np and isinstance(self._budget, RegretBudget):  # up to some step there is no safe play to think of
+            quiet, account_PxN = self._budget.until_spent(lead_AxNxT, times_N)
+            begin, row = max(begin, quiet), row._replace(account=last(account_PxN))
+        if begin == T:
+            return astype(xp.moveaxis(law_SxNxT, 0, -1), probs_NxTxS.dtype)
+        for t in range(begin, T):
             law_S, token = law_SxNxT[..., t], tokens_NxT[:, t]
             lead_A = mixture_A = lead_AxNxT[..., t]
             before = xp.zeros_like(row.seen) + t
