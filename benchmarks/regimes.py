@@ -1,4 +1,4 @@
-"""``python -m benchmarks.regimes``: what guards earn on real recordings, broken in fourteen ways, beside best responses.
+"""``python -m benchmarks.regimes``: what guards earn on real recordings, broken in fourteen ways.
 
 A regime changes states or laws of a recording: not at all; states mirrored (s -> S-1-s) from 10%, 50% or 80% of it on,
 between 40 and 50%, or in the first 20%; laws one or three steps old from half time on; mirrored with a chance that
