@@ -77,6 +77,7 @@ def guards(problem: lr.DecisionProblem, T: int) -> dict[str, lr.ExactTest]:
         "best response, .05": lr.ExactTest(problem, T, 0.05, **acts),
         "two bettors, 1/T": lr.ExactTest(problem, T, likelihood=True, **acts),
         "two bettors, .05": lr.ExactTest(problem, T, 0.05, likelihood=True, **acts),
+        "no test": lr.ExactTest(problem, T, test=False, **acts),
     }
 
 

@@ -172,3 +172,62 @@ def test_what_it_needs() -> None:
         lr.ExactTest(coin, 20, temperature=0, fallback=lr.PolyaUrn(2))
     with pytest.raises(ValueError, match="temperature must be above 0"):
         lr.robustify(lr.PolyaUrn(2), coin, 20, temperature=0)
+
+
+# Without a test
+
+
+@pytest.mark.parametrize("temperature", [None, 0.0], ids=["quantal", "best"])
+def test_without_a_test_the_mixture_is_played_from_the_first_step_on(temperature: float | None) -> None:
+    """As the fallback says, told that the alarm has sounded; nine tenths of the weight on the model at first."""
+    T, rng = 60, np.random.default_rng(4)
+    problem = some_game(rng)
+    laws = 0.9 * some_laws(rng, (T,), problem.n_states) + 0.1 / problem.n_states
+    states = rng.integers(problem.n_states, size=T)
+    guard = lr.Guard(problem, T, temperature=temperature, test=False)
+    back, late = guard.rule.in_play.fallback, np.array(True)
+    memory = back.start()
+    assert memory.shadow.weights[0].tolist() == pytest.approx([0.9, *[0.1 / 4] * 4])
+    for t in range(T):
+        advice = guard.advise(laws[t])
+        scene = guard.rule.scene(laws[t], None, np.array(t + 1))
+        np.testing.assert_allclose(advice.policy, back.policy(memory, scene), atol=1e-12)
+        assert advice.share == pytest.approx(float(back.share_of_base(memory)))
+        memory = back.update(memory, scene, np.array(states[t]), late)
+        guard.observe(Positions(states[t]))
+        if t == T // 2:
+            again = lr.Guard(problem, T, temperature=temperature, test=False)
+            again.load_state_dict(guard.state_dict())
+            guard = again
+    assert guard.events == []
+    assert not np.isnan(guard.regret)
+    found = lr.backtest(
+        problem, laws, Positions(states), guard=lr.Guard(problem, T, temperature=temperature, test=False)
+    )
+    assert found.streams[0].regret == pytest.approx(guard.regret, abs=1e-9)
+    assert found.streams[0].switched_at is None
+
+
+@pytest.mark.parametrize("horizon", [9, None])
+def test_no_sequence_breaks_the_certificate_without_a_test(horizon: int | None) -> None:
+    """All sequences of nine steps, against a model that is sure of the wrong state."""
+    T = 9
+    paths = np.array(list(itertools.product(range(2), repeat=T)))
+    rule = lr.ExactTest(lr.matching(), horizon, 0.5, temperature=0.0, test=False)
+    guard = lr.Guard(lr.matching(), horizon, rule=rule, batch_shape=(len(paths),))
+    for t in range(T):
+        guard.advise(np.tile([[0.9, 0.1], [0.2, 0.8]][t % 2], (len(paths), 1)))
+        guard.observe(paths[:, t])
+    given = guard.certificate if horizon else guard.certificate.at(T)
+    assert guard.regret.max() <= given.regret_bound
+    assert given.tv_bound == 1.0
+    assert given.against_model is not None
+
+
+def test_what_cannot_go_without_a_test() -> None:
+    coin = lr.matching()
+    for more in ({"fallback": lr.PolyaUrn(2)}, {"likelihood": True, "temperature": 0}):
+        with pytest.raises(ValueError, match="test=False plays a Recovery"):
+            lr.Guard(coin, 20, test=False, **more)
+    with pytest.raises(ValueError, match="lag must be 1 without a test"):
+        lr.Guard(coin, 20, test=False, lag=2)

@@ -29,6 +29,7 @@ def rule_of_episodes(
     knows: Knows | None = None,
     delta: float | None = None,
     likelihood: bool = False,
+    test: bool = True,
 ) -> Rule:
     """The rule of each of the episodes that make up the horizon: they share delta, or 1/horizon, evenly."""
     if rule is None and problem is not None:
@@ -39,8 +40,8 @@ def rule_of_episodes(
             )
         delta = (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
         told = knows or Knows(payoffs="fixed")
-        return informed_for(problem, episode, delta, told, fallback, temperature, likelihood)
-    return rule_for(problem, episode, rule, fallback, temperature, knows, delta, likelihood)
+        return informed_for(problem, episode, delta, told, fallback, temperature, likelihood, test)
+    return rule_for(problem, episode, rule, fallback, temperature, knows, delta, likelihood, test)
 
 
 def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:
@@ -66,7 +67,7 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
 
     Outcomes that never came count at their worst.
     """
-    if rule.of_numbers:
+    if rule.of_numbers and not rule.untested:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
     given, missed = rule.certificate, to_numpy(ledger.missed)

@@ -78,6 +78,8 @@ class Guard(Fleet, Readings):
         episodes together.
     likelihood
         A second bettor beside those on actions, as of ``ExactTest``; with ``temperature=0``.
+    test
+        False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
@@ -124,16 +126,17 @@ class Guard(Fleet, Readings):
         streams: Sequence[str] | None = None,
         delta: float | None = None,
         likelihood: bool = False,
+        test: bool = True,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         if self.episode is None:
-            made = rule_for(problem, horizon, rule, fallback, temperature, knows, delta, likelihood)
+            made = rule_for(problem, horizon, rule, fallback, temperature, knows, delta, likelihood, test)
         else:
             made = rule_of_episodes(
-                problem, self._whole, self.episode, rule, fallback, temperature, knows, delta, likelihood
+                problem, self._whole, self.episode, rule, fallback, temperature, knows, delta, likelihood, test
             )
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
@@ -326,7 +329,7 @@ class Guard(Fleet, Readings):
         """The mixed action ``[..., A]`` of a step that waits, by default the last, and that step."""
         at = self._at
         due = due_of(self.rule, at, step, at.waiting[-1:])
-        return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped), due
+        return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
 
 
 def _shape_of(batch_shape: Any, labels: Labels | None) -> tuple[int, ...]:

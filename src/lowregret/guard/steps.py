@@ -72,7 +72,7 @@ def observed(
     if none is not None and none.all():
         return skipped(rule, at, due.step), ()
     place, each, known = (due.step - 1) % rule.lag, rule.each, due.moment.known
-    earned_A = last(each.leads(answer_of(rule, old.rule, due, at.any_tripped), came, known))
+    earned_A = last(each.leads(answer_of(rule, old.rule, due, at.any_tripped or rule.untested), came, known))
     memory = rule.joined(old.rule, place, each.advance(rule.of(old.rule, place), due.moment, came))
     told_more = rule.of_numbers or rule.knows is not None
     ledger = entered(old, rule, memory, earned_A, came, action, known if told_more else None)

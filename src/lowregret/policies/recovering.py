@@ -82,6 +82,8 @@ class Recovering:
         A problem with the span of all that may come, where payoffs change; the problem itself by default.
     counts_model
         Whether the response to the model is a comparator, too: the last of them. For Hedge as safe play.
+    trust
+        How much of the weight in the mixture the model has at first; by default as much as every other law.
     """
 
     problem: DecisionProblem
@@ -96,6 +98,7 @@ class Recovering:
     laws: int = 0
     stakes: DecisionProblem | None = None
     counts_model: bool = False
+    trust: float | None = None
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -151,7 +154,7 @@ class Recovering:
 
     @cached_property
     def _laws(self) -> Shadow:
-        return Shadow(self.problem, self.memories, self.share, self.contexts, self.laws)
+        return Shadow(self.problem, self.memories, self.share, self.contexts, self.laws, self.trust)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RecoveryMemory:
         """The memory before the first state."""

@@ -51,13 +51,17 @@ class Shadow(NamedTuple):
     share: float
     contexts: int = 1
     laws: int = 0  # how many references state laws
+    trust: float | None = None  # the base's weight at first; None: as every other's
 
     def start(self, shape: tuple[int, ...], like: Array | None) -> ShadowMemory:
-        """Empty urns, and the same weight for every law."""
+        """Empty urns, and the same weight for every law, unless the base has one of its own."""
         xp, where, M, (A, S) = namespace(like), device(like), len(self.memories), self.problem.utility.shape
         dtype, L, shape = float_type(xp, where), 1 + 2 * M + self.laws, (*shape, self.contexts)
         counts = xp.zeros((*shape, 1 + A, M, S), dtype=dtype, device=where)
-        return ShadowMemory(counts, xp.full((*shape, L), 1 / L, dtype=dtype, device=where))
+        weights = xp.full((*shape, L), 1 / L, dtype=dtype, device=where)
+        if self.trust is not None:
+            weights = weights * 0 + constant(np.array([self.trust] + [(1 - self.trust) / (L - 1)] * (L - 1)), weights)
+        return ShadowMemory(counts, weights)
 
     def law(self, memory: ShadowMemory, scene: Scene) -> Array:
         """The mixture's law ``[S, ...]``."""

@@ -213,23 +213,24 @@ def rule_for(
     knows: Knows | None = None,
     delta: float | None = None,
     likelihood: bool = False,
+    test: bool = True,
 ) -> Rule:
     """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
     if knows is not None and problem is not None:
-        return informed_for(problem, horizon, delta, knows, fallback, temperature, likelihood)
+        return informed_for(problem, horizon, delta, knows, fallback, temperature, likelihood, test)
     if rule is None and problem is None:
-        if likelihood:
-            raise ValueError("likelihood=True needs a problem, got None: nobody acts")
+        if likelihood or not test:
+            raise ValueError("likelihood=True and test=False need a problem, got None: nobody acts")
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
         return VRegret(horizon, delta, fallback=fallback)  # type: ignore[arg-type]
     if rule is None:
-        return informed_for(problem, horizon, delta, Knows(payoffs="fixed"), fallback, temperature, likelihood)  # type: ignore[arg-type]
+        return informed_for(problem, horizon, delta, Knows(payoffs="fixed"), fallback, temperature, likelihood, test)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
-    if fallback is not None or temperature is not None or delta is not None or likelihood:
+    if fallback is not None or temperature is not None or delta is not None or likelihood or not test:
         raise ValueError("delta, fallback and temperature only build the default rule: give them to the rule itself")
     if rule.problem != problem:
         if rule.problem is None:
@@ -248,8 +249,9 @@ def informed_for(
     fallback: Any,
     temperature: float | None,
     likelihood: bool = False,
+    test: bool = True,
 ) -> ExactTest:
     """The rule that can be told all this before each state."""
     settings: dict[str, Any] = {name: value for name, value in knows._asdict().items() if value is not None}
-    settings |= {"fallback": fallback, "temperature": temperature, "likelihood": likelihood}
+    settings |= {"fallback": fallback, "temperature": temperature, "likelihood": likelihood, "test": test}
     return ExactTest(problem, horizon, delta, **settings)  # type: ignore[arg-type]

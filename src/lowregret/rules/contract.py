@@ -42,6 +42,7 @@ class Rule(ABC):
 
     lag = 1  # how late outcomes may come; ``Late`` has more
     of_numbers = False  # whether outcomes are numbers, and not states
+    untested = False  # whether the fallback is played from the first step on, without a test
 
     # What a rule must say of itself.
 
@@ -234,8 +235,8 @@ class Rule(ABC):
         return self.in_play.fallback.update(memory.fallback, token), moment
 
     def tripped(self, memory: RuleMemory) -> Array:
-        """Which streams have switched to the fallback, ``[...]``."""
-        return memory.tripped_at > 0
+        """Which streams play the fallback, ``[...]``: those that have switched to it, or all without a test."""
+        return memory.tripped_at >= 0 if self.untested else memory.tripped_at > 0
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""

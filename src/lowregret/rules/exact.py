@@ -50,6 +50,7 @@ from .kernels import bet
 from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .response import ResponseRule, delta_for
 
+TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
@@ -84,6 +85,10 @@ class ExactTest(ResponseRule):
         by what they could win under any law to which the action advised is best: as long as that is right, however
         wrong the probabilities, they alone sound an alarm with a chance of at most delta/2. Needs laws, a temperature
         of 0 and ``Recovery``.
+    test
+        False: no test and no alarm; the fallback, a ``Recovery``, is played from the first step on, with nine tenths of
+        the weight on the model to begin with. That earns as much; what the test buys is that nothing changes while the
+        model is right.
     temperature
         Of the responses to forecasts: 1/sqrt(horizon) by default, 0 for best responses, which most people play.
     fallback
@@ -104,6 +109,7 @@ class ExactTest(ResponseRule):
     actions: bool = True
     references_act: bool = False
     likelihood: bool = False
+    test: bool = True
 
     def _refuse_problem(self) -> None:
         if not isinstance(self.problem, Payoff):
@@ -125,6 +131,7 @@ class ExactTest(ResponseRule):
             actions=inputs.flag(self.actions, "actions"),
             references_act=inputs.flag(self.references_act, "references_act"),
             likelihood=inputs.flag(self.likelihood, "likelihood"),
+            test=inputs.flag(self.test, "test"),
         )
         if contexts is not None and horizon is None:
             raise ValueError("contexts need a horizon: what each of them may cost is shared out over it, got None")
@@ -143,6 +150,11 @@ class ExactTest(ResponseRule):
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback, more = self.fallback, self.told or self.of_numbers
+        if not self.test and (self.likelihood or not isinstance(fallback, Recovery)):
+            raise ValueError(
+                "test=False plays a Recovery from the first step on: it has no bettors, and its fallback must be one, "
+                f"got likelihood={self.likelihood} and {inputs.shown(fallback)}"
+            )
         if self.likelihood and (self.of_numbers or self.temperature != 0 or not isinstance(fallback, Recovery)):
             raise ValueError(
                 "likelihood=True bets on the laws in the shadow of Recovery, beside best responses to laws: it needs a "
@@ -206,8 +218,12 @@ class ExactTest(ResponseRule):
         return self.problem.widest if isinstance(self.problem, Payoff) else widest(self.problem)
 
     @property
+    def untested(self) -> bool:  # type: ignore[override]
+        return not self.test
+
+    @property
     def pointless(self) -> bool:
-        return self.stakes.span == 0
+        return self.stakes.span == 0 or not self.test
 
     @property
     def compares(self) -> bool:
@@ -274,11 +290,12 @@ class ExactTest(ResponseRule):
         if self.of_numbers:
             return InPlay(AmongExperts(self.stakes, self.rows, N), True, True, A, True)
         if not self.told:
-            return in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
+            plain = in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
+            return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
         more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes}
-        more["counts_model"] = self.temperature == 0
+        more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
         made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
 
@@ -311,7 +328,7 @@ class ExactTest(ResponseRule):
 
     def _in_force(self, memory: RuleMemory) -> bool:
         """Whether anybody plays the fallback; where asking would make a device wait, somebody may."""
-        return some(memory.tripped_at)
+        return self.untested or some(memory.tripped_at)
 
     def _fallback_plays(self, memory: RuleMemory, scene: Scene) -> Array:
         own = self.in_play

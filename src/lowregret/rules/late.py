@@ -294,6 +294,8 @@ def late_rule(rule: Rule, lag: int) -> Late:
             f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest, not by "
             f"{type(rule).__name__}"
         )
+    if rule.untested:
+        raise ValueError(f"lag must be 1 without a test, got {d}: what a mixture for each class may lose is not known")
     rounds, temperature = None, rule.temperature
     if rule.horizon is not None:
         rounds = -(-rule.horizon // d)

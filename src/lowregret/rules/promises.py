@@ -12,11 +12,16 @@ import numpy as np
 from ..certificates import Certificate, over_contexts
 from ..certificates.coupled import kappa
 from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
-from ..certificates.switching import certify_switch
+from ..certificates.switching import certify_switch, certify_untested
 
 
 def certify(rule: Any) -> Certificate:
     """The certificate of an ``ExactTest``."""
+    if rule.untested:
+        back = rule.in_play.fallback
+        return certify_untested(
+            rule.stakes, rule.horizon, rule.temperature, back, getattr(back, "counts_model", rule.of_numbers)
+        )
     if rule.of_numbers:
         return begun(rule)  # type: ignore[return-value]
     stakes, made, fallback = rule.stakes, (rule.prior, rule.delta, rule.temperature), rule.in_play.fallback
