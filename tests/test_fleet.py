@@ -344,3 +344,17 @@ def test_whatever_is_refused_is_named_by_its_stream():
         lr.Quantiles([0.1, 0.9], [[[0, 1], [0, 1]], [[0, np.nan], [0, 1]]])
     with pytest.raises(ValueError, match=r"got NaN at index \(1,\)$"):  # one stream needs no name
         lr.Guard(problem, 9).advise([0.5, np.nan])
+
+
+@pytest.mark.parametrize("problem", [COIN, TRADE], ids=["states", "numbers"])
+@pytest.mark.parametrize("lag", [1, 2])
+def test_a_fleet_in_contexts_that_is_empty_goes_on(problem: Any, lag: int) -> None:
+    guard = lr.Guard(problem, 30, batch_shape=(0,), contexts=2, references=["old"], lag=lag)
+    for empty in (True, True, False):
+        if not empty:
+            guard.add(2)
+        n = guard.batch_shape[0]
+        law = lr.Quantiles([0.1, 0.9], np.zeros((n, 2))) if problem is TRADE else np.full((n, 2), 0.5)
+        guard.advise(law, context=np.zeros(n, dtype=int), references=np.full((n, 1, 2), 0.5))
+        guard.observe(np.zeros(n, dtype=int))
+    assert guard.steps.tolist() == [1, 1]
