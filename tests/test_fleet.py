@@ -358,3 +358,24 @@ def test_a_fleet_in_contexts_that_is_empty_goes_on(problem: Any, lag: int) -> No
         guard.advise(law, context=np.zeros(n, dtype=int), references=np.full((n, 1, 2), 0.5))
         guard.observe(np.zeros(n, dtype=int))
     assert guard.steps.tolist() == [1, 1]
+
+
+BAD_MASKS: dict[str, tuple[Any, list[bool], str]] = {
+    "masked, and not named": (np.ma.array([1, 1, 0], mask=[1, 0, 0]), [False, True, False], "does not name"),
+    "one for all": (1, [False, True, False], "shape"),
+    "too few": ([1], [False, True, False], "shape"),
+    "too many": ([1, 1, 0, 0], [False, True, False], "shape"),
+}
+
+
+@pytest.mark.parametrize("given", BAD_MASKS)
+@pytest.mark.parametrize("problem", [COIN, TRADE], ids=["states", "numbers"])
+def test_outcomes_that_do_not_fit_the_mask_are_refused(problem: Any, given: str) -> None:
+    outcome, missing, reason = BAD_MASKS[given]
+    guard = lr.Guard(problem, 30, batch_shape=(3,))
+    guard.advise(lr.Quantiles([0.1, 0.9], np.zeros((3, 2))) if problem is TRADE else np.full((3, 2), 0.5))
+    with pytest.raises(ValueError, match=reason):
+        guard.observe(outcome, missing=missing)
+    assert guard.steps.tolist() == [0, 0, 0]
+    guard.observe(np.ma.array([1, 1, 0], mask=missing), missing=missing)  # said twice, alike
+    assert guard._at.ledger.missed.tolist() == [0, 1, 0]

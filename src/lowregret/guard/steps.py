@@ -194,8 +194,14 @@ def _filled(rule: Rule, outcome: Any, none: np.ndarray) -> Any:
         return _any_outcome(rule, none.shape)
     if isinstance(outcome, Positions):
         return Positions(_filled(rule, outcome.at, none))
-    values = np.array(outcome, dtype=object) if isinstance(outcome, (list, tuple)) else np.ma.getdata(outcome)
-    values = np.where(none, values[~none].ravel()[0], values)
+    values = np.array(outcome, dtype=object) if isinstance(outcome, (list, tuple)) else outcome
+    values = values if isinstance(values, np.ma.MaskedArray) else to_numpy(inputs.array_of(values, "outcomes"))
+    if values.shape != none.shape:
+        raise ValueError(f"outcomes must have shape {none.shape}, missing ones among them, got {values.shape}")
+    if (np.ma.getmaskarray(values) & ~none).any():
+        raise ValueError("outcomes are masked that missing= does not name: say it in one way, or in both alike")
+    values = np.ma.getdata(values)
+    values = np.where(none, values[~none][0], values)
     return values.tolist() if values.dtype == object else values
 
 
