@@ -333,3 +333,16 @@ def test_an_outcome_that_never_came_costs_the_span() -> None:
     guard.skip()
     assert guard.steps == 1
     assert guard.certificate.regret_bound == pytest.approx(min(SHOP.span, before + SHOP.span / 20))
+
+
+@pytest.mark.parametrize("who", ["the model", "a reference"])
+def test_payoffs_of_a_step_that_its_forecast_cannot_be_judged_by_are_refused_before_it(who: str) -> None:
+    bent = lr.Payoff(lambda buy, move: buy * np.sin(9 * move), TRADE.actions, -1, 1)  # nobody says where it bends
+    guard = lr.Guard(TRADE, 60, payoffs="change", references=["old"])
+    drawn = lr.Samples(np.linspace(-1, 1, 8))
+    said = (RISES, drawn) if who == "the model" else (drawn, RISES)
+    with pytest.raises(ValueError, match="bend"):
+        guard.advise(said[0], references=[said[1]], payoffs=bent)
+    guard.advise(drawn, references=[drawn], payoffs=bent)
+    guard.observe(0.5)
+    assert guard.steps == 1

@@ -36,11 +36,11 @@ def knows_of(problem: DecisionProblem | Payoff | None, references: Any, contexts
 
 
 def known_of(
-    rule: Rule, shape: tuple[int, ...], probs: Any, references: Any, context: Any, payoffs: Any, scale: Any
+    rule: Rule, shape: tuple[int, ...], forecast: Any, references: Any, context: Any, payoffs: Any, scale: Any
 ) -> Known:
-    """What ``advise`` was given beside the forecast, checked: arrays of the kind that ``probs`` is, each its own."""
+    """What ``advise`` was given beside the forecast, checked: arrays of the kind that a law is, each its own."""
     knows, problem = rule.knows, rule.problem
-    probs = rule_arrays(rule, probs)
+    probs = rule_arrays(rule, forecast)
     if (
         shape == ()
         and not rule.of_numbers
@@ -80,6 +80,8 @@ def known_of(
     if payoffs is not None:
         if isinstance(problem, Payoff):
             utility = problem.restated(payoffs)
+            for said in (forecast, *(laws or ())):
+                said.refuse_misfit(utility)
         else:
             utility = _beside(_utility(problem, shape, payoffs), probs)
     if scale is not None:
