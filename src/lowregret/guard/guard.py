@@ -290,7 +290,7 @@ class Guard(Fleet, Readings):
             self.rule.refuse_past_horizon(memory._replace(step=step))
         waiting = ends - to_numpy(ledger.rule.step) - to_numpy(ledger.missed)
         LOG.info("new episode for %d streams, by itself", int(mask.sum()))
-        return standing(given_up(at, mask)._replace(ledger=reopened(self.rule, ledger, mask, waiting)))
+        return standing(given_up(self.rule, at, reopened(self.rule, ledger, mask, waiting), mask))
 
     # Inside
 

@@ -15,6 +15,7 @@ from .known import forecast_again, forecast_told, known_again, known_told
 from .ledger import TURNS, Event, Ledger, Switch, blank, kind_of
 from .likeness import Behaviour, alike, made_for
 from .standing import Due, Standing, over, standing
+from .steps import due_with
 from .streams import labels_from, labels_told
 
 _IMPOSSIBLE = "state_dict does not fit: no run of this guard can have led to its counts of steps"
@@ -96,8 +97,7 @@ def _due_from(rule: Rule, shape: tuple[int, ...], ledger: Ledger, values: Any) -
         raise ValueError(f"state_dict does not fit: waiting: {error}") from error
     if given_up is not None and (given_up.shape != shape or given_up.dtype != bool):
         raise ValueError(f"state_dict does not fit: waiting holds {inputs.shown(values)}")
-    moment = rule.each.look(rule.of(ledger.rule, (step - 1) % rule.lag), forecast, known)
-    return Due(step, forecast, known, moment, given_up)
+    return due_with(rule, ledger.rule, step, forecast, known, given_up)
 
 
 def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
