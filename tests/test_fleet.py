@@ -379,3 +379,19 @@ def test_outcomes_that_do_not_fit_the_mask_are_refused(problem: Any, given: str)
     assert guard.steps.tolist() == [0, 0, 0]
     guard.observe(np.ma.array([1, 1, 0], mask=missing), missing=missing)  # said twice, alike
     assert guard._at.ledger.missed.tolist() == [0, 1, 0]
+
+
+def test_streams_have_names_after_a_pause_as_before_it(tmp_path: Path) -> None:
+    make: Callable[..., Any] = partial(lr.Guard, COIN, 30)
+    guard, again, third = make(streams=["a"]), make(streams=["a"]), make(streams=["b", "c"])
+    guard.retire(["a"])
+    guard.save(tmp_path / "none.safetensors")
+    again.load(tmp_path / "none.safetensors")
+    third.load(tmp_path / "none.safetensors")
+    for one in (guard, again, third):
+        assert one.add(["new"]).tolist() == one.streams.tolist() == ["new"]
+    for named, other in ((make(streams=["a", "b"]), make(batch_shape=(2,))), (guard, make(batch_shape=(1,)))):
+        with pytest.raises(ValueError, match="differs in: streams"):
+            named.load_state_dict(other.state_dict())
+        with pytest.raises(ValueError, match="differs in: streams"):
+            other.load_state_dict(named.state_dict())

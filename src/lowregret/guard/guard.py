@@ -307,7 +307,7 @@ class Guard(Fleet, Readings):
         return written(self.rule, at, self._says(at.ledger.lead_A), told)
 
     def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> Standing:
-        return read(self.rule, batch_shape, d, self._says)
+        return read(self.rule, batch_shape, d, self._says, self._at.labels)
 
     def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
         return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)

@@ -16,7 +16,7 @@ from .ledger import TURNS, Event, Ledger, Switch, blank, kind_of
 from .likeness import Behaviour, alike, made_for
 from .standing import Due, Standing, over, standing
 from .steps import due_with
-from .streams import labels_from, labels_told
+from .streams import Labels, labels_from, labels_told
 
 _IMPOSSIBLE = "state_dict does not fit: no run of this guard can have led to its counts of steps"
 
@@ -42,8 +42,8 @@ def _due_told(due: Due, told: Callable[[Any], Any]) -> list[Any]:
     return [due.step, forecast_told(due.forecast, told), known_told(due.known, told), given_up]
 
 
-def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> Standing:
-    """What ``written`` wrote for a guard like this one; ``says`` is how it behaves."""
+def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour, labels: Labels | None) -> Standing:
+    """What ``written`` wrote for a guard like this one; ``says`` is how it behaves, ``labels`` its streams' names."""
     if not isinstance(d, dict) or d.get("format") != 1:
         raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
     mine, theirs = made_for(rule, batch_shape), d.get("made_for")
@@ -71,7 +71,7 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
         tuple(event_from(values) for values in d["events"]),
         (),
         inputs.whole(d["advised"], "advised", least=0),
-        labels_from(d.get("streams"), batch_shape),
+        labels_from(d.get("streams"), batch_shape, labels),
     )
     at = standing(at._replace(waiting=tuple(_due_from(rule, batch_shape, ledger, values) for values in d["waiting"])))
     steps = [due.step for due in at.waiting]
