@@ -367,3 +367,37 @@ def test_laws_and_references_may_be_of_different_kinds(kind: str, shape: tuple[i
     for guard in guards[1:]:
         np.testing.assert_allclose(np.asarray(guard.regret), guards[0].regret, rtol=1e-6)
         assert [event.step for event in guard.events] == [event.step for event in guards[0].events]
+
+
+def test_what_has_names_is_gone_by_its_names() -> None:
+    pd = pytest.importorskip("pandas")
+    payoffs, names = [[1.0, -1.0], [0.0, 0.5], [-1.0, 1.0]], {"states": ["dry", "rain"], "actions": ["a", "b", "c"]}
+    problem = lr.DecisionProblem.from_payoffs(payoffs, low=-2, high=2, **names)
+    law, plain = {"rain": 0.9, "dry": 0.1}, [0.1, 0.9]
+    frame = pd.DataFrame(payoffs, index=names["actions"], columns=names["states"])
+
+    def known(references: Any, stakes: Any) -> list[Any]:
+        guard = lr.Guard(problem, 10, references=["old", "new"], payoffs="change")
+        guard.advise([0.5, 0.5], references=references, payoffs=stakes)
+        told = guard._at.waiting[0].known
+        assert told is not None
+        return [told.laws_NxS.tolist(), told.utility.tolist()]
+
+    right = known(np.array([plain, plain]), payoffs)
+    assert right == known({"old": law, "new": pd.Series(law)}, frame[["rain", "dry"]])
+    assert right == known([law, pd.Series(law)], frame.loc[["c", "a", "b"]])
+    assert right == known(pd.DataFrame([law, law]), {name: frame[name] for name in ("rain", "dry")})
+    with pytest.raises(ValueError, match=r"references must be given alike.*\(2,\), \(3,\)"):
+        known({"old": plain, "new": [1.0, 0.0, 0.0]}, payoffs)
+    with pytest.raises(ValueError, match="payoffs must have an entry for each of the states"):
+        known({"old": plain, "new": plain}, frame.rename(columns={"dry": "snow"}))
+
+
+def test_a_recorded_reference_with_names_is_gone_by_them() -> None:
+    pd = pytest.importorskip("pandas")
+    problem = lr.DecisionProblem.from_payoffs([[1, -1], [-1, 1]], states=["dry", "rain"])
+    said = np.tile([0.2, 0.8], (5, 1))
+    frame = pd.DataFrame({"rain": said[:, 1], "dry": said[:, 0]})
+    for theirs in (said, frame, [frame.iloc[t] for t in range(5)]):
+        found = lr.backtest(problem, said, ["rain"] * 5, references={"old": theirs})
+        assert found.earned["reference old"] == found.earned["model"]

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..forecasts import Forecast, side_by_side
-from ..problems import DecisionProblem, Known, Payoff, Positions
+from ..problems import DecisionProblem, Known, Payoff, Positions, by_name
 from .located import in_stream, of_stream
 
 GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
@@ -153,6 +154,9 @@ def told_of(
             if isinstance(problem, Payoff) and not act:
                 said.append(_forecasts(problem, value, lengths, of))
                 continue
+            if isinstance(problem, DecisionProblem):
+                in_order = partial(by_name, problem.state_names, what=of)
+                value = list(map(in_order, value)) if isinstance(value, (list, tuple)) else in_order(value)
             parts = _each(value, lengths, alone, of)
             for part, stream in zip(parts, streams, strict=True):
                 in_stream(_laws(width), part, of if alone else of_stream(of, stream))

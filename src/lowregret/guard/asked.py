@@ -217,7 +217,7 @@ class Asked:
         return step
 
     def _lives(self, step: Step) -> bool:
-        return any(due.moment is step.due.moment for due in self._guard._at.waiting)
+        return any(due.forecast is step.due.forecast for due in self._guard._at.waiting)
 
     def _forget_dead(self) -> None:
         self._steps = {one: step for one, step in self._steps.items() if self._lives(step)}

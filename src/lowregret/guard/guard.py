@@ -293,7 +293,7 @@ class Guard(Fleet, Readings):
             self.rule.refuse_past_horizon(memory._replace(step=step))
         waiting = ends - to_numpy(ledger.rule.step) - to_numpy(ledger.missed)
         LOG.info("new episode for %d streams, by itself", int(mask.sum()))
-        return standing(given_up(at, mask)._replace(ledger=reopened(self.rule, ledger, mask, waiting)))
+        return standing(given_up(self.rule, at, reopened(self.rule, ledger, mask, waiting), mask))
 
     # Inside
 
@@ -310,7 +310,7 @@ class Guard(Fleet, Readings):
         return written(self.rule, at, self._says(at.ledger.lead_A), told)
 
     def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> Standing:
-        return read(self.rule, batch_shape, d, self._says)
+        return read(self.rule, batch_shape, d, self._says, self._at.labels)
 
     def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
         return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)

@@ -1,5 +1,6 @@
 """What a guard may be told before the state, besides the model's law: incumbents, a context, what is at stake."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, device, float_type, in_float64, namespace, to_numpy
 from ..forecasts import Density, Forecast, Quantiles, Samples
-from ..problems import DecisionProblem, Known, Payoff
+from ..problems import DecisionProblem, Known, Payoff, by_name
 from ..rules import Knows, Rule, names_of
 from .ledger import own_copy
 
@@ -36,11 +37,11 @@ def knows_of(problem: DecisionProblem | Payoff | None, references: Any, contexts
 
 
 def known_of(
-    rule: Rule, shape: tuple[int, ...], probs: Any, references: Any, context: Any, payoffs: Any, scale: Any
+    rule: Rule, shape: tuple[int, ...], forecast: Any, references: Any, context: Any, payoffs: Any, scale: Any
 ) -> Known:
-    """What ``advise`` was given beside the forecast, checked: arrays of the kind that ``probs`` is, each its own."""
+    """What ``advise`` was given beside the forecast, checked: arrays of the kind that a law is, each its own."""
     knows, problem = rule.knows, rule.problem
-    probs = rule_arrays(rule, probs)
+    probs = rule_arrays(rule, forecast)
     if (
         shape == ()
         and not rule.of_numbers
@@ -80,6 +81,8 @@ def known_of(
     if payoffs is not None:
         if isinstance(problem, Payoff):
             utility = problem.restated(payoffs)
+            for said in (forecast, *(laws or ())):
+                said.refuse_misfit(utility)
         else:
             utility = _beside(_utility(problem, shape, payoffs), probs)
     if scale is not None:
@@ -173,13 +176,16 @@ def forecast_again(rule: Any, shape: tuple[int, ...], values: Any, like: Any = N
 
 def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Array, bool]:
     """What the references said, and whether these are laws."""
-    if isinstance(references, dict):
+    one_by_one = isinstance(references, dict)
+    if one_by_one:
         if set(references) != set(knows.references):
             raise ValueError(f"references must be what {', '.join(knows.references)} say, got {list(references)}")
-        references = np.stack([to_numpy(inputs.array_of(references[n], "references")) for n in knows.references], -2)
-    said, N = inputs.array_of(references, "references"), len(knows.references)
+        references = [references[name] for name in knows.references]
     problem = rule.problem
-    assert problem is not None
+    assert isinstance(problem, DecisionProblem)
+    in_order = partial(by_name, problem.state_names, what="references")
+    references = list(map(in_order, references)) if isinstance(references, (list, tuple)) else in_order(references)
+    said, N = inputs.array_of(_stacked(references) if one_by_one else references, "references"), len(knows.references)
     A, S = problem.n_actions, problem.n_states
     width = said.shape[-1] if said.ndim else 0
     are_laws = not knows.references_act and (width == S or width != A)
@@ -210,7 +216,7 @@ def _said_of_numbers(rule: Any, knows: Knows, shape: tuple[int, ...], references
             raise ValueError(f"references must be forecasts of {', '.join(knows.references)}, got {len(given)}")
         return tuple(rule.each.fits(each, shape) for each in given), True
     if isinstance(references, dict):
-        given = np.stack([to_numpy(inputs.array_of(each, "references")) for each in given], -2)
+        given = _stacked(given)
     said, fits = inputs.array_of(given, "references"), (*shape, len(knows.references), rule.problem.n_actions)
     if tuple(said.shape) != fits:
         raise ValueError(
@@ -220,8 +226,20 @@ def _said_of_numbers(rule: Any, knows: Knows, shape: tuple[int, ...], references
     return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), False
 
 
+def _stacked(each: list[Any]) -> np.ndarray:
+    """What references said one by one, side by side."""
+    said = [to_numpy(inputs.array_of(one, "references")) for one in each]
+    shapes = sorted({one.shape for one in said})
+    if len(shapes) > 1 or shapes == [()]:
+        raise ValueError(f"references must be given alike, one row a stream, got shapes {shapes}")
+    return np.stack(said, -2)
+
+
 def _utility(problem: DecisionProblem, shape: tuple[int, ...], payoffs: Any) -> np.ndarray:
     A, S = problem.utility.shape
+    payoffs = by_name(problem.state_names, payoffs, "payoffs")
+    if hasattr(payoffs, "iloc"):  # its rows may have names too
+        payoffs = by_name(problem.action_names, payoffs.T, "payoffs").T
     amounts = inputs.numbers_of(payoffs, "payoffs", "a matrix of numbers, one row an action")
     if amounts.shape not in ((A, S), (*shape, A, S)):
         raise ValueError(f"payoffs must have shape {(*shape, A, S)}, got {amounts.shape}")

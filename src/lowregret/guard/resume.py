@@ -15,7 +15,8 @@ from .known import forecast_again, forecast_told, known_again, known_told
 from .ledger import TURNS, Event, Ledger, Switch, blank, kind_of
 from .likeness import Behaviour, alike, made_for
 from .standing import Due, Standing, over, standing
-from .streams import labels_from, labels_told
+from .steps import due_with
+from .streams import Labels, labels_from, labels_told
 
 _IMPOSSIBLE = "state_dict does not fit: no run of this guard can have led to its counts of steps"
 
@@ -41,8 +42,8 @@ def _due_told(due: Due, told: Callable[[Any], Any]) -> list[Any]:
     return [due.step, forecast_told(due.forecast, told), known_told(due.known, told), given_up]
 
 
-def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> Standing:
-    """What ``written`` wrote for a guard like this one; ``says`` is how it behaves."""
+def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour, labels: Labels | None) -> Standing:
+    """What ``written`` wrote for a guard like this one; ``says`` is how it behaves, ``labels`` its streams' names."""
     if not isinstance(d, dict) or d.get("format") != 1:
         raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
     mine, theirs = made_for(rule, batch_shape), d.get("made_for")
@@ -70,7 +71,7 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour) -> S
         tuple(event_from(values) for values in d["events"]),
         (),
         inputs.whole(d["advised"], "advised", least=0),
-        labels_from(d.get("streams"), batch_shape),
+        labels_from(d.get("streams"), batch_shape, labels),
     )
     at = standing(at._replace(waiting=tuple(_due_from(rule, batch_shape, ledger, values) for values in d["waiting"])))
     steps = [due.step for due in at.waiting]
@@ -96,8 +97,7 @@ def _due_from(rule: Rule, shape: tuple[int, ...], ledger: Ledger, values: Any) -
         raise ValueError(f"state_dict does not fit: waiting: {error}") from error
     if given_up is not None and (given_up.shape != shape or given_up.dtype != bool):
         raise ValueError(f"state_dict does not fit: waiting holds {inputs.shown(values)}")
-    moment = rule.each.look(rule.of(ledger.rule, (step - 1) % rule.lag), forecast, known)
-    return Due(step, forecast, known, moment, given_up)
+    return due_with(rule, ledger.rule, step, forecast, known, given_up)
 
 
 def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:

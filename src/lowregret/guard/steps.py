@@ -15,7 +15,7 @@ from .. import inputs
 from ..arrays import Array, device, last, namespace, to_numpy
 from ..memory import where as choose
 from ..problems import Known, Positions, actions_of
-from ..rules import Rule
+from ..rules import Rule, RuleMemory
 from .advice import acts_in, answer_of
 from .ledger import Event, Ledger, Switch, entered, happened, just_tripped, moved_to, own_copy, place_of
 from .standing import Due, Standing, over
@@ -52,7 +52,7 @@ def advised(
     place = (step - 1) % rule.lag
     memory = rule.opened(ledger.rule, place) if at.any_tripped else ledger.rule
     kept = forecast if rule.of_numbers else own_copy(forecast)
-    due = Due(step, kept, known, rule.each.look(rule.of(memory, place), kept, known))
+    due = due_with(rule, memory, step, kept, known)
     waiting = (due,) if not others else tuple(sorted((*others, due), key=lambda each: each.step))
     if memory is not ledger.rule:
         ledger = ledger._replace(rule=memory)
@@ -143,10 +143,20 @@ def forgotten(at: Standing) -> Standing:
     return at._replace(waiting=(), advised=at.advised - len(at.waiting))
 
 
-def given_up(at: Standing, mask: np.ndarray) -> Standing:
-    """The standing in which streams in the mask no longer wait for any outcome: their episode is over."""
-    waiting = (due._replace(given_up=mask if due.given_up is None else due.given_up | mask) for due in at.waiting)
-    return at._replace(waiting=tuple(waiting))
+def given_up(rule: Rule, at: Standing, ledger: Ledger, mask: np.ndarray) -> Standing:
+    """The standing with a ledger in which the episode of the streams in the mask is over: they wait for no outcome."""
+    waiting = []
+    for step, forecast, known, _, others in at.waiting:
+        waiting.append(due_with(rule, ledger.rule, step, forecast, known, mask if others is None else others | mask))
+    return at._replace(ledger=ledger, waiting=tuple(waiting))
+
+
+def due_with(
+    rule: Rule, memory: RuleMemory, step: int, forecast: Any, known: Known | None, given_up: np.ndarray | None = None
+) -> Due:
+    """A step that waits, with what follows from what was said of it and from what its class remembers."""
+    moment = rule.each.look(rule.of(memory, (step - 1) % rule.lag), forecast, known)
+    return Due(step, forecast, known, moment, given_up)
 
 
 def _without(rule: Rule, old: Ledger, place: int) -> Ledger:
@@ -194,8 +204,14 @@ def _filled(rule: Rule, outcome: Any, none: np.ndarray) -> Any:
         return _any_outcome(rule, none.shape)
     if isinstance(outcome, Positions):
         return Positions(_filled(rule, outcome.at, none))
-    values = np.array(outcome, dtype=object) if isinstance(outcome, (list, tuple)) else np.ma.getdata(outcome)
-    values = np.where(none, values[~none].ravel()[0], values)
+    values = np.array(outcome, dtype=object) if isinstance(outcome, (list, tuple)) else outcome
+    values = values if isinstance(values, np.ma.MaskedArray) else to_numpy(inputs.array_of(values, "outcomes"))
+    if values.shape != none.shape:
+        raise ValueError(f"outcomes must have shape {none.shape}, missing ones among them, got {values.shape}")
+    if (np.ma.getmaskarray(values) & ~none).any():
+        raise ValueError("outcomes are masked that missing= does not name: say it in one way, or in both alike")
+    values = np.ma.getdata(values)
+    values = np.where(none, values[~none][0], values)
     return values.tolist() if values.dtype == object else values
 
 

@@ -125,14 +125,20 @@ def labels_told(labels: Labels | None, told: Callable[[Any], Any]) -> dict[str, 
     return {"streams": {"held": held, "given": labels.given}}
 
 
-def labels_from(values: Any, batch_shape: tuple[int, ...]) -> Labels | None:
-    """What ``labels_told`` told of this many streams."""
+def labels_from(values: Any, batch_shape: tuple[int, ...], mine: Labels | None) -> Labels | None:
+    """What ``labels_told`` told of this many streams, which have names if and only if ``mine`` have."""
+    have_names = mine is not None and mine.named
+    held: Any = values.get("held") if isinstance(values, dict) else None
+    theirs = isinstance(held, list) and (isinstance(held[0], str) if held else have_names)
+    if theirs != have_names:
+        told = "have names, and its own have none" if have_names else "have no names, and its own have"
+        raise ValueError(f"state_dict was made by a guard that differs in: streams (those of this one {told})")
     if values is None:
         return None
     if not isinstance(values, dict) or values.keys() != {"held", "given"} or not batch_shape:
         raise ValueError("state_dict does not fit: streams must say which numbers are held, and how many were given")
-    given, held = inputs.whole(values["given"], "given", least=0), values["held"]
-    if isinstance(held, list) and held and isinstance(held[0], str):
+    given = inputs.whole(values["given"], "given", least=0)
+    if have_names:
         if len(held) != batch_shape[0] or given < len(held):
             raise ValueError(f"state_dict does not fit: streams must have {batch_shape[0]} names")
         return Labels(named(held), given)

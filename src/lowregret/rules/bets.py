@@ -182,7 +182,8 @@ class Bets:
         assert context is not None
         *shape, _, K = charges.shape
         wide = np.zeros((*shape, self.contexts, self.actions, K))
-        wide = with_row(wide, np.asarray(context), charges[..., : self.actions, :]).reshape(*shape, -1, K)
+        wide = with_row(wide, np.asarray(context), charges[..., : self.actions, :])
+        wide = wide.reshape(*shape, self.contexts * self.actions, K)
         return np.concatenate([wide, charges[..., self.actions :, :]], axis=-2)
 
     def _grown(self, old: tuple[Array, Array, Array], clock: Array, step: Array, factor: Array) -> tuple:
@@ -208,7 +209,8 @@ class Bets:
         for part, own, others in zip(old, mine, theirs, strict=True):
             if place is not None:
                 wide = with_row(self._by_context(part), place, own)
-                own = namespace(wide).reshape(wide, (*wide.shape[:-3], -1, wide.shape[-1]))
+                *shape, C, A, K = wide.shape
+                own = namespace(wide).reshape(wide, (*shape, C * A, K))
             found.append(namespace(own).concat([own, others], axis=-2) if self.references else own)
         return found
 

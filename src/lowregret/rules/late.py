@@ -167,10 +167,6 @@ class Late(Rule):
         classes = (*late.classes[:place], part, *late.classes[place + 1 :])
         return memory._replace(statistics=late._replace(classes=classes, missed_D=missed_D))
 
-    def missed(self, memory: RuleMemory) -> Array:
-        """How many outcomes never come, ``[...]``."""
-        return namespace(memory.step).sum(memory.statistics.missed_D, axis=-1)
-
     # In the order of steps
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RuleMemory:
