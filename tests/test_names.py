@@ -583,3 +583,15 @@ def test_two_columns_that_may_be_the_order_are_told_of() -> None:
     found = lr.backtest(_weather(), frame)
     assert any("rows are put in the order of time, and date may have" in note for note in found.recording.notes)
     assert not lr.backtest(_weather(), frame, columns={"order": "date"}).recording.notes
+
+
+def test_a_frame_of_payoffs_is_put_into_the_order_asked_for() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], index=["go", "stay"], columns=["up", "down"])
+    found = lr.DecisionProblem.from_payoffs(frame, actions=["stay", "go"], states=["down", "up"])
+    assert found.in_payoffs(found.utility).tolist() == [[5.0, 3.0], [2.0, 1.0]]
+    assert found.states == ("down", "up")
+    renamed = lr.DecisionProblem.from_payoffs(frame, states=["rise", "fall"])
+    assert renamed.in_payoffs(renamed.utility).tolist() == frame.to_numpy().tolist()
+    with pytest.raises(ValueError, match="states must be those of the frame"):
+        lr.DecisionProblem.from_payoffs(frame, states=["up", "fall"])

@@ -63,15 +63,17 @@ class DecisionProblem:
         """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
 
         ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``). A
-        pandas frame names actions and states by its index and columns, where these are not just counted.
+        pandas frame names actions and states by its index and columns, where these are not just counted: in another
+        order they are put into that of ``actions`` and ``states``; other names than those are new names.
 
         >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
         >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
         ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
         """
         if type(payoffs).__module__.split(".")[0] == "pandas" and getattr(payoffs, "ndim", 0) == 2:
-            actions = labels_along(payoffs.index) if actions is None else actions
-            states = labels_along(payoffs.columns) if states is None else states
+            rows, actions = _in_order(labels_along(payoffs.index), actions, "actions")
+            columns, states = _in_order(labels_along(payoffs.columns), states, "states")
+            payoffs = payoffs.iloc[slice(None) if rows is None else rows, slice(None) if columns is None else columns]
         matrix = _matrix(payoffs, "payoffs")
         least, most = float(matrix.min()), float(matrix.max())
         low = least if low is None else inputs.finite(low, "low")
@@ -286,6 +288,19 @@ def _difference(one: Any, other: Any) -> str:
         units = (f"{p._scale:.6g} x utility + {p._shift:.6g}" for p in (one, other))
         found.append(f"payoffs are {' against '.join(units)}")
     return f"both are {one}, but " + "; ".join(found)
+
+
+def _in_order(own: Any, asked: Any, what: str) -> tuple[list[int] | None, Any]:
+    """Where the labels of a frame stand in the order asked for (None: as they are), and the names in that order."""
+    if own is None or asked is None:
+        return None, own if asked is None else asked
+    names = Names(own, what)
+    places = [names.position(name) for name in asked]
+    if all(place is None for place in places):
+        return None, asked
+    if set(places) != set(range(len(names.names))) or len(places) != len(names.names):
+        raise ValueError(f"{what} must be those of the frame, {names}, or new names for all of them, got {list(asked)}")
+    return places, asked  # type: ignore[return-value]
 
 
 def best_of(worth_A: Array) -> Array:

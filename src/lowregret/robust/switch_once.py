@@ -231,7 +231,10 @@ def rule_for(
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
     if fallback is not None or temperature is not None or delta is not None or likelihood or not test:
-        raise ValueError("delta, fallback and temperature only build the default rule: give them to the rule itself")
+        raise ValueError(
+            "delta, fallback and temperature only build the default rule: give them to the rule itself, and likelihood "
+            "and test too"
+        )
     if rule.problem != problem:
         if rule.problem is None:
             raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
