@@ -155,7 +155,7 @@ def _array_of_kind(kind: Any) -> Array | None:
     """An array such as ``kind_of`` described."""
     if kind == ["numpy", "cpu"]:
         return None
-    if not isinstance(kind, list) or len(kind) != 2 or kind[0] != "torch":
+    if not isinstance(kind, list) or len(kind) != 2 or kind[0] != "torch" or not isinstance(kind[1], str):
         raise ValueError(f"state_dict does not fit: arrays must be ['numpy', 'cpu'] or ['torch', device], got {kind!r}")
     import torch
 
