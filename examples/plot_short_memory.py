@@ -25,15 +25,16 @@ players = {"the model": lr.Respond(model, problem, T**-0.5)}
 for extra in (64, 256):
     rule = lr.ExactTest(problem, extra, delta=0.01 / T)  # T copies, each with a chance of 0.01 / T to switch in vain
     players[f"{extra} tokens more"] = lr.AverageRestart(model, problem, 1, extra, T, rule=rule)
-for name, player in players.items():
-    regret = lr.external_regret(problem, player, tokens)
+played = {name: player.policy_sequence(tokens) for name, player in players.items()}
+for name, policy in played.items():
+    regret = lr.external_regret(problem, policy, tokens)
     print(f"{name:15s} after {T // 2} steps {regret[T // 2 - 1]:+.3f}, after {T} {regret[-1]:+.3f}")
 
 # %%
 # The utility of a step, averaged over 32 of them: while a copy has not seen enough, it still trusts the model.
 figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
-for i, (name, player) in enumerate(players.items()):
-    earned = (player.policy_sequence(tokens) @ problem.utility)[np.arange(T), tokens]
+for i, (name, policy) in enumerate(played.items()):
+    earned = (policy @ problem.utility)[np.arange(T), tokens]
     ax.plot(np.convolve(earned, np.ones(32) / 32)[:T], linestyle=plots.DASHES[i], color=plots.COLOURS[i], label=name)
 ax.axvline(T // 2, color="#999999", linewidth=0.8)
 ax.set(xlabel="steps", ylabel="utility a step")

@@ -7,15 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from hypothesis import Phase, settings
 from hypothesis import strategies as st
 
 import lowregret as lr
-
-SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
-few = settings(SEEDED, max_examples=12)
-some = settings(SEEDED, max_examples=40)
-many = settings(SEEDED, max_examples=200)
 
 HORIZON = 6
 GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])  # two actions, three states

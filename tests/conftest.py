@@ -1,6 +1,8 @@
 """Shared by all tests: one torch thread each (the suite runs in parallel), and the games they are tried on."""
 
 import gc
+import importlib.util
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 
 import lowregret as lr
 
-torch = pytest.importorskip("torch")
-torch.set_num_threads(1)
+if importlib.util.find_spec("torch") is not None:
+    import torch
+
+    torch.set_num_threads(1)
 
 # What takes longest comes first: processes that share the tests then end together.
 LONGEST = (
@@ -32,6 +36,28 @@ def pytest_collection() -> Any:
     finally:
         gc.freeze()
         gc.enable()
+
+
+class Absent:
+    """An extra that is not installed: a test that uses it is skipped."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, wanted: str) -> Any:
+        if wanted.startswith("_"):  # pytest looks at all that a file has
+            raise AttributeError(wanted)
+        raise ModuleNotFoundError(f"{self._name} is not installed", name=self._name)
+
+
+def extra(name: str) -> Any:
+    """A package that some tests of a file use, and the others do without."""
+    return Absent(name) if importlib.util.find_spec(name) is None else importlib.import_module(name)
+
+
+def sweep(values: Iterable[Any], usual: int) -> list[Any]:
+    """Parameters of a test: the first so many in ``make test``, the others too in ``make test-all``."""
+    return [pytest.param(one, marks=() if i < usual else pytest.mark.long) for i, one in enumerate(values)]
 
 
 def random_problem(rng: np.random.Generator, most_actions: int = 5, most_states: int = 5) -> lr.DecisionProblem:

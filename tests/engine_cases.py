@@ -127,7 +127,7 @@ def guard_of(case: dict[str, Any], problem: Any) -> Any:
     """The guard of a case."""
     T, back = case["horizon"], {"temperature": case["temperature"]}
     if case["kind"] == "numbers":
-        return lr.Guard(problem, T, rule=lr.OutcomeTest(problem, T, case["delta"], **back), batch_shape=case["shape"])
+        return lr.Guard(problem, T, rule=lr.ExactTest(problem, T, case["delta"], **back), batch_shape=case["shape"])
     back["fallback"] = fallback_of(case, problem)
     made = {"batch_shape": case["shape"], "lag": case["lag"]}
     if "told" in case["kind"]:

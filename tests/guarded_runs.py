@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import Phase, settings
 
 import lowregret as lr
 from lowregret.rules import FirstTest
 
-SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
-some = settings(SEEDED, max_examples=60)
-many = settings(SEEDED, max_examples=300)
+from .drawn import many, some
+
+__all__ = ["COIN", "KINDS", "RULES", "SHAPES", "WRONG", "a_game", "a_run", "last_state", "many", "play", "rule_named"]
+__all__ += ["some", "through_json"]
 
 COIN = lr.matching(2)
 WRONG = [0.9, 0.1]  # a model that is sure of state 0
@@ -75,7 +75,7 @@ def play(guard: lr.Guard, probs: Any, states: Any, actions: Any = None) -> list[
     """The advice of every step of a recorded run."""
     advice = []
     for t in range(states.shape[-1]):
-        advice.append(np.asarray(guard.advise(probs[..., t, :])).copy())
+        advice.append(np.asarray(guard.advise(probs[..., t, :]).law).copy())
         guard.observe(states[..., t], action=None if actions is None else actions[..., t])
     return advice
 

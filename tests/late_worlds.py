@@ -1,5 +1,8 @@
 """Shared by the tests of late outcomes: worlds whose laws are right given what is ``lag`` old, and playing them."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -58,3 +61,14 @@ def play(guard: lr.Guard, probs_TxS: Any, states_T: Any, order: list[tuple[str, 
             guard.advise(probs_TxS[step - 1])
         else:
             guard.observe(states_T[step - 1], step=step)
+
+
+@contextmanager
+def switching_often() -> Iterator[None]:
+    """Threads change over in the middle of everything."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)

@@ -72,7 +72,7 @@ def at_step(forecast: Any, t: int) -> Any:
 class Literal:
     """The test of one stream, word by word: every comparator, rate and start has a wealth of its own."""
 
-    def __init__(self, rule: lr.OutcomeTest) -> None:
+    def __init__(self, rule: lr.ExactTest) -> None:
         self.rule, self.payoff, self.prior = rule, rule.problem, rule.prior
         self.wealth: dict[tuple[int, int, int], float] = {}  # of (action, rate, start)
         self.charges = np.zeros((self.payoff.n_actions, len(self.prior.rates_K)))

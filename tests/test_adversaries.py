@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 from lowregret import adversaries
 from lowregret.adversaries import beam, exact_worst_case, greedy, two_sided, worst_case_by_counts
 from lowregret.rules import FirstTest
 
-from .conftest import random_markov, random_problem
+from .conftest import extra, random_markov, random_problem, sweep
+
+torch = extra("torch")
 
 COIN, RPS = lr.matching(), lr.rock_paper_scissors()
 THIRD = lr.Scheduled([[2 / 3, 1 / 3]])  # says 1 with probability 1/3
@@ -44,7 +45,11 @@ def opaque(predictor: lr.Predictor) -> lr.FromFunction:
 
 @pytest.mark.parametrize(
     ("horizon", "urn", "hedge", "tuned"),
-    [(64, 0.934, 0.768, 0.550), (1024, 1.231, 0.800, 0.574), (8192, 1.405, 0.810, 0.582)],
+    [
+        (64, 0.934, 0.768, 0.550),
+        (1024, 1.231, 0.800, 0.574),
+        pytest.param(8192, 1.405, 0.810, 0.582, marks=pytest.mark.long),
+    ],
 )
 def test_the_worst_cases_of_the_urn_and_of_hedge(horizon: int, urn: float, hedge: float, tuned: float) -> None:
     """Times sqrt(T), to the printed digits; and the sequence returned has that regret."""
@@ -60,7 +65,7 @@ def test_the_worst_cases_of_the_urn_and_of_hedge(horizon: int, urn: float, hedge
         assert replayed(COIN, policy, worst) == pytest.approx(worst.regret, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", sweep(range(24), usual=8))
 def test_brute_force_equals_the_exact_adversary(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 4, 3)
@@ -181,12 +186,13 @@ def test_a_law_of_counts_that_is_not_the_players_is_refused() -> None:
         exact_worst_case(Mistaken(2), COIN, 16)
 
 
-@pytest.mark.parametrize("like", [np.zeros(0), torch.zeros(0)])
-def test_laws_of_counts_are_the_players(like: Any) -> None:
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_laws_of_counts_are_the_players(kind: str) -> None:
+    like = np.zeros(0) if kind == "numpy" else torch.zeros(0)
     rng = np.random.default_rng(0)
     tokens = rng.integers(0, 3, (5, 30))
     counts = np.cumsum(tokens[..., None] == np.arange(3), axis=-2) - (tokens[..., None] == np.arange(3))
-    as_given = torch.asarray(counts) if isinstance(like, torch.Tensor) else counts
+    as_given = counts if kind == "numpy" else torch.asarray(counts)
     for predictor in (lr.PolyaUrn(3, 0.7), lr.Scheduled(rng.dirichlet(np.ones(3), 20))):
         law = predictor.law_of_counts(as_given)
         assert type(law) is type(like)
@@ -276,7 +282,9 @@ def test_another_temperature_than_the_rules_is_not_bounded_two_sidedly() -> None
 
 
 @pytest.mark.parametrize("source", ["c", "b"])
-@pytest.mark.parametrize(("horizon", "seen"), [(128, 0.1334), (512, 0.0648), (1024, 0.0455)])
+@pytest.mark.parametrize(
+    ("horizon", "seen"), [(128, 0.1334), (512, 0.0648), pytest.param(1024, 0.0455, marks=pytest.mark.long)]
+)
 def test_the_beam_finds_what_the_notes_found_against_the_exact_test(horizon: int, seen: float, source: str) -> None:
     rule = FirstTest(COIN, horizon, delta=2 / horizon, gate=0)
     robust = lr.Robust(lr.sources.paper_sources(horizon)[source], rule)
@@ -369,7 +377,7 @@ def test_greedy_after_prefixes() -> None:
 # All of them
 
 
-@pytest.mark.parametrize("horizon", [128, 400])
+@pytest.mark.parametrize("horizon", sweep([128, 400], usual=1))
 def test_no_adversary_breaks_a_certificate(horizon: int) -> None:
     turning = lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)
     skewed = lr.DecisionProblem([[0.2, -0.9], [-0.6, 0.4], [-0.1, -0.2]])

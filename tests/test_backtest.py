@@ -310,9 +310,7 @@ def test_an_array_of_laws_goes_with_a_list_of_streams():
         lr.backtest(SHOP, probs[0], states)
 
 
-@pytest.mark.parametrize(
-    ("more", "named"), [({"lag": 3}, "lag"), ({"references": ["old"]}, "references"), ({"contexts": 2}, "contexts")]
-)
+@pytest.mark.parametrize(("more", "named"), [({"references": ["old"]}, "references"), ({"contexts": 2}, "contexts")])
 def test_a_guard_that_is_told_more_than_a_recording_has_is_refused_by_name(more, named):
     with pytest.raises(ValueError, match=f"guard must be made .*{named}"):
         lr.backtest(SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0], guard=lr.Guard(SHOP, 4, **more))

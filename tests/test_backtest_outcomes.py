@@ -72,7 +72,7 @@ FORMS = {
 def test_equals_guards_asked_step_by_step(form):
     values, came = recorded()
     make = FORMS[form]
-    rule = lr.OutcomeTest(SHOP, 60, delta=0.2)
+    rule = lr.ExactTest(SHOP, 60, delta=0.2)
     guard = lr.Guard(SHOP, 60, rule=rule)
     found = lr.backtest(SHOP, [make(v) for v in values.values()], list(came.values()), guard=guard, names=list(LENGTHS))
     certificates, switched = [], 0
@@ -263,7 +263,10 @@ def test_rows_are_refused(change, says):
             "one forecast for each outcome of stream 0",
         ),
         (lambda: lr.backtest(SHOP, [lr.Quantiles([0.5], [[3.0]])], [[3.0], [4.0]]), "outcomes of 1 streams"),
-        (lambda: lr.backtest(SHOP, lr.Quantiles([0.5], [[3.0]]), [3.0], contexts=[1]), "contexts goes with a Decision"),
+        (
+            lambda: lr.backtest(SHOP, lr.Quantiles([0.5], [[3.0]]), [3.0], payoffs=[1]),
+            "payoffs of each step are functions",
+        ),
         (
             lambda: lr.backtest(SHOP, lr.Quantiles([0.5], [[3.0]] * 2), [3.0] * 2, guard=lr.Guard(SHOP, 1)),
             "must last for 2",

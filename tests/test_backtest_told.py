@@ -294,8 +294,6 @@ def test_columns_are_refused(change, columns, says):
 
 
 def test_who_does_not_take_them():
-    with pytest.raises(ValueError, match="tune takes no references"):
-        lr.tune(SHOP, pa.table(ROWS), columns={"context": "day"})
     with pytest.raises(ValueError, match=r"columns={'context': ...} says where they are"):
         lr.backtest(SHOP, pa.table(ROWS), contexts=[1, 2, 3])
 

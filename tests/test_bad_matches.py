@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import lowregret as lr
 from lowregret.rules import FirstTest
 
-from .bad_inputs import EVEN, GAME, HORIZON, OTHER_GAME, RULES, Bad, many, refused, some
+from .bad_inputs import EVEN, GAME, HORIZON, OTHER_GAME, RULES, Bad, refused
+from .drawn import many, some
 
 
 @given(n=st.integers(1, 6).filter(lambda n: n != 3), data=st.data())
@@ -59,7 +60,7 @@ def by_rule(predictor: lr.Predictor) -> list[Callable[..., Any]]:
 @some
 def test_a_rule_brings_its_own_fallback_and_temperature(rule: lr.Rule, given_: dict[str, Any]) -> None:
     for make in by_rule(lr.PolyaUrn(3)):
-        with pytest.raises(ValueError, match="fallback and temperature only build the default rule"):
+        with pytest.raises(ValueError, match="delta, fallback and temperature only build the default rule"):
             make(GAME, rule.horizon, rule=rule, **given_)
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 
-from .bad_inputs import EVEN, GAME, HORIZON, RULES, VALUES, Bad, Entry, bad_laws, beside, over, refused, some
+from .bad_inputs import EVEN, GAME, HORIZON, RULES, VALUES, Bad, Entry, bad_laws, beside, over, refused
+from .drawn import some
 
 
 class Says(lr.Predictor):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 
-from .bad_inputs import EVEN, GAME, Bad, many, refused
+from .bad_inputs import EVEN, GAME, Bad, refused
+from .drawn import many
 
 MATRICES: dict[str, Bad] = {
     "no actions": Bad(np.zeros((0, 3)), ("[actions, states]", "(0, 3)")),

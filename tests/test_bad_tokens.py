@@ -24,11 +24,10 @@ from .bad_inputs import (
     advised,
     bad_tokens,
     beside,
-    many,
     over,
     refused,
-    some,
 )
+from .drawn import many, some
 
 
 def token_entries() -> dict[str, Entry]:

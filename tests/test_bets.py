@@ -6,13 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 from lowregret.memory import each
 from lowregret.policies import shadow
 from lowregret.problems import Known
 from lowregret.rules import bets
+
+from .conftest import extra
+
+torch = extra("torch")
 
 FAST = importlib.util.find_spec("numba") is not None
 NEVER, T = 1 << 60, 90
@@ -26,6 +29,14 @@ CASES: dict[str, dict[str, Any]] = {
     "contexts": {"contexts": 3},
     "scaled": {"payoffs": "scaled"},
     "all": {"references": ("a", "b"), "contexts": 2, "payoffs": "change"},
+    "best responses": {"temperature": 0},
+    "best responses to all": {"references": ("a", "b"), "contexts": 2, "payoffs": "change", "temperature": 0},
+    "two bettors": {"temperature": 0, "likelihood": True},
+    "two bettors, unknown horizon": {"temperature": 0, "likelihood": True, "horizon": None},
+    "two bettors, references": {"temperature": 0, "likelihood": True, "references": ("a",), "payoffs": "scaled"},
+    "two bettors, all": {
+        **{"references": ("a", "b"), "contexts": 2, "payoffs": "change", "temperature": 0, "likelihood": True},
+    },
 }
 WAYS = {  # from which step of a stream on and which size of a fleet it is compiled; up to so many exponentials in it
     "arrays": (NEVER, NEVER, 0),
@@ -69,6 +80,8 @@ def choose(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     steps, size, few = WAYS[way]
     for module in (bets, shadow):
         monkeypatch.setattr(module, "_STEPS", steps)
+        # What was compiled once is used from then on: arrays are had for certain only where nothing can be.
+        monkeypatch.setattr(module, "compiler_installed", lambda: FAST and way != "arrays")
     monkeypatch.setattr(bets, "_BETTORS", size)
     monkeypatch.setattr(shadow, "_STREAMS", size)
     monkeypatch.setattr(bets, "_FEW", few)
@@ -90,7 +103,8 @@ def steps_of(run: Run, at: Any, keep: Any = np.asarray) -> list[Any]:
 def same(mine: Any, theirs: Any) -> None:
     """Two memories of a rule: bets, laws, and when it tripped."""
     assert np.array_equal(mine.tripped_at, theirs.tripped_at)
-    for part, other in zip(mine.statistics, theirs.statistics, strict=True):
+    pairs = [*zip(mine.statistics[:-1], theirs.statistics[:-1], strict=True)]
+    for part, other in [*pairs, *zip(mine.statistics.backed, theirs.statistics.backed, strict=True)]:
         assert part.shape == other.shape
         if np.asarray(part).dtype.kind != "f":
             np.testing.assert_array_equal(part, other)
@@ -141,13 +155,49 @@ def test_recorded_sequences_are_streams(name: str, monkeypatch: pytest.MonkeyPat
         parts = None if told is None else Known(*(None if part is None else kind(part) for part in told))
         found = rule.trip_times(probs, states) if parts is None else rule.trip_times(probs, states, parts)
         assert found.tolist() == trips.tolist(), way
-        if rule.contexts is None:
+        if rule.contexts is None and not (rule.likelihood and rule.told):
             scene = rule.scene(probs, parts, kind(np.arange(1, T + 1)))
             found = np.log(np.asarray(rule._levels(scene, states)))
             np.testing.assert_allclose(found, np.stack(levels, -1), rtol=0, atol=1e-10)
             if parts is None:
                 evidence = rule.log_evidence(run.probs, run.states)
                 np.testing.assert_allclose(evidence, np.stack(levels, -1), rtol=0, atol=1e-10)
+
+
+@pytest.mark.skipif(not FAST, reason="nothing is compiled")
+@pytest.mark.parametrize("few", [0, NEVER], ids=["exponentials in arrays", "one at a time"])
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+@pytest.mark.parametrize("name", ["plain", "unknown horizon", "all"])
+def test_what_came_may_be_said_by_itself(name: str, shape: tuple[int, ...], few: int, monkeypatch: Any) -> None:
+    """Wealth and level, where what came is one of the outcomes that are weighed, and where it is none of them."""
+    monkeypatch.setattr(bets, "_FEW", few)
+    own, rng, M = a_run(name, 1).rule.bets, np.random.default_rng(8), 3
+    now = [own.blank(shape, np, None)] * 2
+    for step in range(1, 9):
+        gain = rng.uniform(-1, 1, (own.actions + own.references, M, *shape)) * own.span
+        weights, state = rng.dirichlet(np.ones(M), shape), rng.integers(M, size=shape)
+        context = rng.integers(own.contexts, size=shape) if own.contexts > 1 else None
+        offer = bets.Offer(gain, np.moveaxis(weights, -1, 0), None, state)
+        if step % 3:
+            offer = offer._replace(came_P=offer.came() if step % 3 == 1 else gain[:, 0] / 2, state=None)
+        at, found = np.full(shape, step), []
+        for i, way in enumerate((own._in_arrays, own._compiled)):
+            now[i], level = way(now[i], at, offer, context)
+            found.append(level)
+        for part, other in zip([*now[0][:-1], found[0]], [*now[1][:-1], found[1]], strict=True):
+            np.testing.assert_allclose(part, other, rtol=1e-12)
+
+
+@pytest.mark.skipif(not FAST, reason="nothing is compiled")
+def test_recorded_steps_whose_outcome_is_said_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, rng, found = a_run("plain", 1).rule.bets, np.random.default_rng(9), []
+    gain, weights = rng.uniform(-1, 1, (own.actions, 3, 5, T)) * own.span, rng.dirichlet(np.ones(3), (5, T))
+    came = rng.uniform(-1, 1, (own.actions, 5, T)) * own.span
+    for way in WAYS:
+        choose(monkeypatch, way)
+        rows = ((each, np.moveaxis(weights, -1, 0), one) for each, one in zip(gain, came, strict=True))
+        found.append(own.levels(rows, np.zeros((5, T))))
+        np.testing.assert_allclose(found[-1], found[0], rtol=1e-11)
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if FAST or way == "arrays"])

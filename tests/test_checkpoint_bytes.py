@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 
 import lowregret as lr
-from lowregret import construct
+from lowregret import construct, files
 from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
@@ -218,9 +218,7 @@ def test_odd_descriptions_are_refused_in_words(kind: str, format_: int, tmp_path
 def rewritten(path: Path, tensors: dict[str, torch.Tensor], said: Any, format_: int) -> None:
     """A file that says so, with the digest that belongs to it or, in the first format, without any."""
     text = json.dumps({**said, "format": format_} if isinstance(said, dict) and "format" in said else said)
-    header = {"lowregret": text}
-    if format_ == 2:
-        header["lowregret.sha256"] = checkpoints.digest(tensors, text)
+    header = files.stamp("lowregret", text, tensors) if format_ == 2 else {"lowregret": text}
     path.write_bytes(safetensors.torch.save(tensors, metadata=header))
 
 
@@ -287,19 +285,21 @@ def test_files_without_a_digest_are_read_only_if_their_format_had_none(tmp_path:
         load(path)
 
 
-def test_the_digest_is_of_everything_and_of_no_order() -> None:
-    tensors = {"a": torch.arange(4.0), "b": torch.zeros(2, 3)}
-    whole = checkpoints.digest(tensors, "text")
-    assert whole == checkpoints.digest(dict(reversed(tensors.items())), "text")
+@pytest.mark.parametrize("xp", [torch, np], ids=["torch", "numpy"])
+def test_the_digest_is_of_everything_and_of_no_order(xp: Any) -> None:
+    tensors = {"a": xp.arange(4.0), "b": xp.zeros((2, 3)), "one": xp.asarray(1.5), "none": xp.zeros((0, 2))}
+    stamped = files.stamp("key", "text", tensors)
+    assert stamped["key"] == "text"
+    assert files.intact("key", stamped, dict(reversed(tensors.items())))
+    assert not files.intact("key", {**stamped, "key": "texts"}, tensors)
     for other in (
-        checkpoints.digest(tensors, "texts"),
-        checkpoints.digest({**tensors, "b": torch.zeros(3, 2)}, "text"),
-        checkpoints.digest({**tensors, "b": torch.zeros(2, 3, dtype=torch.int32)}, "text"),
-        checkpoints.digest({"a": tensors["a"], "c": tensors["b"]}, "text"),
-        checkpoints.digest({"a": tensors["a"]}, "text"),
-        checkpoints.digest({**tensors, "a": -tensors["a"]}, "text"),
+        {**tensors, "b": xp.zeros((3, 2))},
+        {**tensors, "b": xp.zeros((2, 3), dtype=xp.int32)},
+        {("c" if name == "b" else name): tensor for name, tensor in tensors.items()},
+        {name: tensor for name, tensor in tensors.items() if name != "none"},
+        {**tensors, "a": -tensors["a"]},
     ):
-        assert other != whole
+        assert not files.intact("key", stamped, other)
 
 
 @pytest.mark.parametrize("shape", [(2, SMALL), (5, Size(16, 12, 3, 4, 7))])

@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import lowregret as lr
+
+pytestmark = pytest.mark.needs("matplotlib", "typer")
 
 
 def lowregret(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -20,32 +23,43 @@ def lowregret(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_demo_prints_tables_and_writes_files(tmp_path: Path) -> None:
-    done = lowregret("demo", "--horizon", "128", "-n", "40", "--out", "here", cwd=tmp_path)
+DEMO = ("demo", "--horizon", "64", "-n", "10", "--out", "here")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """What a demonstration printed, and the folder that it wrote."""
+    folder = tmp_path_factory.mktemp("demo")
+    return lowregret(*DEMO, cwd=folder), folder / "here"
+
+
+def test_demo_prints_tables_and_writes_files(demo: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    done, here = demo
     assert done.returncode == 0, done.stderr
-    for words in ("drift T/20", "ExactTest", "Mean regret after 128 steps", "beam", "exact", "Written to here"):
+    for words in ("drift T/20", "ExactTest", "Mean regret after 64 steps", "beam", "exact", "Written to here"):
         assert words in done.stdout
-    assert (tmp_path / "here/regret.png").stat().st_size > 20_000
-    assert (tmp_path / "here/regret.svg").read_text().rstrip().endswith("</svg>")
-    data = json.loads((tmp_path / "here/demo.json").read_text())
+    assert (here / "regret.png").stat().st_size > 20_000
+    assert (here / "regret.svg").read_text().rstrip().endswith("</svg>")
+    data = json.loads((here / "demo.json").read_text())
     assert len(data["cells"]) == 48
     # The worst sequences are what they are said to be.
     from lowregret.paper.eight_sources import players
 
     coin = lr.matching()
-    for name, player in players(128).items():
+    for name, player in players(64).items():
         row = data["adversary"][name]
         tokens = np.array([int(bit) for bit in row["tokens"]])
-        regret = lr.external_regret(coin, lr.Respond(player, coin, 128**-0.5), tokens)[-1]
+        regret = lr.external_regret(coin, lr.Respond(player, coin, 64**-0.5), tokens)[-1]
         assert abs(regret - row["regret"]) < 1e-12
         assert row["regret_bound"] is None or regret <= row["regret_bound"] + 1e-12
 
 
-def test_the_same_seed_writes_the_same_files(tmp_path: Path) -> None:
-    for folder in ("one", "two"):
-        assert lowregret("demo", "--horizon", "64", "-n", "10", "--out", folder, cwd=tmp_path).returncode == 0
+def test_the_same_seed_writes_the_same_files(
+    demo: tuple[subprocess.CompletedProcess[str], Path], tmp_path: Path
+) -> None:
+    assert lowregret(*DEMO, cwd=tmp_path).returncode == 0
     for name in ("regret.svg", "regret.png", "demo.json"):
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+        assert (tmp_path / "here" / name).read_bytes() == (demo[1] / name).read_bytes()
 
 
 def test_version_and_bad_arguments(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 import lowregret as lr
@@ -16,7 +15,10 @@ from lowregret import comparison, distances
 from lowregret.adversaries import all_sequences
 from lowregret.tables import Table
 
+from .conftest import extra
 from .test_distances import TorchBer, ber
+
+torch = extra("torch")
 
 COIN = lr.matching()
 T = 40
@@ -42,6 +44,7 @@ def players() -> dict[str, Any]:
         "unknown horizon": lr.Robust(MODEL, one_way(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
         "hedge": lr.Hedge(COIN, T),
         "cold": lr.Respond(warm(0.1), COIN, 0.01),
+        "can return": lr.Robust(MODEL, lr.ExactTest(COIN, T, delta=0.1)),
     }
 
 
@@ -57,6 +60,7 @@ def policies() -> dict[str, lr.Policy]:
         "unknown horizon": lr.Respond(known["unknown horizon"], COIN, None),
         "hedge": known["hedge"],
         "cold": known["cold"],
+        "can return": lr.Respond(known["can return"], COIN, rest),
     }
 
 
@@ -104,7 +108,7 @@ def test_batches_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_allclose(getattr(in_parts, name), getattr(at_once, name), atol=1e-13, err_msg=name)
 
 
-def test_a_base_model_is_asked_once() -> None:
+def test_a_base_model_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     class Counted(lr.Scheduled):
@@ -114,8 +118,10 @@ def test_a_base_model_is_asked_once() -> None:
 
     base = Counted([[0.3, 0.7]])
     rules = {f"{delta}": lr.Robust(base, one_way(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
+    rules["can return"] = lr.Robust(base, lr.ExactTest(COIN, T, delta=0.1))
+    monkeypatch.setattr("lowregret.arrays._ROWS_ON_CPU", 3 * T * 2)  # few at a time, and all at once what can return
     lr.compare({"base": base, **rules}, {"other": ber(0.2)}, COIN, T, 20, seed=0)
-    assert sum(asked) == 20
+    assert asked == [3] * 6 + [2]
 
 
 def test_the_paper_s_sources() -> None:

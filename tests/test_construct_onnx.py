@@ -55,7 +55,11 @@ def test_onnxruntime_agrees(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "dtype", "size"),
-    [(Early, torch.float64, SIZE), (lr.RegretRate, torch.float32, ONE_BLOCK), (FirstTest, torch.float64, ONE_BLOCK)],
+    [
+        (lr.RegretRate, torch.float32, ONE_BLOCK),
+        pytest.param(Early, torch.float64, SIZE, marks=pytest.mark.long),
+        pytest.param(FirstTest, torch.float64, ONE_BLOCK, marks=pytest.mark.long),
+    ],
 )
 def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Size, tmp_path: Path) -> None:
     horizon = 24  # shorter than the decoder's context
@@ -90,16 +94,24 @@ def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: tor
         assert np.abs(law.numpy() - whole[:, t]).max() < (1e-12 if kind == dtype == torch.float64 else 1e-6)
 
 
-def test_a_module_of_ones_own_is_exported_for_whole_sequences(tmp_path: Path) -> None:
+def of_ones_own() -> construct.Constructed:
     rule = lr.RegretRate(lr.matching(), 24)
-    model = construct.build(Shifted(Recurrent(3), 2), rule, gives="logits", dtype=torch.float32)
+    return construct.build(Shifted(Recurrent(3), 2), rule, gives="logits", dtype=torch.float32)
+
+
+@pytest.mark.long
+def test_a_module_of_ones_own_is_exported_for_whole_sequences(tmp_path: Path) -> None:
+    model = of_ones_own()
     session, tokens = session_of(model, tmp_path / "model.onnx"), some_tokens(5, 24)
     whole = model.predict_sequence(tokens)
     for rows, t in ((1, 2), (5, 24)):
         (laws,) = session.run(None, {"tokens": tokens[:rows, :t]})
         assert np.abs(laws - whole[:rows, :t]).max() < 1e-6
+
+
+def test_a_module_of_ones_own_is_no_stream(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="built on a Decoder to be exported as a stream, got one on Shifted"):
-        construct.export_onnx(model, tmp_path / "step.onnx", streaming=True)
+        construct.export_onnx(of_ones_own(), tmp_path / "step.onnx", streaming=True)
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -13,9 +13,11 @@ from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Size
 
+from .conftest import sweep
 from .test_construct_exact import wealth
 
-STRINGS = np.array(list(itertools.product([0, 1], repeat=12)))
+BITS = 10
+STRINGS = np.array(list(itertools.product([0, 1], repeat=BITS)))
 
 
 def test_softplus_is_bracketed() -> None:
@@ -35,18 +37,19 @@ def test_softplus_is_bracketed() -> None:
 
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 def test_all_binary_strings(gate: float) -> None:
-    base, rule = lr.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), 12, delta=0.2, gate=gate)
+    base, rule = lr.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), BITS, delta=0.2, gate=gate)
     model = build(base, rule, shallow=True)
     found = agreement(model, rule, STRINGS)
     assert found.differ == 0
     assert found.undecided < 0.01 * found.positions
     assert 0.05 < found.switched < 0.95
-    assert model.module.about["late"] == pytest.approx(12 * (shortfall() + 2e-12))
+    assert model.module.about["late"] == pytest.approx(BITS * (shortfall() + 2e-12))
 
 
+@pytest.mark.parametrize("horizon", sweep([256, 1024], usual=1))
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_the_eight_sources(dtype: torch.dtype) -> None:
-    horizon, sources = 1024, paper_sources(1024)
+def test_the_eight_sources(dtype: torch.dtype, horizon: int) -> None:
+    sources = paper_sources(horizon)
     base, rule = sources["b"], FirstTest(lr.matching(), horizon, delta=2 / horizon)
     tokens = np.concatenate([lr.sample(source, horizon, 4, seed=5) for source in sources.values()])
     found = agreement(build(base, rule, dtype=dtype, shallow=True), rule, tokens)
@@ -69,7 +72,7 @@ def test_the_wealth_is_never_more_than_the_rules() -> None:
 
 
 def test_other_problems_and_models() -> None:
-    rng, horizon, switched = np.random.default_rng(2), 256, []
+    rng, horizon, switched = np.random.default_rng(2), 128, []
     for _ in range(4):
         problem = lr.DecisionProblem(rng.uniform(-1, 1, (2, 2)))
         base, other = (lr.Markov(rng.dirichlet(np.ones(2), 2), 1) for _ in range(2))
@@ -82,8 +85,8 @@ def test_other_problems_and_models() -> None:
 
 
 def test_false_alarms_stay_within_delta() -> None:
-    """Exactly: the chance of a switch in distribution, over all sequences of 12 bits."""
-    base, rule = lr.Scheduled([[0.6, 0.4]]), FirstTest(lr.matching(), 12, delta=0.05, gate=0.0)
+    """Exactly: the chance of a switch in distribution, over all sequences of 10 bits."""
+    base, rule = lr.Scheduled([[0.6, 0.4]]), FirstTest(lr.matching(), BITS, delta=0.05, gate=0.0)
     laws = build(base, rule, shallow=True).predict_sequence(STRINGS)
     switched = (np.abs(laws - [0.6, 0.4]).max(axis=-1) > 1e-6).any(axis=-1)
     chance = np.where(STRINGS == 1, 0.4, 0.6).prod(axis=-1)
@@ -91,7 +94,7 @@ def test_false_alarms_stay_within_delta() -> None:
 
 
 def test_a_token_that_was_excluded() -> None:
-    base, rule = lr.Markov([[0.5, 0.5], [1.0, 0.0]], 1), FirstTest(lr.matching(), 12, delta=0.05)
+    base, rule = lr.Markov([[0.5, 0.5], [1.0, 0.0]], 1), FirstTest(lr.matching(), BITS, delta=0.05)
     model, robust = build(base, rule, shallow=True), lr.Robust(base, rule)
     np.testing.assert_allclose(model.predict_sequence(STRINGS), robust.predict_sequence(STRINGS), atol=1e-6)
 

@@ -103,7 +103,9 @@ def test_kappa_of_arrays_and_of_nothing_at_stake() -> None:
     assert climbed(apart, 2.0, 0.1, np.random.default_rng(0)) <= coupled.kappa(apart, 2.0, 0.1)
     assert coupled.free_rate_bound(apart, 10, 0.1, 5.0) == pytest.approx(10 * 0.1 * 0.2784645, rel=1e-6)
     with pytest.raises(ValueError, match="temperature must be positive"):
-        coupled.kappa(RPS, 0.1, 0.0)
+        coupled.kappa(RPS, 0.1, -1.0)
+    with pytest.raises(ValueError, match="or 0 at every step"):
+        coupled.kappa(RPS, 0.1, [0.0, 0.1])  # some steps by best response, some not
     with pytest.raises(ValueError, match="rate must be finite"):
         coupled.kappa(RPS, -0.1, 1.0)
 

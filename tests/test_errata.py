@@ -18,7 +18,7 @@ def test_lemma_2_1_is_false_for_the_best_action_in_hindsight() -> None:
     assert exact == pytest.approx(0.01246, abs=5e-6)
     assert exact == pytest.approx(1 / math.sqrt(2 * math.pi * T), rel=1e-2)
     fair = lr.Scheduled([[0.5, 0.5]])
-    tokens = lr.sample(fair, T, 8000, seed=0)
+    tokens = lr.sample(fair, T, 2000, seed=0)
     best = np.zeros_like(tokens)  # the best response to the true law, ties to action 0
     for policy in (best, lr.Respond(fair, coin, T**-0.5), lr.Respond(lr.PolyaUrn(2), coin, T**-0.5)):
         regret = lr.external_regret(coin, policy, tokens)[:, -1]

@@ -27,7 +27,7 @@ EVENTS = [
 def test_a_guard_writes_what_it_tells(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     with lr.EventLog(path) as log:
-        guard = lr.Guard(COIN, 60, batch_shape=(5,), on_switch=log)
+        guard = lr.Guard(COIN, 60, batch_shape=(5,), on_event=log)
         for t in range(60):
             guard.advise([[0.9, 0.1]] * guard.batch_shape[0])
             guard.observe((np.arange(guard.batch_shape[0]) + t // 20) % 2)
@@ -127,7 +127,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
     assert lr.EventLog.read(path) == EVENTS
 
 
-@pytest.mark.parametrize("event", [3, None, ("a",), lr.Switch("shop", 1, "ExactTest", 1.0, 1.0)], ids=str)
+@pytest.mark.parametrize("event", [3, None, ("a",), lr.Switch(1.5, 1, "ExactTest", 1.0, 1.0)], ids=str)
 def test_what_is_no_event_is_refused(event: Any, tmp_path: Path) -> None:
     with lr.EventLog(tmp_path / "events.jsonl") as log:
         with pytest.raises(ValueError, match=r"event must be|events hold"):

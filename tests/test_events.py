@@ -115,7 +115,7 @@ TURNS = ["Switch", "Return", "Left", "Return", "Left"]
 @pytest.mark.parametrize("settings", [{}, {"lag": 2}, {"contexts": 1}, {"references": ["flat"]}], ids=str)
 def test_a_model_that_fails_again_is_left_again(settings: dict[str, Any]) -> None:
     heard: list[Any] = []
-    guard = lr.Guard(MATCHING, 420, on_switch=heard.append, **settings)
+    guard = lr.Guard(MATCHING, 420, on_event=heard.append, **settings)
     probs, states = moods(420)
     more = {"contexts": {"context": 0}, "references": {"references": [[0.5, 0.5]]}}.get(next(iter(settings), ""), {})
     shares = [1.0]
@@ -152,7 +152,7 @@ def test_a_model_of_numbers_that_fails_again_is_left_again() -> None:
 def test_the_log_has_those_that_are_left(tmp_path: Any) -> None:
     probs, states = moods(420)
     with lr.EventLog(tmp_path / "events.jsonl") as log:
-        guard = lr.Guard(MATCHING, 420, on_switch=log)
+        guard = lr.Guard(MATCHING, 420, on_event=log)
         for law, state in zip(probs, states, strict=True):
             guard.advise(law)
             guard.observe(state)

@@ -1,17 +1,20 @@
 """The every-start test is its theorem, line by line: in arrays, compiled, streaming, in torch, and at the extremes."""
 
+import importlib.util
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 from lowregret.certificates import coupled
 from lowregret.rules import bets
 
+from .conftest import extra
 from .literal_theorem import some_game, some_laws, told, weights
+
+torch = extra("torch")
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 
@@ -29,8 +32,8 @@ def streamed(rule: lr.ExactTest, probs: np.ndarray, tokens: np.ndarray) -> tuple
     memory, levels, suspicions = rule.start(tuple(tokens.shape[:-1]), like=probs), [], []
     for t in range(tokens.shape[-1]):
         memory = rule.update(memory, probs[..., t, :], tokens[..., t])
-        levels.append(np.asarray(rule.bets.log_total(memory.statistics, memory.step)))
-        suspicions.append([np.asarray(part) for part in rule.suspicion(memory) or ()])
+        levels.append(np.log(np.asarray(rule.bets.together(memory.statistics, memory.step))))
+        suspicions.append([np.asarray(part) for part in (rule.suspicion(memory) or ())[:3]])
     times = np.asarray(memory.tripped_at)
     return np.where(times == 0, tokens.shape[-1] + 1, times), np.stack(levels, axis=-1), suspicions
 
@@ -127,11 +130,14 @@ def test_wealth_beyond_all_floats_is_cut_off_after_the_alarm(most: int, monkeypa
     assert wanted[0].log_total_T[-1] > 1500
     times, streams, _ = streamed(rule, probs, tokens)
     assert times.tolist() == rule.trip_times(probs, tokens).tolist() == [w.trip for w in wanted]
+    most_bettors = rule.bets.rows * len(rule.rates_K)
+    # Recorded in arrays it is cut off a block earlier: beyond any threshold, too.
+    surely = 1e290 if importlib.util.find_spec("numba") else 1 / bets.LEAST_DELTA
     for levels in (streams, rule.log_evidence(probs, tokens)):
-        assert levels[0, -1] == pytest.approx(math.log(1e300), abs=math.log(rule.bets.rows * len(rule.rates_K)))
+        assert math.log(surely) < levels[0, -1] <= math.log(1e300) + math.log(most_bettors)
         for n, one in enumerate(wanted):
-            whole = int(np.argmax(one.log_total_T > math.log(1e290)))
-            assert whole > 300
+            whole = int(np.argmax(one.log_total_T > math.log(surely)))
+            assert whole > 280
             np.testing.assert_allclose(levels[n, :whole], one.log_total_T[:whole], rtol=1e-9, atol=1e-9)
 
 

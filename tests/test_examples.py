@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.needs("matplotlib", "pandas")
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+SLOW = ("plot_electricity", "plot_short_memory", "plot_sp500", "plot_your_own_predictor")  # in make test-all
 PAGE = ROOT / "docs" / "real-data.md"
 SHOWN = re.compile(r"From `python examples/(?P<name>\w+)\.py`[^\n]*:\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 
@@ -35,7 +38,10 @@ def as_shown(output: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(path, marks=pytest.mark.long if path.stem in SLOW else (), id=path.stem) for path in EXAMPLES],
+)
 def test_example_runs_and_prints_what_is_shown_of_it(script: Path, tmp_path: Path) -> None:
     output = printed(script, tmp_path)
     assert output

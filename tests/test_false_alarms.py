@@ -9,7 +9,7 @@ from scipy import stats
 import lowregret as lr
 from lowregret.rules import FirstTest
 
-from .conftest import random_markov, random_problem
+from .conftest import random_markov, random_problem, sweep
 
 T, N = 200, 4000
 
@@ -22,7 +22,7 @@ def false_switches(rules: Sequence[lr.Rule], base: lr.Predictor, n: int, seed: i
     return [int((rule.trip_times(probs, tokens) < horizon).sum()) for rule in rules]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", sweep(range(24), usual=6))
 def test_exact_test_keeps_its_delta(seed: int) -> None:
     """Random games with up to 5 actions and 5 states, Markov base models of order 0 to 2."""
     rng = np.random.default_rng(seed)
@@ -57,9 +57,10 @@ def test_regret_gap_keeps_its_bound(seed: int) -> None:
         assert stats.binom.sf(count - 1, N, rule.certificate.tv_bound) > 1e-5
 
 
-def test_the_rates_of_the_notes() -> None:
+@pytest.mark.parametrize("n", sweep([4_000, 20_000], usual=1))
+def test_the_rates_of_the_notes(n: int) -> None:
     """On the paper's own D0 at T = 1024: RegretRate .0522, the exact test (delta = 2/T) 7e-4 and gated 4e-4."""
-    horizon, n = 1024, 20_000
+    horizon = 1024
     base = lr.sources.paper_sources(horizon)["b"]
     coin = lr.matching()
     exact = [FirstTest(coin, horizon, delta=2 / horizon, gate=gate) for gate in (0.0, 0.5)]

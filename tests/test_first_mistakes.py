@@ -60,13 +60,11 @@ def test_the_refusal_says_what_to_do(call, says):
         call()
 
 
-def test_a_guard_has_no_delta_of_its_own():
-    says = "Guard takes no delta, its rule does: lr.Guard(problem, horizon, rule=lr.ExactTest("
-    with pytest.raises(TypeError, match=re.escape(says)):
-        lr.Guard(TRADE, 100, delta=0.01)
-    stall = lr.Payoff(lambda order, demand: np.minimum(order, demand), [0, 1], low=0, high=1)
-    with pytest.raises(TypeError, match=r"rule=lr.OutcomeTest"):
-        lr.Guard(stall, 100, delta=0.01)
+def test_a_guard_takes_delta_for_the_rule_that_it_makes():
+    assert lr.Guard(TRADE, 100, delta=0.01).rule == lr.ExactTest(TRADE, 100, 0.01)
+    assert lr.Guard(TRADE, 100, delta=0.01, episode=20).rule.delta == pytest.approx(0.002)
+    with pytest.raises(ValueError, match="only build the default rule"):
+        lr.Guard(TRADE, 100, delta=0.01, rule=lr.ExactTest(TRADE, 100))
 
 
 def test_hints_are_given_only_where_they_fit():

@@ -65,9 +65,9 @@ def test_streams_that_come_and_go_are_single_guards(kind: str) -> None:
         laws = np.array([0.9 * said[n][0] + 0.1 / S for n in alone])
         states = np.where(rng.random(len(alone)) < 0.2, rng.integers(S, size=len(alone)), [said[n][1] for n in alone])
         more = told(kind, rng, len(alone))
-        advice = fleet.advise(arrays(laws), **more)
+        advice = fleet.advise(arrays(laws), **more).law
         for i, guard in enumerate(alone.values()):
-            own = guard.advise(arrays(laws[i]), **{name: values[i] for name, values in more.items()})
+            own = guard.advise(arrays(laws[i]), **{name: values[i] for name, values in more.items()}).law
             if own is not None:
                 np.testing.assert_allclose(np.asarray(advice)[i], np.asarray(own), atol=1e-12)
             if kind != "any problem":
@@ -173,7 +173,7 @@ def test_tensors_and_single_streams_are_kept_too(tmp_path: Path) -> None:
     guard.save(tmp_path / "one.safetensors")
     resumed.load(tmp_path / "one.safetensors")
     assert resumed.state_dict() == guard.state_dict()
-    assert isinstance(resumed.advise(torch.tensor([0.9, 0.1])), torch.Tensor)
+    assert isinstance(resumed.advise(torch.tensor([0.9, 0.1])).law, torch.Tensor)
 
 
 def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:
@@ -344,3 +344,54 @@ def test_whatever_is_refused_is_named_by_its_stream():
         lr.Quantiles([0.1, 0.9], [[[0, 1], [0, 1]], [[0, np.nan], [0, 1]]])
     with pytest.raises(ValueError, match=r"got NaN at index \(1,\)$"):  # one stream needs no name
         lr.Guard(problem, 9).advise([0.5, np.nan])
+
+
+@pytest.mark.parametrize("problem", [COIN, TRADE], ids=["states", "numbers"])
+@pytest.mark.parametrize("lag", [1, 2])
+def test_a_fleet_in_contexts_that_is_empty_goes_on(problem: Any, lag: int) -> None:
+    guard = lr.Guard(problem, 30, batch_shape=(0,), contexts=2, references=["old"], lag=lag)
+    for empty in (True, True, False):
+        if not empty:
+            guard.add(2)
+        n = guard.batch_shape[0]
+        law = lr.Quantiles([0.1, 0.9], np.zeros((n, 2))) if problem is TRADE else np.full((n, 2), 0.5)
+        guard.advise(law, context=np.zeros(n, dtype=int), references=np.full((n, 1, 2), 0.5))
+        guard.observe(np.zeros(n, dtype=int))
+    assert guard.steps.tolist() == [1, 1]
+
+
+BAD_MASKS: dict[str, tuple[Any, list[bool], str]] = {
+    "masked, and not named": (np.ma.array([1, 1, 0], mask=[1, 0, 0]), [False, True, False], "does not name"),
+    "one for all": (1, [False, True, False], "shape"),
+    "too few": ([1], [False, True, False], "shape"),
+    "too many": ([1, 1, 0, 0], [False, True, False], "shape"),
+}
+
+
+@pytest.mark.parametrize("given", BAD_MASKS)
+@pytest.mark.parametrize("problem", [COIN, TRADE], ids=["states", "numbers"])
+def test_outcomes_that_do_not_fit_the_mask_are_refused(problem: Any, given: str) -> None:
+    outcome, missing, reason = BAD_MASKS[given]
+    guard = lr.Guard(problem, 30, batch_shape=(3,))
+    guard.advise(lr.Quantiles([0.1, 0.9], np.zeros((3, 2))) if problem is TRADE else np.full((3, 2), 0.5))
+    with pytest.raises(ValueError, match=reason):
+        guard.observe(outcome, missing=missing)
+    assert guard.steps.tolist() == [0, 0, 0]
+    guard.observe(np.ma.array([1, 1, 0], mask=missing), missing=missing)  # said twice, alike
+    assert guard._at.ledger.missed.tolist() == [0, 1, 0]
+
+
+def test_streams_have_names_after_a_pause_as_before_it(tmp_path: Path) -> None:
+    make: Callable[..., Any] = partial(lr.Guard, COIN, 30)
+    guard, again, third = make(streams=["a"]), make(streams=["a"]), make(streams=["b", "c"])
+    guard.retire(["a"])
+    guard.save(tmp_path / "none.safetensors")
+    again.load(tmp_path / "none.safetensors")
+    third.load(tmp_path / "none.safetensors")
+    for one in (guard, again, third):
+        assert one.add(["new"]).tolist() == one.streams.tolist() == ["new"]
+    for named, other in ((make(streams=["a", "b"]), make(batch_shape=(2,))), (guard, make(batch_shape=(1,)))):
+        with pytest.raises(ValueError, match="differs in: streams"):
+            named.load_state_dict(other.state_dict())
+        with pytest.raises(ValueError, match="differs in: streams"):
+            other.load_state_dict(named.state_dict())

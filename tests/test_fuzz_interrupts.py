@@ -20,6 +20,8 @@ import pytest
 
 import lowregret as lr
 
+from .conftest import sweep
+
 CASES = int(os.environ.get("LOWREGRET_FUZZ", "0"))
 HOME = str(Path(lr.__file__).parent)
 COIN = lr.matching()
@@ -70,7 +72,7 @@ class Play(NamedTuple):
     at: int
 
     def advise(self, guard: lr.Guard, t: int) -> Any:
-        return guard.advise(self.probs[t])
+        return guard.advise(self.probs[t]).law
 
     def observe(self, guard: lr.Guard, t: int) -> None:
         guard.observe(self.states[t], action=guard.act(seed=t) if guard.problem else None)
@@ -178,12 +180,12 @@ def check_interrupt(play: Play, what: str, ready: Ready, n: int, where: str) -> 
     return True
 
 
-def every_line(seed: int, kind: str, where: str) -> int:
-    """How many lines there were."""
+def every_line(seed: int, kind: str, where: str, every: int) -> int:
+    """How many lines there were, one of so many."""
     play, tried = a_play(seed, kind), 0
     for what in the_calls(play, {}):
         ready = ready_for(play, what)
-        for n in itertools.count(1):
+        for n in itertools.count(1, every):
             if not check_interrupt(play, what, ready, n, where):
                 assert n > 3, f"{what} of {kind} ran no lines"
                 break
@@ -191,15 +193,16 @@ def every_line(seed: int, kind: str, where: str) -> int:
     return tried
 
 
+@pytest.mark.parametrize("every", sweep([4, 1], usual=1))
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_interrupt_at_any_line_leaves_a_whole_step_or_none(kind: str) -> None:
+def test_an_interrupt_at_any_line_leaves_a_whole_step_or_none(kind: str, every: int) -> None:
     tried = 0
     for seed in itertools.count() if CASES else range(1):
-        tried += every_line(seed, kind, HOME if CASES else f"{HOME}/guard")
+        tried += every_line(seed, kind, HOME if CASES else f"{HOME}/guard", every)
         if CASES and tried >= CASES / len(KINDS):
             break
     print(f"{tried} interrupts")
-    assert tried > 150
+    assert tried > 150 // every
 
 
 def wrong_for_long(guard: lr.Guard) -> None:
@@ -217,7 +220,7 @@ def test_a_callback_that_raises_silences_no_other_stream(wrong: type[Exception])
         if event.stream != 1:
             raise wrong(f"stream {event.stream} cannot be told")
 
-    guard = lr.Guard(COIN, 50, batch_shape=(3,), on_switch=tell)
+    guard = lr.Guard(COIN, 50, batch_shape=(3,), on_event=tell)
     with pytest.raises(wrong, match="stream 0 cannot be told") as caught:
         wrong_for_long(guard)
     assert [event.stream for event in heard] == [0, 1, 2]
@@ -227,7 +230,7 @@ def test_a_callback_that_raises_silences_no_other_stream(wrong: type[Exception])
     assert [str(error) for error in others.exceptions] == ["stream 2 cannot be told"]
     step = heard[0].step
     assert guard.state_dict()["clock"] == step  # the step counts: what it led to is what is advised now
-    advice = guard.advise(np.tile([0.98, 0.02], (3, 1)))
+    advice = guard.advise(np.tile([0.98, 0.02], (3, 1))).law
     assert advice is not None
     assert (advice[:, 1] > 0.5).all()
 
@@ -236,7 +239,7 @@ def test_a_single_error_of_a_callback_comes_out_as_it_is() -> None:
     def tell(event: lr.Switch) -> None:
         raise OSError("no line")
 
-    guard = lr.Guard(COIN, 50, on_switch=tell)
+    guard = lr.Guard(COIN, 50, on_event=tell)
     with pytest.raises(OSError, match="no line") as caught:
         wrong_for_long(guard)
     assert caught.value.__cause__ is None
@@ -244,7 +247,7 @@ def test_a_single_error_of_a_callback_comes_out_as_it_is() -> None:
 
 
 def test_a_callback_may_restart_the_guard_it_hears_from() -> None:
-    guard = lr.Guard(COIN, 50, on_switch=lambda event: guard.restart())
+    guard = lr.Guard(COIN, 50, on_event=lambda event: guard.restart())
     wrong_for_long(guard)
     assert int(guard.episodes) == len(guard.events) + 1 > 2
     assert [event.episode for event in guard.events] == list(range(1, len(guard.events) + 1))

@@ -55,7 +55,7 @@ def test_guard_is_algorithm_1(name: str, seed: int, shape: tuple[int, ...], kind
     probs, states, actions = KINDS[kind](probs), torch_if(kind, states), torch_if(kind, actions)
     guard = lr.Guard(problem, rule.horizon, rule=rule, batch_shape=shape)
     heard: list[lr.Switch] = []
-    guard.on_switch = heard.append
+    guard.on_event = heard.append
     advice = play(guard, probs, states, actions)
 
     safe = lr.Robust(Recorded(probs), rule)
@@ -102,7 +102,7 @@ def test_the_policy_is_the_quantal_response_to_the_advice(seed: int, shape: tupl
     guard = lr.Guard(problem, horizon, rule=rule, batch_shape=shape)
     probs, states, _ = a_run(rng, problem, shape, horizon)
     for t in range(horizon):
-        advice = guard.advise(KINDS[kind](probs[..., t, :]))
+        advice = guard.advise(KINDS[kind](probs[..., t, :])).law
         policy = guard.policy()
         assert policy.dtype == advice.dtype
         probs_of(policy, problem.n_actions, "policy", shape=shape)
@@ -138,7 +138,7 @@ def test_an_unknown_horizon_cools_down() -> None:
 def test_advice_before_the_switch_is_the_model_and_after_it_the_fallback() -> None:
     guard, urn = lr.Guard(COIN, 100, fallback=lr.PolyaUrn(2)), lr.Stream(lr.PolyaUrn(2))
     for step in range(30):
-        advice = guard.advise(WRONG)
+        advice = guard.advise(WRONG).law
         late = bool(guard.events)
         assert late == (step >= 5)
         assert np.array_equal(advice, urn.predict() if late else WRONG)
@@ -157,7 +157,7 @@ def test_the_last_advice_counts(seed: int, shape: tuple[int, ...]) -> None:
         for _ in range(rng.integers(3)):
             guard.advise(rng.dirichlet([1, 1], size=shape))
             guard.policy()
-        assert np.array_equal(guard.advise(probs[..., t, :]), twin.advise(probs[..., t, :]))
+        assert np.array_equal(guard.advise(probs[..., t, :]).law, twin.advise(probs[..., t, :]).law)
         assert np.array_equal(guard.policy(), twin.policy())
         guard.observe(states[..., t])
         twin.observe(states[..., t])
@@ -166,7 +166,7 @@ def test_the_last_advice_counts(seed: int, shape: tuple[int, ...]) -> None:
 
 def test_each_observation_needs_its_advice() -> None:
     guard = lr.Guard(COIN, 10)
-    needed = r"advise\(probs\) must come before this"
+    needed = r"advise\(forecast\) must come before this"
     for call in (lambda: guard.observe(0), guard.policy, lambda: guard.act(0)):
         with pytest.raises(ValueError, match=needed):
             call()
@@ -189,7 +189,7 @@ def test_an_array_may_be_filled_again(kind: str) -> None:
     for state in (0, 1, 1, 1, 1):
         law[0], law[1] = 0.9, 0.1
         twin.advise(KINDS[kind](np.array(WRONG)))
-        given_back = guard.advise(law)
+        given_back = guard.advise(law).law
         given_back[0], given_back[1] = 0.0, 7.0
         law[0], law[1] = 3.0, -2.0
         guard.observe(state)
@@ -201,7 +201,7 @@ def test_gradients_are_left_outside() -> None:
     guard, twin = lr.Guard(COIN, 10), lr.Guard(COIN, 10)
     for state in (1, 1, 1, 1, 0):
         law = torch.tensor([0.9, 0.1], dtype=torch.float64, requires_grad=True)
-        assert guard.advise(law * 1.0).requires_grad or guard.events
+        assert not guard.advise(law * 1.0).law.requires_grad
         twin.advise(law.detach())
         assert not guard.policy().requires_grad
         guard.observe(state, action=guard.act(0))

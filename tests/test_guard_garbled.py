@@ -100,11 +100,11 @@ def test_garbled_states_are_refused_or_right(which: int, data: st.DataObject) ->
         return
     try:  # what was taken must be numbers in the right places, not nonsense
         assert through_json(guard)["made_for"] == before["made_for"]
-        assert path[0] in ("ledger", "clock", "events", "advised", "dtype", "arrays") or path == ("made_for",)
+        assert path[0] in ("ledger", "clock", "events", "advised", "waiting", "arrays") or path == ("made_for",)
         law = np.full((*guard.batch_shape, 2), 0.5)
         if guard.state_dict()["arrays"][0] == "torch":
             law = torch.tensor(law)
-        probs_of(guard.advise(law), 2, shape=guard.batch_shape)
+        probs_of(guard.advise(law).law, 2, shape=guard.batch_shape)
         guard.observe(np.zeros(guard.batch_shape, dtype=np.int64))
         assert np.isfinite(np.asarray(guard.regret)).all()
         through_json(guard)
@@ -132,16 +132,21 @@ def test_what_is_no_state_at_all(d: Any) -> None:
         (("ledger", 0, 2), 7),  # switched after more steps than there were
         (("ledger", 0, 2), -1),
         (("ledger", 3), 7),  # more reports than steps
-        (("ledger", 4), 0),  # no episode
-        (("ledger", 5), -1),  # less than nothing before this episode
-        (("ledger", 6), -0.5),
+        (("ledger", 4), -1),  # fewer than no outcomes that never came
+        (("ledger", 6), 0),  # no episode
+        (("ledger", 7), -1),  # less than nothing before this episode
+        (("ledger", 8), -0.5),
         (("ledger", 0, 0, 0), [5.0, -3.0]),  # counts of the urn that are no counts
         (("ledger", 0, 0, 0), [50.0, 3.0]),
-        (("advised",), [0.6, 0.6]),
-        (("advised",), [0.5, 0.25, 0.25]),
-        (("advised",), [["a"], 0.5]),
-        (("dtype",), "float16"),
-        (("dtype",), None),
+        (("advised",), 5),  # fewer than have an outcome
+        (("advised",), 9),  # more than wait
+        (("waiting", 0, 0), 3),
+        (("waiting", 0, 1, "law"), [0.6, 0.6]),
+        (("waiting", 0, 1, "law"), [0.5, 0.25, 0.25]),
+        (("waiting", 0, 1, "law"), [["a"], 0.5]),
+        (("waiting", 0, 1, "dtype"), "float16"),
+        (("waiting", 0, 1, "dtype"), None),
+        (("waiting", 0, 3), [True]),  # given up in streams that there are not
         (("clock",), -1),
         (("clock",), 1.5),
         (("arrays",), ["torch", "no such device"]),
@@ -167,8 +172,8 @@ def test_states_no_run_leads_to(at: tuple, value: Any) -> None:
 def test_advice_past_the_horizon_is_not_taken_up() -> None:
     guard = lr.Guard(COIN, 3)
     play(guard, np.tile(WRONG, (3, 1)), np.zeros(3, dtype=np.int64))
-    d = through_json(guard) | {"advised": WRONG, "dtype": "float64"}
+    d = through_json(guard) | {"advised": 4, "waiting": [[4, {"law": WRONG, "dtype": "float64"}, None, None]]}
     other = lr.Guard(COIN, 3)
-    with pytest.raises(ValueError, match="horizon of 3 steps is over"):
+    with pytest.raises(ValueError, match="no run of this guard can have led"):
         other.load_state_dict(d)
     assert other.state_dict() == lr.Guard(COIN, 3).state_dict()

@@ -29,7 +29,7 @@ def test_an_impossible_state_sounds_the_alarm_at_once(gate: float, horizon: int 
     assert (event.stream, event.step, event.rule) == (1, 1, "FirstTest")
     assert event.statistic == math.inf
     assert event.threshold == pytest.approx(math.log(100))
-    assert guard.advise([[1.0, 0.0]] * 3).tolist() == [[1.0, 0.0], [1 / 3, 2 / 3], [1.0, 0.0]]
+    assert guard.advise([[1.0, 0.0]] * 3).law.tolist() == [[1.0, 0.0], [1 / 3, 2 / 3], [1.0, 0.0]]
     guard.observe([1, 1, 0])
     assert [(e.stream, e.step) for e in guard.events] == [(1, 1), (0, 2)]
 
@@ -56,7 +56,7 @@ def test_nothing_at_stake_never_switches(seed: int, n_states: int, n_actions: in
 
 def test_each_switch_is_told_once_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[lr.Switch] = []
-    guard = lr.Guard(COIN, 40, batch_shape=(2, 3), on_switch=heard.append)
+    guard = lr.Guard(COIN, 40, batch_shape=(2, 3), on_event=heard.append)
     wrong_in = np.array([[0, 1, 0], [0, 0, 1]])  # the streams whose model is wrong
     with caplog.at_level(logging.INFO, logger="lowregret"):
         for _ in range(20):

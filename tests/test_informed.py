@@ -285,32 +285,17 @@ def leaves(memory: Any) -> list[Any]:
     return [leaf for part in memory for leaf in leaves(part)] if isinstance(memory, tuple) else [memory]
 
 
-def test_the_first_advise_may_declare_that_payoffs_change() -> None:
-    """Nothing has been promised before the first state; after it, an undeclared change is refused as before."""
+def test_what_was_not_declared_is_refused_and_changes_nothing() -> None:
+    """Not even the first advise may declare it: what is promised would change in silence."""
     shop = lr.DecisionProblem.from_payoffs([[0, 3], [2, 1]], low=0, high=4)
-    for more, kind in (({"payoffs": [[0, 4], [1, 1]]}, "change"), ({"scale": 0.5}, "scaled")):
-        plain, declared = lr.Guard(shop, 20, on_switch=print), lr.Guard(shop, 20, payoffs=kind)
-        for state in (0, 1, 1):
-            for guard in (plain, declared):
-                guard.advise([0.3, 0.7], **more)
-                guard.observe(state)
-        assert plain.state_dict() == declared.state_dict()
-        assert plain.certificate.regret_bound == declared.certificate.regret_bound
-        assert plain.on_switch is print
-        begun = lr.Guard(shop, 20)
-        begun.advise([0.3, 0.7])
-        begun.observe(0)
-        before = begun.state_dict()
+    for more in ({"payoffs": [[0, 4], [1, 1]]}, {"scale": 0.5}, {"scale": 1.0}):
+        guard = lr.Guard(shop, 20)
+        before = guard.state_dict()
         with pytest.raises(ValueError, match="was not declared when the guard was made"):
-            begun.advise([0.3, 0.7], **more)
-        assert begun.state_dict() == before
-        own = lr.Guard(shop, 20, rule=lr.ExactTest(shop, 20))
-        with pytest.raises(ValueError, match="was not declared when the guard was made"):
-            own.advise([0.3, 0.7], **more)
-    fresh = lr.Guard(shop, 20)
+            guard.advise([0.3, 0.7], **more)
+        assert guard.state_dict() == before
     with pytest.raises(ValueError, match="payoffs must lie in the range"):
-        fresh.advise([0.3, 0.7], payoffs=[[0, 5], [1, 1]])
-    assert type(fresh.rule) is lr.ExactTest
+        lr.Guard(shop, 20, payoffs="change").advise([0.3, 0.7], payoffs=[[0, 5], [1, 1]])
 
 
 @pytest.mark.parametrize("lag", [1, 3])
@@ -326,8 +311,7 @@ def test_an_incumbent_to_fall_back_on_states_laws_where_laws_are_advised(lag: in
     acting = lr.ExactTest(problem, 100, **settings, references_act=True)
     guard = lr.Guard(problem, 100, rule=acting, lag=lag)
     for _ in range(100):
-        assert guard.advise([0.9, 0.1], references=[[0.0, 1.0, 0.0]]) is None
-        played = guard.policy()
+        played = guard.advise([0.9, 0.1], references=[[0.0, 1.0, 0.0]]).policy
         guard.observe(1)
     assert guard.switched
     assert played.tolist() == [0.0, 1.0, 0.0]
@@ -383,3 +367,37 @@ def test_laws_and_references_may_be_of_different_kinds(kind: str, shape: tuple[i
     for guard in guards[1:]:
         np.testing.assert_allclose(np.asarray(guard.regret), guards[0].regret, rtol=1e-6)
         assert [event.step for event in guard.events] == [event.step for event in guards[0].events]
+
+
+def test_what_has_names_is_gone_by_its_names() -> None:
+    pd = pytest.importorskip("pandas")
+    payoffs, names = [[1.0, -1.0], [0.0, 0.5], [-1.0, 1.0]], {"states": ["dry", "rain"], "actions": ["a", "b", "c"]}
+    problem = lr.DecisionProblem.from_payoffs(payoffs, low=-2, high=2, **names)
+    law, plain = {"rain": 0.9, "dry": 0.1}, [0.1, 0.9]
+    frame = pd.DataFrame(payoffs, index=names["actions"], columns=names["states"])
+
+    def known(references: Any, stakes: Any) -> list[Any]:
+        guard = lr.Guard(problem, 10, references=["old", "new"], payoffs="change")
+        guard.advise([0.5, 0.5], references=references, payoffs=stakes)
+        told = guard._at.waiting[0].known
+        assert told is not None
+        return [told.laws_NxS.tolist(), told.utility.tolist()]
+
+    right = known(np.array([plain, plain]), payoffs)
+    assert right == known({"old": law, "new": pd.Series(law)}, frame[["rain", "dry"]])
+    assert right == known([law, pd.Series(law)], frame.loc[["c", "a", "b"]])
+    assert right == known(pd.DataFrame([law, law]), {name: frame[name] for name in ("rain", "dry")})
+    with pytest.raises(ValueError, match=r"references must be given alike.*\(2,\), \(3,\)"):
+        known({"old": plain, "new": [1.0, 0.0, 0.0]}, payoffs)
+    with pytest.raises(ValueError, match="payoffs must have an entry for each of the states"):
+        known({"old": plain, "new": plain}, frame.rename(columns={"dry": "snow"}))
+
+
+def test_a_recorded_reference_with_names_is_gone_by_them() -> None:
+    pd = pytest.importorskip("pandas")
+    problem = lr.DecisionProblem.from_payoffs([[1, -1], [-1, 1]], states=["dry", "rain"])
+    said = np.tile([0.2, 0.8], (5, 1))
+    frame = pd.DataFrame({"rain": said[:, 1], "dry": said[:, 0]})
+    for theirs in (said, frame, [frame.iloc[t] for t in range(5)]):
+        found = lr.backtest(problem, said, ["rain"] * 5, references={"old": theirs})
+        assert found.earned["reference old"] == found.earned["model"]

@@ -207,7 +207,7 @@ def test_a_guard_falls_back_on_the_incumbents_law() -> None:
     rule = lr.ExactTest(coin, 100, 0.05, references=("old",), actions=False, fallback=lr.Incumbent("old"))
     guard, advice = lr.Guard(coin, 100, rule=rule), []
     for _ in range(12):
-        advice.append(guard.advise([0.9, 0.1], references=[[0.3, 0.7]]))
+        advice.append(guard.advise([0.9, 0.1], references=[[0.3, 0.7]]).law)
         guard.observe(1)
     step = guard.events[0].step
     np.testing.assert_array_equal(advice, [[0.9, 0.1]] * step + [[0.3, 0.7]] * (12 - step))

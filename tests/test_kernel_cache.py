@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowregret.files import compiled
+from lowregret.files import compiled, to_read
 
 numba = pytest.importorskip("numba")
 
@@ -96,3 +96,15 @@ def test_a_disk_that_refuses_is_told_of(
     assert not kept(tmp_path)
     monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])  # no folder can be written to
     assert anew(function) == (14.0, False)
+
+
+def test_arrays_to_read_are_of_one_kind() -> None:
+    frozen = np.arange(6).reshape(2, 3)
+    frozen.flags.writeable = False
+    kinds = [np.int8, np.uint32, np.int64]
+    for one in (frozen, frozen.T.copy().T, np.broadcast_to(frozen[:1], (2, 3)), *map(frozen.astype, kinds)):
+        read = to_read(one, np.int64)
+        assert numba.typeof(read) == numba.typeof(np.zeros((2, 3), dtype=np.int64))
+        assert np.array_equal(read, one)
+    whole = np.zeros((2, 3))
+    assert to_read(whole) is whole

@@ -5,10 +5,8 @@ The oracle of every number here is kept outside: the mixed actions that the clas
 
 import logging
 import pickle
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,8 @@ from sklearn.pipeline import make_pipeline
 
 import lowregret as lr
 from lowregret.guard.asked import MOST
+
+from .late_worlds import switching_often
 
 Guarded, Online = lr.GuardedClassifier, lr.GuardedRiverClassifier
 COIN = lr.DecisionProblem(np.eye(2), actions=["heads", "tails"], states=["heads", "tails"])
@@ -71,17 +71,6 @@ def regret_of(played: list[np.ndarray], y: Any) -> float:
     earned = [sum(COIN.utility[a, s] for s in states) for a in range(2)]
     own = sum(float(mixed_A @ COIN.utility[:, s]) for mixed_A, s in zip(played, states, strict=True))
     return (max(earned) - own) / len(states)
-
-
-@contextmanager
-def switching_often() -> Iterator[None]:
-    """Threads change over in the middle of everything."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(usual)
 
 
 def in_turn(n: int, late: int) -> Iterator[tuple[str, int]]:
@@ -232,10 +221,10 @@ def test_labels_in_any_order_judge_what_was_said_and_played(lag: int, river: boo
     played, came, step_of = {}, [], {}
     for what, t in orders(120, lag, seed=lag):
         x, row, name = {"chance": float(X[t, 0])}, X[t : t + 1], ("row", t)
-        by = {} if lag == 1 else {"step": step_of.setdefault(t, len(step_of) + 1)}
+        by = {"step": step_of.setdefault(t, len(step_of) + 1)}
         if what == "asked":
             law = list(inner.predict_proba_one(x).values()) if river else Sure().predict_proba(row)[0]
-            advice = guard.advise(np.array(law))
+            advice = guard.advise(np.array(law)).law
             played[t] = np.array(list(model.policy_one(x, id=name).values())) if river else model.policy(row, name)[0]
             said = list(model.predict_proba_one(x, id=name).values()) if river else model.predict_proba(row, name)[0]
             assert list(said) == advice.tolist()
@@ -291,12 +280,17 @@ def test_as_many_as_the_lag_may_wait() -> None:
             with pytest.raises(ValueError, match=says):
                 model.policy(rows, id=names)
         assert pickle.dumps(model) == before
+        assert model.predict_proba(X[5:7]).tolist() == Sure().predict_proba(X[5:7]).tolist()  # to look is no step
+        model.policy(X[5:6])
+        with pytest.raises(ValueError, match="id 0 waits for its label, which must come before that of X"):
+            model.observe(X[5:6], y[5:6])
+        model.skip()
         model.skip(id=0)
         assert model.policy(X[5:6], id="more").shape == (1, 2)
         lost = model.certificate_.terms.get("outcomes that never came", 0)
-        assert lost == (COIN.span / 200 if lag > 1 else 0)  # without a lag, a step without its label never was
+        assert lost == COIN.span / 200
         model.observe([*y[1:lag], y[5]], id=[*range(1, lag), "more"])
-        assert model.guard_.steps == lag + (lag > 1)  # what was given up was a step, too
+        assert model.guard_.steps == lag + 1  # what was given up was a step, too
     online = Online(Learner(), COIN, 200, lag=2)
     for day in range(2):
         online.policy_one({"chance": 0.6}, id=day)
@@ -348,6 +342,7 @@ def test_a_step_that_waits_is_not_passed_over() -> None:
     with pytest.raises(ValueError, match="id 'a' waits for its label, which must come before that of X"):
         model.observe(X[1:2], y[1:2])
     model.guard_.restart()  # by hand: what was played before it is not what would be judged
+    model.guard_.advise(Sure().predict_proba(X[:1])[0])  # the same, and not what was asked
     with pytest.raises(ValueError, match="id 'a' was asked before the guard was restarted"):
         model.observe(y[:1], id="a")
     with pytest.raises(ValueError, match="X was asked before the guard was restarted"):
@@ -435,7 +430,7 @@ def test_a_switch_is_told_once_and_after_it_counts(caplog: pytest.LogCaptureFixt
         seen.append((event, model.guard_.steps))
         raise RuntimeError("no line to the office")
 
-    model.guard_.on_switch = tell
+    model.guard_.on_event = tell
     model.policy(np.append(X[:29], [[1.0]], axis=0), id=list(range(30)))  # the last excludes what comes
     with caplog.at_level(logging.INFO, "lowregret"), pytest.raises(RuntimeError, match="no line"):
         model.observe(["tails"] * 30, id=list(range(30)))

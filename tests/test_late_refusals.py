@@ -46,13 +46,15 @@ def test_bad_input_by_name_changes_nothing() -> None:
         guard.observe(1, step=4)
     for refused, message in (
         (lambda: lr.Guard(MATCHING, 9, lag=0), "lag must be a whole number >= 1"),
-        (lambda: lr.Guard(MATCHING, 9, lag=2, episode=3), "episode must be None with a lag of 2"),
         (lambda: lr.Guard(None, 9, lag=2), "lag must be 1 with this rule, got 2"),
         (lambda: lr.Guard(MATCHING, 9, lag=2, rule=lr.RegretGap(MATCHING, 9)), "not by RegretGap"),
-        (lambda: lr.Guard(MATCHING, 9).skip(), "skip.. goes with a lag"),
-        (lambda: lr.Guard(MATCHING, 9).advise([0.5, 0.5], step=1), "step goes with a lag"),
-        (lambda: lr.Guard(MATCHING, 9, lag=2).observe(0), "advise.probs. must come before this"),
-        (lambda: lr.Guard(MATCHING, 9, lag=2).load_state_dict(guard.state_dict()), "differs in: .*lag .3 against 2"),
+        (lambda: lr.Guard(MATCHING, 9).skip(), "no step waits for its outcome"),
+        (lambda: lr.Guard(MATCHING, 9).advise([0.5, 0.5], step=2), "step must be the next, 1, got 2"),
+        (lambda: lr.Guard(MATCHING, 9, lag=2).observe(0), "advise.forecast. must come before this"),
+        (
+            lambda: lr.Guard(MATCHING, 9, lag=2).load_state_dict(guard.state_dict()),
+            "classes .3 against 2",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             refused()
@@ -62,10 +64,10 @@ def test_bad_input_by_name_changes_nothing() -> None:
     ("path", "value"),
     [
         (("waiting",), None),
-        (("waiting", "advised"), 0),
-        (("waiting", "steps"), [[5, [0.5, 0.5], "float64", None]]),
-        (("waiting", "steps"), [[1, [0.5, 0.5], "int8", None]]),
-        (("waiting", "steps"), [[1]]),
+        (("advised",), 0),
+        (("waiting", 0, 0), 5),
+        (("waiting", 0, 1, "dtype"), "int8"),
+        (("waiting", 0), [1]),
         (("ledger", 0, 3, 2), -1),  # outcomes that never came
         (("ledger", 0, 3, 0, 0, 1), 7),  # steps of a class
     ],

@@ -228,7 +228,7 @@ def test_switches_are_told_once_for_each_history():
     told = []
     robust = lr.Robust(lr.HFPredictor(MODELS["gpt2"], STATES, prompt=PROMPT), RULE)
     worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, HORIZON, temperature=0.1).tokens).ravel()
-    watched = lr.RobustLogitsProcessor(robust, on_switch=told.append)
+    watched = lr.RobustLogitsProcessor(robust, on_event=told.append)
     for t in range(HORIZON):
         ids = torch.tensor([PROMPT + read(worst[:t], [])] * 3)
         for _ in range(2):
@@ -350,7 +350,7 @@ def test_every_switch_is_told_whatever_comes_of_the_others():
     worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, 10, temperature=0.1).tokens).ravel().tolist()
     assert int(robust.trip_times(np.array(worst))) <= 10
     rows = [[*PROMPT, *read(worst, [])], [*PROMPT, *read([*worst[:-1], (worst[-1] + 1) % 3], [])]]
-    writes = lr.RobustLogitsProcessor(robust, on_switch=fails)
+    writes = lr.RobustLogitsProcessor(robust, on_event=fails)
     with pytest.raises(RuntimeError, match="pager"):
         writes(torch.tensor(rows), torch.zeros((2, 20)))
     assert told == [0, 1]

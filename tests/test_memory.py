@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowregret as lr
 from lowregret.memory import restored, saved, where
 
-torch.set_num_threads(1)
+from .drawn import many
 
-SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
-many = settings(SEEDED, max_examples=150)
+torch.set_num_threads(1)
 
 GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])
 HORIZON = 12

@@ -1,5 +1,6 @@
 """The Bayesian mixture against the marginal likelihood of every sequence; and the sequence that ruins it."""
 
+import importlib
 import itertools
 import json
 import math
@@ -7,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
-from lowregret import checks, transformer
+from lowregret import checks
 
-from .conftest import random_markov
+from .conftest import extra, random_markov
+
+torch = extra("torch")
 
 SURE = lr.Scheduled([[0.9, 0.1]])
 NEVER_ONE, NEVER_ZERO = lr.Scheduled([[1.0, 0.0]]), lr.Scheduled([[0.0, 1.0]])
@@ -111,7 +113,9 @@ def test_it_is_written_down_in_finite_numbers_and_goes_on() -> None:
         again.update(token)
 
 
+@pytest.mark.needs("torch")
 def test_a_torch_model_may_stand_anywhere_among_them() -> None:
+    transformer = importlib.import_module("lowregret.transformer")
     size = transformer.Size(context=9, width=24, heads=3, layers=1, inner=24)
     model = transformer.Transformer(transformer.Decoder(2, size, seed=1))
     tokens = np.random.default_rng(0).integers(2, size=(3, 8))

@@ -255,7 +255,7 @@ def test_labels_are_states_by_name(states: Any, labels: list, order: Any) -> Non
     model.policy(X[:1])
     model.observe(X[:1], y[:1])
     guard = lr.Guard(model.problem_, 50)
-    guard.advise(model._laws(X[:1])[0])
+    guard.advise(model._rows(X[:1]).laws_NxS[0])
     guard.observe(Positions(order[0]))
     np.testing.assert_array_equal(model.guard_._at.ledger.lead_A, guard._at.ledger.lead_A)
 
@@ -333,7 +333,7 @@ def test_columns_by_state_are_matched_likewise() -> None:
     found = [lr.backtest(rain, table, columns={"probs": probs}) for probs in ({True: "rain"}, {"false": "sun"})]
     for one in found:
         assert one.recording.states[0].tolist() == [0, 1]
-        np.testing.assert_allclose(one.recording.probs[0], [[0.8, 0.2], [0.7, 0.3]])
+        np.testing.assert_allclose(one.recording.forecasts[0], [[0.8, 0.2], [0.7, 0.3]])
 
 
 # Payoffs out of a file
@@ -583,3 +583,15 @@ def test_two_columns_that_may_be_the_order_are_told_of() -> None:
     found = lr.backtest(_weather(), frame)
     assert any("rows are put in the order of time, and date may have" in note for note in found.recording.notes)
     assert not lr.backtest(_weather(), frame, columns={"order": "date"}).recording.notes
+
+
+def test_a_frame_of_payoffs_is_put_into_the_order_asked_for() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], index=["go", "stay"], columns=["up", "down"])
+    found = lr.DecisionProblem.from_payoffs(frame, actions=["stay", "go"], states=["down", "up"])
+    assert found.in_payoffs(found.utility).tolist() == [[5.0, 3.0], [2.0, 1.0]]
+    assert found.states == ("down", "up")
+    renamed = lr.DecisionProblem.from_payoffs(frame, states=["rise", "fall"])
+    assert renamed.in_payoffs(renamed.utility).tolist() == frame.to_numpy().tolist()
+    with pytest.raises(ValueError, match="states must be those of the frame"):
+        lr.DecisionProblem.from_payoffs(frame, states=["up", "fall"])

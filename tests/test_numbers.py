@@ -10,7 +10,9 @@ from lowregret.paper.eight_sources import players
 from lowregret.paper.statements.section_5 import TABLE
 from lowregret.rules import FirstTest
 
-T, N = 1024, 3000
+from .conftest import sweep
+
+T = 1024
 # The first version of the exact test (delta 2/T, no gate, the urn for good): mean final regret, median switch time.
 FIRST_TEST: dict[str, tuple[float, int | None]] = {
     "a": (0.0039, 36),
@@ -24,15 +26,17 @@ FIRST_TEST: dict[str, tuple[float, int | None]] = {
 }
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
+@pytest.mark.parametrize("N", sweep([600, 3000], usual=1))
 @pytest.mark.parametrize("name", TABLE)
-def test_the_eight_sources(name: str) -> None:
+def test_the_eight_sources(name: str, N: int) -> None:
     coin, sources, everyone = lr.matching(), lr.sources.paper_sources(T), players(T)
     base = sources["b"]
     everyone["first test"] = lr.Robust(base, FirstTest(coin, T, delta=2 / T, gate=0))
     tokens = lr.sample(sources[name], T, N, seed=11)
     regrets, medians = TABLE[name]
     for (who, player), expected in zip(everyone.items(), (*regrets, FIRST_TEST[name][0]), strict=True):
-        some = tokens[:400] if who == "Recovery" else tokens  # what returns is asked step by step
+        some = tokens[:300] if who == "Recovery" else tokens  # what returns is asked step by step
         regret = lr.external_regret(coin, lr.Respond(player, coin, 1 / 32), some)[:, -1]
         error = math.hypot(regret.std() / math.sqrt(len(some)), 6e-4)
         assert abs(regret.mean() - expected) < 4 * error, who

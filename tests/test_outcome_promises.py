@@ -10,14 +10,20 @@ from scipy import stats
 
 import lowregret as lr
 from lowregret.certificates import every_start
-from lowregret.certificates.coupled import Charges
-from lowregret.certificates.realised import before_by_charges
+from lowregret.certificates.coupled import Charges, kappa
 from lowregret.forecasts import Charged, Law
-from lowregret.guard.outcome_ledger import blank, certificate_of, entered
+from lowregret.guard.episodes import certificate_of
+from lowregret.guard.ledger import blank
+from lowregret.guard.standing import Standing
+from lowregret.guard.steps import advised, observed
 from lowregret.problems import Gains
-from lowregret.rules.outcomes import log_charge
 
 from .outcome_cases import BLIND, FORMS, SHOP, TRADE, random_forecast, random_outcomes, random_payoff
+
+
+def log_charge(charged: Charged, rate: float) -> np.ndarray:
+    """ln max(1, sum_m weights exp(rate gains)), ``[C, ...]``."""
+    return np.log(np.maximum(1.0, (charged.weights * np.exp(charged.gains_P * rate)).sum(axis=-1)))
 
 
 def all_of(n: int, T: int) -> np.ndarray:
@@ -70,17 +76,17 @@ def test_a_density_is_charged_what_it_wins_and_hardly_more(seed: int) -> None:
 def test_the_bound_in_the_end_is_that_of_every_alarm_to_come() -> None:
     """Before the first step that of the test for states; later over every step at which an alarm could still sound."""
     T, delta, J = 60, 0.05, TRADE.span
-    guard = lr.Guard(TRADE, T, rule=lr.OutcomeTest(TRADE, T, delta=delta, temperature=0.2))
+    guard = lr.Guard(TRADE, T, rule=lr.ExactTest(TRADE, T, delta=delta, temperature=0.2))
     rule = guard.rule
-    after = [rule.fallback.total_bound(n) for n in range(T + 1)]
-    kappa_K, rates_K = rule.kappa_K, rule.prior.rates_K
+    after = [rule.in_play.fallback.hedge.total_bound(n) for n in range(T + 1)]
+    kappa_K, rates_K = kappa(rule.problem, rule.prior.rates_K, rule.temperature), rule.prior.rates_K
     log_costs_K = [math.log(1 / (m * delta)) for m in rule.prior.weights_K(1)]
     before_T = every_start.before_alarm(Charges(kappa_K), rates_K, np.array(log_costs_K), J, np.arange(T + 1))
     assert guard.certificate.regret_bound * T == pytest.approx(every_start.switching_once(before_T, np.array(after), J))
     for y in np.random.default_rng(0).normal(0, 0.4, 25):
         guard.advise(lr.Quantiles([0.2, 0.5, 0.8], [-0.35, 0.0, 0.35]))
         guard.observe(y)
-    paid_CxK = guard._at.ledger.rule.paid_CxK
+    paid_CxK = guard._at.ledger.rule.statistics.charges
 
     def before(steps: int) -> float:
         each = [
@@ -124,7 +130,7 @@ def test_a_bet_against_samples_wins_at_most_one_on_average_and_the_plain_average
         mixed_A = np.tile([[0.0], [1.0], [0.0]], len(rows))  # position 0: a bet on +1 wins e^rate or loses it
         gains = Gains(TRADE, mixed_A)
         charge_C = log_charge(forecast.charged(gains, outcome, 0), 2.0)
-        wins_C = np.exp(2.0 * gains.at_one(outcome) - charge_C)
+        wins_C = np.exp(2.0 * gains.at(outcome[..., None])[..., 0] - charge_C)
         means[form] = (odds * wins_C).sum(axis=-1)
     assert (means[lr.Samples] <= 1 + 1e-12).all()
     assert means[Average].max() > 1.05
@@ -143,7 +149,7 @@ def test_no_law_with_these_quantiles_alarms_more_often_than_delta(seed: int) -> 
     levels = np.array([0.3, 0.6])
     places_T = [np.unique(np.concatenate([payoff.knots, row])) for row in values]
     sequences = np.array(list(itertools.product(*places_T)))
-    rule = lr.OutcomeTest(payoff, T, delta=delta, temperature=0.02)
+    rule = lr.ExactTest(payoff, T, delta=delta, temperature=0.02)
     forecast = lr.Quantiles(levels, np.broadcast_to(values, (len(sequences), T, 2)))
     chance = (rule.trip_times(forecast, sequences) <= T).astype(float).reshape([len(places) for places in places_T])
     for t in reversed(range(T)):
@@ -162,7 +168,7 @@ def test_a_density_alarms_no_more_often_than_delta() -> None:
     places, odds = law.points[law.weights > 0], law.weights[law.weights > 0]
     rows = all_of(len(places), T)
     recorded = lr.Density(forecast.grid, np.broadcast_to(forecast.weights, (*rows.shape, 3)))
-    times = lr.OutcomeTest(TRADE, T, delta=delta, temperature=0.02).trip_times(recorded, places[rows])
+    times = lr.ExactTest(TRADE, T, delta=delta, temperature=0.02).trip_times(recorded, places[rows])
     chance = odds[rows].prod(axis=1)[times <= T].sum()
     assert chance <= delta
     assert (times <= T).any()
@@ -176,7 +182,7 @@ def test_samples_alarm_no_more_often_than_delta_and_twice_the_same_do(chance: fl
     bits = (rows[..., None] >> np.arange(4)) & 1
     odds = np.where(bits == 1, chance, 1 - chance).prod(axis=(1, 2))
     values, outcomes = 2.0 * bits[..., :3] - 1, 2.0 * bits[..., 3] - 1
-    rule = lr.OutcomeTest(TRADE, T, delta=delta, temperature=0.02)
+    rule = lr.ExactTest(TRADE, T, delta=delta, temperature=0.02)
     found = {form: odds[rule.trip_times(form(values), outcomes) <= T].sum() for form in (lr.Samples, Twice)}
     assert found[lr.Samples] <= delta
     assert found[Twice] > found[lr.Samples]
@@ -187,7 +193,7 @@ def test_true_forecasts_of_continuous_laws_alarm_within_delta_and_the_same_sampl
     rng, N, T, delta = np.random.default_rng(0), 100, 400, 0.01
     scale = 0.2 + rng.random((N, T))
     outcomes = scale * rng.normal(size=(N, T))
-    rule = lr.OutcomeTest(TRADE, T, delta=delta, temperature=0.01)
+    rule = lr.ExactTest(TRADE, T, delta=delta, temperature=0.01)
     samples = scale[..., None] * rng.normal(size=(N, T, 20))
     levels = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
     quantiles = lr.Quantiles(levels, scale[..., None] * stats.norm.ppf(levels))
@@ -205,17 +211,17 @@ def test_a_true_density_alarms_within_delta() -> None:
     fine = np.linspace(0, 40, 20_001)
     outcomes = np.interp(rng.random((N, T)), one.cdf(fine), fine)
     recorded = lr.Density(grid, np.broadcast_to(weights, (N, T, 9)))
-    times = lr.OutcomeTest(SHOP, T, delta=delta, temperature=0.005).trip_times(recorded, outcomes)
+    times = lr.ExactTest(SHOP, T, delta=delta, temperature=0.005).trip_times(recorded, outcomes)
     assert (times <= T).sum() <= stats.binom.ppf(1 - 1e-4, N, delta)
 
 
 # (ii) Certificates
 
 
-def advanced(rule: lr.OutcomeTest, ledger: Any, forecast: Any, outcomes: np.ndarray, t: int) -> Any:
-    seen = rule.look(ledger.rule, forecast, t)
-    memory, utility_A = rule.advance(ledger.rule, forecast, seen, outcomes, t)
-    return entered(ledger, memory, np.moveaxis(seen.played_A, 0, -1), utility_A, None)
+def advanced(rule: lr.ExactTest, ledger: Any, forecast: Any, outcomes: np.ndarray, t: int) -> Any:
+    at = Standing(ledger, any_tripped=True, advised=t)
+    at, _ = advised(rule, outcomes.shape, at, forecast, None, t + 1)
+    return observed(rule, outcomes.shape, at, outcomes, None, None, None)[0].ledger
 
 
 def like_one(forecast: Any, n: int) -> Any:
@@ -227,12 +233,15 @@ def like_one(forecast: Any, n: int) -> Any:
     return lr.Samples(np.broadcast_to(forecast.values, (n, *forecast.values.shape)))
 
 
-def refuse_broken(rule: lr.OutcomeTest, ledger: Any) -> float:
+def refuse_broken(rule: lr.ExactTest, ledger: Any) -> float:
     """Statement (ii) of every stream, and what comes after an alarm; how much of the bound was used."""
     memory, J = ledger.rule, rule.problem.span
     lead, late = ledger.lead_A.max(axis=-1), memory.tripped_at > 0
-    before = before_by_charges(memory.paid_CxK, rule.prior, rule.delta)
-    after = np.array([rule.fallback.total_bound(int(n)) for n in np.where(late, memory.step - memory.tripped_at, 0)])
+    costs_K = rule.prior.log_costs_K(rule.delta)
+    before = ((memory.statistics.charges + costs_K) / rule.prior.rates_K).min(axis=-1).max(axis=-1)
+    after = np.array(
+        [rule.in_play.fallback.hedge.total_bound(int(n)) for n in np.where(late, memory.step - memory.tripped_at, 0)]
+    )
     assert (lead <= np.where(late, before + J + after, before) + 1e-9).all()
     assert (np.where(late, lead - ledger.at_alarm - after, -1) <= 1e-9).all()
     return float(np.max(lead / np.where(late, before + J + after, before)))
@@ -243,7 +252,7 @@ def test_no_sequence_breaks_the_certificate(form: str) -> None:
     """All sequences of six steps, among the outcomes at which a gain can be largest."""
     rng, T = np.random.default_rng(FORMS.index(form)), 6
     payoff = random_payoff(rng)
-    rule = lr.OutcomeTest(payoff, T, delta=0.6, temperature=0.1)
+    rule = lr.ExactTest(payoff, T, delta=0.6, temperature=0.1)
     places = payoff.knots[:4]
     rows = places[all_of(len(places), T)]
     ledger = blank(rule, (len(rows),))
@@ -267,7 +276,7 @@ def test_no_sequence_breaks_the_certificate(form: str) -> None:
 def test_a_beam_of_sequences_does_not_break_it(form: str) -> None:
     """The widest regrets are kept, at every step: forty steps against forecasts of a trend that is not there."""
     rng, T, width = np.random.default_rng(7), 40, 24
-    rule = lr.OutcomeTest(TRADE, T, delta=0.05)
+    rule = lr.ExactTest(TRADE, T, delta=0.05)
     forecasts = {
         "samples": lambda: lr.Samples(np.clip(rng.normal(0.1, 0.5, 12), -2, 2)),
         "quantiles": lambda: lr.Quantiles([0.25, 0.5, 0.75], np.array([-0.4, 0.1, 0.5]) + rng.normal(0, 0.1)),
@@ -298,7 +307,7 @@ def test_a_break_is_found_and_what_is_lost_is_within_the_certificate() -> None:
         "density": lambda: density,
     }
     for name, form in forms.items():
-        guard = lr.Guard(SHOP, T, rule=lr.OutcomeTest(SHOP, T, delta=0.01))
+        guard = lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.01))
         for y in demand:
             guard.advise(form())
             guard.observe(y)
@@ -312,7 +321,7 @@ def test_a_break_is_found_and_what_is_lost_is_within_the_certificate() -> None:
 def test_without_knots_samples_still_go() -> None:
     rng, T = np.random.default_rng(0), 60
     outcomes = rng.normal(-0.5, 0.2, T)
-    guard = lr.Guard(BLIND, T, rule=lr.OutcomeTest(BLIND, T, delta=0.1))
+    guard = lr.Guard(BLIND, T, rule=lr.ExactTest(BLIND, T, delta=0.1))
     for y in outcomes:
         guard.advise(lr.Samples(rng.normal(0.5, 0.2, 40)))
         guard.observe(y)

@@ -17,7 +17,7 @@ def test_streaming_is_recorded_is_a_literal_loop(form: str, seed: int) -> None:
     horizon, times = None if seed == 2 else T, np.full(N, T + 1)
     while not 1 / 3 <= (times <= T).mean() < 1:  # where nothing trips, little is compared
         payoff = random_payoff(rng)
-        rule = lr.OutcomeTest(payoff, horizon, delta=0.4, temperature=None if seed == 2 else rng.uniform(0.05, 0.5))
+        rule = lr.ExactTest(payoff, horizon, delta=0.4, temperature=None if seed == 2 else rng.uniform(0.05, 0.5))
         forecast, outcomes = random_forecast(rng, form, payoff, (N, T)), random_outcomes(rng, payoff, (N, T))
         if form == "density":
             outcomes = np.clip(outcomes, forecast.grid[0], forecast.grid[-1])
@@ -36,7 +36,7 @@ def test_streaming_is_recorded_is_a_literal_loop(form: str, seed: int) -> None:
                 assert guard.evidence[0][n] == pytest.approx(math.log(one.total), rel=1e-10, abs=1e-10)
                 memory = guard._at.ledger.rule
                 if not one.tripped_at:
-                    np.testing.assert_allclose(memory.paid_CxK[n], one.charges, rtol=1e-9, atol=1e-12)
+                    np.testing.assert_allclose(memory.statistics.charges[n], one.charges, rtol=1e-9, atol=1e-12)
     told = [one.tripped_at or T + 1 for one in literal]
     assert times.tolist() == told
     assert [event.step for event in guard.events if isinstance(event, lr.Switch)] == sorted(t for t in told if t <= T)

@@ -6,12 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 import lowregret as lr
 
-from .conftest import random_markov
+from .conftest import extra, random_markov
+
+torch = extra("torch")
 
 
 def sequence_probability(predictor: lr.Predictor, tokens: np.ndarray) -> np.ndarray:

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 from lowregret.rules import FirstTest
 
-from .conftest import random_problem
+from .conftest import extra, random_problem
+
+torch = extra("torch")
 
 
 @pytest.mark.parametrize("seed", range(10))

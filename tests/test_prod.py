@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 from lowregret import checks
 from lowregret.policies.prod import loss_to_safe
 
-from .conftest import random_markov, random_problem
+from .conftest import extra, random_markov, random_problem
+
+torch = extra("torch")
 
 COIN, RPS = lr.matching(), lr.rock_paper_scissors()
 ALTERNATOR = lr.Markov([[0.1, 0.9], [0.9, 0.1]], 1)

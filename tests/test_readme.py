@@ -15,9 +15,12 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.needs("matplotlib", "sklearn", "torch")
+
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+SLOW = ("bounded-context", "construct", "evaluation", "games")  # many seconds each: in make test-all
 FENCE = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -71,7 +74,9 @@ def outputs(page: Path) -> list[tuple[Example, str]]:
     return printed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.long if page.stem in SLOW else (), id=page.name) for page in PAGES]
+)
 def test_examples_run_and_print_what_is_shown(page):
     for example, printed in outputs(page):
         where = f"{page.name}, line {example.line}"

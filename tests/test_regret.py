@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
 
 import lowregret as lr
 
-from .conftest import random_problem
+from .conftest import extra, random_problem
+
+torch = extra("torch")
 
 
 def regret_by_hand(problem: lr.DecisionProblem, policy: np.ndarray, tokens: np.ndarray) -> list[float]:

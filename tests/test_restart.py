@@ -1,5 +1,6 @@
 """Algorithm 2 and bounded recall: against a quadratic transcription, by enumeration, and by the laws."""
 
+import importlib
 import math
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 import lowregret as lr
-from lowregret import adversaries, certificates, checks, transformer
+from lowregret import adversaries, certificates, checks
 from lowregret.distances import exact_sequence_tv
 from lowregret.rules import FirstTest
 
@@ -167,6 +168,7 @@ def test_it_looks_back_no_further_than_it_says(seed: int) -> None:
     checks.check_context(safe, safe.context_len + safe.extra_context - 1, tolerance=1e-9)
 
 
+@pytest.mark.needs("torch")
 def test_contexts_are_checked_within_the_horizon() -> None:
     """What has an end is never told more tokens than it takes."""
     flat = lr.Scheduled([[0.5, 0.5]])
@@ -175,6 +177,7 @@ def test_contexts_are_checked_within_the_horizon() -> None:
         checks.check_context(lr.robustify(lr.Scheduled([[0.99, 0.01]]), lr.matching(), 30), 2)
     with pytest.raises(checks.LawBroken, match="Hedge looks back further than 2 tokens"):
         checks.check_context(lr.Hedge(lr.matching(), 5), 2)
+    transformer = importlib.import_module("lowregret.transformer")
     size = transformer.Size(context=20, width=8, heads=2, layers=1, inner=16)
     decoder = transformer.Transformer(transformer.Decoder(2, size, seed=0))
     with pytest.raises(checks.LawBroken, match="Transformer looks back further than 2 tokens"):
@@ -285,13 +288,13 @@ def test_false_alarms_stay_within_delta() -> None:
     ("extra", "ones", "coin"),
     [
         (128, (0.998, 0.075), (0.224, 0.089)),
-        (256, (0.673, 0.044), (0.219, 0.048)),
-        (512, (0.394, 0.025), (0.222, 0.027)),
+        pytest.param(256, (0.673, 0.044), (0.219, 0.048), marks=pytest.mark.long),
+        pytest.param(512, (0.394, 0.025), (0.222, 0.027), marks=pytest.mark.long),
     ],
 )
 def test_numbers(extra: int, ones: tuple[float, float], coin: tuple[float, float]) -> None:
     """Mean regret of the alternator at T = 2048: Theorem 4.2's rule, and the exact test at delta = 1/extra in all."""
-    T, problem, n = 2048, lr.matching(), 24
+    T, problem, n = 2048, lr.matching(), 8
     coins = lr.sample(lr.Scheduled([[1 / 3, 2 / 3]]), T, n, seed=3)
     rules = (None, FirstTest(problem, extra, delta=1 / extra / T))
     for rule, sure, random in zip(rules, ones, coin, strict=True):
@@ -421,7 +424,7 @@ def test_restart_hedge_obeys_its_bound_and_the_laws(averaged: bool) -> None:
 def test_context_needed_is_the_least() -> None:
     rng = np.random.default_rng(2)
     tried = 0
-    for _ in range(6):
+    for _ in range(3):
         problem = random_problem(rng)
         tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(60, 150))
         bounds = []
@@ -436,7 +439,7 @@ def test_context_needed_is_the_least() -> None:
         if lowest < problem.span:
             with pytest.raises(ValueError, match="cannot be certified"):
                 lr.context_needed(problem, lowest * (1 - 1e-6), tv, T)
-    assert tried >= 12
+    assert tried >= 6
     assert lr.context_needed(lr.matching(), 1.0, 0.01, 100) == 1  # nobody loses more than the span
     with pytest.raises(ValueError, match="cannot be certified"):
         lr.context_needed(lr.matching(), 0.5, 0.01, 300, context_len=290)

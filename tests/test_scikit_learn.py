@@ -80,6 +80,8 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
 
     inner = LogisticRegression().fit(X[:80], y[:80])
     problem = settings["problem"] or lr.DecisionProblem(np.eye(3), actions=order, states=order)
+    if problem.states == ("0", "1", "2"):
+        problem = lr.DecisionProblem(problem.utility, states=order)  # they have the names of the classes
     fallback, episode = settings.get("fallback"), settings.get("episode")
     guard = lr.Guard(problem, 300, rule=settings.get("rule"), fallback=fallback, episode=episode)
     columns, floor = [inner.classes_.tolist().index(label) for label in order], settings.get("floor", 0.0)
@@ -87,7 +89,7 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
         law = inner.predict_proba(X[t : t + 1])[0, columns]
         if floor:
             law = law * (1 - floor) + floor / 3
-        advice = guard.advise(law)
+        advice = guard.advise(law).law
         assert model.predict_proba(X[t : t + 1])[0].tolist() == [advice[order.index(label)] for label in model.classes_]
         assert model.policy(X[t : t + 1])[0].tolist() == guard.policy().tolist()
         guard.observe(lr.problems.Positions(order.index(y[t])))
@@ -99,6 +101,21 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
 
     again = told(Guarded(LogisticRegression(), **settings).fit(X[:80], y[:80]), X[80:], y[80:])
     assert again.guard_.state_dict() == guard.state_dict()
+
+
+def test_states_without_names_are_called_as_the_classes_are() -> None:
+    X, y = weather()
+    shop = lr.DecisionProblem.from_payoffs([[30, -5, -20], [8, 10, 2], [-4, 0, 12]])
+    model = Guarded(LogisticRegression(), shop, 300).fit(X[:80], y[:80])
+    assert model.problem_.states == ("cloud", "rain", "sun")
+    assert model.problem_.in_payoffs(0.5) == shop.in_payoffs(0.5)
+    model.guard_.advise({"rain": 0.2, "sun": 0.7, "cloud": 0.1})
+    model.guard_.observe("rain")
+    model.guard_.advise([0.1, 0.2, 0.7])
+    with pytest.raises(ValueError, match="state must be one of"):
+        model.guard_.observe(1)
+    for bound in ({"fallback": lr.Hedge(shop, 300)}, {"rule": lr.ExactTest(shop, 300)}):  # made for it as it is
+        assert Guarded(LogisticRegression(), shop, 300, **bound).fit(X[:80], y[:80]).problem_ == shop
 
 
 def test_predicting_is_pure_and_a_row_does_not_see_the_others() -> None:
@@ -330,7 +347,8 @@ def test_what_cannot_predict_is_refused() -> None:
     with pytest.raises(ValueError, match=r"Hedge acts: policy\(X\)"):
         acts.predict_proba(X0)
     assert acts.policy(X0).shape == (240, 3)
-    assert acts.set_params(horizon=240).walk_forward(X0, Y0, train=80).probs_NxS is None
+    found = acts.set_params(horizon=240).walk_forward(X0, Y0, train=80)
+    assert found.probs_NxS.tolist() == found.model_probs_NxS.tolist()  # for information: Hedge goes by no law
 
 
 def test_a_refusal_changes_nothing() -> None:

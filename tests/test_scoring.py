@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lowregret as lr
@@ -16,7 +16,7 @@ from lowregret.certificates import quantal_loss
 from lowregret.scoring import ScoringRule, brier, log_loss, problem_of, scoring_rule_of, spherical, v_shaped
 from lowregret.tips import blind_spot, smooth_cover_error, tips_of, v_regret, worst_tip
 
-SEEDED = settings(derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
+from .drawn import SEEDED
 
 DEGENERATE = {
     "one action": [[0.3, -0.2]],

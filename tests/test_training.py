@@ -567,6 +567,7 @@ def script(tmp_path: Path, text: str, *arguments: object, **environment: str) ->
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.long
 def test_a_run_killed_ten_times_ends_the_same(tmp_path: Path) -> None:
     path, folder = tmp_path / "killed.safetensors", tmp_path / "training/killed"
     process = script(tmp_path, KILLER, path, folder / "state.safetensors")

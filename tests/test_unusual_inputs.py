@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 
-from .bad_inputs import CARRIERS, EVEN, GAME, HORIZON, PREDICTORS, RULES, laws, many, some
+from .bad_inputs import CARRIERS, EVEN, GAME, HORIZON, PREDICTORS, RULES, laws
+from .drawn import many, some
 
 
 @given(
@@ -24,7 +25,7 @@ def test_sums_off_by_less_than_a_millionth(seed: int, shape: tuple[int, ...], of
     law = CARRIERS[carrier](laws(np.random.default_rng(seed), shape, 3) * (1 + off))
     token = np.zeros(shape, dtype=np.int64)
     guard = lr.Guard(GAME, HORIZON, batch_shape=shape)
-    assert np.array_equal(guard.advise(law), np.asarray(law))
+    assert np.array_equal(guard.advise(law).law, np.asarray(law))
     guard.observe(token)
     assert np.isfinite(np.asarray(guard.regret)).all()
     assert np.shape(GAME.best_response(law)) == shape
@@ -40,7 +41,7 @@ def test_single_precision_comes_back_as_it_came(seed: int, n: int, like: str) ->
     law = CARRIERS[like](laws(np.random.default_rng(seed), (2,), n))
     problem = lr.DecisionProblem(np.linspace(-1, 1, 2 * n).reshape(2, n))
     guard = lr.Guard(problem, HORIZON, batch_shape=(2,))
-    assert guard.advise(law).dtype == law.dtype
+    assert guard.advise(law).law.dtype == law.dtype
     assert guard.policy().dtype == law.dtype
     assert problem.quantal_response(law, 0.1).dtype == law.dtype
 
@@ -62,7 +63,7 @@ def test_sums_do_not_depend_on_how_they_are_added() -> None:
 def test_certain_laws_may_be_integers(carry: Any) -> None:
     law = carry([0, 1, 0])
     guard = lr.Guard(GAME, HORIZON)
-    assert np.asarray(guard.advise(law)).tolist() == [0.0, 1.0, 0.0]
+    assert np.asarray(guard.advise(law).law).tolist() == [0.0, 1.0, 0.0]
     guard.observe(1)
     assert guard.events == []
     assert int(GAME.best_response(law)) == 1
@@ -117,7 +118,7 @@ def test_temperatures_of_any_type(number: Any) -> None:
 
 def test_fleets_of_no_streams() -> None:
     guard = lr.Guard(GAME, HORIZON, batch_shape=(0,))
-    assert guard.advise(np.zeros((0, 3))).shape == (0, 3)
+    assert guard.advise(np.zeros((0, 3))).law.shape == (0, 3)
     guard.observe(np.zeros(0, dtype=np.int64))
     assert guard.regret.shape == (0,)
     guard.restart([])

@@ -11,7 +11,7 @@ import lowregret as lr
 from lowregret import adversaries, certificates, checks
 from lowregret.rules import FirstTest, kernels
 
-from .conftest import random_markov, random_problem
+from .conftest import random_markov, random_problem, sweep
 
 TESTS = ("exact", "threshold")
 
@@ -140,7 +140,7 @@ def test_false_alarms_by_enumeration(test: str) -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_false_alarms_by_sampling(test: str) -> None:
-    rng, n = np.random.default_rng(4), 2000
+    rng, n = np.random.default_rng(4), 1000
     for delta in (0.02, 0.3):
         base = random_markov(rng, 2, 2)
         safe = lr.Robust(base, lr.VRegret(256, delta=delta, tips=np.arange(65) / 64, test=test))
@@ -171,6 +171,7 @@ def test_v_regret_before_an_alarm_is_below_its_bound(test: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
     """All sequences of 14 tokens, several problems and temperatures for one and the same forecast."""
     rng = np.random.default_rng(seed)
@@ -207,13 +208,15 @@ def test_no_beam_breaks_the_certificate() -> None:
         ("sin10", (0.0165, 37), (0.0128, 23)),
     ],
 )
-def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, int]) -> None:
+@pytest.mark.parametrize("n", sweep([50, 200], usual=1))
+@pytest.mark.needs("numba")  # in arrays it takes long
+def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, int], n: int) -> None:
     """The largest mean regret of quantal responses over tips, utilities +-(y - v)/2, and the median trip.
 
     The table these come from does not say how many tips it used, nor how many samples: its figures must lie between
     those of 32 and of 1024 tips, within four times the errors of both (theirs taken to be as large as ours).
     """
-    T, n = 1024, 200
+    T = 1024
     sources = lr.sources.paper_sources(T)
     tokens = lr.sample(sources[source], T, n, seed=7)
     for test, (regret, trip) in (("threshold", threshold), ("exact", exact)):
@@ -235,6 +238,7 @@ def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, 
         assert lows[2] <= trip <= highs[3]
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_it_costs_nothing_at_home() -> None:
     T, n = 1024, 200
     home = lr.sources.paper_sources(T)["b"]
@@ -315,7 +319,7 @@ def test_guard_without_a_problem() -> None:
     rng, seen, advised = np.random.default_rng(0), [], []
     forecasts = [[0.9, 0.1], [0.5, 0.5], [0.3, 0.7]]
     for t in range(60):
-        advised.append(guard.advise(forecasts)[:, 1])
+        advised.append(guard.advise(forecasts).law[:, 1])
         seen.append([1, int(rng.integers(2)), int(rng.random() < 0.6)])
         guard.observe(seen[-1])
         if t == 30:
@@ -361,7 +365,7 @@ def test_a_guard_without_a_problem_is_saved_and_moves_to_torch(test: str) -> Non
         other.load_state_dict(json.loads(json.dumps(guard.state_dict(), allow_nan=False)))
         assert np.array_equal(other.regret, guard.regret)
         moved = lr.Guard(None, 20, rule=rule, batch_shape=shape)
-        assert isinstance(moved.advise(torch.tensor(np.array(probs))), torch.Tensor)
+        assert isinstance(moved.advise(torch.tensor(np.array(probs))).law, torch.Tensor)
         moved.observe(torch.zeros(shape, dtype=torch.int64))
         assert np.array_equal(np.asarray(moved.regret), guard.regret)
         stream = lr.Stream(lr.robustify(lr.Markov([0.6, 0.4], 0), None, 20, rule=rule), shape)
@@ -371,6 +375,7 @@ def test_a_guard_without_a_problem_is_saved_and_moves_to_torch(test: str) -> Non
         assert np.array_equal(again.predict(), stream.predict())
 
 
+@pytest.mark.needs("numba")  # in arrays it takes long
 def test_many_tips_take_little_memory() -> None:
     import tracemalloc
 

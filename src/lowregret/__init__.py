@@ -17,7 +17,7 @@ from .distances import Estimate, next_token_tv, sequence_tv
 from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
 from .games import Arena, arena, play
-from .guard import EventLog, Guard, Left, OutcomeGuard, Return, Switch
+from .guard import Advice, EventLog, Guard, Left, Return, Switch
 from .memory import take
 from .policies import (
     AdaHedge,
@@ -48,7 +48,7 @@ from .predictors import (
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
 from .regret import external_regret
 from .robust import AverageRestart, Robust, challenge, context_needed, robustify
-from .rules import ExactTest, OutcomeTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret, warm_up
+from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret, warm_up
 from .tips import tips_of
 
 __version__ = "0.1.0"
@@ -77,6 +77,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "AdaHedge",
+    "Advice",
     "Arena",
     "AverageRestart",
     "Backtest",
@@ -103,8 +104,6 @@ __all__ = [
     "Minimax",
     "MinimaxLaw",
     "Mixture",
-    "OutcomeGuard",
-    "OutcomeTest",
     "Payoff",
     "Policy",
     "PolyaUrn",

@@ -200,6 +200,13 @@ def running_min(array: Array) -> Array:
     return array
 
 
+def some(flags: Array) -> bool:
+    """Whether any is set (or not 0); where asking would make a device wait, it may be."""
+    if not isinstance(flags, (np.ndarray, np.generic)):
+        return True
+    return bool(flags) if flags.ndim == 0 else bool(flags.any())
+
+
 def first_true(flags: Array) -> Array:
     """The index of the first True along the last axis; its length where there is none."""
     xp = namespace(flags)

@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import inputs, plots
-from .arrays import Array, count_up, frozen, row_blocks, to_numpy
+from .arrays import Array, count_up, frozen, namespace, row_blocks, to_numpy
 from .distances import Estimate, batches, home
 from .policies import Policy, Respond
 from .predictors import Predictor, asked_sequence, same_states, sample, within_context
@@ -18,7 +18,7 @@ from .regret import external_regret
 from .robust import Robust
 from .tables import Table
 
-_TOGETHER = 256  # sequences: a policy that is asked step by step takes hardly longer on so many than on one
+_TOGETHER = 1024  # sequences: what is asked step by step takes hardly longer on so many than on one
 
 
 class Cell(NamedTuple):
@@ -63,7 +63,7 @@ class Comparison:
                 regret = Estimate(*(float(x[i, w]) for x in (self.regret_PxWxT[..., -1], self.low_PxW, self.high_PxW)))
                 switch = float(self.switch_PxW[i, w]) if share > 0.5 else None
                 error = float(self.error_PxWxT[i, w, -1])
-                found.append(Cell(predictor, source, regret, error, switch, None if math.isnan(share) else share))
+                found.append(Cell(predictor, source, regret, error, switch, inputs.finite_or_none(share)))
         return tuple(found)
 
     def table(self) -> Table:
@@ -87,7 +87,7 @@ class Comparison:
             }
 
         # `switch` is None for a player who cannot switch and for one who seldom did; `median` tells them apart.
-        medians = [None if math.isnan(median) else float(median) for median in self.switch_PxW.T.ravel()]
+        medians = [inputs.finite_or_none(float(median)) for median in self.switch_PxW.T.ravel()]
         cells = [{**cell._asdict(), "regret": cell.regret._asdict()} for cell in self.cells]
         cells = [{**cell, "median": median} for cell, median in zip(cells, medians, strict=True)]
         return json.dumps(
@@ -191,13 +191,15 @@ def compare(
             tokens_NxT = sample(law, horizon, batch, rng)
             for begin in range(0, batch, _TOGETHER):
                 some_NxT = tokens_NxT[begin : begin + _TOGETHER]
-                said: dict[int, dict[int, Array]] = {}  # by the first row, and by who said it
+                parts = list(row_blocks(len(some_NxT), horizon * problem.n_states, some_NxT))
+                said: dict[tuple[int, int], Array] = {}  # by who said it, and by the first row of the part
                 for i, (name, player) in enumerate(players.items()):
                     if progress is not None:
                         progress((w + (done + i / len(players)) / n) / len(sources), name, source)
-                    for rows in _blocks(player, some_NxT, problem.n_states):
+                    for together in [parts] if _is_asked_step_by_step(player) else [[part] for part in parts]:
+                        rows = slice(together[0].start, together[-1].stop)
                         tokens = inputs.tokens_of(some_NxT[rows], problem.n_states, like=homes[name])
-                        regret_NxT, tripped = _play(player, problem, tokens, said.setdefault(rows.start, {}))
+                        regret_NxT, tripped = _play(player, problem, tokens, together, said)
                         if tripped is not None:
                             times[i, w, done + rows.start : done + rows.stop] = tripped
                         _merge(mean[i, w], spread[i, w], done + rows.start, regret_NxT)
@@ -220,10 +222,11 @@ def compare(
     )
 
 
-def _blocks(player: Policy, tokens_NxT: np.ndarray, n_states: int) -> Iterable[slice]:
-    """Rows to play at once: few in a pass over all steps, all of them where each step is a call."""
-    n, horizon = tokens_NxT.shape
-    return row_blocks(n, horizon * n_states, tokens_NxT) if isinstance(player, Respond) else [slice(0, n)]
+def _is_asked_step_by_step(player: Policy) -> bool:
+    """It then plays all rows at once; in a pass over all steps few at a time are quicker."""
+    if not isinstance(player, Respond):
+        return True
+    return isinstance(player.predictor, Robust) and player.predictor.rule.in_play.follows
 
 
 def _merge(mean_T: np.ndarray, spread_T: np.ndarray, done: int, values_NxT: np.ndarray) -> None:
@@ -235,16 +238,23 @@ def _merge(mean_T: np.ndarray, spread_T: np.ndarray, done: int, values_NxT: np.n
 
 
 def _play(
-    player: Policy, problem: DecisionProblem, tokens: Array, said: dict[int, Array]
+    player: Policy,
+    problem: DecisionProblem,
+    tokens: Array,
+    parts: Sequence[slice],
+    said: dict[tuple[int, int], Array],
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """The regret of every prefix and the switch times (None: it never switches); each base model is asked once."""
+    """The regret of every prefix and the switch times (None: it never switches); a base model is asked once."""
     if not isinstance(player, Respond):
         return to_numpy(external_regret(problem, player, tokens)), None
 
     def laws(predictor: Predictor) -> Array:
-        if id(predictor) not in said:
-            said[id(predictor)] = asked_sequence(predictor, tokens)
-        return said[id(predictor)]
+        for part in parts:
+            if (id(predictor), part.start) not in said:
+                rows = slice(part.start - parts[0].start, part.stop - parts[0].start)
+                said[id(predictor), part.start] = asked_sequence(predictor, tokens[rows])
+        found = [said[id(predictor), part.start] for part in parts]
+        return found[0] if len(found) == 1 else namespace(tokens).concat(found)
 
     predictor, times = player.predictor, None
     if isinstance(predictor, Robust):

@@ -69,6 +69,15 @@ def finite(value: Any, name: str) -> float:
     return number
 
 
+def finite_or_none(value: float) -> float | None:
+    """A number as JSON has it, which has no infinities and no NaN: None in their place.
+
+    >>> [finite_or_none(number) for number in (1.5, 3, math.inf, math.nan)]
+    [1.5, 3, None, None]
+    """
+    return value if math.isfinite(value) else None
+
+
 def positive(value: Any, name: str) -> float:
     """A finite number above zero."""
     number = _number(value)

@@ -12,12 +12,13 @@ from ..rules import Rule
 
 
 def stakes(
-    problem: Any, rule: Any, classes: Any, seen: Sequence[Any] | None = None
+    problem: Any, rule: Any, classes: Any, fallback: Any, seen: Sequence[Any] | None = None
 ) -> tuple[DecisionProblem, tuple[Any, ...]]:
     """The problem, and the label of each of its states in order; ``seen`` are the sorted labels of some data.
 
     Without a problem (and a rule, which has one) what is at stake is to guess the label. Labels are matched to states
     by name where they are the same names, by order where the states have no names of their own, else as ``classes``.
+    States without names are called as the labels are, unless a rule or a fallback was made for them as they stand.
     """
     if problem is None and rule is not None:
         problem = getattr(rule, "problem", None)
@@ -50,7 +51,16 @@ def stakes(
             f"classes must name a label for each of the {problem.n_states} states {list(problem.states)}, "
             f"got {list(labels)}"
         )
+    if problem.state_names.unnamed and rule is None and getattr(fallback, "problem", None) is None:
+        problem = _called(problem, labels)
     return problem, labels
+
+
+def _called(problem: DecisionProblem, labels: Sequence[Any]) -> DecisionProblem:
+    """The same problem, its states called as the labels are."""
+    found = DecisionProblem(problem.utility, problem.actions, labels)
+    found._scale, found._shift = problem._scale, problem._shift
+    return found
 
 
 def _different(classes: Any) -> tuple[Any, ...]:
@@ -89,21 +99,42 @@ def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any
     )
 
 
-def guard_of(
-    problem: DecisionProblem,
-    horizon: Any,
-    rule: Rule | None,
-    fallback: Any,
-    temperature: Any,
-    episode: Any,
-    lag: Any = 1,
-) -> Guard:
+def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, episode: Any = None, **settings: Any) -> Guard:
     """The guard of a classifier; a rule says the horizon if nobody else does."""
     if horizon is None and episode is None and rule is not None:
         horizon = rule.horizon
     elif horizon is None and rule is None:
         raise ValueError("horizon must be how many predictions will be acted on, a whole number >= 1, got None")
-    return Guard(problem, horizon, rule=rule, fallback=fallback, temperature=temperature, episode=episode, lag=lag)
+    return Guard(problem, horizon, rule=rule, episode=episode, **settings)
+
+
+def references_of(references: Any, asks: str) -> dict[str, Any]:
+    """The models of incumbents by name, each with the method that it is asked by; None: there are none."""
+    if references is None:
+        return {}
+    named = isinstance(references, dict) and all(isinstance(name, str) for name in references)
+    if not named or not all(hasattr(model, asks) for model in references.values()):
+        raise ValueError(
+            f"references must be a dict of fitted models by name, each with {asks}, got {inputs.shown(references)}"
+        )
+    return references
+
+
+def only_scaled(payoffs: Any) -> Any:
+    """How payoffs may change from row to row where a classifier is guarded."""
+    if payoffs == "change":
+        raise ValueError('payoffs must be "scaled" here, got "change": lr.Guard(problem, horizon, payoffs="change")')
+    return payoffs
+
+
+def refuse_lawless(guard: Guard, asked: str, instead: str) -> None:
+    """A fallback that acts by itself has no probabilities to give out."""
+    own = guard.rule.each.in_play
+    if own.acts and not own.follows:
+        raise ValueError(
+            f"{asked} needs a fallback that predicts, and {type(guard.rule.fallback).__name__} acts: {instead} has "
+            "what to play"
+        )
 
 
 def of_a_classifier(ask: Callable[[], Any]) -> Any:

@@ -58,7 +58,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         What pads shorter rows on the left; by default the tokenizer's or the model's.
     keep
         How many histories are remembered; older ones are read again when they return.
-    on_switch
+    on_event
         Called with a ``Switch`` whenever a history is first seen to switch; its ``stream`` is the row.
 
     >>> import transformers
@@ -77,7 +77,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         *,
         pad_token_id: int | None = None,
         keep: int = 4096,
-        on_switch: Callable[[Switch], Any] | None = None,
+        on_event: Callable[[Switch], Any] | None = None,
     ) -> None:
         if not isinstance(robust, Robust) or not isinstance(robust.base, HFPredictor):
             base = f" of {type(robust.base).__name__}" if isinstance(robust, Robust) else ""
@@ -93,7 +93,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         self._state_at = np.argsort(self._ids_S)
         self._columns: dict[torch.device, Tensor] = {}
         self.pad_token_id = self._pad(pad_token_id)
-        self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
+        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "a Switch")
         self._histories = Histories(self.rule, robust.base, inputs.whole(keep, "keep"))
 
     @property
@@ -234,7 +234,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         switches = [
             Switch(rows[n], int(memory.tripped_at[n]), rule, float(statistic[n]), float(threshold[n])) for n in news
         ]
-        tell(tuple(switches), self.on_switch)
+        tell(tuple(switches), self.on_event)
 
     def _pad(self, given: Any) -> int | None:
         base = self.robust.base

@@ -8,11 +8,12 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event
-from ..guard.asked import Asked, ids_of
+from ..guard.asked import Asked, Rows, ids_of
 from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
-from .labels import floor_of, floored, guard_of, stakes, states_of
-from .rows import key_of
+from ..rules import ExactTest
+from .labels import floor_of, floored, guard_of, only_scaled, references_of, refuse_lawless, stakes, states_of
+from .rows import key_of, one_each
 
 try:
     from river import base
@@ -28,7 +29,7 @@ class _Labelled:
         self.labels, self.floor = labels, floor_of(floor)
         self.names = Names(labels, "labels")
 
-    def law(self, proba: Any) -> np.ndarray:
+    def law(self, proba: Any, is_floored: bool = True) -> np.ndarray:
         """``[S]``; uniform from a model that says nothing yet."""
         if not isinstance(proba, dict):
             raise ValueError(f"probabilities must be a dict from labels to numbers, got {inputs.shown(proba)}")
@@ -37,7 +38,8 @@ class _Labelled:
         law_S[states_of(proba, self.names, "a label of the probabilities")] = said
         if not law_S.any():
             return np.full(len(law_S), 1 / len(law_S))
-        return floored(inputs.probs_of(law_S, len(law_S), "probabilities", shape=()), self.floor)
+        law_S = inputs.probs_of(law_S, len(law_S), "probabilities", shape=())
+        return floored(law_S, self.floor) if is_floored else law_S
 
     def state(self, label: Any) -> int:
         return int(states_of([label], self.names)[0])
@@ -63,6 +65,18 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         The labels in the order of the problem's states, needed where these have not the labels for names.
     rule, fallback, temperature, episode
         As in ``Guard``.
+    references
+        Other models by name, whose ``predict_proba_one`` is asked of the same rows: what runs today, as something to be
+        never much worse than. They are not trained here.
+    contexts
+        How many contexts there are, where a fixed action for each is compared with; ``context`` says in which a row is.
+    payoffs
+        "scaled": a row may count less than the problem says; ``scale`` says how much, above 0 and at most 1.
+    context, scale
+        What each row says of that: the name of a feature, or a function of the row. Or it is given beside the row when
+        it is asked.
+    on_event
+        Called with each event of the guard, as in ``Guard``.
     lag
         How many rows may wait for their labels, as in ``Guard``: 1, each is learned before the next is asked. Above
         that rows are asked, and learned later, with an ``id``.
@@ -98,13 +112,31 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         temperature: float | None = None,
         episode: int | None = None,
         lag: int = 1,
+        references: dict[str, base.Classifier] | None = None,
+        contexts: int | None = None,
+        context: Any = None,
+        payoffs: str | None = None,
+        scale: Any = None,
+        on_event: Callable[[Event], Any] | None = None,
         rows_change: bool = True,
         floor: float = 0.01,
     ) -> None:
         if not hasattr(model, "predict_proba_one"):
             raise ValueError(f"model must be a River classifier with predict_proba_one, got {inputs.shown(model)}")
-        at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, episode, lag)
+        at_stake, labels = stakes(problem, rule, classes, fallback)
+        self.guard = guard_of(
+            at_stake,
+            horizon,
+            rule,
+            episode,
+            fallback=fallback,
+            temperature=temperature,
+            lag=lag,
+            references=tuple(references_of(references, "predict_proba_one")),
+            contexts=contexts,
+            payoffs=only_scaled(payoffs),
+            on_event=on_event,
+        )
         self._asked, self._labelled = Asked(self.guard), _Labelled(labels, floor)
         self.unasked, self._has_warned = 0, False
         self.model = model
@@ -116,6 +148,12 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.temperature = temperature
         self.episode = episode
         self.lag = lag
+        self.references = references
+        self.contexts = contexts
+        self.context = context
+        self.payoffs = payoffs
+        self.scale = scale
+        self.on_event = on_event
         self.rows_change = inputs.flag(rows_change, "rows_change")
         self.floor = floor
 
@@ -136,8 +174,9 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         elif not self._asked.label(key, "x", state, done=learn):
             only = self._asked.only("x") if self.rows_change else None
             if only is None:
-                learn()
-                self.unasked += 1
+                with self.guard._lock:
+                    learn()
+                    self.unasked += 1
             else:
                 if not self._has_warned:
                     self._has_warned = True
@@ -151,13 +190,11 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """The law to act on now: the model's, after a switch the fallback's.
 
         With an ``id`` it is taken to be played: ``x`` is the guard's next step, which waits for ``learn_one(x, y, id)``
-        and has this answer until then.
+        and has this answer until then. ``context=`` and ``scale=`` are for the guard where the row does not say; other
+        ``kwargs`` for the model. With references, contexts or payoffs, what is played after a switch answers no law:
+        this one is then for information, and ``policy_one`` is what counts.
         """
-        if self.guard.rule.fallback_acts:
-            raise ValueError(
-                f"predict_proba_one needs a fallback that predicts, and {type(self.guard.rule.fallback).__name__} "
-                "acts: policy_one(x) has what to play"
-            )
+        refuse_lawless(self.guard, "predict_proba_one", "policy_one(x)")
         [law_S] = self._answered(self._asked.laws, x, id, **kwargs)
         return dict(zip(self._labelled.labels, law_S.tolist(), strict=True))
 
@@ -167,7 +204,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         return max(law, key=law.__getitem__)
 
     def policy_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[str, float]:
-        """The mixed action that the certificate speaks of, by the actions' names; ``id`` likewise."""
+        """The mixed action that the certificate speaks of, by the actions' names; the rest likewise."""
         [mixed_A] = self._answered(self._asked.policies, x, id, **kwargs)
         assert self.guard.problem is not None
         return dict(zip(self.guard.problem.actions, mixed_A.tolist(), strict=True))
@@ -180,8 +217,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self._asked.skip(None if id is None else ids_of(id, 1))
 
     def _answered(self, answers: Callable[..., np.ndarray], x: dict[Any, Any], id: Any, **kwargs: Any) -> np.ndarray:
-        law_1xS = self._law(x, **kwargs)[None]
-        return answers([key_of(x)], law_1xS, None if id is None else ids_of(id, 1))
+        return answers([key_of(x)], self._row(x, **kwargs), None if id is None else ids_of(id, 1))
 
     @property
     def switched(self) -> bool:
@@ -198,8 +234,17 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """What is guaranteed of ``policy_one`` over the horizon."""
         return self.guard.certificate
 
-    def _law(self, x: dict[Any, Any], **kwargs: Any) -> np.ndarray:
-        return self._labelled.law(self.model.predict_proba_one(x, **kwargs))
+    def _row(self, x: dict[Any, Any], context: Any = None, scale: Any = None, **kwargs: Any) -> Rows:
+        """All that is known of a row before its label."""
+        with self.guard._lock:  # a model does not learn while it is asked
+            law_S, told = self._labelled.law(self.model.predict_proba_one(x, **kwargs)), {}
+        if self.references:
+            said = [self._labelled.law(other.predict_proba_one(x), False) for other in self.references.values()]
+            told["references"] = np.array([said])
+        for name, given, own in (("context", context, self.context), ("scale", scale, self.scale)):
+            if given is not None or own is not None:
+                told[name] = one_each(_read(x, own, name) if given is None else given, 1, name)
+        return Rows(law_S[None], told)
 
     # What River asks
 
@@ -220,24 +265,65 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         yield {"model": naive_bayes.GaussianNB(), **labels}
 
 
-class GuardDriftDetector(base.DriftDetector):
-    """A drift detector that reads what a model said and what came, and knows what is at stake.
+def _read(x: dict[Any, Any], by: Any, name: str) -> Any:
+    """What a row says: a function of it, or one of its features."""
+    if callable(by):
+        return by(x)
+    if by not in x:
+        raise ValueError(f"{name} must be a feature of the row, or given beside it, got {by!r} and {inputs.shown(x)}")
+    return x[by]
+
+
+_MARGIN = 1e-3  # by how much not to trust costs more than the stated errors, as a share of what is left of 1
+_SURE = 50.0  # how many temperatures that is: a model as stated is trusted but for a chance of e^-50
+
+
+def _trusting(error_rate: Any) -> tuple[DecisionProblem, np.ndarray, float]:
+    """To trust a model with this error rate, or not: the problem, the law ``[2]`` of its errors, and the temperature.
+
+    An error costs 1, and not to trust a little more than the stated errors do. So "trust" is played, no bet is won on
+    it, and a bet on "do not" pays for an error and loses otherwise: it is fair where errors come as often as stated,
+    and less than fair where they come more rarely.
+    """
+    rate = inputs.positive(error_rate, "error_rate")
+    if rate >= 1:
+        raise ValueError(f"error_rate must lie between 0 and 1, got {error_rate!r}")
+    cost = rate + _MARGIN * (1 - rate)
+    problem = DecisionProblem([[0, -1], [-cost, -cost]], actions=["trust", "do not"], states=["right", "wrong"])
+    return problem, np.array([1 - rate, rate]), (cost - rate) / _SURE
+
+
+class GuardDriftDetector(base.DriftAndWarningDetector):
+    """A drift detector that knows what is at stake, and how often it may be wrong.
 
     ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
     returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has done worse than
-    something else by more than chance allows. The update after a drift begins anew, as with River's other detectors;
-    where ``horizon`` pairs bring none, so does the next. Over each beginning the chance of a false alarm is at most
-    the rule's delta, 1/horizon by default, for a model that is right.
+    something else by more than chance allows. Over each beginning the chance of a false alarm is at most the rule's
+    delta, 1/horizon by default, for a model whose probabilities are right.
+
+    With an ``error_rate`` it takes errors instead, 1 for wrong and 0 for right, as River's own
+    ``DriftRetrainingClassifier`` and ``ARFClassifier`` feed them. The guard then chooses between to trust the model and
+    not to, and a drift is that errors come more often than stated, by more than chance allows. For a model that is as
+    good as stated, whose error has at each step at most this chance whatever came before, a beginning has a false alarm
+    with a chance of delta at most; one that is better sounds it less often still.
+
+    The update after a drift begins anew, as with River's other detectors; where ``horizon`` updates bring none, so does
+    the next. ``warning_detected``: the logarithm of the evidence has come half of the way to an alarm. With the usual
+    rule and without a lag, a beginning has a false warning with a chance of the square root of delta at most.
 
     Parameters
     ----------
     problem, classes, rule, fallback, temperature, floor
         As in ``GuardedRiverClassifier``.
     horizon
-        For how many pairs the guard is made at each beginning. A ``rule`` that is given has one.
+        For how many updates the guard is made at each beginning. A ``rule`` that is given has one.
+    error_rate
+        How often the model may be wrong, in place of a problem: ``update`` then takes errors.
+    delta
+        The chance of a false alarm over each beginning, in place of a ``rule``; 1/horizon by default.
     lag
-        How late labels come, as in ``Guard``, where a pair's probabilities were said before the labels of the last
-        ``lag`` - 1 pairs were known.
+        How late labels come, as in ``Guard``, where what an update tells was said before the labels of the last
+        ``lag`` - 1 updates were known.
 
     ``guard.events`` has what was found, with the evidence.
 
@@ -248,6 +334,13 @@ class GuardDriftDetector(base.DriftDetector):
     ...         break
     >>> day, detector.guard.events[0].since
     (111, 101)
+    >>> detector = GuardDriftDetector(horizon=1000, error_rate=0.2)
+    >>> for day in range(200):
+    ...     detector.update(day % 5 == 0 or day >= 100)
+    ...     if detector.drift_detected:
+    ...         break
+    >>> day, detector.guard.events[0].since
+    (113, 101)
     """
 
     def __init__(
@@ -255,39 +348,65 @@ class GuardDriftDetector(base.DriftDetector):
         problem: DecisionProblem | None = None,
         horizon: int | None = None,
         *,
+        error_rate: float | None = None,
         classes: Any = None,
         rule: Any = None,
+        delta: float | None = None,
         fallback: Any = None,
         temperature: float | None = None,
         lag: int = 1,
         floor: float = 0.01,
     ) -> None:
         super().__init__()
-        at_stake, labels = stakes(problem, rule, classes)
-        self.guard = guard_of(at_stake, horizon, rule, fallback, temperature, None, lag)
-        self._labelled = _Labelled(labels, floor)
-        self._seen = 0  # since the last beginning
         self.problem = problem
         self.horizon = horizon
+        self.error_rate = error_rate
         self.classes = classes
         self.rule = rule
+        self.delta = delta
         self.fallback = fallback
         self.temperature = temperature
         self.lag = lag
         self.floor = floor
+        settings = {"fallback": fallback, "temperature": temperature}
+        if error_rate is not None:
+            given = {"problem": problem, "classes": classes, "rule": rule, **settings}
+            if any(value is not None for value in given.values()):
+                raise ValueError(f"error_rate takes the place of {', '.join(given)}: give one or the other")
+            at_stake, self._law_2, settings["temperature"] = _trusting(error_rate)
+        else:
+            at_stake, labels = stakes(problem, rule, classes, fallback)
+            self._labelled = _Labelled(labels, floor)
+        if delta is not None:
+            if rule is not None:
+                raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
+            rule, settings = ExactTest(at_stake, horizon, delta=delta, **settings), {}
+        self.guard = guard_of(at_stake, horizon, rule, lag=lag, **settings)
+        self._seen = 0  # since the last beginning
 
     def update(self, x: Any) -> None:
-        """What the model said and what came: ``x`` is ``(probabilities, label)``."""
-        if not isinstance(x, (tuple, list)) or len(x) != 2:
-            raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}")
-        law_S, state = self._labelled.law(x[0]), self._labelled.state(x[1])
-        with self.guard._lock:  # one pair at a time
+        """What the model said and what came, ``x`` is ``(probabilities, label)``; or whether it was wrong."""
+        law_S, state = self._error(x) if self.error_rate is not None else self._pair(x)
+        with self.guard._lock:  # one at a time
             if self.drift_detected or self._seen == self.guard.horizon:
                 self._reset()
             self.guard.advise(law_S)
             self.guard.observe(Positions(state))
             self._seen += 1
             self._drift_detected = self.guard.switched
+            evidence, threshold = self.guard.evidence
+            self._warning_detected = not self._drift_detected and bool(evidence >= threshold / 2)
+
+    def _pair(self, x: Any) -> tuple[np.ndarray, int]:
+        if not isinstance(x, (tuple, list)) or len(x) != 2:
+            told = "; error_rate= says how often the model may be wrong, where x is its error"
+            raise ValueError(f"x must be a pair (probabilities, label), got {inputs.shown(x)}{told}")
+        return self._labelled.law(x[0]), self._labelled.state(x[1])
+
+    def _error(self, x: Any) -> tuple[np.ndarray, int]:
+        if not isinstance(x, (bool, int, float, np.generic)) or x not in (0, 1):
+            raise ValueError(f"x must be 1 for an error or 0 for none, got {inputs.shown(x)}")
+        return self._law_2, int(x)
 
     def _reset(self) -> None:
         super()._reset()
@@ -297,3 +416,4 @@ class GuardDriftDetector(base.DriftDetector):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"horizon": 1000, "classes": (False, True)}
+        yield {"horizon": 1000, "error_rate": 0.2}

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import inputs
+
 
 def keys_of(X: Any, last: int) -> list[bytes]:
     """The keys of the last so many rows: of arrays, frames, sparse matrices, or lists of anything."""
@@ -25,6 +27,14 @@ def keys_of(X: Any, last: int) -> list[bytes]:
 def key_of(row: Any) -> bytes:
     """The key of one row by how it is written; of a dict whatever the order of its names."""
     return _digest(repr(sorted(row.items(), key=repr) if isinstance(row, dict) else row).encode())
+
+
+def one_each(given: Any, n: int, name: str) -> np.ndarray:
+    """One number for each of n rows, ``[N]``, or the number itself where there is one row; whole ones as such."""
+    values = inputs.numbers_of(given, name, "numbers, one for each row").reshape(-1 if n == 1 else np.shape(given))
+    if values.shape != (n,):
+        raise ValueError(f"{name} must be one for each row, {n} of them, got shape {np.shape(given)}")
+    return values.astype(np.int64) if name == "context" and (values == np.round(values)).all() else values
 
 
 def refuse_unordered(X: Any) -> None:

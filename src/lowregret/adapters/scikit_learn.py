@@ -9,10 +9,20 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event, Guard
-from ..guard.asked import MOST, Asked, ids_of
+from ..guard.asked import MOST, Asked, Rows, ids_of
 from ..problems import DecisionProblem, Names, actions_of
-from .labels import floor_of, floored, guard_of, of_a_classifier, stakes, states_of
-from .rows import keys_of, refuse_unordered
+from .labels import (
+    floor_of,
+    floored,
+    guard_of,
+    of_a_classifier,
+    only_scaled,
+    references_of,
+    refuse_lawless,
+    stakes,
+    states_of,
+)
+from .rows import keys_of, one_each, refuse_unordered
 from .walk_forward import WalkForward, walked
 
 try:
@@ -44,7 +54,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     problem
         What is at stake; to guess the label by default. Its states are the classes: by name where the names are the
         same (``problems.Names``), by sorted order where the problem names none (labels that are numbers only where none
-        is another state's number), else as ``classes`` says.
+        is another state's number), else as ``classes`` says. In ``problem_`` states without names have those of the
+        classes.
     horizon
         How many outcomes will be observed after ``fit`` at most: what the certificate is for. Needed but in
         ``walk_forward``, where it is the number of guarded rows by default, and with a ``rule``, which has one.
@@ -52,6 +63,18 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         The labels in the order of the problem's states, those that no training row has among them.
     rule, fallback, temperature, episode
         As in ``Guard``.
+    references
+        Other models by name, fitted already, whose ``predict_proba`` is asked of the same rows: what runs today, as
+        something to be never much worse than. They are not trained here.
+    contexts
+        How many contexts there are, where a fixed action for each is compared with; ``context`` says in which a row is.
+    payoffs
+        "scaled": a row may count less than the problem says; ``scale`` says how much, above 0 and at most 1.
+    context, scale
+        What each row says of that: the name or number of a column, or a function of one row. Or it is given beside the
+        rows when they are asked.
+    on_event
+        Called with each event of the guard, as in ``Guard``.
     lag
         How many rows may wait for their labels, as in ``Guard``: 1, the label of each comes before the next is asked.
         Above that rows are asked with an ``id``, under which the label comes later.
@@ -93,6 +116,12 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         temperature: float | None = None,
         episode: int | None = None,
         lag: int = 1,
+        references: dict[str, Any] | None = None,
+        contexts: int | None = None,
+        context: Any = None,
+        payoffs: str | None = None,
+        scale: Any = None,
+        on_event: Callable[[Event], Any] | None = None,
         floor: float = 0.0,
     ) -> None:
         self.estimator = estimator
@@ -104,6 +133,12 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.temperature = temperature
         self.episode = episode
         self.lag = lag
+        self.references = references
+        self.contexts = contexts
+        self.context = context
+        self.payoffs = payoffs
+        self.scale = scale
+        self.on_event = on_event
         self.floor = floor
 
     # Before the first outcome
@@ -119,9 +154,20 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         seen = np.unique(y)
         fresh = copy(self)
         floor_of(self.floor)
-        fresh.problem_, labels = stakes(self.problem, self.rule, self.classes, seen.tolist())
-        settings = self.rule, self.fallback, self.temperature, self.episode, self.lag
-        fresh.guard_ = guard_of(fresh.problem_, horizon, *settings)
+        fresh.problem_, labels = stakes(self.problem, self.rule, self.classes, self.fallback, seen.tolist())
+        fresh.guard_ = guard_of(
+            fresh.problem_,
+            horizon,
+            self.rule,
+            self.episode,
+            fallback=self.fallback,
+            temperature=self.temperature,
+            lag=self.lag,
+            references=tuple(references_of(self.references, "predict_proba")),
+            contexts=self.contexts,
+            payoffs=only_scaled(self.payoffs),
+            on_event=self.on_event,
+        )
         fresh._asked = Asked(fresh.guard_)
         fresh.classes_ = seen if len(seen) == len(labels) else np.unique(np.asarray(labels))
         fresh._names = Names(labels, "labels")
@@ -149,48 +195,57 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     # The next step
 
-    def predict_proba(self, X: Any, id: Any = None) -> np.ndarray:
+    def predict_proba(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
         """The laws to act on now, ``[N, K]`` in the order of ``classes_``: the model's, after a switch the fallback's.
 
         Every row is answered for the next step, whatever the others are. With an ``id``, or a list of one a row, it is
         taken to be played: rows are then steps in this order, and the label of each comes by ``observe(y, id=...)``.
-        The answer to an id that waits for its label does not change.
+        The answer to an id that waits for its label does not change. ``context`` and ``scale`` are one a row, where the
+        rows do not say. With references, contexts or payoffs, what is played after a switch answers no law: this one is
+        then for information, and ``policy`` is what counts.
         """
-        laws_NxS, rule = self._laws(X), self.guard_.rule
-        if rule.fallback_acts:
-            raise ValueError(
-                f"predict_proba needs a fallback that predicts, and {type(rule.fallback).__name__} acts: "
-                "policy(X) has what to play"
-            )
-        return self._answered(self._asked.laws, X, laws_NxS, id)[:, self.states_]
+        rows = self._rows(X, context, scale)
+        refuse_lawless(self.guard_, "predict_proba", "policy(X)")
+        return self._answered(self._asked.laws, X, rows, id)[:, self.states_]
 
-    def predict(self, X: Any, id: Any = None) -> np.ndarray:
+    def predict(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
         """The likeliest class of each row under ``predict_proba``."""
-        laws_NxK = self.predict_proba(X, id)
+        laws_NxK = self.predict_proba(X, id, context=context, scale=scale)
         return self.classes_[laws_NxK.argmax(axis=1)]
 
-    def policy(self, X: Any, id: Any = None) -> np.ndarray:
-        """The mixed actions ``[N, A]`` that the certificate speaks of; ``id`` as in ``predict_proba``."""
-        laws_NxS = self._laws(X)
-        return self._answered(self._asked.policies, X, laws_NxS, id)
+    def policy(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
+        """The mixed actions ``[N, A]`` that the certificate speaks of; the rest as in ``predict_proba``."""
+        return self._answered(self._asked.policies, X, self._rows(X, context, scale), id)
 
-    def _answered(self, answers: Callable[..., np.ndarray], X: Any, laws_NxS: np.ndarray, id: Any) -> np.ndarray:
-        ids = None if id is None else ids_of(id, len(laws_NxS))
-        return of_a_classifier(lambda: answers(keys_of(X, MOST if ids is None else len(ids)), laws_NxS, ids))
+    def _answered(self, answers: Callable[..., np.ndarray], X: Any, rows: Rows, id: Any) -> np.ndarray:
+        ids = None if id is None else ids_of(id, len(rows.laws_NxS))
+        return of_a_classifier(lambda: answers(keys_of(X, MOST if ids is None else len(ids)), rows, ids))
 
-    def _laws(self, X: Any) -> np.ndarray:
-        """What the model says of each row, ``[N, S]`` in the order of the states."""
+    def _rows(self, X: Any, context: Any = None, scale: Any = None) -> Rows:
+        """All that is known of each row before its label."""
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
-        said_NxK = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
-        said = getattr(self.estimator_, "classes_", self.classes_)
-        columns = states_of(np.asarray(said).tolist(), self._names, "estimator.classes_")
+        laws_NxS = floored(self._laws(self.estimator_, X, "estimator"), self.floor)
+        told, n = {}, len(laws_NxS)
+        if self.references:
+            said = [self._laws(model, X, f"references[{name!r}]") for name, model in self.references.items()]
+            told["references"] = np.stack(said, axis=1)
+        for name, given, own in (("context", context, self.context), ("scale", scale, self.scale)):
+            if given is not None or own is not None:
+                told[name] = one_each(_read(X, n, own) if given is None else given, n, name)
+        return Rows(laws_NxS, told)
+
+    def _laws(self, model: Any, X: Any, name: str) -> np.ndarray:
+        """What a model says of each row, ``[N, S]`` in the order of the states."""
+        said_NxK = np.asarray(model.predict_proba(X), dtype=np.float64)
+        said = getattr(model, "classes_", self.classes_)
+        columns = states_of(np.asarray(said).tolist(), self._names, f"{name}.classes_")
         if said_NxK.shape != (_num_samples(X), len(columns)):
             raise ValueError(
-                f"estimator.predict_proba(X) must have shape {(_num_samples(X), len(columns))}, got {said_NxK.shape}"
+                f"{name}.predict_proba(X) must have shape {(_num_samples(X), len(columns))}, got {said_NxK.shape}"
             )
         laws_NxS = np.zeros((len(said_NxK), self.problem_.n_states))
         laws_NxS[:, columns] = said_NxK
-        return floored(inputs.probs_of(laws_NxS, laws_NxS.shape[1], "estimator.predict_proba(X)"), self.floor)
+        return inputs.probs_of(laws_NxS, laws_NxS.shape[1], f"{name}.predict_proba(X)")
 
     # What came
 
@@ -251,7 +306,15 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     # Recorded rows
 
     def walk_forward(
-        self, X: Any, y: Any, *, train: int, refit_every: int | None = None, window: int | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        train: int,
+        refit_every: int | None = None,
+        window: int | None = None,
+        context: Any = None,
+        scale: Any = None,
     ) -> WalkForward:
         """Train on the first ``train`` rows, act on the rest in time order, and learn what came after each.
 
@@ -265,6 +328,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             After how many rows the model is trained anew, on all rows so far; None is never.
         window
             Train on this many rows at most, the last ones.
+        context, scale
+            One for each row of X, where the rows do not say.
         """
         y = self._known(y, X)
         train = inputs.whole(train, "train", least=inputs.whole(self.lag, "lag"), most=len(y) - 1)
@@ -272,13 +337,18 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         reach = len(y) if window is None else inputs.whole(window, "window")
         own = self.horizon is not None or self.rule is not None
         now = self._opened(y, self.horizon if own else len(y) - train)
+        beside = {"context": context, "scale": scale}
+        beside = {name: one_each(part, len(y), name) for name, part in beside.items() if part is not None}
         states, refits, said = states_of(y.tolist(), now._names)[train:], range(train, len(y), every), []
         for start in refits:
             known = start - now.guard_.lag + 1  # whose labels have come by then
             since = max(0, known - reach)
             now = now._trained(_safe_indexing(X, slice(since, known)), y[since:known])
-            said.append(now._laws(_safe_indexing(X, slice(start, min(start + every, len(y))))))
-        found = walked(now.guard_, np.concatenate(said), states, train, tuple(refits))
+            block = slice(start, min(start + every, len(y)))
+            said.append(now._rows(_safe_indexing(X, block), **{name: part[block] for name, part in beside.items()}))
+        laws_NxS = np.concatenate([rows.laws_NxS for rows in said])
+        told = {name: np.concatenate([rows.told[name] for rows in said]) for name in said[0].told}
+        found = walked(now.guard_, Rows(laws_NxS, told), states, train, tuple(refits))
         self._become(now)
         return found
 
@@ -295,6 +365,14 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         refuse_unordered(X)
         return y
 
+    def __sklearn_clone__(self) -> "GuardedClassifier":
+        """A clone asks the same references, which are fitted and not for it to fit, and tells the same listener."""
+        bare = copy(self)
+        bare.references = bare.on_event = None
+        fresh = super(GuardedClassifier, bare).__sklearn_clone__()
+        fresh.references, fresh.on_event = self.references, self.on_event
+        return fresh
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if hasattr(self.estimator, "__sklearn_tags__"):
@@ -302,3 +380,12 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             tags.input_tags = inner.input_tags
             tags.classifier_tags.multi_class = inner.classifier_tags is None or inner.classifier_tags.multi_class
         return tags
+
+
+def _read(X: Any, n: int, by: Any) -> np.ndarray:
+    """What each row says, ``[N]``: a function of one row, or a column by its name or number."""
+    if callable(by):
+        return np.array([by(_safe_indexing(X, row)) for row in range(n)])
+    table = X if hasattr(X, "shape") else np.asarray(X)
+    column = _safe_indexing(table, by, axis=1)
+    return column.toarray().ravel() if hasattr(column, "toarray") else np.asarray(column)

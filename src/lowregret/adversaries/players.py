@@ -8,12 +8,12 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability
-from ..arrays import Array, count_up, device, first, in_float64, mix, namespace, to_numpy
+from ..arrays import Array, device, first, in_float64, last, mix, namespace, to_numpy
 from ..certificates import by_counts
 from ..certificates.by_counts import PolicyOfCounts
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked_sequence, said_by, same_states, vouched, within_context
-from ..problems import DecisionProblem, a_problem, same_problem
+from ..problems import DecisionProblem, a_problem, best_of, same_problem
 from ..robust import Robust
 
 
@@ -64,9 +64,7 @@ class BestRespond(Policy):
 
     def respond(self, probs: Array) -> Array:
         """One on the best action, the lowest on ties."""
-        xp = namespace(probs)
-        worth_A = mix(self.problem.utility, first(in_float64(probs)))
-        return xp.astype(xp.argmax(worth_A, axis=0)[..., None] == count_up(probs, 0, len(worth_A)), worth_A.dtype)
+        return last(best_of(mix(self.problem.utility, first(in_float64(probs)))))
 
 
 def acting(

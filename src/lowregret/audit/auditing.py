@@ -1,11 +1,10 @@
 """The audit of a log: pass one deals its rows out by stream, pass two judges the streams, then all is added up."""
 
-import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,10 @@ import numpy as np
 
 from .. import files, inputs
 from ..problems import DecisionProblem, a_problem
+from ..rules import warm_up
 from .cells import Refused
 from .chosen import alone_told, passed_on, passed_told, shared
-from .judging import BEST, Settings, guard_of, judged
+from .judging import BEST, Settings, judged
 from .laws import tolerance_of
 from .logs import Log, log_at
 from .playing import PLAYERS
@@ -232,26 +232,14 @@ def _kept(part: Any) -> Callable[[int], bool]:
     return lambda p: p % n == i - 1
 
 
-@contextlib.contextmanager
-def _started(jobs: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Processes that import what they need while the log is read; what is under way ends with an error here."""
-    if not jobs:
-        yield None
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            for _ in range(jobs):
-                pool.submit(_ready)
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _started(jobs: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
+    """Processes that import what they need while the log is read; none for no jobs."""
+    return files.processes(jobs, _ready) if jobs else nullcontext()
 
 
 def _ready() -> None:
-    """Nothing, but whoever runs it has imported this file, and compiled what is compiled."""
-    problem = DecisionProblem([[1, 0], [0, 1]])
-    guard_of(problem, 256, 0.1, 0.0).rule.first_trips(np.full((64, 256, 2), 0.5), np.zeros((64, 256), dtype=np.int64))
+    """Whoever runs it has imported this file, and compiled what is compiled."""
+    warm_up()
 
 
 def _judged(
@@ -263,7 +251,7 @@ def _judged(
             yield p, judged(settings, spool.names_of(p), spool.taken(p), log.where)
         return
     spool.to_disk()
-    with contextlib.nullcontext(pool) if pool is not None else _started(jobs) as workers:
+    with nullcontext(pool) if pool is not None else _started(jobs) as workers:
         assert workers is not None
         asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
         for p in spool.kept:

@@ -1,21 +1,19 @@
 """What a recording of predictions and states would have earned: the model, the guard, and what else one might do."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from .. import inputs
 from ..certificates import Certificate
-from ..guard import Event, Guard, Left, OutcomeGuard, Return, Switch
+from ..guard import Event, Guard, Left, Return, Switch
 from ..problems import DecisionProblem, Payoff, a_problem
-from ..rules import Late, OutcomeTest, ResponseRule
+from ..rules import ResponseRule
 from ..tips import worst_tip
 from .frames import is_frame, streams_in
 from .outcome_frames import outcomes_in
-from .outcomes import Outcomes, outcomes_of
+from .outcomes import outcomes_of
 from .playing import Played, play
-from .playing_outcomes import play_outcomes
-from .playing_told import play_told
 from .result import BEST, BEST_OF_ALL, Backtest, StreamResult, best_of
 from .streams import Streams, streams_of
 from .told import GIVEN, told_of
@@ -34,6 +32,7 @@ def backtest(
     contexts: Any = None,
     payoffs: Any = None,
     scale: Any = None,
+    lag: int = 1,
 ) -> Backtest:
     """What the recorded predictions would have earned: acted on as they are, guarded, and not at all.
 
@@ -57,9 +56,13 @@ def backtest(
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
     references, contexts, payoffs, scale
-        What else was known before each state, laid out as ``states`` are: laws of incumbents by name, in which context
-        a step was (names or numbers), what was at stake in it (``[..., A, S]``), or how much of what the problem says.
+        What else was known before each state, laid out as ``states`` are: laws of incumbents by name (or what they
+        played, mixed actions, where these are not as many as states, or the guard says so), in which context a step
+        was (names or numbers), what was at stake in it (``[..., A, S]``), or how much of what the problem says.
         The guard is then made with them, and regret is to the best of all that it promises.
+    lag
+        How late outcomes came to be known: the guard that is made learns that of a step only after as many steps. A
+        guard of your own has a lag of its own.
 
     >>> import numpy as np
     >>> from lowregret import matching
@@ -73,14 +76,24 @@ def backtest(
     fallback = inputs.flag(fallback, "fallback")
     told = dict(zip(GIVEN, (references, contexts, payoffs, scale), strict=True))
     recording = recorded(problem, probs, states, names, columns, told)
-    guard = _usual(problem, recording) if guard is None else _fitting(guard, problem, recording)
+    if guard is not None and inputs.whole(lag, "lag") != 1:
+        raise ValueError(f"lag is that of the guard where one is given: Guard(problem, horizon, lag={lag})")
+    return played_through(problem, recording, guard, fallback, lag)
+
+
+def played_through(problem: Any, recording: Streams, guard: Guard | None, fallback: bool, lag: int = 1) -> Backtest:
+    """The backtest of a recording that was read; the usual guard where there is none."""
+    if guard is None:
+        guard = Guard(problem, recording.longest, lag=lag, **recording.tells.settings())
+    else:
+        guard = _fitting(guard, problem, recording)
     paid: dict[str, list] = {}
     share: list = [None] * len(recording.names)
     results: list = [None] * len(recording.names)
     events: list[tuple[int, Event]] = []
     promised = None
     for block in recording.blocks():
-        played = _player(guard)(guard, block, fallback)
+        played = play(guard, block, fallback)
         if promised is None or (played.certificate and played.certificate.regret_bound > promised.regret_bound):
             promised = played.certificate
         happened: dict[int, list[Event]] = {}
@@ -107,8 +120,6 @@ def recorded(
     at_outcomes, given = isinstance(problem, Payoff), {k: v for k, v in (told or {}).items() if v is not None}
     if not at_outcomes:
         a_problem(problem)
-    elif given:
-        raise ValueError(f"{next(iter(given))} goes with a DecisionProblem: a backtest of a Payoff does not take it")
     if is_frame(probs) and (states is None or isinstance(states, str)):
         if names is not None:
             raise ValueError(f"names are in the frame's own column: leave them out, got {inputs.shown(names)}")
@@ -121,29 +132,15 @@ def recorded(
         raise ValueError(f"columns go with a frame, and probs is {type(probs).__name__}: leave them out")
     if states is None:
         raise ValueError(f"states must be given, unless probs is a frame that has them, got {type(probs).__name__}")
-    if at_outcomes:
-        return outcomes_of(problem, probs, states, names)
-    streams = streams_of(problem, probs, states, names)
+    streams = (outcomes_of if at_outcomes else streams_of)(problem, probs, states, names)
     known, tells = told_of(problem, states, streams.lengths_B, streams.names, **given)
     return replace(streams, told=known, tells=tells)
-
-
-def _usual(problem: Any, recording: Any) -> Any:
-    if isinstance(recording, Outcomes):
-        return Guard(problem, recording.longest)
-    return Guard(problem, recording.longest, **recording.tells.settings())
 
 
 def _promised(guard: Guard, longest: int) -> Certificate:
     """What is guaranteed of a stream of the guard's horizon; with episodes, over those of the longest stream."""
     given = guard.rule.certificate
     return given.over_episodes(1 if guard.episode is None else -(-longest // guard.episode), given.regret_bound)
-
-
-def _player(guard: Any) -> Callable[[Any, Any, bool], Played]:
-    if isinstance(guard, OutcomeGuard):
-        return play_outcomes
-    return play if guard.rule.knows is None else play_told
 
 
 def _named(event: Event, recording: Any, i: int) -> Event:
@@ -166,8 +163,8 @@ def _result(
         best = totals[BEST_OF_ALL] = float(best_of(recording, problem, rule, i, paid)[-1])
     earned = {name: float(problem.regret_in_payoffs(total / T)) + sure for name, total in totals.items()}
     v_regret = None
-    if isinstance(recording, Streams) and problem.n_states == 2:
-        v_regret = float(worst_tip(recording.probs[i], recording.states[i]).regret)
+    if not isinstance(problem, Payoff) and problem.n_states == 2:
+        v_regret = float(worst_tip(recording.forecasts[i], recording.states[i]).regret)
     return StreamResult(
         recording.names[i],
         T,
@@ -183,29 +180,27 @@ def _result(
 
 
 def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
-    if not isinstance(guard, (Guard, OutcomeGuard)):
+    if not isinstance(guard, Guard):
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
-    if isinstance(guard.rule, Late):
-        raise ValueError(
-            f"guard must be made without a lag, a recording has each state before the next law, got {guard}"
-        )
-    if guard.problem != problem or not isinstance(guard.rule, (ResponseRule, OutcomeTest)):
+    if guard.problem != problem or not isinstance(guard.rule.each, ResponseRule):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
-    lasts = guard.horizon if isinstance(guard, OutcomeGuard) or guard.episode is None else guard._whole
+    lasts = guard.horizon if guard.episode is None else guard._whole
     if lasts is not None and lasts < recording.longest:
         raise ValueError(f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {lasts}")
-    if isinstance(guard, Guard):
-        _told_alike(guard, recording)
+    _told_alike(guard, recording)
     return guard
 
 
-def _told_alike(guard: Guard, recording: Streams) -> None:
+def _told_alike(guard: Any, recording: Streams) -> None:
     """Refuse a guard that is to be told what the recording does not have, or is not to be told what it has."""
     knows, tells = guard.rule.knows, recording.tells
     wants, acts = (knows.references, knows.references_act) if knows is not None else ((), False)
-    if tuple(wants) != tells.references or acts:
+    same = guard.rule.n_states == len(guard.problem.actions)  # nobody can tell laws from mixed actions
+    alike = same or not wants or acts == tells.act or (tells.act and guard.rule.fallback_acts)
+    if tuple(wants) != tells.references or not alike:
+        theirs = "act" if tells.act else "state laws"
         raise ValueError(
-            f"guard must be made with the references of the recording, {tells.references}, which state laws, got "
+            f"guard must be made with the references of the recording, {tells.references}, which {theirs}, got "
             f"{wants}{', which act' if acts else ''}"
         )
     most, own = None if knows is None else knows.contexts, tells.contexts

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..problems import DecisionProblem
+from ..rules import warm_up
 from .cells import Refused
 from .judging import Settings, judged
 from .logs import Fragment, Log, Names, partition_of, record_of, records_in
@@ -108,6 +109,7 @@ def deal_fragment(
 
 def judge_pieces(settings: Settings, log: Log, *pieces: Piece) -> Any:
     """Pass two of a partition, from the pieces of every fragment."""
+    warm_up()  # as the processes of one machine do: the last bit depends on what is compiled
     numbers = Names()
     found = [np.zeros(0, dtype=record_of(settings.problem.n_states))]
     for names, records in pieces:

@@ -26,11 +26,11 @@ class Cut(NamedTuple):
 
 def cut(block: Block, episode: int) -> Cut:
     """The episodes of so many steps each; the last of a stream may be shorter."""
-    N, T = block.states_NxT.shape
+    N, T = block.came_NxT.shape
     E = -(-T // episode)
     more = E * episode - T
-    probs = np.pad(block.probs_NxTxS, ((0, 0), (0, more), (0, 0)), constant_values=1 / block.probs_NxTxS.shape[-1])
-    states = np.pad(block.states_NxT, ((0, 0), (0, more)))
+    probs = np.pad(block.forecasts, ((0, 0), (0, more), (0, 0)), constant_values=1 / block.forecasts.shape[-1])
+    states = np.pad(block.came_NxT, ((0, 0), (0, more)))
     lengths = np.clip(block.lengths_N[:, None] - episode * np.arange(E), 0, episode).ravel()
     there = np.flatnonzero(lengths)
     laws_MxTxS = probs.reshape(N * E, episode, -1)[there]
@@ -52,7 +52,7 @@ def guarded(guard: Guard, block: Block, episodes: Cut, live: bool) -> Guarded:
     assert guard.episode is not None
     single = Guard(guard.problem, guard.rule.horizon, rule=guard.rule)
     played = play(single, episodes.block, fallback=False, live=live)
-    N, T = block.states_NxT.shape
+    N, T = block.came_NxT.shape
     trips_N = np.zeros(N, dtype=np.int64)
     for m in np.flatnonzero(played.trips_N)[::-1]:
         at = episodes.number_M[m] * guard.episode + played.trips_N[m]

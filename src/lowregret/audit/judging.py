@@ -72,9 +72,9 @@ def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where
         for block in streams.blocks(max(1, _CELLS // (problem.n_states + problem.n_actions))):
             seen = _seen(settings, guard, block)
             best_N = seen.actions_NxA.argmax(axis=1)
-            paid = {**seen.paid, BEST: problem.utility[best_N[:, None], block.states_NxT] * block.there_NxT}
+            paid = {**seen.paid, BEST: problem.utility[best_N[:, None], block.came_NxT] * block.there_NxT}
             money = {name: np.cumsum(paid_NxT, axis=1) for name, paid_NxT in paid.items()}
-            upto_G = np.minimum(grid, block.states_NxT.shape[1]) - 1
+            upto_G = np.minimum(grid, block.came_NxT.shape[1]) - 1
             for name, money_NxT in money.items():
                 curves[name] = curves.get(name, 0.0) + money_NxT[:, upto_G].sum(axis=0)
             steps_G += np.minimum(block.lengths_N[:, None], grid).sum(axis=0)
@@ -115,15 +115,15 @@ def _seen(settings: Settings, guard: Guard, block: Block) -> Seen:
     assert isinstance(rule, ExactTest)
     played = play(guard, block, settings.fallback, live=settings.events, others=guard.episode is not None)
     if guard.episode is None:
-        log_e_NxT = rule.log_evidence(block.probs_NxTxS, block.states_NxT)
+        log_e_NxT = rule.log_evidence(block.forecasts, block.came_NxT)
         log_e_N = _stopped(log_e_NxT, block.lengths_N, log_level)
         trips_N = played.trips_N
         return Seen(played.paid, played.actions_NxA, trips_N, trips_N > 0, played.events, log_e_NxT, log_e_N)
     episodes = cut(block, guard.episode)
     own = guarded(guard, block, episodes, settings.events)
-    log_e_MxT = rule.log_evidence(episodes.block.probs_NxTxS, episodes.block.states_NxT)
+    log_e_MxT = rule.log_evidence(episodes.block.forecasts, episodes.block.came_NxT)
     e_M = np.exp(_stopped(log_e_MxT, episodes.block.lengths_N, log_level))
-    N, T = block.states_NxT.shape
+    N, T = block.came_NxT.shape
     # Whatever came before, the e-value of an episode is one: so is their mean.
     e_N = np.bincount(episodes.owner_M, e_M, N) / np.bincount(episodes.owner_M, minlength=N)
     log_e_N = np.log(np.maximum(e_N, np.finfo(float).tiny))
@@ -196,8 +196,8 @@ def _result(
     T = int(block.lengths_N[n])
     totals = [float(paid_NxT[n, :T].sum()) for paid_NxT in paid.values()]
     v_regret = None
-    if streams.probs[i].shape[1] == 2:
-        v_regret = float(worst_tip(streams.probs[i], streams.states[i]).regret)
+    if streams.forecasts[i].shape[1] == 2:
+        v_regret = float(worst_tip(streams.forecasts[i], streams.states[i]).regret)
     return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]), float(seen.log_e_N[n]), v_regret]
 
 

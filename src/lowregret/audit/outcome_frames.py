@@ -11,16 +11,15 @@ from ..problems import Payoff
 from .cells import Refused, numbers_in, one_column
 from .frames import FRAME, in_streams, needed_of, table_of
 from .order import order_in
-from .outcomes import Outcomes
 from .quantile_columns import QuantileColumns, quantile_columns
 from .rows import streams_in_rows
-from .streams import Source
+from .streams import Source, Streams
 from .times import Steps
 
 _EVEN = 1e-6  # by how much of an interval its middle may be off the point forecast: files round
 
 
-def outcomes_in(problem: Payoff, frame: Any, state: Any = None, columns: Any = None) -> Outcomes:
+def outcomes_in(problem: Payoff, frame: Any, state: Any = None, columns: Any = None) -> Streams:
     """The streams of a frame, by name, each in order of its steps; rows may come in any order."""
     table = table_of(frame)
     if state is not None:
@@ -38,13 +37,13 @@ def outcomes_in(problem: Payoff, frame: Any, state: Any = None, columns: Any = N
         _refuse_several(table, found, stream_R, steps.at_R)
     each = in_streams(names, stream_R, steps, found)
     notes += each.notes + _made_early(table, found, steps, each.rows)
-    return Outcomes(
+    return Streams(
         each.names,
         [Quantiles(levels, values_RxQ[place]) for place in each.rows],
         [outcomes_R[place] for place in each.rows],
         each.rows,
         Source(frame, tuple(name for name in (found.stream, found.order) if name is not None), found.about),
-        notes,
+        notes=notes,
     )
 
 

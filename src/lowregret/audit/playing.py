@@ -1,4 +1,9 @@
-"""Who would have been paid what: the model, the guard, the fallback, Hedge, and every fixed action."""
+"""Who would have been paid what: the model, the guard, the fallback, Hedge, references, and every fixed action.
+
+What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm everyone plays
+the model. Where outcomes are late, in episodes, and where what is promised goes by the charges of every step (numbers),
+a guard is played step by step.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,10 +13,12 @@ import numpy as np
 from ..arrays import softmax
 from ..guard import Event, Guard, Switch
 from ..guard.ledger import blank, happened
+from ..memory import each
 from ..policies import Hedge
-from ..problems import DecisionProblem, Positions, a_problem, action_utilities, with_first
+from ..problems import DecisionProblem, Payoff, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
 from .streams import Block, Streams
+from .told import part_of
 
 PLAYERS = ("model", "guard", "fallback", "Hedge")
 
@@ -35,40 +42,58 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     the model.
     """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
-    assert isinstance(rule, ResponseRule)
     assert problem is not None
-    states_NxT, probs_NxTxS = block.states_NxT, block.probs_NxTxS
-    N, T = states_NxT.shape
-    utility_AxNxT = action_utilities(problem, states_NxT, probs_NxTxS) * there_NxT
-    warmth = rule.temperature_at(np.arange(1, T + 1)[None])
-    response_AxNxT = problem.respond(np.moveaxis(probs_NxTxS, -1, 0), warmth)
-    paid = {"model": (response_AxNxT * utility_AxNxT).sum(axis=0)}
+    N, T = block.came_NxT.shape
+    scene, A = _scene(guard, block), problem.n_actions
+    earned_PxNxT = scene.paid(block.came_NxT) * there_NxT
+    utility_AxNxT = earned_PxNxT[:A]
+    paid = {"model": (scene.base_A * utility_AxNxT).sum(axis=0)}
     paid["guard"], share_NxT = paid["model"].copy(), np.ones((N, T))
-    trips_N = np.zeros(N, dtype=np.int64)
-    events: list[tuple[int, Event]] = []
-    rows, times_N = (np.zeros(0, dtype=np.int64), trips_N) if others else _to_replay(guard, block)
-    if len(rows) and not live and guard.episode is None and not rule.in_play.acts:
-        paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], warmth, utility_AxNxT[:, rows])
-        share_NxT[np.arange(T) >= times_N[:, None]] = np.nan
-        trips_N[rows] = times_N[rows]
-    elif len(rows):
-        when = None if guard.episode is not None else times_N[rows]
-        paid["guard"][rows], share_NxT[rows], trips_N[rows], told = replayed(
-            guard, block, rows, utility_AxNxT[:, rows], paid["model"][rows], when
-        )
-        events = [(int(rows[row]), event) for row, event in told]
+    trips_N, events, promised = np.zeros(N, dtype=np.int64), list[tuple[int, Event]](), None
+    if others:
+        pass
+    elif rule.lag > 1 or rule.of_numbers or rule.untested or guard.episode is not None:
+        paid["guard"], share_NxT, trips_N, events, promised = _live(guard, block, utility_AxNxT)
+    else:
+        times_N = _trips(rule, block)
+        rows = np.flatnonzero(times_N <= block.lengths_N)
+        if len(rows) and not live and not rule.in_play.acts and block.told is None:
+            paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], scene.temperature, utility_AxNxT[:, rows])
+            share_NxT[np.arange(T) >= times_N[:, None]] = np.nan
+            trips_N[rows] = times_N[rows]
+        elif len(rows):
+            paid["guard"][rows], share_NxT[rows], trips_N[rows], told = _replayed(
+                rule, block, rows, utility_AxNxT[:, rows], paid["model"][rows], times_N[rows]
+            )
+            events = [(int(rows[row]), event) for row, event in told]
     if fallback:
-        paid["fallback"] = (_fallback_alone(guard, block, warmth) * utility_AxNxT).sum(axis=0)
-    paid["Hedge"] = (hedge(problem, block, utility_AxNxT) * utility_AxNxT).sum(axis=0)
-    return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events))
+        paid["fallback"] = (_fallback_alone(guard, block, scene) * utility_AxNxT).sum(axis=0)
+    paid["Hedge"] = (hedge(problem, block, utility_AxNxT, rule.lag) * utility_AxNxT).sum(axis=0)
+    for k, name in enumerate(getattr(rule.each, "references", ())):
+        paid[f"reference {name}"] = earned_PxNxT[A + k]
+    return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events), promised)
 
 
-def hedge(problem: DecisionProblem, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
+def _scene(guard: Guard, block: Block) -> Any:
+    """All that was known of every step before its outcome."""
+    each, T, step = guard.rule.each, block.came_NxT.shape[1], np.arange(block.came_NxT.shape[1])
+    assert isinstance(each, ResponseRule)
+    if guard.episode is not None:
+        step = step % guard.episode
+    step_T = step // guard.rule.lag + 1  # of its class
+    if isinstance(each, ExactTest):
+        return each.scene(block.forecasts, None if block.told is None else block.told.known(each), step_T)
+    return scene_of(each.problem, block.forecasts, None, each.temperature_at(np.arange(1, T + 1)))
+
+
+def hedge(problem: Any, block: Block, utility_AxNxT: np.ndarray, lag: int = 1) -> np.ndarray:
     """What Hedge plays, ``[A, N, T]``, on every stream at the rate for its own length: whatever it lies beside."""
     lengths, which_N = np.unique(block.lengths_N, return_inverse=True)
-    rate_N = np.array([Hedge(problem, int(T)).rate for T in lengths])[which_N]
-    before_AxNxT = np.cumsum(utility_AxNxT, axis=-1) - utility_AxNxT
-    return softmax(before_AxNxT * rate_N[:, None])
+    of_numbers = isinstance(problem, Payoff)
+    rate_N = np.array([T**-0.5 if of_numbers else Hedge(problem, int(T)).rate for T in lengths])[which_N]
+    known_AxNxT = np.zeros_like(utility_AxNxT)  # before each step
+    known_AxNxT[..., lag:] = np.cumsum(utility_AxNxT, axis=-1)[..., :-lag]
+    return softmax(known_AxNxT * rate_N[:, None])
 
 
 def made_like(guard: Guard, n: int) -> Guard:
@@ -79,70 +104,72 @@ def made_like(guard: Guard, n: int) -> Guard:
 
 
 def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
-    """The conditions of an alarm after each step of a stream."""
-    live, told = made_like(guard, 1), None if recording.told is None else recording.told[i]
-    for t, (law_S, state) in enumerate(zip(recording.probs[i], recording.states[i], strict=True)):
-        live.advise(law_S[None], **({} if told is None else told.at([t])))
-        live.observe(Positions(np.array([state])))
-        yield live.conditions
+    """The conditions of an alarm after each outcome of a stream."""
+    live, told, T = made_like(guard, 1), None if recording.told is None else recording.told[i], len(recording.states[i])
+    for t in range(T + guard.lag - 1):
+        if t < T:
+            live.advise(part_of(recording.forecasts[i], [t]), **({} if told is None else told.at([t])))
+        if t >= guard.lag - 1:
+            came = recording.states[i][[t - guard.lag + 1]]
+            live.observe(came if guard.rule.of_numbers else Positions(came))
+            yield live.conditions
 
 
-def _to_replay(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """The rows on which the guard may not play the model: those that switch, where that is known beforehand; when."""
-    if guard.episode is not None:
-        return np.arange(len(block.index_N)), np.zeros(0, dtype=np.int64)
-    trips_N = guard.rule.first_trips(block.probs_NxTxS, block.states_NxT)
-    return np.flatnonzero(trips_N <= block.lengths_N), trips_N
+def _trips(rule: Rule, block: Block) -> np.ndarray:
+    """When each row switches; after its end for never."""
+    if block.told is None:
+        return rule.first_trips(block.forecasts, block.came_NxT)
+    assert isinstance(rule, ExactTest)
+    return rule.trip_times(block.forecasts, block.came_NxT, block.told.known(rule))
 
 
 def _spliced(
-    rule: ResponseRule,
-    block: Block,
-    rows: np.ndarray,
-    times_N: np.ndarray,
-    warmth: np.ndarray,
-    utility_AxNxT: np.ndarray,
+    rule: Rule, block: Block, rows: np.ndarray, times_N: np.ndarray, temperature: Any, utility_AxNxT: np.ndarray
 ) -> np.ndarray:
     """What the responses to the model's laws, and from the trip on to the fallback's, were paid on these rows."""
-    own, probs_NxTxS, states_NxT = rule.in_play, block.probs_NxTxS[rows], block.states_NxT[rows]
+    own, probs_NxTxS, states_NxT = rule.in_play, block.forecasts[rows], block.came_NxT[rows]
     if own.follows:
         said = own.fallback.laws_beside(probs_NxTxS, states_NxT, times_N)
     else:
         late_NxT = np.arange(states_NxT.shape[1]) >= times_N[:, None]
         said = np.where(late_NxT[..., None], own.answers(states_NxT), probs_NxTxS)
-    return (rule.problem.respond(np.moveaxis(said, -1, 0), warmth) * utility_AxNxT).sum(axis=0)
+    assert isinstance(rule.problem, DecisionProblem)
+    return (rule.problem.respond(np.moveaxis(said, -1, 0), temperature) * utility_AxNxT).sum(axis=0)
 
 
-def replayed(
-    guard: Guard,
+def _replayed(
+    rule: Rule,
     block: Block,
     rows: np.ndarray,
     utility_AxNxT: np.ndarray,
     model_NxT: np.ndarray,
-    times_N: np.ndarray | None = None,
+    times_N: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
     """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told.
 
-    ``model_NxT``: what the model was paid; ``times_N``: when each row switches, if that is known.
+    ``model_NxT``: what the model was paid; ``times_N``: when each row switches.
     """
-    if guard.episode is not None:
-        return _in_episodes(guard, block, rows, utility_AxNxT)
-    rule, probs_NxTxS, states_NxT = guard.rule, block.probs_NxTxS[rows], block.states_NxT[rows]
-    N, lengths_N, problem = len(rows), block.lengths_N[rows], a_problem(guard.problem)
+    probs_NxTxS, states_NxT, N = block.forecasts[rows], block.came_NxT[rows], len(rows)
+    lengths_N = block.lengths_N[rows]
     paid_NxT, share_NxT = model_NxT.copy(), np.ones(states_NxT.shape)
     begin, ledger, told = 0, blank(rule, (N,)), list[Event]()
     memory = ledger.rule
-    if times_N is not None and isinstance(rule, ExactTest):
+    if isinstance(rule, ExactTest):
         before = slice(int(times_N.min()) - 1)  # up to there all play the model
         ahead = rule.run(probs_NxTxS[:, before], states_NxT[:, before])
         begin, memory = (0, memory) if ahead is None else (before.stop, ahead)
+    who: Any = slice(None)
+    if N == 1:  # what one stream remembers costs less to move on
+        who, ledger, memory = 0, blank(rule, ()), each(memory, lambda part: part[0])
     for t in range(begin, int(lengths_N.max())):
-        known = None if block.told is None else block.told.known(problem, rows, t)
-        moment = rule.look(memory, probs_NxTxS[:, t], known)
-        share_NxT[:, t] = rule.share(memory)
-        paid_NxT[:, t] = (with_first(rule.answer(memory, moment)) * utility_AxNxT[..., t]).sum(axis=0)
-        memory = rule.advance(memory, moment, states_NxT[:, t])
+        known = None if block.told is None else block.told.known(rule, rows[who], t)
+        moment = rule.look(memory, probs_NxTxS[who, t], known)
+        share_NxT[who, t] = rule.share(memory)
+        played_A = with_first(rule.answer(memory, moment))
+        paid_NxT[who, t] = (played_A * utility_AxNxT[:, who, t]).sum(axis=0)
+        memory = rule.advance(memory, moment, states_NxT[who, t])
         told += happened(rule, ledger._replace(rule=memory))
+    told = [event._replace(stream=event.stream or 0) if N == 1 else event for event in told]
     told = [event for event in told if event.step <= lengths_N[event.stream]]
     trips_N = np.zeros(N, dtype=np.int64)
     for event in reversed(told):
@@ -151,23 +178,28 @@ def replayed(
     return paid_NxT, share_NxT, trips_N, [(event.stream, event) for event in told]
 
 
-def _in_episodes(
-    guard: Guard, block: Block, rows: np.ndarray, utility_AxNxT: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
-    """The same of a guard that opens a new episode by itself, live."""
-    T, lengths_N, live = block.states_NxT.shape[1], block.lengths_N[rows], made_like(guard, len(rows))
-    paid_TxN, share_TxN = np.zeros((T, len(rows))), np.ones((T, len(rows)))
-    for t in range(int(lengths_N.max())):
-        live.advise(block.probs_NxTxS[rows, t], **({} if block.told is None else block.told.at(rows, t)))
-        share_TxN[t] = live.share
-        paid_TxN[t] = (live.policy().T * utility_AxNxT[..., t]).sum(axis=0)
-        live.observe(Positions(block.states_NxT[rows, t]))
-    told = [(event.stream, event) for event in live.events if _clock(guard, event) <= lengths_N[event.stream]]
-    trips_N = np.zeros(len(rows), dtype=np.int64)
+def _live(
+    guard: Guard, block: Block, utility_AxNxT: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]], Any]:
+    """The same of all rows, step by step; of numbers with what is promised of the run."""
+    (N, T), lag, live = block.came_NxT.shape, guard.lag, made_like(guard, len(block.index_N))
+    paid_TxN, share_TxN = np.zeros((T, N)), np.ones((T, N))
+    every = np.arange(N)
+    for t in range(int(block.lengths_N.max()) + lag - 1):
+        if t < T:
+            more = {} if block.told is None else block.told.at(every, t)
+            advice = live.advise(part_of(block.forecasts, (every, t)), **more)
+            share_TxN[t] = advice.share
+            paid_TxN[t] = (advice.policy.T * utility_AxNxT[..., t]).sum(axis=0)
+        if t >= lag - 1:
+            came = block.came_NxT[:, t - lag + 1]
+            live.observe(came if guard.rule.of_numbers else Positions(came))
+    told = [(event.stream, event) for event in live.events if _clock(guard, event) <= block.lengths_N[event.stream]]
+    trips_N = np.zeros(N, dtype=np.int64)
     for row, event in reversed(told):
         if isinstance(event, Switch):
             trips_N[row] = _clock(guard, event)
-    return paid_TxN.T, share_TxN.T, trips_N, told
+    return paid_TxN.T, share_TxN.T, trips_N, told, live.certificate if guard.rule.of_numbers else None
 
 
 def _clock(guard: Guard, event: Event) -> int:
@@ -175,32 +207,34 @@ def _clock(guard: Guard, event: Event) -> int:
     return event.step if guard.episode is None else (event.episode - 1) * guard.episode + event.step
 
 
-def _fallback_alone(guard: Guard, block: Block, warmth: np.ndarray) -> np.ndarray:
+def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
     """What the fallback would have played from the first step on, ``[A, N, T]``; afresh with each episode."""
-    T = block.states_NxT.shape[1]
-    each, warmth_T = guard.episode or T, np.broadcast_to(warmth, (1, T))
-    spans = [slice(begin, begin + each) for begin in range(0, T, each)]
-    parts = [
-        _alone_from_start(guard.rule, block.probs_NxTxS[:, span], block.states_NxT[:, span], warmth_T[:, span])
-        for span in spans
-    ]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
-
-
-def _alone_from_start(rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, warmth: np.ndarray) -> np.ndarray:
-    own, problem = rule.in_play, rule.problem
-    assert isinstance(problem, DecisionProblem)
-    N, T = states_NxT.shape
-    if own.follows and own.acts:
-        memory, mixed, at_once = own.fallback.start((N,)), [], np.ones(N, dtype=bool)
+    rule, (N, T) = guard.rule, block.came_NxT.shape
+    own, each = rule.each.in_play, guard.episode or T
+    if own.follows and (own.acts or rule.lag > 1 or block.told is not None):
+        at_once, played = np.ones(N, dtype=bool), []
+        memories = [own.fallback.start((N,))] * rule.lag
         for t in range(T):
-            scene = own.fallback.scene(memory, probs_NxTxS[:, t])
-            mixed.append(own.fallback.policy(memory, scene))
-            memory = own.fallback.update(memory, scene, states_NxT[:, t], at_once)
-        return np.stack(mixed, axis=-1)
+            memories = [own.fallback.start((N,))] * rule.lag if t % each == 0 else memories
+            now, place = scene.at(t), t % rule.lag
+            played.append(own.fallback.policy(memories[place], now))
+            memories[place] = own.fallback.update(memories[place], now, block.came_NxT[:, t], at_once)
+        return np.stack(played, axis=-1)
+    parts = []
+    for begin in range(0, T, each):
+        for place in range(rule.lag):  # where outcomes are late, each class learns from its own
+            span = slice(begin + (place - begin) % rule.lag, min(begin + each, T), rule.lag)
+            parts.append((span, _said_alone(own, block.forecasts[:, span], block.came_NxT[:, span])))
+    said = np.zeros((parts[0][1].shape[-1], N, T))
+    for span, part in parts:
+        said[..., span] = np.moveaxis(part, -1, 0)
+    return said if own.acts else rule.problem.respond(said, scene.temperature)  # type: ignore[union-attr]
+
+
+def _said_alone(own: Any, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> np.ndarray:
+    """What a fallback that begins with the first of these steps says in each."""
+    if states_NxT.shape[1] == 0:
+        return np.zeros((len(states_NxT), 0, own.width))
     if own.follows:
-        said = own.fallback.laws_beside(probs_NxTxS, states_NxT, np.zeros(N, dtype=np.int64))
-    else:
-        said = own.answers(states_NxT)
-    said_first = np.moveaxis(np.asarray(said), -1, 0)
-    return said_first if own.acts else problem.respond(said_first, warmth)
+        return own.fallback.laws_beside(probs_NxTxS, states_NxT, np.zeros(len(states_NxT), dtype=np.int64))
+    return np.asarray(own.answers(states_NxT))

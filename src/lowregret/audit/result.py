@@ -1,7 +1,6 @@
 """What a backtest found: payoffs by player, what the guard did, and what speaks against relying on it."""
 
 import json
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,10 +12,8 @@ from ..guard import Event
 from ..tables import Table
 from .chosen import chosen_told
 from .frames import result_frame
-from .outcomes import Outcomes
 from .picture import picture
-from .playing import waits as states_waits
-from .playing_outcomes import waits as outcomes_waits
+from .playing import waits
 
 BEST, BEST_OF_ALL = "best fixed action", "best comparator"
 
@@ -143,7 +140,6 @@ class Backtest:
     def evidence(self, stream: Any) -> dict[str, np.ndarray]:
         """All that the alarm of one stream waited for at every step, by name: ``[T, 2]``, what was and what it asks."""
         found: dict[str, list[tuple[float, float]]] = {}
-        waits = outcomes_waits if isinstance(self.recording, Outcomes) else states_waits
         for conditions in waits(self.guard, self.recording, self.recording.place(stream)):
             for name, (reached, needed) in conditions.items():
                 found.setdefault(name, []).append((float(reached[0]), float(needed[0])))
@@ -160,7 +156,7 @@ class Backtest:
 def best_of(recording: Any, problem: Any, rule: Any, i: int, paid: dict[str, np.ndarray]) -> np.ndarray:
     """What the best comparator of each prefix of the i-th stream had earned, ``[T]``: those that the rule has."""
     theirs = [np.cumsum(paid[name]) for name in recording.tells.players()]
-    own = [recording.best_T(problem, i)] if getattr(rule, "actions", True) else []
+    own = [recording.best_T(problem, i)] if getattr(rule.each, "actions", True) else []
     return np.max(own + theirs, axis=0)
 
 
@@ -172,5 +168,5 @@ def json_of(value: Any) -> Any:
         return [json_of(part) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return inputs.finite_or_none(value)
     return value if isinstance(value, (str, int)) or value is None else str(value)

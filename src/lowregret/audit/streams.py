@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..problems import DecisionProblem, Positions, action_utilities, by_name
+from ..forecasts import Forecast, side_by_side
+from ..problems import DecisionProblem, Payoff, Positions, action_utilities, by_name
 from .located import in_stream, located, of_stream
-from .told import NOTHING, Tells, Told
+from .told import NOTHING, Tells, Told, part_of
 
 CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
 _SLACK = 1.25  # how much longer the longest stream of a block may be than the shortest
@@ -22,14 +23,14 @@ class Block(NamedTuple):
 
     index_N: np.ndarray  # which streams they are
     lengths_N: np.ndarray
-    probs_NxTxS: np.ndarray
-    states_NxT: np.ndarray
+    forecasts: Any  # laws [N, T, S], or forecasts of a number of shape [N, T]
+    came_NxT: np.ndarray  # states, or numbers
     told: Told | None = None  # [N, T, ...]
 
     @property
     def there_NxT(self) -> np.ndarray:
         """Which steps are recorded ones."""
-        return np.arange(self.states_NxT.shape[1]) < self.lengths_N[:, None]
+        return np.arange(self.came_NxT.shape[1]) < self.lengths_N[:, None]
 
 
 class Source(NamedTuple):
@@ -40,11 +41,18 @@ class Source(NamedTuple):
     about: dict[str, Any]
 
 
-class Recording:
-    """What every recording has: streams by name, and what came in them."""
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """What was forecast and what came, stream by stream."""
 
     names: tuple[Any, ...]
-    states: Sequence[np.ndarray]  # [T] each
+    forecasts: Sequence[Any]  # laws [T, S] each, or forecasts of a number of shape [T]
+    states: Sequence[np.ndarray]  # [T] each; or the numbers
+    rows: Sequence[np.ndarray] | None = None  # [T] each: which rows of the frame they are
+    source: Source | None = None
+    told: Sequence[Told] | None = None  # what else was known before each state
+    tells: Tells = NOTHING
+    notes: tuple[str, ...] = ()  # what a reader of the answer should know of it
 
     @property
     def lengths_B(self) -> np.ndarray:
@@ -61,36 +69,24 @@ class Recording:
                 return i
         raise ValueError(f"stream must be the name of one of {len(self.names)} streams, got {inputs.shown(stream)}")
 
-
-@dataclass(frozen=True, eq=False)
-class Streams(Recording):
-    """What was predicted and what came, stream by stream."""
-
-    names: tuple[Any, ...]
-    probs: Sequence[np.ndarray]  # [T, S] each
-    states: Sequence[np.ndarray]  # [T] each
-    rows: Sequence[np.ndarray] | None = None  # [T] each: which rows of the frame they are
-    source: Source | None = None
-    told: Sequence[Told] | None = None  # what else was known before each state
-    tells: Tells = NOTHING
-    notes: tuple[str, ...] = ()  # what a reader of the answer should know of it
-
-    def utility(self, problem: DecisionProblem, i: int) -> np.ndarray:
+    def utility(self, problem: Any, i: int) -> np.ndarray:
         """What each action was paid in a stream, ``[A, T]``."""
         told = None if self.told is None else self.told[i]
-        if told is None or told.payoffs is None:
-            utility_AxT = action_utilities(problem, self.states[i], self.probs[i])
+        if isinstance(problem, Payoff):
+            utility_AxT = problem.paid(self.states[i])
+        elif told is None or told.payoffs is None:
+            utility_AxT = action_utilities(problem, self.states[i], self.forecasts[i])
         else:
             utility_AxT = problem.utility_of(told.payoffs[np.arange(len(self.states[i])), :, self.states[i]]).T
         return utility_AxT if told is None or told.scale is None else utility_AxT * told.scale
 
-    def sure(self, problem: DecisionProblem, i: int) -> Any:
+    def sure(self, problem: Any, i: int) -> Any:
         """What utility 0 is in payoffs, by step where steps count more or less: ``[T]`` or a number."""
         shift = float(problem.in_payoffs(0.0))
         scale = None if self.told is None else self.told[i].scale
         return shift if scale is None else shift * scale
 
-    def best_T(self, problem: DecisionProblem, i: int) -> np.ndarray:
+    def best_T(self, problem: Any, i: int) -> np.ndarray:
         """What the best action of each prefix earned in it, ``[T]``; with contexts, the best for each of them."""
         utility_AxT = self.utility(problem, i)
         context = None if self.told is None else self.told[i].context
@@ -105,13 +101,18 @@ class Streams(Recording):
         kept = [i for i, part in enumerate(parts) if len(self.states[i][part])]
         return Streams(
             tuple(self.names[i] for i in kept),
-            [self.probs[i][parts[i]] for i in kept],
+            [part_of(self.forecasts[i], parts[i]) for i in kept],
             [self.states[i][parts[i]] for i in kept],
+            told=None if self.told is None else [self.told[i].part(parts[i]) for i in kept],
+            tells=self.tells,
             notes=self.notes,
         )
 
     def blocks(self, cells: int = CELLS) -> Iterator[Block]:
         """All streams, those of about the same length together, of about ``cells`` steps in all."""
+        if self.forecasts and isinstance(self.forecasts[0], Forecast):
+            yield from self._of_numbers(cells)
+            return
         lengths_B = self.lengths_B
         order = np.argsort(lengths_B, kind="stable")
         start = 0
@@ -126,18 +127,33 @@ class Streams(Recording):
             start = end
 
     def _block(self, index_N: np.ndarray, lengths_B: np.ndarray) -> Block:
-        lengths_N, S = lengths_B[index_N], self.probs[0].shape[-1]
+        lengths_N, S = lengths_B[index_N], self.forecasts[0].shape[-1]
         longest = int(lengths_N[-1])
         told = None if self.told is None else Told.beside([self.told[i] for i in index_N], longest)
         if (lengths_N == longest).all():
-            probs = np.stack([self.probs[i] for i in index_N])
+            probs = np.stack([self.forecasts[i] for i in index_N])
             return Block(index_N, lengths_N, probs, np.stack([self.states[i] for i in index_N]), told)
         probs_NxTxS = np.full((len(index_N), longest, S), 1 / S)
         states_NxT = np.zeros((len(index_N), longest), dtype=np.int64)
         for row, i in enumerate(index_N):
-            probs_NxTxS[row, : lengths_N[row]] = self.probs[i]
+            probs_NxTxS[row, : lengths_N[row]] = self.forecasts[i]
             states_NxT[row, : lengths_N[row]] = self.states[i]
         return Block(index_N, lengths_N, probs_NxTxS, states_NxT, told)
+
+    def _of_numbers(self, cells: int) -> Iterator[Block]:
+        """Streams of one length and form together: what is promised goes by the charges of every step."""
+        alike: dict[Any, list[int]] = {}
+        for i, forecast in enumerate(self.forecasts):
+            theirs = () if self.told is None else self.told[i].forms
+            alike.setdefault((len(self.states[i]), forecast.form, theirs), []).append(i)
+        for (T, *_), index in alike.items():
+            most = max(1, cells // max(1, T))
+            for at in range(0, len(index), most):
+                some = index[at : at + most]
+                told = None if self.told is None else Told.beside([self.told[i] for i in some], T)
+                forecasts = side_by_side([self.forecasts[i] for i in some])
+                came_NxT = np.stack([self.states[i] for i in some])
+                yield Block(np.array(some), np.full(len(some), T), forecasts, came_NxT, told)
 
 
 def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = None) -> Streams:

@@ -2,13 +2,15 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import to_numpy
-from ..problems import DecisionProblem, Known, Positions
+from ..forecasts import Forecast, side_by_side
+from ..problems import DecisionProblem, Known, Payoff, Positions, by_name
 from .located import in_stream, of_stream
 
 GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
@@ -20,6 +22,7 @@ class Tells(NamedTuple):
     references: tuple[str, ...] = ()  # the names of the incumbents
     contexts: tuple[Any, ...] | None = None  # the names of the contexts, in the order of their numbers
     payoffs: str | None = None  # "change": those of each step; "scaled": how much of the problem's
+    act: bool = False  # the incumbents' mixed actions are known, as many as these are, and not what they forecast
 
     def settings(self) -> dict[str, Any]:
         """What a ``Guard`` must be made with."""
@@ -37,35 +40,60 @@ NOTHING = Tells()
 class Told(NamedTuple):
     """What was known before each state of a stream, with axes of time first, or of streams and time; None: nothing."""
 
-    laws: np.ndarray | None = None  # [T, N, S], of the references
+    laws: Any = None  # [T, N, S], of the references, or mixed actions [T, N, A]; of numbers, a forecast for each
     context: np.ndarray | None = None  # [T]
     payoffs: np.ndarray | None = None  # [T, A, S], in the problem's units
     scale: np.ndarray | None = None  # [T], above 0 and at most 1
 
+    def part(self, index: Any) -> "Told":
+        """Some of the steps."""
+        return Told(*(None if part is None else part_of(part, index) for part in self))
+
     def at(self, *index: Any) -> dict[str, Any]:
         """As ``Guard.advise`` takes it."""
-        parts = dict(zip(("references", "context", "payoffs", "scale"), self, strict=True))
-        return {name: None if part is None else part[index] for name, part in parts.items()}
+        return dict(zip(("references", "context", "payoffs", "scale"), self.part(index), strict=True))
 
-    def known(self, problem: DecisionProblem, *index: Any) -> Known:
+    def known(self, rule: Any, *index: Any) -> Known:
         """As a rule takes it, at these places or of all."""
-        laws, context, payoffs, scale = (None if part is None else part[index] for part in self)
-        return Known(None, laws, context, None if payoffs is None else problem.utility_of(payoffs), scale)
+        laws, context, payoffs, scale = self.part(index) if index else self
+        plays, utility = None, None if payoffs is None else rule.problem.utility_of(payoffs)
+        if isinstance(laws, np.ndarray) and (rule.references_act or laws.shape[-1] != rule.n_states):
+            plays, laws = laws, None
+        return Known(plays, laws, context, utility, scale)
+
+    @property
+    def forms(self) -> tuple[Any, ...]:
+        """Of the references, where they forecast numbers."""
+        return tuple(each.form for each in self.laws) if isinstance(self.laws, tuple) else ()
 
     @staticmethod
     def beside(each: Sequence["Told"], longest: int) -> "Told":
         """Streams side by side, ``[N, T, ...]``; the last step of one that is over is told again, to nobody."""
         places = [np.minimum(np.arange(longest), _steps(told) - 1) for told in each]
-        return Told(
-            *(
-                None if parts[0] is None else np.stack([part[place] for part, place in zip(parts, places, strict=True)])
-                for parts in zip(*each, strict=True)
-            )
-        )
+        laws, *others = zip(*each, strict=True)
+        if isinstance(laws[0], tuple):  # of numbers, and as long
+            said: Any = tuple(side_by_side(theirs) for theirs in zip(*laws, strict=True))
+        else:
+            said = _stacked(laws, places)
+        return Told(said, *(_stacked(parts, places) for parts in others))
+
+
+def _stacked(parts: Sequence[Any], places: list[np.ndarray]) -> np.ndarray | None:
+    if parts[0] is None:
+        return None
+    return np.stack([part[place] for part, place in zip(parts, places, strict=True)])
+
+
+def part_of(part: Any, index: Any) -> Any:
+    """Some steps of what was said: of an array, a forecast, or of each of several."""
+    if isinstance(part, tuple):
+        return tuple(each.at(index) for each in part)
+    return part.at(index) if isinstance(part, Forecast) else part[index]
 
 
 def _steps(told: Told) -> int:
-    return next(len(part) for part in told if part is not None)
+    parts = (part for part in told if part is not None)
+    return next(part[0].batch_shape[0] if isinstance(part, tuple) else len(part) for part in parts)
 
 
 def labelled(each: Sequence[Any], name: str) -> tuple[tuple[Any, ...], list[np.ndarray]]:
@@ -89,7 +117,7 @@ def _kind(value: Any) -> bool:
 
 
 def told_of(
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     states: Any,
     lengths_B: np.ndarray,
     streams: Sequence[Any],
@@ -101,24 +129,40 @@ def told_of(
     """What arrays tell of every stream, checked; laid out as ``states`` are. ``streams`` are their names."""
     if references is None and contexts is None and payoffs is None and scale is None:
         return None, NOTHING
-    states = states.at if isinstance(states, Positions) else states
+    states, numbers = states.at if isinstance(states, Positions) else states, isinstance(problem, Payoff)
+    if numbers and payoffs is not None:
+        raise ValueError(
+            "payoffs of each step are functions where outcomes are numbers: a Guard takes them, advise(payoffs=...), "
+            "and a backtest how much of the problem's counts, scale=..."
+        )
     nested = isinstance(states, (list, tuple)) and len(states) > 0 and not np.isscalar(states[0])
     alone = not nested and inputs.array_of(states, "states").ndim == 1
-    lengths, (A, S) = lengths_B.tolist(), problem.utility.shape
+    lengths = lengths_B.tolist()
+    A, S = (0, 0) if isinstance(problem, Payoff) else problem.utility.shape
     names: tuple[str, ...] = ()
+    act = False
     nothing: list[Any] = [None] * len(lengths)
     laws = context = amounts = share = nothing
     if references is not None:
         if not isinstance(references, Mapping) or not references or not all(isinstance(n, str) for n in references):
             raise ValueError(f"references must be a dict of laws by name, got {inputs.shown(references)}")
-        names, said = tuple(references), []
+        names, said = tuple(references), list[Any]()
+        act = all(_is_mixed(problem, value) for value in references.values())
+        width = problem.n_actions if act else S
         for name, value in references.items():
             of = f"references[{name!r}]"
+            if isinstance(problem, Payoff) and not act:
+                said.append(_forecasts(problem, value, lengths, of))
+                continue
+            if isinstance(problem, DecisionProblem):
+                in_order = partial(by_name, problem.state_names, what=of)
+                value = list(map(in_order, value)) if isinstance(value, (list, tuple)) else in_order(value)
             parts = _each(value, lengths, alone, of)
             for part, stream in zip(parts, streams, strict=True):
-                in_stream(lambda given, of: inputs.probs_of(given, S, of), part, of if alone else of_stream(of, stream))
-            said.append([to_numpy(inputs.probs_of(p, S, of, shape=(T,))) for p, T in zip(parts, lengths, strict=True)])
-        laws = [np.stack(own, axis=1).astype(np.float64) for own in zip(*said, strict=True)]
+                in_stream(_laws(width), part, of if alone else of_stream(of, stream))
+            said.append([_laws(width)(p, of, shape=(T,)) for p, T in zip(parts, lengths, strict=True)])
+        forecasts = numbers and not act
+        laws = [own if forecasts else np.stack(own, axis=1).astype(np.float64) for own in zip(*said, strict=True)]
     labels = None
     if contexts is not None:
         labels, context = labelled(_each(contexts, lengths, alone, "contexts"), "contexts")
@@ -127,14 +171,49 @@ def told_of(
         for part, T in zip(amounts, lengths, strict=True):
             if part.shape != (T, A, S):
                 raise ValueError(f"payoffs must have shape {(T, A, S)}, a matrix a step, got {part.shape}")
-            problem.utility_of(part)
+            problem.utility_of(part)  # type: ignore[union-attr]
     if scale is not None:
         share = [inputs.numbers_of(part, "scale", "numbers") for part in _each(scale, lengths, alone, "scale")]
         for part in share:
             if part.ndim != 1 or not ((part > 0) & (part <= 1)).all():
                 raise ValueError(f"scale must be a number a step, above 0 and at most 1, got {inputs.shown(part)}")
     kind = "change" if payoffs is not None else "scaled" if scale is not None else None
-    return [Told(*own) for own in zip(laws, context, amounts, share, strict=True)], Tells(names, labels, kind)
+    return [Told(*own) for own in zip(laws, context, amounts, share, strict=True)], Tells(names, labels, kind, act)
+
+
+def _laws(width: int) -> Any:
+    """A check that takes laws of this width, or mixed actions."""
+    return lambda given, of, shape=None: to_numpy(inputs.probs_of(given, width, of, shape=shape))
+
+
+def _is_mixed(problem: Any, value: Any) -> bool:
+    """Whether a reference is given by what it played: as many numbers a step as actions, where states are not as many.
+
+    Where they are, what is given is laws, unless the guard says otherwise (``references_act``).
+    """
+    first = value[0] if isinstance(value, (list, tuple)) and len(value) else value
+    if isinstance(first, Forecast) or isinstance(value, Forecast):
+        return False
+    try:
+        width = np.shape(first)[-1:]
+    except ValueError:
+        return False  # refused for what it is
+    return width == (problem.n_actions,) and (isinstance(problem, Payoff) or problem.n_actions != problem.n_states)
+
+
+def _forecasts(problem: Payoff, value: Any, lengths: list[int], of: str) -> list[Forecast]:
+    """What one reference forecast of the numbers of each stream."""
+    if isinstance(value, Forecast):
+        shape = value.batch_shape
+        given = [value] if len(shape) == 1 else [value.at(b) for b in range(shape[0])]
+    else:
+        given = list(value) if isinstance(value, (list, tuple)) else []
+    right = len(given) == len(lengths) and all(isinstance(each, Forecast) for each in given)
+    if not right or [each.batch_shape for each in given] != [(T,) for T in lengths]:
+        raise ValueError(f"{of} must be forecasts of the outcomes, one a step, got {inputs.shown(value)}")
+    for each in given:
+        each.refuse_misfit(problem)
+    return given
 
 
 def _each(values: Any, lengths: list[int], alone: bool, name: str) -> list[Any]:

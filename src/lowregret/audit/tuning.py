@@ -11,13 +11,13 @@ import numpy as np
 from .. import inputs
 from ..guard import Guard
 from ..policies import Recovery
-from ..problems import DecisionProblem, Positions, a_problem
+from ..problems import DecisionProblem, Payoff
 from ..rules import ExactTest
 from ..tables import Table
-from .backtesting import backtest, recorded
+from .backtesting import played_through, recorded
 from .result import Backtest
 from .streams import Streams
-from .told import NOTHING
+from .told import GIVEN
 
 
 class Setting(NamedTuple):
@@ -54,7 +54,7 @@ class Tuned:
 
 
 def tune(
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     probs: Any,
     states: Any = None,
     *,
@@ -64,12 +64,17 @@ def tune(
     fallbacks: Sequence[Any] | None = None,
     names: Sequence[Any] | None = None,
     columns: Mapping[str, Any] | None = None,
+    references: Mapping[str, Any] | None = None,
+    contexts: Any = None,
+    payoffs: Any = None,
+    scale: Any = None,
+    lag: int = 1,
 ) -> Tuned:
     """Try every combination of settings on the first part of each stream, and the best of them on the rest.
 
     Parameters
     ----------
-    probs, states, names, columns
+    probs, states, names, columns, references, contexts, payoffs, scale, lag
         As ``backtest`` takes them.
     until
         Where the earlier part ends: a share of each stream, or a number of steps.
@@ -83,12 +88,8 @@ def tune(
     >>> len(found.settings), found.rest.steps
     (2, 200)
     """
-    a_problem(problem)
-    recording = recorded(problem, probs, states, names, columns)
-    if recording.tells != NOTHING:
-        raise ValueError(
-            "columns must be those of laws and states: tune takes no references, context, payoffs or scale"
-        )
+    told = dict(zip(GIVEN, (references, contexts, payoffs, scale), strict=True))
+    recording = recorded(problem, probs, states, names, columns, told)
     steps_B = _earlier(recording, until)
     first, later = recording.cut(steps_B, rest=False), recording.cut(steps_B, rest=True)
     if not first.names or not later.names:
@@ -103,26 +104,25 @@ def tune(
     called = kinds if len(set(kinds)) == len(kinds) else list(map(repr, fallbacks))  # two of a kind differ in settings
     tried: list[tuple[Setting, Any]] = []
     for delta, episode, which in itertools.product(dict.fromkeys(deltas), episodes, range(len(fallbacks))):
-        guard = _guard(problem, first.longest, delta, episode, fallbacks[which])
-        found = backtest(problem, first.probs, Positions(first.states), guard=guard, names=first.names, fallback=False)
+        found = played_through(problem, first, _guard(problem, first, delta, episode, fallbacks[which], lag), False)
         switched = sum(result.switched_at is not None for result in found.streams)
         setting = Setting(delta, episode, called[which], found.earned["guard"], switched)
         tried.append((setting, fallbacks[which]))
     tried.sort(key=lambda pair: -pair[0].earlier)
     best, fallback = tried[0]
-    rest, usual = (
-        backtest(problem, later.probs, Positions(later.states), guard=guard, names=later.names)
-        for guard in (_guard(problem, later.longest, best.delta, best.episode, fallback), None)
-    )
+    chosen = _guard(problem, later, best.delta, best.episode, fallback, lag)
+    rest, usual = (played_through(problem, later, guard, True, lag) for guard in (chosen, None))
     return Tuned(tuple(setting for setting, _ in tried), best, rest, usual)
 
 
-def _guard(problem: DecisionProblem, horizon: int, delta: float, episode: int | None, fallback: Any) -> Guard:
+def _guard(problem: Any, recording: Streams, delta: float, episode: int | None, fallback: Any, lag: int) -> Guard:
     """A guard with these settings; with episodes delta is for all of them together, as by default."""
+    horizon, tells = recording.longest, recording.tells
+    told: dict[str, Any] = {k: v for k, v in tells.settings().items() if v is not None} | {"references_act": tells.act}
     if episode is None or episode >= horizon:
-        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, fallback=fallback))
-    each = delta / -(-horizon // episode)
-    return Guard(problem, horizon, rule=ExactTest(problem, episode, each, fallback=fallback), episode=episode)
+        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, fallback=fallback, **told), lag=lag)
+    each = ExactTest(problem, episode, delta / -(-horizon // episode), fallback=fallback, **told)
+    return Guard(problem, horizon, rule=each, episode=episode, lag=lag)
 
 
 def _episodes_of(episodes: Any) -> list[int | None]:

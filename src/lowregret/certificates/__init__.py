@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import coupled, every_start, limits, over_contexts
+from . import best_response, coupled, every_start, internal, limits, over_contexts
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -32,21 +32,30 @@ from .bounds import (
     windows,
 )
 from .certificate import Certificate, certify
+from .delays import Delay, delay
+from .for_ever import ForEver
+from .way_back import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
+    "Delay",
+    "ForEver",
     "Terms",
+    "WayBack",
     "ada_hedge",
     "anytime_log",
+    "best_response",
     "certify",
     "certify_any_problem",
     "clipping_loss",
     "coupled",
+    "delay",
     "every_start",
     "exact_test",
     "fixed_share",
     "hedge",
+    "internal",
     "lambda_grid",
     "lemma_2_1",
     "lemma_2_3",

@@ -1,6 +1,7 @@
 """A guarantee is an object: what a rule bounds, put on top of its fallback's own bound, for people and for programs."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,8 +37,12 @@ class Certificate:
     # that guarantees a payoff may fall short of it afterwards: that is in it.
     let_pass: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
     between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
-    sharper: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
+    sharper: Callable[..., Terms] | None = field(default=None, repr=False, compare=False)
     temperature: float | None = field(default=None, repr=False, compare=False)  # of every step; None: no single one
+    # The terms for actions as they are drawn: by steps, and the logarithm of one over the chance that they fail.
+    drawn: Callable[[int, float], Terms] | None = field(default=None, repr=False, compare=False)
+    # What may be lost to the model itself in all, by steps, where what is played after an alarm counts it.
+    behind_model: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
 
     @property
     def regret_bound_in_payoffs(self) -> float:
@@ -64,6 +69,44 @@ class Certificate:
             raise ValueError("payoff_floor is that of a number of steps: certificate.at(step).payoff_floor")
         by_regret = solved(self.problem).value - self.regret_bound
         return by_regret if self.payoff_bound is None else max(by_regret, self.payoff_bound)
+
+    @property
+    def against_model(self) -> float | None:
+        """The most that is earned less than by the model itself, a step, over the whole run; None: nothing is promised.
+
+        It is exactly 0 up to the alarm.
+        """
+        if self.behind_model is None:
+            return None
+        if self.horizon is None:
+            raise ValueError("against_model is that of a number of steps: certificate.at(step).against_model")
+        return self.behind_model(self.horizon) / self.horizon
+
+    def realised(self, confidence: float) -> "Certificate":
+        """The same of the actions that are really drawn, with this confidence: what the draws may add is in it.
+
+        A best response draws nothing before the alarm, so there it adds nothing; a quantal response draws at every
+        step. The others are promises of mixed actions, on average over the draws.
+        """
+        confidence = inputs.probability(confidence, "confidence")
+        fails = -math.log1p(-confidence)
+        if self.drawn is None or self.episodes > 1:
+            raise ValueError(f"this certificate ({self.theorem}) speaks of mixed actions only, not of those drawn")
+        if self.horizon is None:
+            raise ValueError("realised is that of a number of steps: certificate.at(step).realised(confidence)")
+        terms_at = partial(_with_draws, self.drawn, fails)
+        changed = replace(
+            self,
+            statement=f"Of the actions that are drawn, with a chance of {confidence:.6g} at least. {self.statement}",
+            terms_at=terms_at,
+            drawn=None,
+            sharper=None,
+            exact_fallback=None,
+            behind_model=None,
+            guaranteed_payoff=None,
+            between=None,
+        )
+        return changed.with_terms(terms_at(self.horizon), self.horizon)
 
     def interval(self, start: int, end: int) -> float:
         """The most *total* regret to any action over the steps ``start .. end`` (from 1), if no alarm sounded by then.
@@ -111,7 +154,8 @@ class Certificate:
         """The same with the fallback's bound replaced by its exact worst case, where that can be computed."""
         if self.sharper is not None and self.horizon is not None:
             terms = self.sharper(self.horizon)
-            return replace(self.with_terms(terms, self.horizon), terms_at=self.sharper, sharper=None)
+            drawn = None if self.drawn is None else self.sharper
+            return replace(self.with_terms(terms, self.horizon), terms_at=self.sharper, sharper=None, drawn=drawn)
         if self.exact_fallback is None or self.terms_at is None or self.horizon is None:
             return self
         terms_at = partial(_sharpened, self.terms_at, self.exact_fallback)
@@ -134,6 +178,8 @@ class Certificate:
             let_pass=None,
             between=None,
             sharper=None,
+            drawn=None,
+            behind_model=None,
         )
 
     def with_terms(self, terms: Terms, horizon: int) -> "Certificate":
@@ -143,11 +189,13 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything it says, as plain JSON values."""
+        known = self.behind_model is not None and self.horizon is not None
         return {
             "theorem": self.theorem,
             "regret_bound": self.regret_bound,
             "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
             "payoff_bound": self.payoff_bound,
+            **({"against_model": self.against_model} if known else {}),
             "tv_bound": self.tv_bound,
             "horizon": self.horizon,
             "episodes": self.episodes,
@@ -171,6 +219,10 @@ class Certificate:
         if self.payoff_bound is not None:
             units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
             lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
+        if self.behind_model is not None and self.horizon is not None:
+            lines.append(
+                f"  model   <= {self.against_model:.4f} a step behind the model itself; nothing up to the alarm"
+            )
         if self.horizon is not None and self.horizon <= 256 and self.limit is not None and self.terms:
             lines.append(f"  limit      {self.limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
@@ -186,6 +238,10 @@ class Certificate:
         if self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0:
             return ""
         return f" ({self.regret_bound_in_payoffs:.4g} in payoffs)"
+
+
+def _with_draws(drawn: Callable[[int, float], Terms], fails: float, steps: int) -> Terms:
+    return drawn(steps, fails)
 
 
 def _sharpened(terms_at: Callable[[int], Terms], exact: Callable[[int], float | None], steps: int) -> Terms:
@@ -225,8 +281,9 @@ def assumptions_of(temperature: float | None, fallback: Any) -> tuple[str, ...]:
     name = getattr(fallback, "name", type(fallback).__name__)
     then = f" until the alarm, and as {name} says from then on" if acts else ""
     warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
+    response = "best response" if temperature == 0 else f"quantal response at {warmth}"
     return (
-        f"every step is acted on by the quantal response at {warmth}{then}",
+        f"every step is acted on by the {response}{then}",
         "the state is seen after every step, whatever was done, and does not depend on the action drawn",
         "(for the TV bound only) sequences come from the base model itself; on data a switch can be likelier, "
         "by the distance between data and model",

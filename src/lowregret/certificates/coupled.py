@@ -1,8 +1,8 @@
-"""What a bet against a quantal response is charged at most: kappa, which couples the mean of a gain to its variance.
+"""What a bet against a response is charged at most: kappa, which couples the mean of a gain to its variance.
 
 Bounds are on *total* regret (a sum over steps). J is the problem's span, R its contrast, A the number of actions, eta a
 temperature, lam a betting rate. A bet with weight m in a test at level delta has the log-cost ln(1 / (m delta)): what
-its wealth must reach for the alarm to sound on its own.
+its wealth must reach for the alarm to sound on its own. A temperature of 0 is the best response (``best_response``).
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import inputs
 from ..problems import DecisionProblem
+from . import best_response
 
 _ROUND_UP = 1 + 1e-12  # bisection ends within a few units in the last place of v; logarithms are that exact too
 _NEAR = 512
@@ -20,7 +21,7 @@ _KNOT_RATIO = 1.005  # neighbouring knots of a temperature schedule: its chords 
 _ZETA_HALF = -1.4603545088095868
 
 
-def kappa(problem: DecisionProblem, rate: Any, temperature: Any) -> Any:
+def kappa(problem: DecisionProblem, rate: Any, temperature: Any, n_actions: int | None = None) -> Any:
     """What a step of betting against a quantal response is charged at most: kappa(lam) = lam eta g(lam R^2 / (8 eta)).
 
     g(z) = max_{0<x<1} x [ ln((1-x)/x) + ln(A-1) ] + z x^2: where the response is 1 - x away from the action that is bet
@@ -31,22 +32,27 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any) -> Any:
     Parameters
     ----------
     rate, temperature
-        Numbers or arrays, which broadcast.
+        Numbers or arrays, which broadcast. A temperature of 0 throughout: ``best_response.kappa``.
+    n_actions
+        What stands for A: 2 for pairs of actions (``internal``), whatever their number; by default the problem's own.
 
     >>> from lowregret import matching
-    >>> round(float(kappa(matching(), 0.1761, 1 / 32)), 5)
-    0.00435
+    >>> round(float(kappa(matching(), 0.1761, 1 / 32)), 5), round(float(kappa(matching(), 0.1761, 0.0)), 5)
+    (0.00435, 0.01543)
     """
     rate, warmth = np.asarray(rate, dtype=np.float64), np.asarray(temperature, dtype=np.float64)
     if not (np.all(rate >= 0) and np.all(np.isfinite(rate))):
         raise ValueError(f"rate must be finite numbers >= 0, got {rate}")
-    if not (np.all(warmth > 0) and np.all(np.isfinite(warmth))):
-        raise ValueError(f"temperature must be positive finite numbers, got {warmth}")
+    best = bool(np.all(warmth == 0))
+    if not (best or np.all(warmth > 0)) or not np.all(np.isfinite(warmth)):
+        raise ValueError(f"temperature must be positive finite numbers, or 0 at every step, got {warmth}")
     if problem.n_actions == 1 or problem.span == 0:
         return np.zeros(np.broadcast_shapes(rate.shape, warmth.shape))
+    if best:
+        return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, warmth.shape)).copy()
     # In this order nothing underflows, however small the payoffs are.
     ratio = (rate * problem.contrast) * (problem.contrast / warmth)
-    return rate * warmth * _coupling(ratio, problem.n_actions - 1) * _ROUND_UP
+    return rate * warmth * _coupling(ratio, (n_actions or problem.n_actions) - 1) * _ROUND_UP
 
 
 def _coupling(ratio: np.ndarray, others: int) -> np.ndarray:
@@ -112,7 +118,7 @@ class ScheduledCharges:
 
 
 def charges(
-    problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None
+    problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None, n_actions: int | None = None
 ) -> Charges | ScheduledCharges:
     """What bets at these rates are charged in all over 0 .. ``steps`` steps: at one temperature, or (None) a schedule.
 
@@ -122,13 +128,13 @@ def charges(
     """
     rates_K = np.atleast_1d(np.asarray(rates_K, dtype=np.float64))
     if temperature is not None:
-        return Charges(kappa(problem, rates_K, temperature))
+        return Charges(kappa(problem, rates_K, temperature, n_actions))
     near = np.arange(min(steps, _NEAR) + 1.0)
     count = 2 + math.ceil(math.log(max(steps, _NEAR) / _NEAR) / (2 * math.log(_KNOT_RATIO)))
     far = np.geomspace(_NEAR, steps, count).round()[1:] if steps > _NEAR else near[:0]
     knots_M = np.unique(np.concatenate([near, far]))
     warmth_M = problem.anytime_temperature(np.maximum(knots_M, 1.0))
-    kappa_MxK = kappa(problem, rates_K, warmth_M[:, None])
+    kappa_MxK = kappa(problem, rates_K, warmth_M[:, None], n_actions)
     slope_MxK = np.zeros_like(kappa_MxK)
     slope_MxK[1:] = np.diff(kappa_MxK, axis=0) / np.minimum(np.diff(warmth_M), -1e-300)[:, None]
     slope_MxK[np.diff(knots_M, prepend=0) <= 1] = 0.0  # one step, at the knot itself
@@ -159,28 +165,42 @@ def summed_roots(n: Any) -> np.ndarray:
 def free_rate_bound(problem: DecisionProblem, steps: Any, temperature: float, log_cost: Any) -> Any:
     """min over all rates of [ t kappa(lam) + c ] / lam = t eta W((A-1) e^(m-1)), m = (R / eta) sqrt(c / (2t)).
 
+    At a temperature of 0 by Hoeffding's form of kappa: R sqrt(t c / 2).
+
     >>> from lowregret import matching
     >>> round(float(free_rate_bound(matching(), 1024, 1 / 32, 7.219)) / 1024, 4)
     0.0647
     """
     if problem.n_actions == 1 or problem.span == 0:
         return 0.0 * np.asarray(steps, dtype=np.float64)
+    if temperature == 0:
+        return problem.contrast * np.sqrt(np.asarray(log_cost) * np.asarray(steps, dtype=np.float64) / 2)
     reach = problem.contrast / temperature * np.sqrt(np.asarray(log_cost) / (2 * np.asarray(steps, dtype=np.float64)))
     return steps * temperature * lambert_of_exp(math.log(problem.n_actions - 1) + reach - 1)
 
 
-def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost: float) -> float:
-    """The rate that attains ``free_rate_bound``: 4 eta m (1+v) / (v R^2), v = W((A-1) e^(m-1))."""
+def main_rate(
+    problem: DecisionProblem, steps: int, temperature: float, log_cost: float, n_actions: int | None = None
+) -> float:
+    """The rate that attains ``free_rate_bound``: 4 eta m (1+v) / (v R^2), v = W((A-1) e^(m-1)).
+
+    At a temperature of 0 the best for ``best_response.kappa``.
+    """
+    if temperature == 0:
+        return best_response.main_rate(problem, steps, log_cost)
     if problem.n_actions == 1 or problem.contrast == 0:
         return math.inf  # nothing is random about a gain: the larger the rate, the better
     root = math.sqrt(log_cost / (2 * steps))
-    v = float(lambert_of_exp(math.log(problem.n_actions - 1) + problem.contrast / temperature * root - 1))
+    others = (n_actions or problem.n_actions) - 1
+    v = float(lambert_of_exp(math.log(others) + problem.contrast / temperature * root - 1))
     return 4 * root * (1 + v) / (v * problem.contrast)
 
 
-def certificate_temperature(problem: DecisionProblem, horizon: int, log_cost: float) -> float:
+def certificate_temperature(
+    problem: DecisionProblem, horizon: int, log_cost: float, n_actions: int | None = None
+) -> float:
     """eta* = (R / A) sqrt(L / (2T)): where B(T) is least over temperatures, R (1 - 1/A) sqrt(T L / 2)."""
-    return problem.contrast / problem.n_actions * math.sqrt(log_cost / (2 * horizon))
+    return problem.contrast / (n_actions or problem.n_actions) * math.sqrt(log_cost / (2 * horizon))
 
 
 def gap_threshold_union(problem: DecisionProblem, horizon: int, steps: Any, temperature: float, alpha: float) -> Any:

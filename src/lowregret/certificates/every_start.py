@@ -22,33 +22,58 @@ class Prior:
     """How the bets of the every-start test are shared: ``weights_K(start)`` is m(c, k, start), alike for all c.
 
     With a known horizon 3/4 goes to (main rate, start 1) and 1/4 evenly to all rates, half of that at start 1 and half
-    spread over all starts. With an unknown one rate k has 1/((k+1)(k+2)) and start j has 1/(j(j+1)).
+    spread over all starts. With an unknown one rate k has 1/((k+1)(k+2)), and start j has 1/(j(j+1)) of what is not
+    the first's own.
+
+    ``share`` is the part of all capital that these bets have. The rest is that of a second bettor, who bets on a law
+    and joins in the same way: half at the first step and half spread over all, or by 1/(j(j+1)). What either has
+    staked by a step is its part less what is unspent.
     """
 
     rates_K: np.ndarray  # the main rate first, where there is one
     comparators: int
     horizon: int | None
-    main_weight: float = 0.75
+    main_weight: float = 0.75  # of (main rate, start 1); with an unknown horizon of start 1
+    share: float = 1.0
 
     def weights_K(self, start: int) -> np.ndarray:
         """The weight of each rate at this start (from 1), for one comparator."""
         K, opening = len(self.rates_K), float(start == 1)
         if self.horizon is None:
-            k, share = np.arange(K), 1 / (start * (start + 1))
-            return share / ((k + 1.0) * (k + 2) * self.comparators)
-        share = 0.5 * opening + 0.5 / self.horizon
-        weights_K = np.full(K, (1 - self.main_weight) / K * share)
+            k, when = np.arange(K), self.main_weight * opening + (1 - self.main_weight) / (start * (start + 1))
+            return self.share * when / ((k + 1.0) * (k + 2) * self.comparators)
+        when = 0.5 * opening + 0.5 / self.horizon
+        weights_K = np.full(K, (1 - self.main_weight) / K * when)
         weights_K[0] += self.main_weight * opening
-        return weights_K / self.comparators
+        return self.share * weights_K / self.comparators
 
     def unspent(self, step: Any) -> Any:
-        """The weight of all starts after ``step``: 1 before the first."""
+        """The weight of all starts after ``step``: ``share`` before the first."""
         begun = step >= 1
         if self.horizon is None:
             rates = len(self.rates_K) / (len(self.rates_K) + 1)
-            return 1 - rates * (step / (step + 1)) * begun
-        late = (1 - self.main_weight) / 2
-        return 1 - (1 - late * (1 - step / self.horizon)) * begun
+            spent = rates * (self.main_weight + (1 - self.main_weight) * (step / (step + 1))) * begun
+        else:
+            spent = (1 - (1 - self.main_weight) / 2 * (1 - step / self.horizon)) * begun
+        return self.share * (1 - spent)
+
+    def second_weight(self, start: Any) -> Any:
+        """What the second bettor stakes at this start (from 1)."""
+        opening = start * 0.0 + (start == 1)  # a number of the same precision
+        if self.horizon is None:
+            when = self.main_weight * opening + (1 - self.main_weight) / (start * (start + 1))
+        else:
+            when = 0.5 * opening + 0.5 / self.horizon
+        return (1 - self.share) * when
+
+    def second_unspent(self, step: Any) -> Any:
+        """What the second bettor has not staked after ``step``: all that is not the first one's before it."""
+        begun = step >= 1
+        if self.horizon is None:
+            spent = (self.main_weight + (1 - self.main_weight) * (step / (step + 1))) * begun
+        else:
+            spent = (0.5 + 0.5 * step / self.horizon) * begun
+        return (1 - self.share) * (1 - spent)
 
     def log_costs_K(self, delta: float, start: int = 1) -> np.ndarray:
         """ln(1 / (m(c, k, start) delta))."""
@@ -63,6 +88,8 @@ def joint_prior(
     top: float = 2.0,
     comparators: int | None = None,
     main: float | None = None,
+    share: float = 1.0,
+    opening: float = 0.0,
 ) -> Prior:
     """The prior of the every-start test.
 
@@ -78,6 +105,11 @@ def joint_prior(
         How many; the actions by default.
     main
         The main rate: by default ``main_rate``, the best for the charges kappa.
+    share
+        Of all capital, what bets on comparators; a second bettor has the rest.
+    opening
+        With an unknown horizon: how much of it goes to the first start alone. 1/2 gives that 3/4 of all, and later ones
+        half of what they would have.
 
     >>> from lowregret import matching
     >>> joint_prior(matching(), 1024, delta=2 / 1024).rates_K.round(3).tolist()
@@ -86,16 +118,16 @@ def joint_prior(
     count = problem.n_actions if comparators is None else comparators
     highest = top / max(problem.span or 1.0, 1e-300)  # a finite rate, however little is at stake
     if horizon is None:
-        return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None)
+        return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None, opening, share)
     warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
-    best = main_rate(problem, horizon, warmth, main_log_cost(delta, count))
+    best = main_rate(problem, horizon, warmth, main_log_cost(delta * share, count))
     chosen = min(highest, best if main is None else main)
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
-    return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon)
+    return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon, share=share)
 
 
 def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> float:
-    """L: the log-cost of the main bet on one comparator, ln(C / (3/4 delta))."""
+    """L: the log-cost of the main bet on one comparator, ln(C / (3/4 delta)); delta may be times a share of it."""
     return math.log(comparators / (main_weight * delta))
 
 

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..problems import DecisionProblem
+from . import best_response
+from .best_response import excess
 from .coupled import kappa, main_rate
 
 _MOST_BASES = 512
@@ -30,13 +32,16 @@ def exact_kappa(
 ) -> Any:
     """max{0, sup_p max_a ln E_p exp(lam (U(a) - U(pi)))} from above, to ``tolerance`` unless ``most`` boxes run out.
 
-    It is never above ``kappa``, and holds in every case: fewer boxes only leave it larger.
+    It is never above ``kappa``, and holds in every case: fewer boxes only leave it larger. At a temperature of 0 by
+    linear programmes (``best_response.exact_kappa``).
 
     >>> from lowregret import rock_paper_scissors
     >>> game = rock_paper_scissors()
     >>> round(float(exact_kappa(game, 0.101, 1 / 32)), 4), round(float(kappa(game, 0.101, 1 / 32)), 4)
     (0.0035, 0.0056)
     """
+    if temperature == 0:
+        return best_response.exact_kappa(problem, rate)
     rates = np.asarray(rate, dtype=np.float64)
     ceiling = kappa(problem, rates, temperature)
     found = [supremum(problem, float(lam), temperature, tolerance, most)[1] for lam in rates.ravel()]
@@ -46,7 +51,7 @@ def exact_kappa(
 def exact_main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost: float) -> float:
     """The rate at which [ t kappa(lam) + c ] / lam is least with the exact kappa: up to a third above ``main_rate``."""
     near = main_rate(problem, steps, temperature, log_cost)
-    if not math.isfinite(near):
+    if not math.isfinite(near) or temperature == 0:
         return near
     from scipy.optimize import minimize_scalar
 
@@ -66,7 +71,7 @@ def quick_main_rate(problem: DecisionProblem, steps: int, temperature: float, lo
     Any rate is allowed: a rough search is good enough to choose one.
     """
     near = main_rate(problem, steps, temperature, log_cost)
-    if problem.utility.shape != (3, 3) or not math.isfinite(near):
+    if problem.utility.shape != (3, 3) or not math.isfinite(near) or temperature == 0:
         return near
     rates = near * np.linspace(1, 1.6, 13)
     bounds = [(steps * supremum(problem, float(lam), temperature, 0.1, 100)[0] + log_cost) / lam for lam in rates]
@@ -115,11 +120,6 @@ def _corners(gain_BxS: np.ndarray) -> np.ndarray:
         return gain_BxS
 
 
-def _excess(z: np.ndarray) -> np.ndarray:
-    """e^z - 1 - z, also where it is tiny."""
-    return np.where(np.abs(z) < 1e-3, z * z * (0.5 + z * (1 / 6 + z / 24)), np.expm1(z) - z)
-
-
 class _Search:
     """Branch and bound for one comparator, over boxes ``[N, B]`` of the chances of the B = A - 1 other actions."""
 
@@ -157,7 +157,7 @@ class _Search:
     def _rim(self) -> float:
         """A bound where the comparator's chance is below ``_RIM``: its mean gain is then far below zero."""
         mean = self.warmth * (np.log(2 * _RIM) + np.log(1 + len(self.gain_BxS)))
-        f = _excess(self.rate * np.array([self.gain_BxS.min(), self.gain_BxS.max(), 0.0])).max()
+        f = excess(self.rate * np.array([self.gain_BxS.min(), self.gain_BxS.max(), 0.0])).max()
         return float(np.log1p(max(0.0, self.rate * mean + f)))
 
     @staticmethod
@@ -193,10 +193,10 @@ class _Search:
         mean_N += np.sum(np.maximum(slope_NxB * (low_NxB - centre_NxB), slope_NxB * (high_NxB - centre_NxB)), axis=1)
         up, down = np.maximum(D, 0), np.minimum(D, 0)
         f_NxS = np.maximum(
-            _excess(lam * (low_NxB @ up + high_NxB @ down)), _excess(lam * (high_NxB @ up + low_NxB @ down))
+            excess(lam * (low_NxB @ up + high_NxB @ down)), excess(lam * (high_NxB @ up + low_NxB @ down))
         )
         x_NxS = centre_NxB @ D
-        at_NxS = _excess(lam * x_NxS)
+        at_NxS = excess(lam * x_NxS)
         # Candidates for y: the planes of the bases, and the chord along pi itself, which exists in every case.
         y_NxQxB = np.einsum("nqi,qij->nqj", at_NxS[:, self.states_QxA], self.inverse_QxAxA)[:, :, 1:]
         worst, top = x_NxS.argmin(axis=1), x_NxS.argmax(axis=1)

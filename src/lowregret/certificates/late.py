@@ -133,15 +133,23 @@ class Bettors(NamedTuple):
         return min(stakes.span * steps, float(np.min((charges_K + costs_K) / rates_K)))
 
 
-def late_switching(before: Bound, after: Bound, span: float, lag: int, rounds: int) -> tuple[float, float, float]:
+def late_switching(
+    before: Bound, after: Bound, span: float, lag: int, rounds: int, draws: float = 0.0
+) -> tuple[float, float, float]:
     """Statement (iv) in total: its part before the alarm, that of the d or fewer steps around it, the fallback's.
+
+    ``draws``: how much the draws of n actions after the alarm may add to it, in units of sqrt(n).
 
     >>> late_switching(np.sqrt, lambda left: 0.7 * np.sqrt(left), span=1.0, lag=1, rounds=2)
     (1.0, 1.0, 0.0)
     """
     end, fallbacks = lag * rounds, concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
     around = min(lag, end)  # one that waits more adds J, and takes no more than J from what comes before and after
-    passed, lost = worst_alarm(before, partial(dealt, fallbacks, lag, rounds), end - around)
+
+    def left(steps_N: np.ndarray) -> np.ndarray:
+        return np.minimum(span * steps_N, dealt(fallbacks, lag, rounds, steps_N) + draws * np.sqrt(steps_N))
+
+    passed, lost = worst_alarm(before, left, end - around)
     most = float(before(np.array([end]))[0])
     return (passed, around * span, lost) if passed + around * span + lost > most else (most, 0.0, 0.0)
 
@@ -160,12 +168,23 @@ class SwitchesLate(NamedTuple):
         says = ability(self.fallback, "regret_after")
         return None if says is None else says(self.problem, rounds, self.temperature)
 
-    def terms_at(self, steps: int) -> Terms:
+    def terms_at(self, steps: int, fails: float = 0.0) -> Terms:
+        """What the bound is made of; for actions as they are drawn where ``fails``, a log-chance, is above 0."""
         rounds, span = -(-steps // self.lag), self.problem.span
         after = self.after(rounds) or partial(np.multiply, span)
-        parts = late_switching(self.before(rounds), after, span, self.lag, rounds)
+        luck = span * math.sqrt(fails / 2)
+        once, own = (luck, {}) if self.temperature == 0 else (0.0, {"draws": luck / math.sqrt(steps)})
+        parts = late_switching(self.before(rounds), after, span, self.lag, rounds, once)
         names = "before the alarm", "steps that wait at the alarm", "fallback"
-        return {name: part / steps for name, part in zip(names, parts, strict=True) if part or name == names[0]}
+        terms = {name: part / steps for name, part in zip(names, parts, strict=True) if part or name == names[0]}
+        return {**terms, **own} if fails else terms
+
+    def behind_model(self, steps: int) -> float:
+        """What may be lost in all to the model, where the fallbacks count it: after the earliest alarm."""
+        rounds, span = -(-steps // self.lag), self.problem.span
+        after = self.after(rounds) or partial(np.multiply, span)
+        each = concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
+        return float(dealt(each, self.lag, rounds, np.array([self.lag * rounds - 1]))[0])
 
     def let_pass(self, steps: int) -> float:
         """What any comparator may lead by when the fallbacks take over, a step: the most over all alarms.
@@ -177,9 +196,9 @@ class SwitchesLate(NamedTuple):
         most = float(self.before(rounds)(np.array([self.lag * rounds]))[0])
         return (most + self.lag * self.problem.span + own) / steps
 
-    def sharpened(self, before: Callable[[int], Bound], steps: int) -> Terms:
+    def sharpened(self, before: Callable[[int], Bound], steps: int, fails: float = 0.0) -> Terms:
         """The terms with a sharper bound before the alarm."""
-        return self._replace(before=before).terms_at(steps)
+        return self._replace(before=before).terms_at(steps, fails)
 
 
 def certify_late(
@@ -187,10 +206,11 @@ def certify_late(
     horizon: int | None,
     tv_bound: float,
     theorem: str,
-    sharper: Callable[[int], Terms] | None = None,
+    sharper: Callable[..., Terms] | None = None,
     interval: Callable[[int, int], float] | None = None,
+    counts_model: bool = False,
 ) -> Certificate:
-    """The certificate for outcomes that are late, and what that costs in words."""
+    """The certificate for outcomes that are late, and what that costs in words; ``counts_model``: the fallbacks do."""
     name, lag = getattr(made.fallback, "name", type(made.fallback).__name__), made.lag
     acted, _, true = assumptions_of(made.temperature, made.fallback)
     statement = (
@@ -221,5 +241,7 @@ def certify_late(
         between=interval,
         temperature=made.temperature,
         sharper=sharper,
+        drawn=made.terms_at,
+        behind_model=made.behind_model if counts_model else None,
     )
     return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

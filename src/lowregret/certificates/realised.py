@@ -5,11 +5,16 @@ law. No number known in advance then bounds the regret; the charges themselves d
 charges of the first t steps, for t < tau and every comparator c:
 
     regret to c over t steps  <  min_k [ chi_{c,k} + ln(1/(m(c,k,1) delta)) ] / lam_k.
+
+With C contexts, to an action for each: for every k the sum over contexts of the largest charges in each, and C times
+the logarithm. With outcomes d steps late: charges summed over the d classes, and d times the logarithm, by the argument
+of ``late`` (ii), which never uses that classes are charged alike. An outcome that never came adds J.
 """
 
 import json
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,36 +83,124 @@ class RealisedCertificate:
         return "\n".join(lines)
 
 
-def before_by_charges(charges_CxK: np.ndarray, prior: Prior, delta: float) -> np.ndarray:
-    """Statement (ii) from the first step on, for charges ``[..., C, K]``: the largest of the comparators' bounds."""
-    return np.max(np.min((charges_CxK + prior.log_costs_K(delta)) / prior.rates_K, axis=-1), axis=-1)
+class Promise(NamedTuple):
+    """What a run is certified by: the test and the fallback of one class, and how many classes and contexts."""
+
+    problem: Any
+    span: float  # J, of all that may come
+    horizon: int | None
+    delta: float  # of a class
+    tv_bound: float
+    prior: Prior
+    kappa_K: np.ndarray | None  # what a step is charged at most where the forecast is a whole law
+    after: Bound | None  # F: what the fallback of a class loses at most in so many steps; None: not known
+    contexts: int = 1
+    actions: int = 0  # rows of charges that each context has; references follow
+    lag: int = 1
+
+    def fallbacks(self, steps: Any) -> Any:
+        """What those of all classes lose at most in so many steps: F is concave."""
+        if self.after is None:
+            return self.span * np.asarray(steps, dtype=np.float64)
+        return self.lag * self.after(np.asarray(steps) / self.lag)
+
+    def rows(self, paid_NxPxK: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By comparator, or by choice of an action for each context: charges ``[N, R, K]``, logarithms ``[R, K]``."""
+        costs_K = self.prior.log_costs_K(self.delta)
+        costs_K = costs_K if self.lag == 1 else self.lag * np.maximum(costs_K, 1.0)
+        C, at, (N, P, K) = self.contexts, self.contexts * self.actions, paid_NxPxK.shape
+        if C == 1:
+            return paid_NxPxK, np.broadcast_to(costs_K, (P, K))
+        chosen = paid_NxPxK[:, :at].reshape(N, C, self.actions, K).max(axis=2).sum(axis=1, keepdims=True)
+        own = [C * costs_K] + [costs_K] * (P - at)
+        return np.concatenate([chosen, paid_NxPxK[:, at:]], axis=1), np.stack(own)
 
 
-def in_the_end(
-    excess_CxK: np.ndarray,
-    kappa_K: np.ndarray,
-    prior: Prior,
-    delta: float,
-    steps: int,
-    horizon: int,
-    after: Bound,
-    span: float,
-) -> float:
+class Run(NamedTuple):
+    """How far each of N streams has come, in its episode."""
+
+    paid_NxPxK: np.ndarray  # what the bettors were charged before an alarm
+    step_N: np.ndarray  # outcomes seen
+    missed_N: np.ndarray  # outcomes that never came
+    tripped_N: np.ndarray  # outcomes seen at the alarm, 0 for never
+    lead_N: np.ndarray  # the regret, in total
+    at_alarm_N: np.ndarray  # what it was at the alarm
+    episode_N: np.ndarray  # which it is, from 1
+    past_steps_N: np.ndarray  # steps of the episodes before it
+    past_lost_N: np.ndarray  # the regret of those, in total
+
+
+def certify_run(by: Promise, run: Run) -> RealisedCertificate:
+    """What is guaranteed over the episodes opened so far, for the stream of which least is."""
+    J, T, step_N, late_N = by.span, by.horizon, run.step_N, run.tripped_N > 0
+    over_N, never_N = step_N + run.missed_N, run.missed_N * J
+    paid_NxRxK, costs_RxK = by.rows(run.paid_NxPxK)
+    taken_N = np.where(late_N, run.tripped_N - 1, step_N)
+    before_N = np.max(np.min((paid_NxRxK + costs_RxK) / by.prior.rates_K, axis=-1), axis=-1)
+    before_N = np.minimum(np.maximum(before_N, 0.0), taken_N * J)
+    since_N = np.where(late_N, step_N - run.tripped_N, 0)
+    so_far_N = never_N + np.where(late_N, before_N + by.lag * J + by.fallbacks(since_N), before_N)  # in total
+    ends_N, stopped = so_far_N, None
+    if T is not None:
+        left_N = np.where(late_N, T - run.tripped_N, 0)
+        ends_N = np.where(late_N, run.at_alarm_N + (by.lag - 1) * J + by.fallbacks(left_N), -math.inf)
+        if not late_N.all():
+            assert by.kappa_K is not None
+            excess_RxK = (paid_NxRxK - step_N[:, None, None] * by.kappa_K)[~late_N].max(axis=0)
+            rest = _in_the_end(by, excess_RxK + costs_RxK, int(step_N[~late_N].min()))
+            ends_N = np.where(late_N, ends_N, rest)
+            stopped = float(np.max((run.lead_N + never_N + by.fallbacks(T - over_N))[~late_N]) / T)
+        ends_N = ends_N + never_N
+    steps_N = run.past_steps_N + (over_N if T is None else T)
+    bound = np.max((run.past_lost_N + ends_N) / np.maximum(steps_N, 1), initial=0.0)
+    episodes, counted_N = int(run.episode_N.max(initial=1)), np.maximum(over_N, 1)
+    told = "" if episodes == 1 else f"Over {episodes} episodes, each against its own best. "
+    classes = "" if by.lag == 1 else f"Steps {by.lag} apart make a class with a test and a fallback of its own. "
+    return RealisedCertificate(
+        regret_bound=float(min(J, bound)),
+        bound_so_far=float(min(J, np.max(so_far_N / counted_N, initial=0.0))),
+        regret_so_far=float(np.max(run.lead_N / np.maximum(step_N, 1), initial=-math.inf)) if step_N.size else 0.0,
+        if_stopped=stopped,
+        tv_bound=min(1.0, by.tv_bound * episodes),
+        statement=told + classes + "Until an alarm, regret is below what the bets were charged and need for one; from "
+        "then on the regret at the alarm, and what the fallback loses.",
+        assumptions=_assumptions(by.lag),
+        theorem="the exact test at outcomes, by charges paid",
+        problem=by.problem,
+        horizon=T,
+        steps=int(over_N.max(initial=0)),
+        switched=int(late_N.sum()),
+        episodes=episodes,
+    )
+
+
+def _in_the_end(by: Promise, costs_RxK: np.ndarray, steps: int) -> float:
     """Statement (iv) from step ``steps`` on, in total, if no later charge is above kappa.
 
-    Parameters
-    ----------
-    excess_CxK
-        What was paid beyond kappa for each of the steps so far: charges - steps kappa.
-    after
-        F: what the fallback loses at most in so many steps, begun afresh.
+    ``costs_RxK``: the logarithms, and what was paid beyond kappa for each of the steps so far.
     """
-    costs_CxK = excess_CxK + prior.log_costs_K(delta)
+
+    assert by.kappa_K is not None
+    charged = Charges(by.kappa_K)
 
     def before(more_N: np.ndarray) -> np.ndarray:
-        return before_alarm(Charges(kappa_K), prior.rates_K, costs_CxK, span, steps + more_N)
+        return before_alarm(charged, by.prior.rates_K, costs_RxK, by.span, steps + more_N)
 
-    most = float(before(np.array([horizon - steps]))[0])
-    if steps == horizon:
+    assert by.horizon is not None
+    left = by.horizon - steps
+    most, around = float(before(np.array([left]))[0]), min(by.lag, left)
+    if left == 0:
         return most
-    return max(most, sum(worst_alarm(before, after, horizon - 1 - steps)) + span)
+    return max(most, sum(worst_alarm(before, by.fallbacks, left - around)) + around * by.span)
+
+
+def _assumptions(lag: int) -> tuple[str, ...]:
+    seen = "after every step" if lag == 1 else f"at most {lag} steps after it was forecast"
+    return (
+        "every step is acted on by policy()",
+        f"the outcome is seen {seen}, whatever was done, and does not depend on the action drawn",
+        "(for the bound in the end, before an alarm) later steps are charged no more than a whole law is, as with a "
+        "Density; what Quantiles and Samples are charged beyond that is added as it is paid",
+        "(for the TV bound only) each outcome is drawn from a law that the forecast can stand for: one with these "
+        "quantiles, this density, or the law that the samples were drawn from",
+    )

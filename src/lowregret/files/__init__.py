@@ -1,14 +1,17 @@
-"""What is written to a disk: whole or not at all, never over an input, by one process at a time; what is read."""
+"""What is written: whole or not at all, never over an input, by one process at a time; what is read; processes."""
 
-from .compiling import compiled, is_compiled
+from .compiling import compiled, is_compiled, to_read
 from .journal import Journal, lines_in
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
+from .pools import processes
 from .reading import array_in, handed_over, text_in
 from .room import in_memory, on_disk
+from .stamps import UNREADABLE, header_in, intact, is_stamped, stamp
 from .writing import drafted, replace, replace_all, sweep
 
 __all__ = [
+    "UNREADABLE",
     "Journal",
     "a_path",
     "apart",
@@ -16,17 +19,23 @@ __all__ = [
     "compiled",
     "drafted",
     "handed_over",
+    "header_in",
     "in_folder",
     "in_memory",
+    "intact",
     "is_compiled",
+    "is_stamped",
     "lines_in",
     "lock_of",
     "locked",
     "on_disk",
+    "processes",
     "replace",
     "replace_all",
+    "stamp",
     "sweep",
     "text_in",
+    "to_read",
     "to_write",
     "writable",
 ]

@@ -4,6 +4,8 @@ import contextlib
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 _COMPILED: set[Any] = set()
 
 
@@ -25,3 +27,9 @@ def compiled(function: Any) -> Any:
         made._cache = KernelCache(function)
     _COMPILED.add(function)
     return made
+
+
+def to_read(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    """The array as compiled functions take what they read: they are compiled anew, for seconds, for each other kind."""
+    array = np.ascontiguousarray(array, dtype)
+    return array if array.flags.writeable else array.copy()

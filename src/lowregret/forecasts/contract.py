@@ -10,7 +10,9 @@ exp(lam x - charge) is at most 1 under every law that the forecast can stand for
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,17 +28,16 @@ class Law(NamedTuple):
 
 
 class Charged(NamedTuple):
-    """What a bet on action c is charged: ln max(1, sum_m weights exp(lam gains))."""
+    """What a bet on comparator c is charged: ln max(1, sum_m weights exp(lam gains))."""
 
-    gains_C: np.ndarray  # [C, ..., m]
+    gains_P: np.ndarray  # [P, ..., m]
     weights: np.ndarray  # [..., m]
 
 
 class Forecast(ABC):
     """A forecast of an outcome that is a number, in one of several forms; ``[...]`` are streams, or streams and time.
 
-    ``clock``, a whole number (or one for each place on the last axis of ``[...]``), is the step it is for: samples are
-    dealt by it.
+    ``clock``, whole numbers that broadcast to ``[...]``, is the step it is for: samples are dealt by it.
     """
 
     @property
@@ -64,9 +65,38 @@ class Forecast(ABC):
     def cdf(self, points: np.ndarray) -> np.ndarray:
         """The probability of an outcome at most each of the points ``[E]``: ``[..., E]``."""
 
-    @abstractmethod
     def told(self) -> dict[str, Any]:
         """Itself as JSON values: the arguments it was made of, by name."""
+        return {name: part.tolist() for name, part in self._parts().items()}
+
+    def at(self, index: Any) -> Self:
+        """Some of these forecasts: ``index`` goes along the axes of ``[...]``."""
+        return replace(self, **{name: part[index] for name, part in self._parts().items() if name not in self.shared})  # type: ignore[type-var]
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Which of its parts are one for all of ``[...]``."""
+        return tuple(name for name, part in self._parts().items() if self.batch_shape and part.ndim == 1)
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """What forecasts must have in common to stand side by side: the form, what is one for all, the widths."""
+        parts = self._parts().items()
+        return type(self), *(part.tobytes() if name in self.shared else part.shape[-1] for name, part in parts)
+
+    def _parts(self) -> dict[str, np.ndarray]:
+        return {part.name: getattr(self, part.name) for part in fields(self)}  # type: ignore[arg-type]
+
+
+def side_by_side(forecasts: Sequence[Forecast]) -> Forecast:
+    """Forecasts of one shape and form with a first axis for which it is."""
+    one = forecasts[0]
+    parts = {
+        part.name: np.stack([getattr(forecast, part.name) for forecast in forecasts])
+        for part in fields(one)  # type: ignore[arg-type]
+        if part.name not in one.shared
+    }
+    return replace(one, **parts)  # type: ignore[type-var]
 
 
 def numbers(values: Any, name: str, least: int) -> np.ndarray:

@@ -111,9 +111,6 @@ class Density(Forecast):
         found = rows(below, cell) + (held - start) * (rows(self.density, cell) + height) / 2
         return np.where(points >= self.grid[..., -1:], 1.0, np.clip(found, 0.0, 1.0))
 
-    def told(self) -> dict[str, Any]:
-        return {"grid": self.grid.tolist(), "weights": self.weights.tolist()}
-
     def _heights(self, points: np.ndarray) -> np.ndarray:
         """The density at points within the grid, ``[..., P]``."""
         cell = np.clip(cell_of(self.grid, points), 0, self.grid.shape[-1] - 2)

@@ -63,6 +63,10 @@ class Quantiles(Forecast):
         return self.values.shape[:-1]
 
     @property
+    def shared(self) -> tuple[str, ...]:
+        return ("levels",)
+
+    @property
     def _masses(self) -> np.ndarray:
         """Of the Q + 1 bins."""
         return np.diff(self.levels, prepend=0.0, append=1.0)
@@ -106,6 +110,3 @@ class Quantiles(Forecast):
         wide = np.where(high > low, high - low, 1.0)
         level = self.levels[at] + (self.levels[after] - self.levels[at]) * (points - low) / wide
         return np.where(cell < 0, 0.0, np.where(cell >= Q - 1, 1.0, level))
-
-    def told(self) -> dict[str, Any]:
-        return {"levels": self.levels.tolist(), "values": self.values.tolist()}

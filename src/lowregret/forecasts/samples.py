@@ -54,15 +54,12 @@ class Samples(Forecast):
     def cdf(self, points: np.ndarray) -> np.ndarray:
         return (self.values[..., None, :] <= points[:, None]).mean(axis=-1)
 
-    def told(self) -> dict[str, Any]:
-        return {"values": self.values.tolist()}
-
     def _dealt(self, clock: Any) -> np.ndarray:
         """The samples in an order that does not depend on them, another for each step."""
+        clocks, which = np.unique(np.broadcast_to(clock, self.batch_shape), return_inverse=True)
         n = self.values.shape[-1]
-        order = np.array([_shuffled(n, int(at)) for at in np.ravel(clock)])  # [1 or T, n]
-        order = np.broadcast_to(order[0] if np.ndim(clock) == 0 else order, self.values.shape)
-        return np.take_along_axis(self.values, order, axis=-1)
+        orders = np.array([_shuffled(n, int(at)) for at in clocks], dtype=np.int64).reshape(-1, n)
+        return np.take_along_axis(self.values, orders[which.reshape(self.batch_shape)], axis=-1)
 
 
 def _shuffled(n: int, clock: int) -> np.ndarray:

@@ -10,9 +10,8 @@ from .players import Fixed, Guarded, Plain
 from .playing import Match, play
 from .scores import Arena, Played, Score
 
-# Asked for by name, so that OpenSpiel and torch are loaded for nobody else.
+# Asked for by name, so that OpenSpiel is loaded for nobody else.
 _ELSEWHERE = {
-    "Exploiter": "exploiter",
     "OpenSpielBot": "open_spiel",
     "SpielPlayer": "open_spiel",
     "bots": "open_spiel",

@@ -1,21 +1,16 @@
 """One player against many: matches in both seats, over several processes, resumed where they were stopped."""
 
-import os
 import pickle
-import signal
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import inputs
+from .. import files, inputs
 from ..guard import Return, Switch
 from ..problems import DecisionProblem, rock_paper_scissors
 from .contract import Player
@@ -182,29 +177,15 @@ def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Finished]:
             f"jobs: with {jobs} processes players are sent to them, and one cannot be pickled: {error}; take jobs=1, "
             "or functions that have a name"
         ) from error
-    with _pool(min(jobs, len(keys)), sent) as pool:
-        for future in as_completed([pool.submit(_match, key) for key in keys]):
-            try:
-                finished = future.result()
-            except BrokenProcessPool as error:
-                raise RuntimeError(
-                    f"jobs: one of {jobs} processes ended before its matches did: it was killed, or it could not load "
-                    "a player whose class stands where it cannot import it (a notebook): take jobs=1, or put the class "
-                    "into a module"
-                ) from error
-            yield finished
-
-
-@contextmanager
-def _pool(jobs: int, sent: bytes) -> Iterator[ProcessPoolExecutor]:
-    """Processes that know the table; what has not begun ends with an error here."""
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_sit_down, initargs=(sent,))
     try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
+        with files.processes(min(jobs, len(keys)), _sit_down, sent) as pool:
+            for future in as_completed([pool.submit(_match, key) for key in keys]):
+                yield future.result()
+    except BrokenProcessPool as error:
+        raise RuntimeError(
+            f"jobs: one of {jobs} processes ended before its matches did: it was killed, or it could not load a player "
+            "whose class stands where it cannot import it (a notebook): take jobs=1, or put the class into a module"
+        ) from error
 
 
 def _warm(table: _Table) -> None:
@@ -220,18 +201,8 @@ _HERE: list[_Table] = []  # in a process of the pool: its table
 
 
 def _sit_down(sent: bytes) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is heard where the processes were started
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     _HERE[:] = [pickle.loads(sent)]
     _warm(_HERE[0])
-
-
-def _end_with_parent() -> None:
-    """Who started this process may be killed: nobody else would end it then."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _match(key: Key) -> Finished:

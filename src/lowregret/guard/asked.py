@@ -1,8 +1,8 @@
 """What a guard was asked, kept until the label comes: a label judges what was said and played, or it is refused.
 
-Rows are known by a key (their content). A *question* is asked of the next step and binds nobody: its label counts if
-the guard has not moved since, so that what was said is still what the step plays. A *step* has an id: it is the
-guard's from then on, and as many as the guard's lag may wait for their labels, which come in any order.
+Rows are known by a key (their content). With an id a row is a *step* of the guard from then on, and as many as its lag
+may wait for their labels, which come in any order. A *question* has no id and binds nobody: it is asked of the next
+step, which is advised anew when the label comes, and counts if the guard has not moved since.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -12,20 +12,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import to_numpy
 from ..problems import Positions
+from .advice import Advice
 from .guard import Guard
-from .standing import Standing
+from .standing import Due, Standing
 
 MOST = 1000  # questions that are kept
 _LATE = "labels that come late need lag= and ids, the same when the row is asked and when its label comes"
+_AS_GIVEN = ("context", "scale")  # what does not change while a model learns
+
+
+class Rows(NamedTuple):
+    """What is known of N rows before their labels: what the model says of each, and what else ``advise`` is told."""
+
+    laws_NxS: np.ndarray
+    told: dict[str, np.ndarray]  # by the arguments of ``advise``, each with a first axis of N
+
+    def said(self, row: int) -> dict[str, Any]:
+        """The arguments of ``advise`` for one of them."""
+        return {"forecast": self.laws_NxS[row].copy(), **{name: part[row] for name, part in self.told.items()}}
 
 
 class Question(NamedTuple):
     """What was asked of the next step."""
 
     at: Standing  # where the guard stood
-    law_S: np.ndarray  # what the model said
+    said: dict[str, Any]  # as ``advise`` takes it
     is_alone: bool  # not among other rows, which cannot all be played next
 
 
@@ -33,11 +45,9 @@ class Step(NamedTuple):
     """What was asked with an id, and the answer."""
 
     key: bytes
-    at: Standing  # where the guard stood then
-    number: int | None  # among the guard's steps, where it has a lag
-    law_S: np.ndarray  # what the model said
-    advice_S: np.ndarray | None  # what to act on
-    mixed_A: np.ndarray  # what is played
+    said: dict[str, Any]  # as ``advise`` takes it
+    due: Due  # as it waits in the guard
+    advice: Advice
 
 
 class Asked:
@@ -46,85 +56,73 @@ class Asked:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._questions: dict[bytes, tuple[Question, Question]] = {}  # as it was asked first, and last
-        self._steps: dict[Hashable, Step] = {}
+        self._steps: dict[Hashable, Step] = {}  # in the order of their numbers
         self._has_dropped = False
 
     # Asking
 
-    def laws(self, keys: Sequence[bytes], laws_NxS: np.ndarray, ids: Sequence[Hashable] | None = None) -> np.ndarray:
-        """The laws ``[N, S]`` to act on, where the model says these; without ids each is for the next step.
+    def laws(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
+        """The laws ``[N, S]`` to act on; without ids each row is asked of the next step.
 
         ``keys`` are those of the last rows at least.
         """
-        if ids is not None:
-            return np.array([step.advice_S for step in self._opened(keys, laws_NxS, ids)]).reshape(laws_NxS.shape)
-        ahead, said_NxS = copy(self._guard), laws_NxS
-        at = ahead._at
-        if len(laws_NxS):
-            ahead.advise(laws_NxS[0])  # it may open an episode, or be refused
-        if ahead.switched:
-            said_NxS = np.array([_ahead(ahead, at, law_S) for law_S in laws_NxS])
-        self._note(at, keys, laws_NxS)
-        return said_NxS
+        return self._answers(keys, rows, ids, "law")
 
-    def policies(
-        self, keys: Sequence[bytes], laws_NxS: np.ndarray, ids: Sequence[Hashable] | None = None
-    ) -> np.ndarray:
+    def policies(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
         """The mixed actions ``[N, A]`` that are played, likewise."""
-        assert self._guard.problem is not None
-        mixed_NxA = np.empty((len(laws_NxS), self._guard.problem.n_actions))
-        if ids is not None:
-            for row, step in enumerate(self._opened(keys, laws_NxS, ids)):
-                mixed_NxA[row] = step.mixed_A
-            return mixed_NxA
-        ahead = copy(self._guard)
-        at = ahead._at
-        for row, law_S in enumerate(laws_NxS):
-            _ahead(ahead, at, law_S)
-            mixed_NxA[row] = ahead.policy()
-        self._note(at, keys, laws_NxS)
-        return mixed_NxA
+        return self._answers(keys, rows, ids, "policy")
 
-    def _note(self, at: Standing, keys: Sequence[bytes], laws_NxS: np.ndarray) -> None:
+    def _answers(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None, part: str) -> np.ndarray:
+        """That part of every advice."""
+        n, problem = len(rows.laws_NxS), self._guard.problem
+        if ids is not None:
+            found = [getattr(step.advice, part) for step in self._opened(keys, rows, ids)]
+        else:
+            ahead = copy(self._guard)
+            # Before a switch the laws to act on are the model's: the first row tells whether there is a next step.
+            as_said = part == "law" and not ahead.switched and ahead.rule.knows is None
+            at, asked = ahead._at, range(min(n, 1) if as_said else n)
+            found = [getattr(_answer(ahead, at, rows.said(row)), part) for row in asked]
+            self._note(at, keys, rows)
+            if as_said:
+                return rows.laws_NxS
+        assert problem is not None
+        return np.array(found).reshape(n, problem.n_states if part == "law" else problem.n_actions)
+
+    def _note(self, at: Standing, keys: Sequence[bytes], rows: Rows) -> None:
         """Questions that were answered while the guard stood there."""
-        keys = keys[-MOST:]
+        keys, n = keys[-MOST:], len(rows.laws_NxS)
         with self._guard._lock:
-            for key, law_S in zip(keys, laws_NxS[len(laws_NxS) - len(keys) :], strict=True):
-                now = Question(at, law_S.copy(), len(laws_NxS) == 1)
+            for row, key in enumerate(keys, start=n - len(keys)):
+                now = Question(at, rows.said(row), n == 1)
                 first, _ = self._questions.pop(key, (now, now))
                 self._questions[key] = first if first.is_alone else now, now
             for key in list(self._questions)[: max(0, len(self._questions) - MOST)]:
                 del self._questions[key]
                 self._has_dropped = True
 
-    def _opened(self, keys: Sequence[bytes], laws_NxS: np.ndarray, ids: Sequence[Hashable]) -> list[Step]:
+    def _opened(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable]) -> list[Step]:
         """Steps with these ids, all of them or none; one that waits has the answer that it was given."""
         found: list[Step] = []
         with self._guard._as_one() as ahead:
             self._forget_dead()
-            fresh: dict[Hashable, Step] = {}
-            for key, law_S, one in zip(keys, laws_NxS, ids, strict=True):
-                step = self._steps.get(one)
+            steps = dict(self._steps)
+            for row, (key, one) in enumerate(zip(keys, ids, strict=True)):
+                step, said = steps.get(one), rows.said(row)
                 if step is None:
-                    self._refuse_full(ahead, one, fresh)
-                    advice_S = ahead.advise(law_S)
-                    number = ahead._at.advised if ahead.lag > 1 else None
-                    step = fresh[one] = Step(key, ahead._at, number, law_S.copy(), advice_S, ahead.policy(step=number))
-                elif step.key != key:
+                    first = _first_due(ahead, steps)
+                    if first is not None:
+                        raise ValueError(
+                            f"id {one!r} cannot be asked yet: with lag={ahead.lag} the label of id {first!r} must come "
+                            "before, or skip(id=...) gives it up; a larger lag lets more of them wait"
+                        )
+                    advice = ahead.advise(**said)
+                    step = steps[one] = Step(key, said, ahead._at.waiting[-1], advice)
+                elif step.key != key or any(said.get(name) != step.said.get(name) for name in _AS_GIVEN):
                     raise ValueError(f"id {one!r} waits for the label of another row: each step has an id of its own")
                 found.append(step)
-            self._steps.update(fresh)
+            self._steps = steps
         return found
-
-    def _refuse_full(self, ahead: Guard, new: Hashable, fresh: dict[Hashable, Step]) -> None:
-        waiting = {**self._steps, **fresh}
-        oldest = min(waiting, key=lambda one: waiting[one].number or 0, default=None)
-        if not waiting or (ahead.lag > 1 and (waiting[oldest].number or 0) > ahead._at.advised + 1 - ahead.lag):
-            return
-        raise ValueError(
-            f"id {new!r} cannot be asked yet: with lag={ahead.lag} the label of id {oldest!r} must come before, or "
-            "skip(id=...) gives it up; a larger lag lets more of them wait"
-        )
 
     # The label
 
@@ -140,8 +138,8 @@ class Asked:
             if found is None:
                 return False
             self._refuse_other_play(ahead, *found, what)
-            ahead.advise(found[1].law_S)
-            ahead.observe(Positions(state), action, step=ahead._at.advised if ahead.lag > 1 else None)
+            ahead.advise(**found[1].said)
+            ahead.observe(Positions(state), action, step=ahead._at.waiting[-1].step)
             if done is not None:
                 done()
             del self._questions[key]
@@ -158,10 +156,10 @@ class Asked:
 
     def _refuse_other_play(self, ahead: Guard, first: Question, last: Question, what: str) -> None:
         """Where the step would not be what was said and played."""
-        if ahead.lag == 1:
-            self._forget_dead()
-            for one in self._steps:
-                raise ValueError(f"id {one!r} waits for its label, which must come before that of {what}")
+        self._forget_dead()
+        one = _first_due(ahead, self._steps)
+        if one is not None:
+            raise ValueError(f"id {one!r} waits for its label, which must come before that of {what}")
         if not _same(last.at, ahead._at):
             since = f"asked when {last.at.clock} labels had come, which are {ahead._at.clock} now"
             if last.at.clock == ahead._at.clock:
@@ -187,9 +185,7 @@ class Asked:
                 step = self._step(one)
                 if keys is not None and keys[i] != step.key:
                     raise ValueError(f"id {one!r} was asked of another row than the one that came with its label")
-                if step.number is None:
-                    ahead.advise(step.law_S)
-                ahead.observe(Positions(state), action, step=step.number)
+                ahead.observe(Positions(state), action, step=step.due.step)
             if done is not None:
                 done()
             for one in ids:
@@ -204,11 +200,9 @@ class Asked:
                 self._questions.clear()
                 self._has_dropped = False
                 return
-            steps = {one: self._step(one) for one in ids}
-            for step in steps.values():
-                if step.number is not None:
-                    ahead.skip(step.number)
-            for one in steps:
+            for step in [self._step(one) for one in ids]:
+                ahead.skip(step.due.step)
+            for one in ids:
                 del self._steps[one]
 
     # Inside
@@ -223,36 +217,44 @@ class Asked:
         return step
 
     def _lives(self, step: Step) -> bool:
-        at = self._guard._at
-        if step.number is None:
-            return at.ledger is step.at.ledger
-        return any(due.step == step.number and np.array_equal(to_numpy(due.probs), step.law_S) for due in at.waiting)
+        return any(due.forecast is step.due.forecast for due in self._guard._at.waiting)
 
     def _forget_dead(self) -> None:
         self._steps = {one: step for one, step in self._steps.items() if self._lives(step)}
 
     def _alike(self, first: Question, last: Question) -> bool:
         """Whether both were given the same answer, so that it does not matter which was acted on."""
-        if not np.allclose(first.law_S, last.law_S, rtol=0, atol=1e-12):
+        if not all(_close(first.said[name], part) for name, part in last.said.items()):
             return False
         if _same(first.at, last.at):
             return True
-        answers = []
-        for question in (first, last):
-            ahead = copy(self._guard)
-            _ahead(ahead, question.at, question.law_S)
-            answers.append(ahead.policy())
-        return np.allclose(answers[0], answers[1], rtol=0, atol=1e-12)
-
-
-def _ahead(ahead: Guard, at: Standing, law_S: np.ndarray) -> Any:
-    """The advice for the next step of a guard that stands there, a copy."""
-    ahead._at = at
-    return ahead.advise(law_S)
+        ahead = copy(self._guard)
+        return _close(*(_answer(ahead, question.at, question.said).policy for question in (first, last)))
 
 
 def _same(one: Standing, other: Standing) -> bool:
+    """Whether the next step is the same to both."""
     return one.ledger is other.ledger and one.advised == other.advised
+
+
+def _close(one: Any, other: Any) -> bool:
+    return np.allclose(one, other, rtol=0, atol=1e-12)
+
+
+def _first_due(ahead: Guard, steps: dict[Hashable, Step]) -> Hashable | None:
+    """The first id whose label must come before the next step is taken."""
+    last = ahead._at.advised + 1 - ahead.lag
+    return next((one for one, step in steps.items() if step.due.step <= last), None)
+
+
+def _answer(ahead: Guard, at: Standing, said: dict[str, Any]) -> Advice:
+    """The advice of a guard that stands there, a copy, for its next step.
+
+    Where that has to wait for a label, for the step that waits for it, anew: as much is known of both.
+    """
+    ahead._at = at
+    is_full = bool(at.waiting) and at.waiting[0].step <= at.advised + 1 - ahead.lag
+    return ahead.advise(**said, step=at.waiting[0].step if is_full else None)
 
 
 def ids_of(given: Any, n: int) -> list[Hashable]:

@@ -21,18 +21,17 @@ class Draws:
 
     @cached_property
     def _salt(self) -> str:
-        rule, utility = self._rule, b"" if self._rule.problem is None else self._rule.problem.utility.tobytes()
+        rule, problem = self._rule, self._rule.problem
+        if rule.of_numbers:
+            utility = repr((problem.actions, problem.low, problem.high)).encode()  # type: ignore[union-attr]
+        else:
+            utility = b"" if problem is None else problem.utility.tobytes()
         made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
         return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
 
     def uniforms(self, seed: int, clock: int) -> Any:
         """Those of all streams for the step after ``clock`` observations, ``[...]``."""
         return uniforms_of(self._salt, seed, clock, self.batch_shape)
-
-
-def salt_of(made_for: str) -> str:
-    """What sets apart the draws of guards made otherwise."""
-    return blake2b(made_for.encode(), digest_size=16).hexdigest()
 
 
 def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any:

@@ -1,5 +1,7 @@
 """Episodes of a guard: opening a new one for some of its streams, and what is guaranteed over all of them."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,69 +9,70 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, device, namespace, to_numpy
 from ..certificates import Certificate
+from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from ..robust import informed_for, rule_for
-from ..rules import ExactTest, Knows, Rule
+from ..rules import Knows, Rule
 from .ledger import Ledger, blank
-from .numbers import Numbers, places_of
+
+_NEVER = "outcomes that never came"
 
 
 def rule_of_episodes(
-    problem: DecisionProblem | None,
+    problem: DecisionProblem | Payoff | None,
     horizon: int | None,
     episode: int,
     rule: Rule | None,
     fallback: Any,
     temperature: Any,
     knows: Knows | None = None,
+    delta: float | None = None,
+    likelihood: bool = False,
+    test: bool = True,
 ) -> Rule:
-    """The rule of each of the episodes that make up the horizon; by default they share 1/horizon evenly."""
+    """The rule of each of the episodes that make up the horizon: they share delta, or 1/horizon, evenly."""
     if rule is None and problem is not None:
         if horizon is None:
             raise ValueError(
                 "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
                 f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
             )
-        delta = 1 / max(horizon, 2) / -(-horizon // episode)
-        if knows is not None:
-            return informed_for(problem, episode, delta, knows, fallback, temperature)
-        return ExactTest(problem, episode, delta=delta, fallback=fallback, temperature=temperature)
-    return rule_for(problem, episode, rule, fallback, temperature, knows)
+        delta = (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
+        told = knows or Knows(payoffs="fixed")
+        return informed_for(problem, episode, delta, told, fallback, temperature, likelihood, test)
+    return rule_for(problem, episode, rule, fallback, temperature, knows, delta, likelihood, test)
 
 
-def streams_of(streams: Any, batch_shape: tuple[int, ...], numbers: Numbers | None) -> np.ndarray:
-    """All streams for None, else those meant by numbers or a mask along the first batch axis: a mask of the batch."""
-    if streams is None:
-        return np.ones(batch_shape, dtype=bool)
-    if batch_shape == ():
-        raise ValueError("streams needs a guard with a batch axis: restart() takes none here")
-    mask, n = np.zeros(batch_shape, dtype=bool), batch_shape[0]
-    index = np.atleast_1d(to_numpy(inputs.array_of(streams, "streams")))
-    if index.size == 0:
-        index = index.astype(np.int64)
-    if index.dtype != bool:
-        index = places_of(index, n, numbers)
-    elif index.shape != (n,):
-        raise ValueError(f"streams is a mask of shape {index.shape}, the guard has {n} along its first axis")
-    mask[index] = True
-    return mask
-
-
-def reopened(rule: Rule, old: Ledger, mask: np.ndarray) -> Ledger:
-    """The ledger after a new episode was opened for the streams in the mask."""
-    fresh = blank(rule, mask.shape, like=old.lead_A)
-    chosen = namespace(old.lead_A).asarray(mask, device=device(old.lead_A))
+def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:
+    """The ledger after a new episode was opened for the streams in the mask; ``waiting``: outcomes they give up."""
+    xp, where = namespace(old.lead_A), device(old.lead_A)
+    fresh, chosen = blank(rule, mask.shape, like=old.lead_A), xp.asarray(mask, device=where)
+    never = (old.missed + xp.asarray(np.asarray(waiting) * mask, dtype=xp.int64, device=where)) * chosen
     steps = old.rule.step * chosen
+    if rule.of_numbers:
+        lost = xp.where(steps > 0, rule.worst_lead(old.lead_A), 0.0)
+    else:
+        lost = _most_lost(rule.certificate, steps, like=old.past_bound)
+    span = 0.0 if rule.problem is None else stakes_of(rule).span
     return (fresh if mask.all() else choose(chosen, fresh, old))._replace(
         episode=old.episode + chosen,
-        past_steps=old.past_steps + steps,
-        past_bound=old.past_bound + _most_lost(rule.certificate, steps, like=old.past_bound),
+        past_steps=old.past_steps + steps + never,
+        past_bound=old.past_bound + lost + never * span,
     )
 
 
-def certificate_over(rule: Rule, ledger: Ledger, given: Certificate) -> Certificate:
-    """What is guaranteed over the episodes opened so far, for the stream of which least is, ``given`` that of one."""
+def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
+    """What is guaranteed over the episodes opened so far, for the stream of which least is.
+
+    Outcomes that never came count at their worst.
+    """
+    if rule.of_numbers and not rule.untested:
+        by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
+        return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
+    given, missed = rule.certificate, to_numpy(ledger.missed)
+    if missed.size and missed.max():
+        given = _with_missing(given, int(missed.max()) * stakes_of(rule).span)
     episodes = to_numpy(ledger.episode)
     if not episodes.size or episodes.max() == 1:
         return given
@@ -78,6 +81,40 @@ def certificate_over(rule: Rule, ledger: Ledger, given: Certificate) -> Certific
     past_steps, past_bound = to_numpy(ledger.past_steps), to_numpy(ledger.past_bound)
     average = (past_bound + rule.horizon * given.regret_bound) / (past_steps + rule.horizon)
     return given.over_episodes(int(episodes.max()), float(average.max()))
+
+
+def stakes_of(rule: Rule) -> Any:
+    """A problem with the span of all that may come."""
+    return getattr(rule.each, "stakes", rule.problem)
+
+
+def _with_missing(given: Certificate, lost: float) -> Certificate:
+    """The certificate where so much may have been lost, in all, in steps whose outcomes never came."""
+    more = {
+        name: None if terms is None else partial(_and_missing, terms, lost)
+        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper))
+    }
+    given = replace(given, **more)  # type: ignore[arg-type]
+    if given.horizon is None:
+        return given
+    return given.with_terms({**given.terms, _NEVER: lost / given.horizon}, given.horizon)
+
+
+def _and_missing(terms: Any, lost: float, steps: int) -> Any:
+    return {**terms(steps), _NEVER: lost / steps}
+
+
+def _run(rule: Any, ledger: Ledger) -> Run:
+    """How far each stream has come, where outcomes are numbers."""
+    charges, memory = rule.charges(ledger.rule), ledger.rule
+    flat = (
+        np.ravel(part)
+        for part in (
+            *(memory.step, ledger.missed, memory.tripped_at, rule.worst_lead(ledger.lead_A), ledger.at_alarm),
+            *(ledger.episode, ledger.past_steps, ledger.past_bound),
+        )
+    )
+    return Run(charges.reshape(-1, *charges.shape[-2:]), *flat)
 
 
 def _most_lost(given: Certificate, steps: Array, like: Array) -> Array:

@@ -14,7 +14,7 @@ _FILE = "events", "a log of events"
 
 
 class EventLog:
-    """What a guard tells, as lines of JSON at the end of a file: ``Guard(..., on_switch=EventLog(path))``.
+    """What a guard tells, as lines of JSON at the end of a file: ``Guard(..., on_event=EventLog(path))``.
 
     Each event is one line with a checksum. Whatever is cut short by a crash is the end of the file: it is dropped when
     the log is opened again, and no whole line is. A line that is damaged elsewhere is refused by its number.
@@ -30,7 +30,7 @@ class EventLog:
     >>> import tempfile
     >>> import lowregret as lr
     >>> with tempfile.TemporaryDirectory() as folder, lr.EventLog(f"{folder}/events.jsonl") as log:
-    ...     guard = lr.Guard(lr.matching(), horizon=100, on_switch=log)
+    ...     guard = lr.Guard(lr.matching(), horizon=100, on_event=log)
     ...     for _ in range(5):
     ...         _ = guard.advise([0.9, 0.1])
     ...         guard.observe(1)

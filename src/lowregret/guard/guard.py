@@ -11,59 +11,77 @@ from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
 from ..policies import Policy
 from ..predictors import Predictor, draw, drawn
-from ..problems import DecisionProblem, by_name
+from ..problems import DecisionProblem, Payoff, by_name
 from ..robust import rule_for
-from ..rules import Late, Rule, warm_up
-from . import late, on_time
-from .before import declared_now, known_of, knows_of
+from ..rules import Rule, late_rule, warm_up
+from .advice import Advice, mixed_of
 from .draws import Draws
-from .episodes import reopened, rule_of_episodes, streams_of
+from .episodes import reopened, rule_of_episodes
 from .fleet import Fleet
-from .ledger import LOG, Ledger, Switch, blank, moved_to, own_copy
+from .known import known_of, knows_of
+from .ledger import LOG, Ledger, Switch, blank
 from .likeness import Behaviour
-from .numbers import Naming, Numbers
-from .outcomes import AtOutcomes
 from .readings import Readings
 from .resume import read, written
-from .standing import Standing, standing
+from .standing import Standing, over, standing
+from .steps import (
+    advised,
+    due_of,
+    forgotten,
+    given_up,
+    numbered_step,
+    observed,
+    refuse_while_waiting,
+    skipped,
+)
+from .streams import Labels, Naming, named, streams_of
 from .telling import tell
 
 _FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
 
 
-class Guard(AtOutcomes, Fleet, Readings):
-    """Bring your own probabilities: each step ``advise``, act, then ``observe`` the state.
+class Guard(Fleet, Readings):
+    """Bring your own forecasts: each step ``advise``, act, then ``observe`` what came.
 
     Parameters
     ----------
     problem
-        What is at stake: a ``DecisionProblem``, or a ``Payoff`` (see ``OutcomeGuard``). None where others act on the
-        advice, in two-state problems of their own; ``regret`` is then the largest V-regret of its advice.
+        What is at stake: a ``DecisionProblem``, or a ``Payoff`` where outcomes are numbers. None where others act on
+        the advice, in two-state problems of their own; ``regret`` is then the largest V-regret of its advice.
     horizon
         For how many steps an episode is promised (None: unknown, with a rule that allows it).
     rule
         When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem, built
-        with ``fallback`` and ``temperature``.
+        with ``delta``, ``fallback`` and ``temperature``.
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
-    on_switch
+    on_event
         Called with each ``Switch``, and each ``Return`` and ``Left`` after one, as it happens, once the step was taken.
     episode
         Open a new episode by itself after so many steps. The horizon is then for all of them together, and the chance
         of a false switch is shared evenly among them; a rule of your own must have ``episode`` as its horizon, and its
-        delta counts once an episode.
+        delta counts once an episode. Outcomes of an episode that come late, after its end, no longer judge anything.
     references
-        Names of incumbents, whose laws (or mixed actions) ``advise`` is given beside the model's. Regret is then
+        Names of incumbents, whose forecasts (or mixed actions) ``advise`` is given beside the model's. Regret is then
         against the best of the fixed actions and them.
     contexts
         How many contexts there are, where ``advise`` is told in which a step is: a fixed action for each then counts.
     payoffs
         "scaled": ``advise`` may say how much of what the problem says is at stake in a step. "change": it may say
-        what is, within the range that the problem declares. The first ``advise`` may declare it as well.
+        what is, within the range that the problem declares.
     lag
-        How late outcomes may come: the law of step t is stated before the outcomes of the last ``lag`` - 1 steps are
-        known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is the
-        ordinary guard, which sees each state before the next law.
+        How late outcomes may come: the forecast of step t is stated before the outcomes of the last ``lag`` - 1 steps
+        are known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is
+        the ordinary guard, which sees each outcome before the next forecast.
+    delta
+        How likely a switch may be while the model is right, of the default rule: 1/horizon unless it is given; over all
+        episodes together.
+    likelihood
+        A second bettor beside those on actions, as of ``ExactTest``; with ``temperature=0``.
+    test
+        False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
+    streams
+        Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -73,47 +91,68 @@ class Guard(AtOutcomes, Fleet, Readings):
     >>> for state in [1] * 20:
     ...     advice = guard.advise([0.9, 0.1])  # a model that is sure of the wrong state
     ...     guard.observe(state, action=guard.act(seed=0))
-    >>> guard.events[0].step, advice.round(2).tolist()
-    (5, [0.06, 0.94])
+    >>> guard.events[0].step, advice.policy.round(2).tolist()
+    (5, [0.0, 1.0])
+
+    Forecasts of a number, with a ``Payoff``:
+
+    >>> import lowregret as lr
+    >>> payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
+    >>> guard = Guard(payoff, horizon=200)
+    >>> for move in [-0.4] * 40:
+    ...     advice = guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))  # expects a rise each day
+    ...     guard.observe(move, action=guard.act(seed=0))
+    >>> guard.events[0].step, round(guard.share, 3)
+    (21, 0.0)
     """
 
     _at: Standing  # all that it remembers: a step is done once this has been replaced, by one assignment
 
     def __init__(
         self,
-        problem: DecisionProblem | None,
+        problem: DecisionProblem | Payoff | None,
         horizon: int | None,
         *,
         rule: Rule | None = None,
         fallback: Predictor | Policy | None = None,
         temperature: float | None = None,
-        batch_shape: tuple[int, ...] = (),
-        on_switch: Callable[[Any], Any] | None = None,
+        batch_shape: tuple[int, ...] | None = None,
+        on_event: Callable[[Any], Any] | None = None,
         episode: int | None = None,
         references: Sequence[str] = (),
         contexts: int | None = None,
         payoffs: str | None = None,
         lag: int = 1,
+        streams: Sequence[str] | None = None,
+        delta: float | None = None,
+        likelihood: bool = False,
+        test: bool = True,
     ) -> None:
-        self.lag = inputs.whole(lag, "lag")
-        self._usual = None if rule is not None else (problem, horizon, fallback, temperature, episode, lag)
+        lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         if self.episode is None:
-            self.rule = rule_for(problem, horizon, rule, fallback, temperature, knows)
+            made = rule_for(problem, horizon, rule, fallback, temperature, knows, delta, likelihood, test)
         else:
-            self.rule = rule_of_episodes(problem, self._whole, self.episode, rule, fallback, temperature, knows)
-        self.rule = late.rule_of(self.rule, self.lag, self.episode)
-        self._late = self.rule if isinstance(self.rule, Late) else None
+            made = rule_of_episodes(
+                problem, self._whole, self.episode, rule, fallback, temperature, knows, delta, likelihood, test
+            )
+        self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
-        shape = inputs.batch_shape_of(batch_shape)
-        self.on_switch = None if on_switch is None else inputs.function(on_switch, "on_switch", "a Switch")
+        labels = None if streams is None else Labels(named(streams), len(streams))
+        shape = _shape_of(batch_shape, labels)
+        self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an event")
         self._lock = RLock()
         self._drawing, self._says = Draws(self.rule, shape), Behaviour(self.rule)
-        self._at = standing(blank(self.rule, shape))
+        self._at = Standing(blank(self.rule, shape), labels=labels)
         if math.prod(shape) >= _FLEET:
             warm_up()
+
+    @property
+    def lag(self) -> int:
+        """How late outcomes may come."""
+        return self.rule.lag
 
     @property
     def horizon(self) -> int | None:
@@ -121,7 +160,7 @@ class Guard(AtOutcomes, Fleet, Readings):
 
     def __repr__(self) -> str:
         at = self._at
-        rule = type(self.rule).__name__ if self._late is None else f"{type(self._late.each).__name__}, lag {self.lag}"
+        rule = type(self.rule.each).__name__ + ("" if self.lag == 1 else f", lag {self.lag}")
         streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
         return (
             f"Guard({self.problem or 'any problem'}, {rule}, horizon {self.horizon}: {streams}, "
@@ -132,168 +171,153 @@ class Guard(AtOutcomes, Fleet, Readings):
 
     def advise(
         self,
-        probs: Array,
+        forecast: Any,
         *,
-        references: Array | None = None,
+        references: Any = None,
         context: Array | None = None,
-        payoffs: Array | None = None,
+        payoffs: Any = None,
         scale: Array | None = None,
         step: int | None = None,
-    ) -> Array | None:
-        """The probabilities to act on: yours until the stream has switched, the fallback's from then on.
-
-        With a policy for a fallback there are none to act on after a switch, so none are given at all: None, always.
-        Act through ``policy()`` or ``act()``.
+    ) -> Advice:
+        """What to do in the next step, of which the model says ``forecast``: ``advice.policy`` is what to play.
 
         Parameters
         ----------
+        forecast
+            Probabilities of the states ``[..., S]``, or ``Samples``, ``Quantiles`` or a ``Density`` of a number.
         references
             What the references say of this step, in the order of their names (or a dict by name): laws
-            ``[..., N, S]``, or mixed actions ``[..., N, A]``.
+            ``[..., N, S]``, forecasts of a number, or mixed actions ``[..., N, A]``.
         context
             In which context the step is, from 0.
         payoffs
-            What is at stake in this step, ``[..., A, S]``, in the problem's own units and within its declared range.
+            What is at stake in this step, ``[..., A, S]`` in the problem's own units and within its declared range; for
+            numbers, another ``Payoff`` within it.
         scale
             How much of what the problem says is at stake, above 0 and at most 1.
         step
-            Which step this is for, counted from 1 (with a ``lag``): by default the next; one that waits for its
-            outcome is advised anew.
+            Which step this is for, counted from 1: by default the next. One that waits for its outcome is advised anew;
+            with a lag of 1, so it is by default.
         """
-        if self._late is None:
-            late.no_step(step)
         told = references is not None or context is not None or payoffs is not None or scale is not None
         with self._lock:
-            at, known, shape, rule, more = self._at, None, self.batch_shape, self.rule, None
-            with Naming(shape, at.numbers):
-                if type(probs) is not np.ndarray and rule.problem is not None:
-                    probs = by_name(rule.problem.state_names, probs)
-                probs = inputs.probs_of(probs, rule.n_states, shape=shape)
-                if told and rule.knows is None and (more := declared_now(self, payoffs, scale)) is not None:
-                    rule, at = more["rule"], more["_at"]
+            at, known, shape, rule = self._at, None, self.batch_shape, self.rule
+            with Naming(shape, at.labels):
+                forecast = self._forecast(forecast, shape)
                 if told or rule.knows is not None:
-                    known = known_of(rule, shape, probs, references, context, payoffs, scale)
-            if more is not None:
-                self.__dict__.update(more)
-            if self._late is not None:
-                advice, self._at = late.with_advice(self._late, shape, at, probs, known, step)
-                return advice
-            if at.longest == self.rule.horizon:
+                    known = known_of(rule, shape, forecast, references, context, payoffs, scale)
+            step = numbered_step(rule, at, step)
+            if step > at.advised and rule.horizon is not None and at.longest + len(at.waiting) >= rule.horizon:
                 at = self._next_episode(at)
-            ledger = at.ledger
-            if type(probs) is not np.ndarray or type(ledger.lead_A) is not np.ndarray:
-                ledger = moved_to(self.rule, shape, ledger, probs, begun=at.clock > 0)
-            advice = None
-            if not self.rule.fallback_acts:
-                advice = self.rule.law(ledger.rule, probs, known) if at.any_tripped else probs
-            self._at = Standing(
-                *(ledger, at.clock, at.events, own_copy(probs), at.longest, at.any_tripped, None, known),
-                numbers=at.numbers,
-            )
-        return advice
+            self._at, due = advised(rule, shape, at, forecast, known, step)
+            return Advice(rule, self._at.ledger.rule, due)
 
     def policy(self, *, step: int | None = None) -> Array:
-        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the advice.
+        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the forecast.
 
-        After a switch to a policy, what that policy plays. ``step``: which of those that wait for their outcomes, by
-        default the last that was advised.
+        After a switch, what the fallback plays. ``step``: which of those that wait for their outcomes, by default the
+        last that was advised.
         """
         self._known("policy()")
-        mixed, probs, _ = self._mixed(step)
-        return astype(mixed, probs.dtype)
+        mixed, due = self._mixed(step)
+        return mixed if self.rule.of_numbers else astype(mixed, due.forecast.dtype)
 
     def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Array:
-        """An action drawn from ``policy``.
+        """An action drawn from ``policy``, as its position.
 
         An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it
         (``default_rng(seed)``, a guard made otherwise). What repeats: at the same step, guards made alike draw the same
         with the same int, as does one that was copied or resumed. Several alike need a seed each, or one Generator.
         """
         self._known("act()")
-        mixed, _, clock = self._mixed(step)
+        mixed, due = self._mixed(step)
         shape = tuple(mixed.shape[:-1])
         if isinstance(seed, np.random.Generator):
             uniforms = seed.random(shape)
         else:
-            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), clock)
+            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), due.step - 1)
         if shape == ():
             return drawn(to_numpy(mixed).tolist(), uniforms)
         return draw(mixed, namespace(mixed).asarray(uniforms, dtype=mixed.dtype, device=device(mixed)))
 
-    def observe(self, state: Array, action: Array | None = None, *, step: int | None = None) -> None:
-        """The state that came, and if you like the action that was taken; ``step``: of which, by default the oldest.
+    def observe(self, state: Any, action: Any = None, *, step: int | None = None, missing: Array | None = None) -> None:
+        """What came, and if you like the action that was taken; ``step``: of which, by default the oldest that waits.
 
         States are given by their names (``problems.Names`` has the rule): numbers, where they have no others, or as
-        ``problems.Positions``. An action is what ``act`` gave, its position, or its name as text.
+        ``problems.Positions``; outcomes that are numbers as they are. An action is what ``act`` gave, its position, or
+        its name as text. Of a batch, None in place of an outcome (or ``missing``, a mask) gives up that stream's, as
+        ``skip`` does; the others go on.
 
         The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
-        has changed or everything has, ``events`` among it. ``on_switch`` is called after that, once for every switch
+        has changed or everything has, ``events`` among it. ``on_event`` is called after that, once for every event
         even if it raises for one of them: the first error then comes out of here, the others as its cause. After an
-        interrupt in between, ``events`` has the switches that it was not called with.
+        interrupt in between, ``events`` has those that it was not called with.
         """
         with self._lock:
             at, shape = self._at, self.batch_shape
-            with Naming(shape, at.numbers):
-                if self._late is not None:
-                    self._at, fresh = late.with_outcome(self._late, shape, at, state, action, step)
-                else:
-                    late.no_step(step)
-                    self._at, fresh = on_time.with_outcome(self.rule, shape, at, state, action)
+            with Naming(shape, at.labels):
+                self._at, fresh = observed(self.rule, shape, at, state, action, step, missing)
         if fresh:
-            tell(fresh, self.on_switch)
+            tell(fresh, self.on_event)
 
     def skip(self, step: int | None = None) -> None:
-        """Give up the outcome of a step that waits for it (by default the oldest); for guards with a lag.
+        """Give up the outcome of a step that waits for it, by default the oldest.
 
         The certificate adds the span for it. The chance of a false switch stays what it is only if this is decided
-        before anyone could know the state: an outcome that is dropped for what it was is not missing but chosen.
+        before anyone could know the outcome: one that is dropped for what it was is not missing but chosen.
         """
-        if self._late is None:
-            raise ValueError("skip() goes with a lag, and this guard has none: leave the step out, it then never was")
         with self._lock:
-            self._at = late.without_outcome(self._late, self._at, step)
+            self._at = skipped(self.rule, self._at, step)
 
     # Episodes
 
     def restart(self, streams: Any = None) -> None:
-        """Open a new episode, for all streams or for some (numbers or a mask along the first batch axis)."""
+        """Open a new episode, for all streams or for some (what they are called, or a mask along the first axis)."""
         with self._lock:
             at = self._at
-            mask = streams_of(streams, self.batch_shape, at.numbers)
-            if self._late is not None:
-                self._at = late.restarted(self._late, at, mask)
-            else:
-                self._at = standing(reopened(self.rule, at.ledger, mask), at.clock, at.events, numbers=at.numbers)
+            mask = streams_of(streams, self.batch_shape, at.labels)
+            refuse_while_waiting(self.rule, at, "restart()")
+            self._at = standing(forgotten(at)._replace(ledger=reopened(self.rule, at.ledger, mask)))
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
     def _next_episode(self, at: Standing) -> Standing:
         """Where the guard stands once the streams whose episode is over have a new one, if it may open one."""
-        ledger = at.ledger
-        over = ledger.rule.step == self.rule.horizon
-        seen = ledger.past_steps + ledger.rule.step  # of its own, since the stream was added
-        if self.episode is None or (self._whole is not None and bool((over & (seen >= self._whole)).any())):
-            self.rule.refuse_past_horizon(ledger.rule)
-        LOG.info("new episode for %d streams, by itself", int(over.sum()))
-        return standing(reopened(self.rule, ledger, to_numpy(over)), at.clock, at.events, numbers=at.numbers)
+        ledger, horizon, ends = at.ledger, self.rule.horizon, over(at)
+        mask = ends >= horizon
+        if not mask.any():
+            return at
+        seen = to_numpy(ledger.past_steps) + ends  # of its own, since the stream was added
+        if self.episode is None or (self._whole is not None and bool((mask & (seen >= self._whole)).any())):
+            memory = ledger.rule
+            step = namespace(memory.step).asarray(ends, device=device(memory.step))
+            self.rule.refuse_past_horizon(memory._replace(step=step))
+        waiting = ends - to_numpy(ledger.rule.step) - to_numpy(ledger.missed)
+        LOG.info("new episode for %d streams, by itself", int(mask.sum()))
+        return standing(given_up(self.rule, at, reopened(self.rule, ledger, mask, waiting), mask))
 
     # Inside
+
+    def _forecast(self, forecast: Any, shape: tuple[int, ...]) -> Any:
+        """What ``advise`` was given, checked."""
+        rule = self.rule
+        if rule.of_numbers:
+            return rule.each.fits(forecast, shape)  # type: ignore[attr-defined]
+        if type(forecast) is not np.ndarray and rule.problem is not None:
+            forecast = by_name(rule.problem.state_names, forecast)
+        return inputs.probs_of(forecast, rule.n_states, shape=shape)
 
     def _written(self, at: Standing, told: Callable[[Any], Any]) -> dict[str, Any]:
         return written(self.rule, at, self._says(at.ledger.lead_A), told)
 
     def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> Standing:
-        return read(self.rule, batch_shape, d, self._says)
+        return read(self.rule, batch_shape, d, self._says, self._at.labels)
 
     def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
         return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)
 
-    def _regrouped(self, at: Standing, ledger: Ledger, numbers: Numbers) -> Standing:
-        late.refuse_while_waiting(at, "add() and retire()")
-        return standing(ledger, at.clock, at.events, numbers=numbers)._replace(advised=at.advised)
-
-    def _over(self, at: Standing) -> Array:
-        seen = at.ledger.rule
-        return seen.step if self._late is None else seen.step + self._late.missed(seen)
+    def _regrouped(self, at: Standing, ledger: Ledger, labels: Labels) -> Standing:
+        refuse_while_waiting(self.rule, at, "add() and retire()")
+        return standing(forgotten(at)._replace(ledger=ledger, labels=labels))
 
     @property
     def _draws(self) -> Draws:
@@ -301,12 +325,17 @@ class Guard(AtOutcomes, Fleet, Readings):
             self._drawing = Draws(self.rule, self.batch_shape)
         return self._drawing
 
-    def _mixed(self, step: int | None) -> tuple[Array, Array, int]:
-        """The mixed action ``[..., A]``, the law it is for, and the steps before; what was seen is kept."""
-        with self._lock:
-            if self._late is not None:
-                mixed, self._at, due = late.mixed_at(self._late, self._at, step)
-                return mixed, due.probs, due.step - 1
-            late.no_step(step)
-            mixed, self._at = on_time.mixed_at(self.rule, self._at)
-            return mixed, self._at.probs, self._at.clock
+    def _mixed(self, step: int | None) -> tuple[Array, Any]:
+        """The mixed action ``[..., A]`` of a step that waits, by default the last, and that step."""
+        at = self._at
+        due = due_of(self.rule, at, step, at.waiting[-1:])
+        return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
+
+
+def _shape_of(batch_shape: Any, labels: Labels | None) -> tuple[int, ...]:
+    if batch_shape is None:
+        return () if labels is None else (len(labels.held_N),)
+    shape = inputs.batch_shape_of(batch_shape)
+    if labels is not None and shape[:1] != (len(labels.held_N),):
+        raise ValueError(f"streams must name the {len(labels.held_N)} along the first axis of batch_shape, got {shape}")
+    return shape

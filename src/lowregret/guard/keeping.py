@@ -21,7 +21,7 @@ class Kept:
 
     _at: Any
     _lock: Any
-    on_switch: Callable[[Any], Any] | None
+    on_event: Callable[[Any], Any] | None
     _lineage = Lineage()  # the saved states that it goes on from
     _written: Callable[[Any, Callable[[Any], Any]], dict[str, Any]]
     _read: Callable[[dict[str, Any], tuple[int, ...]], Any]
@@ -86,12 +86,12 @@ class Kept:
         """
         with self._lock:
             ahead = copy(self)
-            ahead.on_switch, before = later, len(self._at.events)
+            ahead.on_event, before = later, len(self._at.events)
             yield ahead
             self._at = ahead._at
             fresh = self._at.events[before:]
         if fresh:
-            tell(fresh, self.on_switch)
+            tell(fresh, self.on_event)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in _LOCKS}

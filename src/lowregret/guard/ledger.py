@@ -34,6 +34,21 @@ class Switch(NamedTuple):
     reference: str | None = None  # or which reference does better
     context: int | None = None  # in which context that is so
     known: int | None = None  # at which step of the episode that was known; None: where nobody said
+    whom: str | None = None  # what the action or the reference that does better is called
+    gain: float | None = None  # where another law was found to predict better: what acting on it earned more, a step
+
+    @property
+    def because(self) -> str:
+        """Why, in words: which bettor it was, and what it found."""
+        about = f"since about step {self.since}"
+        if self.excluded:
+            return "a state came to which the model had given probability 0"
+        if self.gain is not None:
+            return f"recent frequencies predict better {about}, and acting on them earned {self.gain:.4g} a step more"
+        if self.since is None:
+            return f"the evidence of {self.rule} reached its threshold"
+        where = "" if self.context is None else f" in context {self.context}"
+        return f"{self.whom} would have earned more{where} {about}"
 
     @property
     def excluded(self) -> bool:
@@ -46,6 +61,8 @@ class Switch(NamedTuple):
             whom = f"action {self.action}" if self.reference is None else self.reference
             where = "" if self.context is None else f" in context {self.context}"
             why += f", for {whom}{where} since about step {self.since}"
+        if self.gain is not None:
+            why = f"{self.because} ({self.rule})"
         if self.excluded:
             why = f"a state came to which the model had given probability 0 ({self.rule})"
         return f"{_who(self)}switched after {_when(self)}: {why}"
@@ -97,9 +114,11 @@ class Ledger(NamedTuple):
     lead_A: Array  # [..., A], each fixed action's utility minus the mixed policy's, this episode
     realised_A: Array  # [..., A], the same for the actions reported to observe
     reported: Array  # [...], how many steps of this episode came with an action
+    missed: Array  # [...], how many of its outcomes never come
+    at_alarm: Array  # [...], the regret of the episode when its alarm sounded, in total; 0 before
     episode: Array  # [...], from 1
     past_steps: Array  # [...], steps of the episodes before this one
-    past_bound: Array  # [...], the most that was lost in them, by their certificates
+    past_bound: Array  # [...], the most that was lost in them, by their certificates (of numbers: what was)
 
 
 def kind_of(array: Array) -> tuple[str, str]:
@@ -121,7 +140,7 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     count = xp.zeros(batch_shape, dtype=xp.int64, device=where)
     nothing = xp.zeros(batch_shape, dtype=flat.dtype, device=where)
     own = flat if rule.problem is not None else flat[..., :0]  # nobody acts
-    return Ledger(rule.start(batch_shape, like=like), flat, own, count, count + 1, count, nothing)
+    return Ledger(rule.start(batch_shape, like=like), flat, own, count, count, nothing, count + 1, count, nothing)
 
 
 def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array, begun: bool) -> Ledger:
@@ -135,31 +154,25 @@ def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array
 
 
 def entered(
-    old: Ledger,
-    rule: Rule,
-    memory: RuleMemory,
-    earned_A: Array,
-    state: Array,
-    action: Array | None,
-    known: Any = None,
+    old: Ledger, rule: Rule, memory: RuleMemory, earned_A: Array, outcome: Array, action: Array | None, scene: Any
 ) -> Ledger:
-    """The ledger after one more step, checked before: what each comparator earned more, the state, the action if any.
+    """The ledger after one more step, checked before: what each comparator earned more, the action if any.
 
-    ``known``: what the rule's ``Moment`` says was known before the state, where it is told more than a law.
+    ``scene``: what was known of the step before its outcome, where the rule is told more than a law.
     """
     lead_A = old.lead_A + earned_A
     realised_A, reported = old.realised_A, old.reported
     if action is not None:
         assert rule.problem is not None
-        if known is None:
-            paid_A = action_utilities(rule.problem, state, old.lead_A)
+        if scene is None:
+            paid_A = action_utilities(rule.problem, outcome, old.lead_A)
             more_A = paid_A - pick(paid_A, action)
         else:
             taken_A = astype(came(action, rule.problem.n_actions), old.lead_A.dtype)
-            more_A = rule.leads(taken_A[1:], state, known)
+            more_A = rule.leads(taken_A[1:], outcome, scene)
         realised_A = last(first(realised_A) + more_A)
         reported = reported + 1
-    return Ledger(memory, lead_A, realised_A, reported, old.episode, old.past_steps, old.past_bound)
+    return old._replace(rule=memory, lead_A=lead_A, realised_A=realised_A, reported=reported)
 
 
 def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
@@ -169,19 +182,28 @@ def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
     return float(value) if steps.ndim == 0 else value
 
 
-def happened(rule: Rule, ledger: Ledger) -> tuple[Event, ...]:
-    """What there is to tell of the last step: streams that have just switched, returned, or been left again."""
+def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tuple[Event, ...]:
+    """What there is to tell of the last step: streams that have just switched, returned, or been left again.
+
+    ``silent``: streams that had no outcome.
+    """
     memory = ledger.rule
-    if memory.step.ndim == 0 and not memory.tripped_at:
+    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at):
         return ()  # one stream, and the usual case
-    newly = memory.tripped_at == memory.step
+    newly, turns = just_tripped(memory), rule.turned(memory)
     fresh: tuple[Event, ...] = ()
     if bool(newly if newly.ndim == 0 else newly.any()):
-        fresh = _switches(rule, ledger, to_numpy(newly))
-    turns = rule.turned(memory)
+        told = to_numpy(newly)
+        fresh = _switches(rule, ledger, told if silent is None else told & ~silent)
     if turns is not None and bool(turns if turns.ndim == 0 else turns.any()):
-        fresh += turns_told(to_numpy(turns), *map(to_numpy, (memory.step, rule.share(memory), ledger.episode)))
+        told = to_numpy(turns) if silent is None else to_numpy(turns) * ~silent
+        fresh += turns_told(told, *map(to_numpy, (memory.step, rule.share(memory), ledger.episode)))
     return fresh
+
+
+def just_tripped(memory: RuleMemory) -> Array:
+    """Which streams ``[...]`` tripped with their last outcome."""
+    return (memory.tripped_at == memory.step) & (memory.tripped_at > 0)
 
 
 def turns_told(turns: np.ndarray, step: np.ndarray, share: np.ndarray, episode: np.ndarray) -> tuple[Event, ...]:
@@ -201,14 +223,26 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
     fresh = []
     for at in map(tuple, np.argwhere(newly).tolist()):
         margin, now = (float(statistic[at]), float(threshold[at])), int(step[at])
-        what: tuple = ()
+        told = Switch(name_of(at), now, type(rule.each).__name__, *margin, int(episode[at]), known=now)
         if suspected is not None and math.isfinite(margin[0]):
-            which, rate, since = suspected
-            action, *where = rule.comparator(int(which[at]))
-            what = action, float(rate[at]), int(since[at]), *where
-        told = Switch(name_of(at), now, type(rule).__name__, *margin, int(episode[at]), *what)
-        fresh.append(told._replace(known=now))
+            told = _blamed(rule, told, [part[at].item() for part in suspected])
+        fresh.append(told)
     return tuple(fresh)
+
+
+def _blamed(rule: Rule, told: Switch, suspected: list[Any]) -> Switch:
+    """The event with what speaks most against the model."""
+    which, rate, since, gain = suspected
+    if which < 0:  # no comparator: another law
+        gained = float(rule.problem.regret_in_payoffs(gain))  # type: ignore[union-attr]
+        return told._replace(since=int(since), gain=gained)
+    action, reference, context = rule.comparator(int(which))
+    whom = reference
+    if action is not None and rule.problem is not None:
+        whom = f"action {rule.problem.actions[action]}"
+    return told._replace(
+        action=action, rate=float(rate), since=int(since), reference=reference, context=context, whom=whom
+    )
 
 
 def name_of(at: tuple[int, ...]) -> Any:

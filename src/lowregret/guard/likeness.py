@@ -20,10 +20,24 @@ def made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
     return {
         **_settings_of(rule),
         "rule": type(rule).__name__,
-        "utility": None if rule.problem is None else rule.problem.utility.tolist(),
-        "names": None if rule.problem is None else [list(rule.problem.actions), list(rule.problem.states)],
+        **_problem_told(rule),
         "fallback": _described(rule.fallback),
         "batch_shape": list(batch_shape),
+    }
+
+
+def _problem_told(rule: Rule) -> dict[str, Any]:
+    problem: Any = rule.problem
+    if problem is None:
+        return {"utility": None, "names": None}
+    if not rule.of_numbers:
+        return {"utility": problem.utility.tolist(), "names": [list(problem.actions), list(problem.states)]}
+    return {
+        "actions": [str(action) for action in problem.actions],
+        "low": problem.low,
+        "high": problem.high,
+        "knots": None if problem.knots is None else problem.knots.tolist(),
+        "outcomes": [_finite(end) for end in problem.outcomes],
     }
 
 
@@ -45,6 +59,8 @@ class Behaviour:
         return {part: value.copy() if isinstance(value, list) else value for part, value in self._found[kind].items()}
 
     def _tried(self, like: Array) -> dict[str, Any]:
+        if self._rule.of_numbers:
+            return {"fn": _payoffs_told(self._rule.problem)}
         rule, S, xp, where = self._rule, self._rule.n_states, namespace(like), device(like)
         uneven_S = np.arange(1, S + 1) / (S * (S + 1) / 2)
         base = xp.asarray(uneven_S, dtype=float_type(xp, where), device=where)
@@ -60,6 +76,12 @@ class Behaviour:
         except Exception as error:  # whatever someone else's predictor does
             return {"fails": type(error).__name__}
         return {"fallback": said, "rule": found}
+
+
+def _payoffs_told(payoff: Any) -> list[float]:
+    """What payoffs are, where they must be known."""
+    ends = np.array([end for end in payoff.outcomes if math.isfinite(end)])
+    return payoff.utilities(ends if payoff.knots is None else payoff.knots).ravel().tolist()
 
 
 def alike(theirs: Any, mine: dict[str, Any]) -> list[str]:
@@ -87,7 +109,8 @@ def _described(thing: Any) -> list[Any]:
 
 def _settings_of(thing: Any) -> dict[str, Any]:
     """The settings of a rule or a predictor that can be told in JSON; functions by their names, parts in turn."""
-    values = {f.name: getattr(thing, f.name) for f in fields(thing)} if is_dataclass(thing) else {}
+    names = [field.name for field in fields(thing) if field.name != "problem"] if is_dataclass(thing) else []
+    values = {name: getattr(thing, name) for name in names}
     told = {name: _told(value) for name, value in values.items()}
     return {name: value for name, value in told.items() if value is not _UNTOLD}
 

@@ -6,10 +6,10 @@ from typing import Any
 from ..arrays import Array, namespace
 from ..certificates import Certificate
 from ..problems import DecisionProblem
-from ..rules import Late, Rule
-from .episodes import certificate_over
+from ..rules import Rule
+from .advice import acts_in
+from .episodes import certificate_of
 from .keeping import Kept
-from .late import certificate_of
 from .ledger import Event, average, own_copy
 from .standing import Standing
 from .waiting import waiting_for
@@ -95,21 +95,11 @@ class Readings(Kept):
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed over the episodes opened so far, for the stream of which least is."""
-        rule, ledger = self.rule, self._at.ledger
-        return (
-            certificate_of(rule, ledger) if isinstance(rule, Late) else certificate_over(rule, ledger, rule.certificate)
-        )
+        """What is guaranteed over the episodes opened so far, for the stream of which least is.
+
+        Where outcomes are numbers, a ``RealisedCertificate``: by what the bets were charged so far.
+        """
+        return certificate_of(self.rule, self._at.ledger)
 
     def _known(self, what: str) -> DecisionProblem:
         return acts_in(self.problem, what)
-
-
-def acts_in(problem: DecisionProblem | None, what: str) -> DecisionProblem:
-    """The problem, for what cannot be done without one."""
-    if problem is None:
-        raise ValueError(
-            f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "
-            "so on what advise(probs) returns; Guard(problem, horizon) acts itself"
-        )
-    return problem

@@ -1,52 +1,55 @@
 """Where a guard stands, as one value: replacing it commits a step, which is thus done as a whole or not at all."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..arrays import Array
+import numpy as np
+
+from ..arrays import Array, to_numpy
 from ..problems import Known
 from ..rules import Moment
 from .ledger import Event, Ledger
-from .numbers import Numbers
+from .streams import Labels
 
 
-class Advice(NamedTuple):
-    """A step that waits for its outcome, where outcomes may come late."""
+class Due(NamedTuple):
+    """A step that waits for its outcome."""
 
     step: int
-    probs: Array
-    known: Known | None
-    moment: Moment | None  # both responses, once someone asked
+    forecast: Any  # what ``advise`` was given: probabilities ``[..., S]``, or a Forecast of numbers
+    known: Known | None  # and what else
+    moment: Moment  # what follows from them: both responses
+    given_up: np.ndarray | None = None  # [...], streams whose episode ended while it waited; None: no stream's
 
 
 class Standing(NamedTuple):
     """Everything about a guard that is not a setting of it."""
 
     ledger: Ledger
-    clock: int  # observations so far, over all episodes
-    events: tuple[Event, ...]
-    probs: Array | None  # what advise was given for this step
-    # What follows from these, so that a step need not ask the arrays:
-    longest: int  # the most steps any stream has seen in its episode
-    any_tripped: bool
-    moment: Moment | None  # both responses, once someone asked
-    known: Known | None = None  # what else advise was given
-    # Where outcomes may come late:
-    waiting: tuple[Advice, ...] = ()  # in the order of their steps
+    clock: int = 0  # outcomes so far, over all episodes
+    events: tuple[Event, ...] = ()
+    waiting: tuple[Due, ...] = ()  # in the order of their steps
     advised: int = 0  # steps so far, over all episodes
-    # Where streams have come or gone:
-    numbers: Numbers | None = None  # by which each is known; None: by its place
+    labels: Labels | None = None  # by which each stream is known; None: by its place
+    # What follows from these, so that a step need not ask the arrays:
+    longest: int = 0  # the most steps of its episode that are over for any stream
+    any_tripped: bool = False
 
 
-def standing(
-    ledger: Ledger,
-    clock: int = 0,
-    events: tuple[Event, ...] = (),
-    probs: Array | None = None,
-    known: Known | None = None,
-    numbers: Numbers | None = None,
-) -> Standing:
-    """The whole out of what it follows from."""
-    step, tripped_at = ledger.rule.step, ledger.rule.tripped_at
-    longest = int(step.max()) if 0 not in step.shape else 0
-    any_tripped = bool((tripped_at > 0).any())
-    return Standing(ledger, clock, events, probs, longest, any_tripped, None, known, numbers=numbers)
+def standing(at: Standing) -> Standing:
+    """The same with what follows from its ledger."""
+    memory, missed = at.ledger.rule, at.ledger.missed
+    longest = int((memory.step + missed).max()) if 0 not in memory.step.shape else 0
+    return at._replace(longest=longest, any_tripped=bool((memory.tripped_at > 0).any()))
+
+
+def over(at: Standing) -> np.ndarray:
+    """How many steps of its episode are over for each stream ``[...]``, or wait for their outcomes."""
+    ends = to_numpy(at.ledger.rule.step) + to_numpy(at.ledger.missed)
+    for due in at.waiting:
+        ends = ends + (1 if due.given_up is None else ~due.given_up)
+    return ends
+
+
+def over_of(ledger: Ledger) -> Array:
+    """How many are over: the outcome was seen, or given up."""
+    return ledger.rule.step + ledger.missed

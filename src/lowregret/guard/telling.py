@@ -8,27 +8,27 @@ from .ledger import LOG, Event
 
 
 def later(event: Any) -> None:
-    """In place of ``on_switch`` while several steps are taken as one: they are told of once all of them are."""
+    """In place of ``on_event`` while several steps are taken as one: they are told of once all of them are."""
 
 
-def tell(fresh: tuple[Event, ...], on_switch: Callable[[Any], Any] | None) -> None:
-    """Log what happened and call ``on_switch`` with each, whatever it does with the others; a log has them at once."""
+def tell(fresh: tuple[Event, ...], on_event: Callable[[Any], Any] | None) -> None:
+    """Log what happened and call ``on_event`` with each, whatever it does with the others; a log has them at once."""
     errors = []
-    if on_switch is later:
+    if on_event is later:
         return
-    if isinstance(on_switch, EventLog):
+    if isinstance(on_event, EventLog):
         for event in fresh:
             LOG.info("%s", event)
-        on_switch.extend(fresh)
+        on_event.extend(fresh)
         return
     for event in fresh:
         try:
             LOG.info("%s", event)
-            if on_switch is not None:
-                on_switch(event)
+            if on_event is not None:
+                on_event(event)
         except Exception as error:  # whatever a caller's function does
             errors.append(error)
     if len(errors) > 1:
-        raise errors[0] from ExceptionGroup("on_switch raised for other switches too", errors[1:])
+        raise errors[0] from ExceptionGroup("on_event raised for other events too", errors[1:])
     if errors:
         raise errors[0]

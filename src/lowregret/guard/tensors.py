@@ -1,13 +1,12 @@
 """A state as one safetensors file: its arrays as tensors by name, the rest as JSON in the header, and a digest."""
 
-import hashlib
 import io
 import json
 import os
 import re
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,9 @@ from .. import files
 from ..arrays import to_numpy
 from .lineage import lineage_from
 
-_KEY, _DIGEST = "lowregret.guard", "lowregret.guard.sha256"
+_KEY = "lowregret.guard"
 _TENSOR, _TEXT = "$tensor", "$text"  # what stands in the JSON for an array; for JSON that is one, since it may be long
 _LONG = ("events", "advised")
-_LARGEST = 100_000_000  # bytes of a header: safetensors reads no larger one
-_UNREADABLE = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)  # what safetensors says of odd headers
 
 
 def write_to(path: Path, state: dict[str, Any]) -> None:
@@ -34,7 +31,7 @@ def write_to(path: Path, state: dict[str, Any]) -> None:
     text = json.dumps(about, allow_nan=False)
     with files.drafted(path) as draft:
         try:
-            safetensors.save_file(tensors, draft, metadata={_KEY: text, _DIGEST: _digest(tensors, text)})
+            safetensors.save_file(tensors, draft, metadata=files.stamp(_KEY, text, tensors))
         except Exception as error:  # its own for everything, a full disk among it
             if found := re.search(r"os error (\d+)", str(error)):
                 raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
@@ -52,17 +49,17 @@ def read_from(path: Path) -> dict[str, Any]:
         raise ValueError(f"path must be a file that save(path) wrote, and {path} is a folder") from None
     try:
         tensors = safetensors.load(data)
-        header = _header(io.BytesIO(data))
+        header = files.header_in(io.BytesIO(data))
     except Exception as error:  # safetensors has its own for each kind of oddity
         raise ValueError(f"{path} was cut short, or is no safetensors file: {error}") from error
     if _KEY not in header:
         raise ValueError(f"{path} is a safetensors file of another program: its header has no {_KEY!r}")
-    if header.get(_DIGEST) != _digest(tensors, header[_KEY]):
+    if not files.intact(_KEY, header, tensors):
         raise ValueError(f"{path} has been changed: its digest is not that of what it holds")
     try:
         about = _about(header)
         return {name: _found(value, tensors) for name, value in about.items()}
-    except (RecursionError, *_UNREADABLE) as error:
+    except (RecursionError, *files.UNREADABLE) as error:
         raise ValueError(f"{path} holds no state of a guard: {error}") from error
 
 
@@ -72,21 +69,16 @@ def told_at(path: Path) -> dict[str, Any] | None:
         return None
     try:
         with open(path, "rb") as file:
-            return _about(_header(file))
-    except (RecursionError, *_UNREADABLE) as error:
+            return _about(files.header_in(file))
+    except (RecursionError, *files.UNREADABLE) as error:
         raise ValueError(
             f"path: {path} is there, and is no file that save(path) wrote, or is damaged: remove it, or take another"
         ) from error
 
 
-def _header(file: BinaryIO) -> dict[str, Any]:
-    size = int.from_bytes(file.read(8), "little")
-    return json.loads(file.read(min(size, _LARGEST))).get("__metadata__") or {}
-
-
 def _about(header: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of a state; a file from before there were lineages is the only save of a life of its own."""
-    about = {"lineage": [[header[_DIGEST], 1]], **json.loads(header[_KEY])}
+    """The JSON of a state."""
+    about = json.loads(header[_KEY])
     return {**about, "lineage": lineage_from(about["lineage"])}
 
 
@@ -113,16 +105,6 @@ def _found(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     if value.keys() == {_TEXT}:
         return json.loads(tensors[value[_TEXT]].tobytes())
     return {key: _found(part, tensors) for key, part in value.items()}
-
-
-def _digest(tensors: dict[str, np.ndarray], text: str) -> str:
-    """Of all that a file says: the JSON, and of each tensor its name, type, shape and bytes."""
-    found = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        tensor = np.ascontiguousarray(tensors[name])
-        found.update(repr((name, tensor.dtype.str, tensors[name].shape)).encode())
-        found.update(tensor.reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
 
 
 def _safetensors(what: str) -> ModuleType:

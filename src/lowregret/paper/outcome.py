@@ -1,9 +1,9 @@
 """What became of a statement of the paper when it was checked."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
+from .. import inputs
 from . import statements
 from .statements import Claim, Statement
 
@@ -73,5 +73,5 @@ def counted(outcomes: list[Outcome]) -> dict[str, int]:
 
 def _as_json(claim: Claim) -> dict[str, Any]:
     numbers = {"measured": claim.measured, "bound": claim.bound, "within": claim.within, "tightness": claim.tightness}
-    finite = {name: value if value is None or math.isfinite(value) else None for name, value in numbers.items()}
+    finite = {name: None if value is None else inputs.finite_or_none(value) for name, value in numbers.items()}
     return {"what": claim.what, "relation": claim.relation, **finite, "holds": claim.holds}

@@ -3,13 +3,8 @@
 import importlib.util
 import json
 import math
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from collections.abc import Callable
+from concurrent.futures import as_completed
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -78,55 +73,13 @@ def run(
             progress(outcomes[-1])
         return outcomes
     found: dict[str, Outcome] = {}
-    with _one_thread_each(), _pool(min(jobs, len(statements))) as pool:
-        with _deaf():
-            waiting = {pool.submit(examine, statement): statement for statement in statements}
+    with files.processes(min(jobs, len(statements))) as pool:
+        waiting = {pool.submit(examine, statement): statement for statement in statements}
         for future in as_completed(waiting):
             statement, error = waiting[future], future.exception()
             found[statement.name] = Outcome(statement, "failed", note=_named(error)) if error else future.result()
             progress(found[statement.name])
     return [found[statement.name] for statement in statements]
-
-
-@contextmanager
-def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with what is done here: Ctrl-C waits for none of them."""
-    others = set(active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
-    try:
-        yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in set(active_children()) - others:
-            process.kill()
-        raise
-    finally:
-        pool.shutdown()
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes started within do not hear Ctrl-C: who started them does, and ends them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, heard)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Processes started within use one thread each: the parallelism is across statements."""
-    names = [name for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS") if name not in os.environ]
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name in names:
-            del os.environ[name]
 
 
 def _named(error: BaseException | None) -> str:

@@ -1,5 +1,6 @@
 """Who acts: responses to predictors, Hedge and its kin, bounded recall."""
 
+from .among_experts import AmongExperts
 from .baselines import AdaHedge, FixedShare, shared
 from .contract import Policy
 from .experts import ExpertHedge, ExpertMemory
@@ -15,6 +16,7 @@ from .respond import Respond
 
 __all__ = [
     "AdaHedge",
+    "AmongExperts",
     "ExpertHedge",
     "ExpertMemory",
     "FixedShare",

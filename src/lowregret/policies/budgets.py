@@ -18,6 +18,8 @@ mixture, unplayed, would have won from its own lowest point twice as much more t
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from ..arrays import Array, in_float64, namespace
 from ..problems import DecisionProblem, action_utilities
 
@@ -52,6 +54,20 @@ class RegretBudget(NamedTuple):
         root = in_float64(came.step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
         worst, limit = xp.max(rise_P, axis=0), self.budget * self.span * root
         return rise_P, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
+
+    def until_spent(self, lead_PxNxT: np.ndarray, times_N: np.ndarray) -> tuple[int, np.ndarray]:
+        """How many steps of N recorded runs nobody has spent it in, and the accounts ``[P, N]`` after them.
+
+        ``lead_PxNxT`` is over what the mixture plays, which is all that is played until then; alarms at ``times_N``.
+        """
+        P, N, T = lead_PxNxT.shape
+        steps = np.arange(T)
+        ahead = np.cumsum(lead_PxNxT * (steps >= times_N[:, None]), axis=-1)
+        rise = ahead - np.minimum(np.minimum.accumulate(ahead, axis=-1), 0.0)
+        root = np.sqrt(steps + 1.0) if self.horizon is None else math.sqrt(self.horizon)
+        near = (rise.max(axis=0) >= self.budget * self.span * root * (1 - 1e-9)).any(axis=0)  # rounding decides nothing
+        quiet = int(near.argmax()) if near.any() else T
+        return quiet, rise[..., quiet - 1] if quiet else np.zeros((P, N))
 
 
 class PayoffBudget(NamedTuple):

@@ -13,7 +13,9 @@ D(t) = max_c [ R_c(t) - min_{s<=t} R_c(s) ].
   earlier entries does not matter: D has seen all that was played in them.
 
 Hence **R_c(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
-Nothing here needs payoffs to stay the same, as long as J is the span of all that may come.
+Nothing here needs payoffs to stay the same, as long as J is the span of all that may come, nor how the mixture is
+answered: by the best response (a temperature of 0) it is as true. Safe play must randomise then, so it is no law. The
+model may be one more comparator: what is lost to it is then bounded, too.
 
 With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of its own. Their bounds add up: the sum
 of C of them, each concave in its own n, is largest where all are equally long.
@@ -32,7 +34,8 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability, guaranteed_by
-from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, to_numpy, total
+from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, some, to_numpy, total
+from ..certificates.way_back import WayBack
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
@@ -77,6 +80,10 @@ class Recovering:
         How many contexts there are, how many references beside the actions, and how many of those state laws.
     stakes
         A problem with the span of all that may come, where payoffs change; the problem itself by default.
+    counts_model
+        Whether the response to the model is a comparator, too: the last of them. For Hedge as safe play.
+    trust
+        How much of the weight in the mixture the model has at first; by default as much as every other law.
     """
 
     problem: DecisionProblem
@@ -90,12 +97,19 @@ class Recovering:
     references: int = 0
     laws: int = 0
     stakes: DecisionProblem | None = None
+    counts_model: bool = False
+    trust: float | None = None
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
         if self.safe is None:
             return
         name = type(self.safe).__name__
+        if not self.acts and self.temperature == 0:
+            raise ValueError(
+                f"safe {name} is a law, and the best response to a law that learns may lose every step: take a policy, "
+                "or none (Hedge over all comparators), or a temperature above 0"
+            )
         if not self.acts:
             same_states(self.safe, self.problem)
         made_for, lasts = getattr(self.safe, "problem", self.problem), getattr(self.safe, "horizon", None)
@@ -129,8 +143,8 @@ class Recovering:
 
     @cached_property
     def hedge(self) -> ExpertHedge:
-        """Hedge over the actions, then the references."""
-        return ExpertHedge(self.problem.n_actions + self.references, self.span)
+        """Hedge over the actions, then the references, then the model if it counts."""
+        return ExpertHedge(self.problem.n_actions + self.references + self.counts_model, self.span)
 
     @cached_property
     def _budget(self) -> RegretBudget | PayoffBudget:
@@ -140,7 +154,7 @@ class Recovering:
 
     @cached_property
     def _laws(self) -> Shadow:
-        return Shadow(self.problem, self.memories, self.share, self.contexts, self.laws)
+        return Shadow(self.problem, self.memories, self.share, self.contexts, self.laws, self.trust)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RecoveryMemory:
         """The memory before the first state."""
@@ -172,19 +186,25 @@ class Recovering:
 
     def update(self, memory: RecoveryMemory, scene: Scene, state: Array, late: Array) -> RecoveryMemory:
         """The memory after ``state``; ``late``: the alarm had sounded before, so what it said was played."""
+        return self.advance(memory, scene, state, late)[0]
+
+    def advance(self, memory: RecoveryMemory, scene: Scene, state: Array, late: Array) -> tuple[RecoveryMemory, Array]:
+        """The same, and the mixture's law ``[S, ...]`` before the state."""
         xp = namespace(memory.step)
         if state.shape != memory.step.shape:
             state = xp.broadcast_to(state, memory.step.shape)
         laws, mixture_S = self._laws.advance(memory.shadow, scene, state, memory.step)
         rows = memory.rows
-        if not _some(late):  # it only listens
+        if not some(late):  # it only listens
             seen = rows.seen + 1 if self.contexts == 1 else _one_more(rows.seen, scene.context)
             rows = Row(rows.account, rows.is_safe, rows.safe, seen)
-            return RecoveryMemory(memory.step + 1, laws, rows, memory.trusted, memory.turned_at)
+            return RecoveryMemory(memory.step + 1, laws, rows, memory.trusted, memory.turned_at), mixture_S
         old = self._row(rows, scene)
         paid_P = scene.paid(state)
         played_A = self._played(old, scene, mixture_S)
         A, mixture_A = self.problem.n_actions, None
+        if self.counts_model:
+            paid_P = xp.concat([paid_P, total(scene.base_A * paid_P[:A])[None]])
         if isinstance(self._budget, PayoffBudget):
             mixture_A = scene.earned(state) - total(scene.respond(mixture_S) * paid_P[:A])
         came = Outcome(state, paid_P - total(played_A * paid_P[:A]), mixture_A, late, old.seen + 1)
@@ -192,7 +212,7 @@ class Recovering:
         safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
         row = Row(last(account), is_safe, safe, old.seen + 1)
         after = memory._replace(step=memory.step + 1, shadow=laws, rows=self._with_row(rows, scene, row))
-        return trust_after(after, self.share_of_base(after), late, after.step)
+        return trust_after(after, self.share_of_base(after), late, after.step), mixture_S
 
     def share_of_base(self, memory: RecoveryMemory) -> Array:
         """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play.
@@ -213,11 +233,19 @@ class Recovering:
 
     # Recorded sequences
 
-    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> RecoveryMemory:
-        """The memory after recorded sequences without an alarm: one context, no references, compiled."""
+    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> tuple[RecoveryMemory, np.ndarray]:
+        """The memory after recorded sequences without an alarm, and the mixture's laws ``[S, N, T]`` in them.
+
+        One context, no references, compiled.
+        """
         T, fresh = states_NxT.shape[1], self.start((len(states_NxT),))
-        laws = self._laws.run(probs_NxTxS, states_NxT)
-        return fresh._replace(step=fresh.step + T, shadow=laws, rows=fresh.rows._replace(seen=fresh.rows.seen + T))
+        laws, mixture_S = self._laws.run(probs_NxTxS, states_NxT)
+        rows = fresh.rows._replace(seen=fresh.rows.seen + T)
+        return fresh._replace(step=fresh.step + T, shadow=laws, rows=rows), mixture_S
+
+    def mixtures(self, probs_NxTxS: Array, states_NxT: Array) -> Array:
+        """The mixture's law before each state of recorded sequences, ``[S, N, T]``: one context, no references."""
+        return self._laws.recorded(probs_NxTxS, states_NxT)
 
     def laws_beside(self, probs: Array, tokens: Array, times: Array) -> Array:
         """Laws ``[..., T, S]``: the base's ``probs`` until the alarm at ``times`` ``[...]``, its own from then on."""
@@ -247,11 +275,17 @@ class Recovering:
         lead_AxNxT = leads(self.problem, tokens_NxT, self.problem.chances(law_SxNxT, self._temperature(step_T)))
         xp, laws = namespace(law_SxNxT), []
         row = self._row(self.start(tuple(times_N.shape), like=probs_NxTxS).rows, None)
-        for t in range(int(times_N.min()), tokens_NxT.shape[-1]):
+        begin, T = int(times_N.min()), tokens_NxT.shape[-1]
+        if xp is np and isinstance(self._budget, RegretBudget):  # up to some step there is no safe play to think of
+            quiet, account_PxN = self._budget.until_spent(lead_AxNxT, times_N)
+            begin, row = max(begin, quiet), row._replace(account=last(account_PxN))
+        if begin == T:
+            return astype(xp.moveaxis(law_SxNxT, 0, -1), probs_NxTxS.dtype)
+        for t in range(begin, T):
             law_S, token = law_SxNxT[..., t], tokens_NxT[:, t]
             lead_A = mixture_A = lead_AxNxT[..., t]
             before = xp.zeros_like(row.seen) + t
-            if _some(row.is_safe):
+            if some(row.is_safe):
                 law_S = self._law(row, law_S)
                 safe_A = leads(self.problem, token, self.problem.chances(law_S, self._temperature(before + 1)))
                 lead_A = xp.where(row.is_safe, safe_A, lead_A)
@@ -271,21 +305,10 @@ class Recovering:
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
         """
         if self.safe is None:
-            J, C = self.span, self.contexts
-            budget = self.budget * math.sqrt((self.horizon or steps) * C)
-            # Of one context: the budget takes so many steps to spend, in which safe play is not.
-            spending, own = math.ceil(budget) if C == 1 else 0, budget * J + C * J
-            return lambda n: np.minimum(n * J, own + self._hedged(np.maximum(n - spending, 0.0)))
+            return WayBack(self.span, self.hedge.experts, self.horizon, self.budget, self.contexts).after(steps)
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most: Any = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
         return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, np.atleast_1d(n))], problem.span * n)
-
-    def _hedged(self, n: np.ndarray) -> np.ndarray:
-        """C F(n / C): what Hedge over all comparators loses at most in C contexts of n steps together."""
-        if self.hedge.experts == 1:
-            return 0.0 * n
-        J, C = self.span, self.contexts
-        return np.minimum(n * J, J * (C + np.sqrt(C**2 + n * C * math.log(self.hedge.experts))))
 
     def total_bound(self, steps: int, until: int | None = None) -> float:
         """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.
@@ -349,7 +372,7 @@ class Recovering:
 
     def _law(self, row: Row, law_S: Array) -> Array:
         """The mixture's law, or that of safe play where it is in force."""
-        if not self.acts and _some(row.is_safe):
+        if not self.acts and some(row.is_safe):
             safe_S = first(astype(self.safe.predict(row.safe), law_S.dtype))  # type: ignore[union-attr]
             law_S = namespace(law_S).where(row.is_safe, safe_S, law_S)
         return law_S
@@ -357,7 +380,7 @@ class Recovering:
     def _played(self, row: Row, scene: Scene, mixture_S: Array) -> Array:
         """What it plays, ``[A, ...]``."""
         mixed_A = scene.respond(self._law(row, mixture_S))
-        if not self.acts or not _some(row.is_safe):
+        if not self.acts or not some(row.is_safe):
             return mixed_A
         if self.safe is not None:
             safe_A = first(astype(self.safe.policy(row.safe), mixed_A.dtype))  # type: ignore[union-attr]
@@ -365,17 +388,19 @@ class Recovering:
             weights_P, A = first(self.hedge.policy(row.safe)), self.problem.n_actions
             safe_A = weights_P[:A]
             if scene.plays_NxA is not None:
-                safe_A = safe_A + total(weights_P[A:, None] * scene.plays_NxA)
+                safe_A = safe_A + total(weights_P[A : A + self.references, None] * scene.plays_NxA)
+            if self.counts_model:
+                safe_A = safe_A + weights_P[-1] * scene.base_A
         return namespace(mixed_A).where(row.is_safe, safe_A, mixed_A)
 
     def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None, step: Array) -> Any:
         """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
-        if not _some(row.is_safe | is_safe):
+        if not some(row.is_safe | is_safe):
             return row.safe
         safe = self.safe or self.hedge
         afresh = ability(safe, "afresh")
         fresh = safe.start(tuple(is_safe.shape), like=row.account) if afresh is None else afresh(step + 1)
-        if not _some(row.is_safe):
+        if not some(row.is_safe):
             return fresh
         after = self.hedge.update(row.safe, last(paid_P)) if self.safe is None else self.safe.update(row.safe, state)
         return choose(row.is_safe & is_safe, after, fresh)
@@ -388,8 +413,3 @@ def _one_more(seen_C: Array, context: Any) -> Array:
 def _first_of(axes: int) -> tuple[Any, ...]:
     """The index that takes the first along the last of so many axes."""
     return (*(slice(None),) * (axes - 1), 0)
-
-
-def _some(flags: Array) -> bool:
-    """Whether any is set; where asking would make a device wait, it may be."""
-    return bool(flags.any()) if isinstance(flags, (np.ndarray, np.generic)) else True

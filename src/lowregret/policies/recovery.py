@@ -32,7 +32,8 @@ class Recovery:
         What the mixture may lose to any one action, in units of span * sqrt(horizon); to the payoff of ``safe``, in
         units of span * sqrt(t), where that guarantees one.
     safe
-        What to play once it is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good bound.
+        What to play once it is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good bound, or
+        where best responses are played (a temperature of 0) Hedge over the actions and the model.
         With ``MaximinPlay(problem)`` a payoff is promised and no regret: the value of the game, less the budget.
 
     >>> import numpy as np
@@ -64,6 +65,8 @@ class Recovery:
 
     def made_for(self, problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Recovering:
         """The fallback itself; ``temperature=None`` is the schedule for an unknown horizon."""
+        if self.safe is None and temperature == 0:
+            return self.in_play(problem, horizon, temperature, None, counts_model=True)
         safe = safest_law(a_problem(problem), horizon, temperature) if self.safe is None else self.safe
         return self.in_play(problem, horizon, temperature, safe)
 

@@ -27,15 +27,15 @@ from ..arrays import (
     mix,
     namespace,
 )
-from ..files import compiled, is_compiled
+from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
-from ..problems import DecisionProblem, Scene
+from ..problems import DecisionProblem, Scene, best_action
+from ..problems.decision import TIE
 
 _PRIOR = 1.0  # sightings of every state before the first
-_TIE = 1e-12  # actions worth the same to this are a tie, and the lowest is advised: however the sums are rounded
-_STEPS = 64  # of one stream, and
+_STEPS, _STREAMS = 64, 1 << 11  # of one stream, and of a fleet: below, compiling costs more than it saves
 _NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
-_STREAMS = 1 << 11  # below, importing and compiling costs more than it saves
+_NOBODY = np.empty((0, 1, 1, 1))  # what references say, where there are none
 
 
 class ShadowMemory(NamedTuple):
@@ -51,13 +51,17 @@ class Shadow(NamedTuple):
     share: float
     contexts: int = 1
     laws: int = 0  # how many references state laws
+    trust: float | None = None  # the base's weight at first; None: as every other's
 
     def start(self, shape: tuple[int, ...], like: Array | None) -> ShadowMemory:
-        """Empty urns, and the same weight for every law."""
+        """Empty urns, and the same weight for every law, unless the base has one of its own."""
         xp, where, M, (A, S) = namespace(like), device(like), len(self.memories), self.problem.utility.shape
         dtype, L, shape = float_type(xp, where), 1 + 2 * M + self.laws, (*shape, self.contexts)
         counts = xp.zeros((*shape, 1 + A, M, S), dtype=dtype, device=where)
-        return ShadowMemory(counts, xp.full((*shape, L), 1 / L, dtype=dtype, device=where))
+        weights = xp.full((*shape, L), 1 / L, dtype=dtype, device=where)
+        if self.trust is not None:
+            weights = weights * 0 + constant(np.array([self.trust] + [(1 - self.trust) / (L - 1)] * (L - 1)), weights)
+        return ShadowMemory(counts, weights)
 
     def law(self, memory: ShadowMemory, scene: Scene) -> Array:
         """The mixture's law ``[S, ...]``."""
@@ -92,11 +96,10 @@ class Shadow(NamedTuple):
             laws.append(law_S)
         return xp.stack(laws, axis=-1)
 
-    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> ShadowMemory:
-        """Urns and weights after recorded sequences: one context, no references, compiled."""
+    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> tuple[ShadowMemory, np.ndarray]:
+        """Urns and weights after recorded sequences, and the mixture's law before each state: compiled, as above."""
         memory, probs_S = self.start((len(states_NxT),), None), in_float64(np.moveaxis(probs_NxTxS, -1, 0))
-        self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
-        return memory
+        return memory, self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
 
     def _rows(self, memory: ShadowMemory, scene: Scene) -> ShadowMemory:
         """Those of the context that each stream is in."""
@@ -106,9 +109,7 @@ class Shadow(NamedTuple):
 
     def _view(self, row: ShadowMemory, scene: Scene) -> "_View":
         xp, probs = namespace(row.weights), last(scene.law_S)
-        worth_A = scene.worth(scene.law_S)
-        best_A = worth_A >= xp.max(worth_A, axis=0) - _TIE
-        advised = xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
+        advised = best_action(scene.worth(scene.law_S))
         shape = tuple(row.weights.shape[:-1])
         if advised.shape != shape:
             advised, probs = xp.broadcast_to(advised, shape), xp.broadcast_to(probs, (*shape, probs.shape[-1]))
@@ -127,9 +128,10 @@ class Shadow(NamedTuple):
     def _after(self, row: ShadowMemory, view: "_View", state: Array) -> ShadowMemory:
         """Urns and weights after the state."""
         xp, S, L, M = namespace(row.weights), view.laws.shape[-1], row.weights.shape[-1], len(self.memories)
-        state = xp.broadcast_to(state, view.advised.shape)
+        if state.shape != view.advised.shape:
+            state = xp.broadcast_to(state, view.advised.shape)
         hit = astype(state[..., None] == xp.arange(S, device=device(state)), view.laws.dtype)  # [..., S]
-        keep = constant(np.tile(_kept(self.memories), 2), view.laws)[:, None]
+        keep = constant(_kept(self.memories * 2), view.laws)[:, None]
         grown = view.counts * keep + hit[..., None, :]
         by_advice = with_row(row.counts[..., 1:, :, :], view.advised, grown[..., M:, :])
         counts = xp.concat([grown[..., None, :M, :], by_advice], axis=-3)
@@ -176,12 +178,11 @@ class Shadow(NamedTuple):
         states_NxT: np.ndarray,
     ) -> np.ndarray:
         """The mixture's law before each state, ``[S, N, T]``; the memory is written over."""
-        (S, N, T), mixture = law_SxNxT.shape, np.empty(law_SxNxT.shape)
-        if said_QxSxNxT is None:
-            said_QxSxNxT = np.empty((0, S, N, T))
-        context_NxT = _NOWHERE if context_NxT is None else context_NxT
-        told = map(np.ascontiguousarray, (law_SxNxT, worth_AxNxT, said_QxSxNxT, context_NxT, states_NxT))
-        compiled(run_shadow)(*told, _kept(self.memories), self.share, *memory, mixture)
+        mixture = np.empty(law_SxNxT.shape)
+        told = map(to_read, (law_SxNxT, worth_AxNxT, _NOBODY if said_QxSxNxT is None else said_QxSxNxT))
+        context_NxT = _NOWHERE if context_NxT is None else to_read(context_NxT, np.int64)
+        states_NxT = to_read(states_NxT, np.int64)
+        compiled(run_shadow)(*told, context_NxT, states_NxT, _kept(self.memories), self.share, *memory, mixture)
         return mixture
 
 
@@ -223,7 +224,7 @@ def run_shadow(  # type: ignore[no-untyped-def]
             best, advised = -np.inf, 0
             for a in range(A):
                 best = max(best, worth_AxNxT[a, n, t])
-            while worth_AxNxT[advised, n, t] < best - _TIE:
+            while worth_AxNxT[advised, n, t] < best - TIE:
                 advised += 1
             weights_L, counts_RxMxS = weights_NxCxL[n, context], counts_NxCxRxMxS[n, context]
             for s in range(S):

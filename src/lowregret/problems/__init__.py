@@ -1,6 +1,6 @@
 """What is at stake: decision problems, the usual ones, and what actions earn in them."""
 
-from .decision import DecisionProblem, a_problem, same_problem, with_first
+from .decision import DecisionProblem, a_problem, best_action, best_of, same_problem, with_first
 from .earnings import action_utilities, leads
 from .from_file import payoffs_in
 from .inverse import belief_with_lead
@@ -23,6 +23,8 @@ __all__ = [
     "action_utilities",
     "actions_of",
     "belief_with_lead",
+    "best_action",
+    "best_of",
     "by_name",
     "cost_loss",
     "each_step",

@@ -14,6 +14,8 @@ from .names import Names, labels_along
 
 _NOTHING = 1e-100  # a smaller utility is 0: differences of others are far from where floating point ends
 
+TIE = 1e-12  # of utility
+
 
 class DecisionProblem:
     """A utility ``utility[a, s]`` in [-1, 1] for each of A actions and S states.
@@ -61,15 +63,17 @@ class DecisionProblem:
         """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
 
         ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``). A
-        pandas frame names actions and states by its index and columns, where these are not just counted.
+        pandas frame names actions and states by its index and columns, where these are not just counted: in another
+        order they are put into that of ``actions`` and ``states``; other names than those are new names.
 
         >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
         >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
         ([[-1.0, 1.0], [0.0, 0.0]], 75.0, 25.0)
         """
         if type(payoffs).__module__.split(".")[0] == "pandas" and getattr(payoffs, "ndim", 0) == 2:
-            actions = labels_along(payoffs.index) if actions is None else actions
-            states = labels_along(payoffs.columns) if states is None else states
+            rows, actions = _in_order(labels_along(payoffs.index), actions, "actions")
+            columns, states = _in_order(labels_along(payoffs.columns), states, "states")
+            payoffs = payoffs.iloc[slice(None) if rows is None else rows, slice(None) if columns is None else columns]
         matrix = _matrix(payoffs, "payoffs")
         least, most = float(matrix.min()), float(matrix.max())
         low = least if low is None else inputs.finite(low, "low")
@@ -140,8 +144,7 @@ class DecisionProblem:
     def best_response(self, beliefs: Array) -> Array:
         """The best action against each belief ``[..., S]``; the lowest index on ties."""
         beliefs = inputs.probs_of(beliefs, self.n_states, "beliefs")
-        xp = namespace(beliefs)
-        return xp.argmax(mix(self.utility, in_float64(first(beliefs))), axis=0)
+        return best_action(mix(self.utility, in_float64(first(beliefs))))
 
     def quantal_response(self, beliefs: Array, temperature: float) -> Array:
         """The mixed action ``[..., A]``, proportional to exp(utility / temperature), for each belief ``[..., S]``.
@@ -157,12 +160,18 @@ class DecisionProblem:
     def chances(self, beliefs_S: Array, temperature: Any) -> Array:
         """The quantal response's chance of each action but the first, short axis first, unchecked: ``[A - 1, ...]``.
 
+        At a temperature of 0 it is the best response.
+
         Utilities are linear in it: U(pi, s) = U(0, s) + sum_a chances_a * advantage[a, s]. For two actions it is a
         hyperbolic tangent: half the work, exact to 1e-16 though not relative to small chances.
         """
+        if isinstance(temperature, float) and temperature == 0:
+            return best_of(mix(self.utility, beliefs_S))[1:]
         if self.n_actions != 2:
             return softmax(mix(self.utility, beliefs_S) / temperature)[1:]
         lead = mix(self.advantage, beliefs_S)
+        if lead.shape == (1,) and type(lead) is np.ndarray and isinstance(temperature, float):  # one stream, one step
+            return np.array([0.5 + 0.5 * math.tanh(0.5 / temperature * lead.item())])
         lead *= 0.5 / temperature  # in place: these arrays may be the size of the input
         chances = namespace(beliefs_S).tanh(lead)
         chances *= 0.5
@@ -281,10 +290,55 @@ def _difference(one: Any, other: Any) -> str:
     return f"both are {one}, but " + "; ".join(found)
 
 
+def _in_order(own: Any, asked: Any, what: str) -> tuple[list[int] | None, Any]:
+    """Where the labels of a frame stand in the order asked for (None: as they are), and the names in that order."""
+    if own is None or asked is None:
+        return None, own if asked is None else asked
+    names = Names(own, what)
+    places = [names.position(name) for name in asked]
+    if all(place is None for place in places):
+        return None, asked
+    if set(places) != set(range(len(names.names))) or len(places) != len(names.names):
+        raise ValueError(f"{what} must be those of the frame, {names}, or new names for all of them, got {list(asked)}")
+    return places, asked  # type: ignore[return-value]
+
+
+def best_of(worth_A: Array) -> Array:
+    """The best response ``[A, ...]`` where actions are worth so much: all on the lowest index among the best.
+
+    Those worth the same to within ``TIE`` are a tie, however the sums are rounded.
+    """
+    xp = namespace(worth_A)
+    if xp is np and worth_A.ndim == 1:  # one stream, one step
+        alone = np.zeros(len(worth_A))
+        alone[best_action(worth_A)] = 1.0
+        return alone
+    if xp is np:
+        return (np.arange(len(worth_A)).reshape(-1, *(1,) * (worth_A.ndim - 1)) == best_action(worth_A)).astype(float)
+    best, taken, rows = xp.max(worth_A, axis=0) - TIE, None, []
+    for worth in worth_A:  # as graphs are compiled from it without a search
+        hit = worth >= best if taken is None else (worth >= best) & ~taken
+        taken = hit if taken is None else taken | hit
+        rows.append(hit)
+    return astype(xp.stack(rows), worth_A.dtype)
+
+
+def best_action(worth_A: Array) -> Array:
+    """The same as an index ``[...]``."""
+    xp = namespace(worth_A)
+    if xp is np and worth_A.ndim == 1:
+        each = worth_A.tolist()
+        least = max(each) - TIE
+        return np.int64(next(a for a, worth in enumerate(each) if worth >= least))
+    best_A = worth_A >= xp.max(worth_A, axis=0) - TIE
+    return xp.argmax(best_A if xp is np else xp.astype(best_A, xp.uint8), axis=0)
+
+
 def with_first(chances_A1: Array) -> Array:
     """A mixed action from its chances of every action but the first: ``[A - 1, ...] -> [A, ...]``."""
     if type(chances_A1) is np.ndarray and chances_A1.ndim == 1:
-        return np.array([max(1.0 - chances_A1.sum(), 0.0), *chances_A1])
+        others = chances_A1.tolist()
+        return np.array([max(1.0 - sum(others), 0.0), *others])
     xp = namespace(chances_A1)
     return xp.concat([xp.clip(1 - xp.sum(chances_A1, axis=0, keepdims=True), 0.0, None), chances_A1])
 

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from .. import files
+from .. import files, inputs
 from .decision import DecisionProblem
 
 
@@ -121,7 +121,6 @@ def _is_odd(cell: str) -> bool:
 def _number(cell: Any) -> float | None:
     """What a cell is worth; None: it is a name, as nan and inf are."""
     try:
-        value = float(cell)
+        return inputs.finite_or_none(float(cell))
     except ValueError:
         return None
-    return value if math.isfinite(value) else None

@@ -3,7 +3,7 @@
 import math
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,8 +61,8 @@ class Payoff:
         if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or len(given) == 0:
             raise ValueError(f"actions must be a list of at least one action, got {inputs.shown(self.actions)}")
         actions = tuple(given)
-        Names([action for action in actions if isinstance(action, (str, numbers.Real))], "actions")  # all different
         inputs.keep(self, low=low, high=high, actions=actions, outcomes=_range(self.outcomes))
+        _ = self.action_names  # all different
         if self.knots is not None:
             inputs.keep(self, knots=frozen(self._all_knots()))
             self._refuse_bends()
@@ -72,6 +72,15 @@ class Payoff:
     @property
     def n_actions(self) -> int:
         return len(self.actions)
+
+    @cached_property
+    def action_names(self) -> Names:
+        """Which action a name means; those that are neither texts nor numbers are known by their places."""
+        named = (
+            action if isinstance(action, (str, numbers.Real)) else f"action {i}"
+            for i, action in enumerate(self.actions)
+        )
+        return Names(named, "actions")
 
     @cached_property
     def span(self) -> float:
@@ -136,6 +145,24 @@ class Payoff:
         """The temperature at ``step`` (from 1) when the horizon is unknown; unchecked."""
         c = self.span / (2 * math.sqrt(math.log(self.n_actions))) if self.n_actions > 1 and self.span > 0 else 1.0
         return c / (np.asarray(step, dtype=np.float64) + 1) ** 0.5
+
+    def restated(self, other: Any) -> "Payoff":
+        """Payoffs of one step, told as a ``Payoff`` with these actions, on the scale that this one declares."""
+        if not isinstance(other, Payoff) or other.actions != self.actions or other.outcomes != self.outcomes:
+            raise ValueError(
+                f"payoffs must be a Payoff with the actions and outcomes that were declared, got {inputs.shown(other)}"
+            )
+        if other.low < self.low or other.high > self.high:
+            raise ValueError(
+                f"payoffs must lie in the declared range, {self.low:.6g} to {self.high:.6g}, got {other.low:.6g} to "
+                f"{other.high:.6g}"
+            )
+        return replace(other, low=self.low, high=self.high)
+
+    @property
+    def widest(self) -> "Payoff":
+        """One with the largest span and contrast that payoffs within the range of this one can have."""
+        return replace(self, knots=None)
 
     def outcomes_of(self, values: Any, name: str = "outcomes", shape: tuple[int, ...] | None = None) -> np.ndarray:
         """Finite numbers within the range of outcomes, in NumPy and float64; of a shape, if one is asked for."""
@@ -250,22 +277,43 @@ def _range(outcomes: Any) -> tuple[float, float]:
 
 
 class Gains:
-    """What each action gains over a mixed one ``[A, ...]``, at any outcomes."""
+    """What comparators gain over a mixed action ``[A, ...]``, at any outcomes: the actions, then other mixed ones.
 
-    def __init__(self, payoff: Payoff, mixed_A: np.ndarray) -> None:
-        self.payoff, self._mixed_A = payoff, mixed_A
+    Parameters
+    ----------
+    plays_NxA
+        ``[N, A, ...]``, what the others play.
+    actions
+        False: the others alone.
+    scale
+        ``[...]``, how much of it counts.
+    """
+
+    def __init__(
+        self,
+        payoff: Payoff,
+        mixed_A: np.ndarray,
+        plays_NxA: np.ndarray | None = None,
+        actions: bool = True,
+        scale: np.ndarray | None = None,
+    ) -> None:
+        self.payoff, self._mixed_A, self._plays_NxA = payoff, mixed_A, plays_NxA
+        self._actions, self._scale = actions, scale
 
     def at(self, points: np.ndarray) -> np.ndarray:
-        """At points ``[..., n]``: ``[A, ..., n]``."""
-        earned_A = self.payoff.utilities(points)
-        return earned_A - (self._mixed_A[..., None] * earned_A).sum(axis=0)
-
-    def at_one(self, outcome: np.ndarray) -> np.ndarray:
-        """At one outcome ``[...]``: ``[A, ...]``."""
-        return self.at(outcome[..., None])[..., 0]
+        """At points ``[..., n]``: ``[P, ..., n]``."""
+        return self._over(self.payoff.utilities(points))
 
     def at_knots(self) -> np.ndarray:
-        """At the payoff's knots: ``[A, ..., M]``."""
+        """At the payoff's knots: ``[P, ..., M]``."""
         earned_AxM = self.payoff.knot_utilities
-        own_M = np.moveaxis(self._mixed_A, 0, -1) @ earned_AxM  # [..., M]
-        return earned_AxM.reshape(len(earned_AxM), *(1,) * (own_M.ndim - 1), -1) - own_M
+        return self._over(earned_AxM.reshape(len(earned_AxM), *(1,) * (self._mixed_A.ndim - 1), -1))
+
+    def _over(self, earned_A: np.ndarray) -> np.ndarray:
+        """What each is paid more, where the actions are paid so much: ``[A, ..., n]``."""
+        own = (self._mixed_A[..., None] * earned_A).sum(axis=0)
+        rows = [earned_A - own] if self._actions else []
+        if self._plays_NxA is not None:
+            rows.append((self._plays_NxA[..., None] * earned_A).sum(axis=1) - own)
+        gain_P = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        return gain_P if self._scale is None else gain_P * self._scale[..., None]

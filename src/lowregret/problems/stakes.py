@@ -23,7 +23,7 @@ from ..arrays import (
     to_numpy,
     total,
 )
-from .decision import DecisionProblem, with_first
+from .decision import DecisionProblem, best_of, with_first
 from .earnings import action_utilities
 
 
@@ -34,13 +34,14 @@ class Known(NamedTuple):
     """
 
     references_NxA: Array | None = None  # [..., N, A], what each reference would play
-    laws_NxS: Array | None = None  # [..., N, S], the laws that they play by, where they state one
+    laws_NxS: Any = None  # [..., N, S], the laws that they play by, where they state one; of numbers, their forecasts
     context: Array | None = None  # [...], in which of the contexts the step is
-    utility: Array | None = None  # [..., A, S], what is at stake in this step, in place of the problem's own
+    utility: Any = None  # [..., A, S], what is at stake in this step, in place of the problem's own; or a Payoff
     scale: Array | None = None  # [...], in (0, 1]: how much of it
 
 
 NOTHING_MORE = Known()
+_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context")  # of a Scene, with axes of time
 
 
 class Scene(NamedTuple):
@@ -89,6 +90,24 @@ class Scene(NamedTuple):
         utility = self.problem.utility if self.utility is None else self.utility  # one stream, one step
         return self._scaled(utility - self.base_A @ utility)
 
+    def priced(self, state: Array, actions: bool = True) -> tuple[Array, Array, None]:
+        """What each comparator gains in every state, and what these weigh in a charge; it gained that of ``state``."""
+        return self.gains_together(actions), self.law_S / total(self.law_S), None
+
+    def against(self, law_S: Array, state: Array) -> tuple[Array, Array]:
+        """How much likelier another law made the state, and what the response to it earned more, ``[...]`` each."""
+        if type(law_S) is np.ndarray and law_S.ndim == 1:  # one stream, one step
+            p, s = self.law_S.tolist(), int(state)
+            gained = float((self.respond(law_S) - self.base_A) @ self.earned(state))
+            return np.float64(law_S.item(s) * sum(p) / (p[s] or 1.0)), np.float64(gained)
+        xp, own = namespace(law_S), pick(self.law_S, state) / total(self.law_S)
+        odds = pick(law_S, state) / xp.where(own > 0, own, xp.ones_like(own))
+        return odds, total((self.respond(law_S) - self.base_A) * self.earned(state))
+
+    def excluded(self, state: Array) -> Array:
+        """Whether the law gave probability 0 to it, ``[...]``."""
+        return pick(self.law_S, state) == 0
+
     def earned(self, state: Array) -> Array:
         """What each action earns in the state that came, ``[A, ...]``."""
         if self.utility is None:
@@ -104,6 +123,13 @@ class Scene(NamedTuple):
         xp = namespace(earned_A)
         return xp.concat([earned_A, xp.stack([total(plays_A * earned_A) for plays_A in self.plays_NxA])])
 
+    def at(self, t: int) -> "Scene":
+        """One step of recorded sequences, whose last axis is time."""
+        now: dict[str, Any] = {name: getattr(self, name) for name in _TIMED}
+        now = {name: None if part is None else part[..., t] for name, part in now.items()}
+        warmth = self.temperature if isinstance(self.temperature, float) else self.temperature[..., t]
+        return self._replace(temperature=warmth, **now)
+
     def _scaled(self, values: Array) -> Array:
         return values if self.scale is None else values * self.scale
 
@@ -116,6 +142,8 @@ def scene_of(
     Laws of references become quantal responses; those who said nothing play as the base.
     """
     law_S = first(in_float64(detached(probs)))
+    if type(law_S) is np.ndarray and law_S.ndim > 1:
+        law_S = np.ascontiguousarray(law_S)  # all that follows goes over it a state at a time
     if known is None and not references:
         return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature)
     plays, laws, context, utility, scale = known or NOTHING_MORE
@@ -142,23 +170,17 @@ def _worth(problem: DecisionProblem, utility: Array | None, law_S: Array) -> Arr
 def _response(problem: DecisionProblem, utility: Array | None, law_S: Array, temperature: Any) -> Array:
     if utility is None:
         return with_first(problem.chances(law_S, temperature))
-    return softmax(_worth(problem, utility, law_S) / temperature)
+    worth_A = _worth(problem, utility, law_S)
+    return best_of(worth_A) if isinstance(temperature, float) and temperature == 0 else softmax(worth_A / temperature)
 
 
 def _column(values: np.ndarray, like: Array) -> Array:
     return namespace(like).reshape(constant(values, like), (-1, *(1,) * (like.ndim - 1)))
 
 
-_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context")
-
-
-def each_step(scene: Scene, steps: int) -> Iterator[Scene]:
+def each_step(scene: Any, steps: int) -> Iterator[Any]:
     """The scenes of recorded sequences, whose last axis is time, one step after the other."""
-    for t in range(steps):
-        temperature = scene.temperature if isinstance(scene.temperature, float) else scene.temperature[..., t]
-        now: dict[str, Any] = {name: getattr(scene, name) for name in _TIMED}
-        now = {name: None if part is None else part[..., t] for name, part in now.items()}
-        yield scene._replace(temperature=temperature, **now)
+    return map(scene.at, range(steps))
 
 
 def widest(problem: DecisionProblem) -> DecisionProblem:

@@ -34,9 +34,11 @@ class Beside(Predictor, Policy):
     rule: ExactTest
 
     def __post_init__(self) -> None:
-        if not isinstance(self.rule, ExactTest) or not self.rule.references or self.rule.contexts is not None:
+        right = isinstance(self.rule, ExactTest) and bool(self.rule.references)
+        if not right or self.rule.contexts is not None or self.rule.payoffs != "fixed":
             raise ValueError(
-                f"rule must be an ExactTest with references and without contexts, got {inputs.shown(self.rule)}"
+                "rule must be an ExactTest with references, and without contexts, payoffs that are told or a lag, for "
+                f"a predictor sees every token before the next and is told nothing else, got {inputs.shown(self.rule)}"
             )
         inputs.keep(self, references=tuple(self.references))
         if len(self.references) != len(self.rule.references) or self.rule.references_act:

@@ -10,7 +10,7 @@ from ..arrays import Array
 from ..certificates import Certificate
 from ..policies import Policy, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
-from ..problems import DecisionProblem, same_problem
+from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
 from .beside import Beside
 
@@ -46,10 +46,20 @@ class Robust(Predictor):
             same_states(self.base, self.rule.problem)
         if self.rule.horizon is not None:
             within_context(self.base, self.rule.horizon, "base")
+        if self.rule.temperature == 0:
+            raise ValueError(
+                "temperature must be above 0 for a robust predictor: its laws are answered at random, and those of a "
+                "fallback that is answered by its best response may lose every step; a Guard takes 0"
+            )
         if self.rule.knows is not None:
             raise ValueError(
                 f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "
                 "robustify(..., references=...) and challenge(...) do"
+            )
+        if self.rule.lag > 1:
+            raise ValueError(
+                f"rule is for outcomes that come {self.rule.lag} steps late, and a predictor sees every token before "
+                "the next: a Guard waits for them"
             )
         if self.rule.fallback_acts:
             raise ValueError(
@@ -189,51 +199,62 @@ def robustify(
         return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
     if problem is None:
         raise ValueError("references need a problem, got None: nobody acts")
-    knows = Knows(tuple(f"reference {n}" for n in range(len(references))))
+    knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
     made = rule_for(problem, horizon, rule, fallback, temperature, None if rule is not None else knows)
     return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 
 def rule_for(
-    problem: DecisionProblem | None,
+    problem: DecisionProblem | Payoff | None,
     horizon: int | None,
     rule: Rule | None,
     fallback: Predictor | Policy | None,
     temperature: float | None,
     knows: Knows | None = None,
+    delta: float | None = None,
+    likelihood: bool = False,
+    test: bool = True,
 ) -> Rule:
     """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
     if knows is not None and problem is not None:
-        return informed_for(problem, horizon, None, knows, fallback, temperature)
+        return informed_for(problem, horizon, delta, knows, fallback, temperature, likelihood, test)
     if rule is None and problem is None:
+        if likelihood or not test:
+            raise ValueError("likelihood=True and test=False need a problem, got None: nobody acts")
         if temperature is not None:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
-        return VRegret(horizon, fallback=fallback)  # type: ignore[arg-type]
+        return VRegret(horizon, delta, fallback=fallback)  # type: ignore[arg-type]
     if rule is None:
-        return ExactTest(problem, horizon, fallback=fallback, temperature=temperature)  # type: ignore[arg-type]
+        return informed_for(problem, horizon, delta, Knows(payoffs="fixed"), fallback, temperature, likelihood, test)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
-    if fallback is not None or temperature is not None:
-        raise ValueError("fallback and temperature only build the default rule: give them to the rule itself")
+    if fallback is not None or temperature is not None or delta is not None or likelihood or not test:
+        raise ValueError(
+            "delta, fallback and temperature only build the default rule: give them to the rule itself, and likelihood "
+            "and test too"
+        )
     if rule.problem != problem:
         if rule.problem is None:
             raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
-        same_problem("rule was made for another problem", rule.problem, problem)
+        same_problem("rule was made for another problem", rule.problem, problem)  # type: ignore[arg-type]
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
     return rule
 
 
 def informed_for(
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     horizon: int | None,
     delta: float | None,
     knows: Knows,
     fallback: Any,
     temperature: float | None,
+    likelihood: bool = False,
+    test: bool = True,
 ) -> ExactTest:
     """The rule that can be told all this before each state."""
     settings: dict[str, Any] = {name: value for name, value in knows._asdict().items() if value is not None}
-    return ExactTest(problem, horizon, delta, fallback=fallback, temperature=temperature, **settings)  # type: ignore[arg-type]
+    settings |= {"fallback": fallback, "temperature": temperature, "likelihood": likelihood, "test": test}
+    return ExactTest(problem, horizon, delta, **settings)  # type: ignore[arg-type]

@@ -6,7 +6,6 @@ from .exact import ExactTest, warm_up
 from .first import FirstTest
 from .late import Late, late_rule
 from .moment import Knows, Moment, RuleMemory, names_of, spliced
-from .outcomes import OutcomeMemory, OutcomeTest, Seen
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret
@@ -17,14 +16,11 @@ __all__ = [
     "Knows",
     "Late",
     "Moment",
-    "OutcomeMemory",
-    "OutcomeTest",
     "RegretGap",
     "RegretRate",
     "ResponseRule",
     "Rule",
     "RuleMemory",
-    "Seen",
     "Suspicion",
     "VRegret",
     "Wealth",

@@ -36,7 +36,7 @@ from ..arrays import (
     total,
 )
 from ..certificates.every_start import Prior
-from ..files import compiled, is_compiled
+from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
 from .kernels import bet
 from .moment import zeros
@@ -47,7 +47,7 @@ LEAST_DELTA = 1e-250  # so that it has
 _STEPS = 64  # of a stream: before, importing and compiling costs more than it saves
 _BETTORS = 1 << 15  # of a fleet or of recorded sequences, likewise
 _NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
-_NOBODY, _NONE = np.zeros((0, 1, 1, 1)), np.zeros(0)
+_NONE = np.zeros(0)
 _FEW = 1 << 8  # exponentials
 _RANGE = 300.0  # how far the logarithm of a product may go within a block: products of two such are floats
 
@@ -59,14 +59,16 @@ class Wealth(NamedTuple):
     richest: Array  # [..., P, K], what the richest start holds of it
     since: Array  # [..., P, K], that start, as a step of the episode
     seen: Array  # [..., C], steps in each context
-    impossible: Array  # [...], a state came to which the base gave probability 0
+    impossible: Array  # [...], an outcome came to which the base gave probability 0
+    charges: Array  # [..., P, K], what each was charged, in logarithms; [..., 0, 0] where nobody counts
+    backed: Any = ()  # the second bettor, where there is one (``second_bettor.py``)
 
 
 class Offer(NamedTuple):
     """What is bet on in a step, or in every step of recorded sequences; the short axes first."""
 
     gain_PxM: Array  # what each comparator gains over the response at each of M outcomes: [P, M, ...]
-    weights_M: Array  # what these weigh in the charge, [M, ...]
+    weights_M: Array  # what these weigh in the charge, [M, ...]; or by comparator, [P, M, ...]
     came_P: Array | None  # what each gained, [P, ...]; None: at the outcome that ``state`` names
     state: Array | None = None  # [...]
 
@@ -83,19 +85,28 @@ class Offer(NamedTuple):
 class Suspicion(NamedTuple):
     """What the richest bettor of a stream bets on, at which rate, and since when it has most of its wealth."""
 
-    comparator: Array  # [...], its row
+    comparator: Array  # [...], its row; -1: it bets on another law
     rate: Array  # [...]
     since: Array  # [...], a step, counted from 1: an estimate of when the model broke; 0 before the first
+    gain: Array  # [...], what acting on that law has earned more since then, a step
 
 
 class Bets:
     """Who is bet on (``actions`` in each of so many contexts, ``references``), at which rates, and what joins when."""
 
     def __init__(
-        self, prior: Prior, delta: float, span: float, actions: int, contexts: int = 1, references: int = 0
+        self,
+        prior: Prior,
+        delta: float,
+        span: float,
+        actions: int,
+        contexts: int = 1,
+        references: int = 0,
+        counts_charges: bool = False,
     ) -> None:
         self.prior, self.delta, self.span = prior, delta, span
         self.actions, self.contexts, self.references = actions, contexts, references
+        self.counts_charges = counts_charges
         # From the slowest rate up: those that double the one before need no exponential of their own.
         order = np.argsort(prior.rates_K)
         self.rates_K = prior.rates_K[order]
@@ -115,19 +126,21 @@ class Bets:
         none = zeros((*shape, self.rows, len(self.rates_K)), xp, where)
         since = xp.zeros(none.shape, dtype=xp.int64, device=where)
         seen = xp.zeros((*shape, self.contexts), dtype=xp.int64, device=where)
-        return Wealth(none, none, since, seen, xp.zeros(shape, dtype=xp.bool, device=where))
+        charges = none if self.counts_charges else zeros((*shape, 0, 0), xp, where)
+        return Wealth(none, none, since, seen, xp.zeros(shape, dtype=xp.bool, device=where), charges)
 
     # A step
 
     def after(
         self, old: Wealth, step: Array, offer: Offer, excluded: Array, context: Array | None = None
     ) -> tuple[Wealth, Array]:
-        """What they have after the outcome of the ``step``-th step, and whether all together have 1/delta."""
+        """What they have after the outcome of the ``step``-th step, each and all together."""
         if self._worth_compiling(old, step, offer):
             now, level = self._compiled(old, step, offer, context)
         else:
             now, level = self._in_arrays(old, step, offer, context)
-        return now._replace(impossible=old.impossible | excluded), (level * self.delta >= 1) | excluded
+        charges = old.charges + self._charged(offer, context) if self.counts_charges else old.charges
+        return Wealth(*now[:4], old.impossible | excluded, charges, old.backed), level
 
     def _in_arrays(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, Array]:
         xp, A, several = namespace(offer.weights_M), self.actions, self.contexts > 1
@@ -139,19 +152,39 @@ class Bets:
         theirs = self._grown(others, step, step, factor[..., A:, :]) if self.references else others
         seen_C = with_row(old.seen, place, seen) if several else seen[..., None]
         wealth, richest, since = self._joined(old[:3], place if several else None, mine, theirs)
-        now = Wealth(wealth, richest, since, seen_C, old.impossible)
+        now = Wealth(wealth, richest, since, seen_C, old.impossible, old.charges)
         return now, xp.sum(now.wealth, axis=(-2, -1)) + self.waiting(seen_C, step)
 
     def _factors(self, offer: Offer) -> Array:
         """What multiplies each bettor's wealth, ``[..., P, K]``."""
         xp, came_P = namespace(offer.weights_M), offer.came()
-        ends = (1,) * (came_P.ndim - 1)
-        rates_K = xp.reshape(constant(self.rates_K, came_P), (-1, *ends))
-        excess = total(
-            [weight * xp.expm1(offer.gain_PxM[:, m][:, None] * rates_K) for m, weight in enumerate(offer.weights_M)]
-        )
-        factor = xp.exp(came_P[:, None] * rates_K) / (1 + xp.clip(excess, 0.0, None))  # [P, K, ...]
+        rates_K = xp.reshape(constant(self.rates_K, came_P), (-1, *(1,) * (came_P.ndim - 1)))
+        factor = xp.exp(came_P[:, None] * rates_K) / (1 + self._excess(offer, rates_K))  # [P, K, ...]
         return xp.moveaxis(factor, (0, 1), (-2, -1)) if came_P.ndim > 1 else factor
+
+    def _excess(self, offer: Offer, rates_K: Array) -> Array:
+        """By how much the mean of what a bet wins is above 1, if it is: ``[P, K, ...]``."""
+        xp = namespace(offer.weights_M)
+        gain_PxM, weights, M = offer.gain_PxM, offer.weights_M, offer.gain_PxM.shape[1]
+        own = weights.ndim == gain_PxM.ndim  # by comparator
+        each = [
+            (weights[:, m][:, None] if own else weights[m]) * xp.expm1(gain_PxM[:, m][:, None] * rates_K)
+            for m in range(M)
+        ]
+        return xp.clip(total(each), 0.0, None)
+
+    def _charged(self, offer: Offer, context: Array | None) -> np.ndarray:
+        """ln of what each bettor is charged, ``[..., P, K]``: nothing in the contexts that a step is not in."""
+        rates_K = self.prior.rates_K.reshape(-1, *(1,) * (offer.weights_M.ndim - 1))
+        charges = np.moveaxis(np.log1p(self._excess(offer, rates_K)), (0, 1), (-2, -1))
+        if self.contexts == 1:
+            return charges
+        assert context is not None
+        *shape, _, K = charges.shape
+        wide = np.zeros((*shape, self.contexts, self.actions, K))
+        wide = with_row(wide, np.asarray(context), charges[..., : self.actions, :])
+        wide = wide.reshape(*shape, self.contexts * self.actions, K)
+        return np.concatenate([wide, charges[..., self.actions :, :]], axis=-2)
 
     def _grown(self, old: tuple[Array, Array, Array], clock: Array, step: Array, factor: Array) -> tuple:
         """Some bettors after new capital joined them, at this time on their clock, and the outcome came."""
@@ -176,7 +209,8 @@ class Bets:
         for part, own, others in zip(old, mine, theirs, strict=True):
             if place is not None:
                 wide = with_row(self._by_context(part), place, own)
-                own = namespace(wide).reshape(wide, (*wide.shape[:-3], -1, wide.shape[-1]))
+                *shape, C, A, K = wide.shape
+                own = namespace(wide).reshape(wide, (*shape, C * A, K))
             found.append(namespace(own).concat([own, others], axis=-2) if self.references else own)
         return found
 
@@ -196,48 +230,49 @@ class Bets:
 
     def _compiled(self, old: Wealth, step: Array, offer: Offer, context: Array | None) -> tuple[Wealth, np.ndarray]:
         shape = old.seen.shape[:-1]
-        now = Wealth(old[0].copy(), old[1].copy(), old[2].copy(), old[3].copy(), old.impossible)
+        now = Wealth(old[0].copy(), old[1].copy(), old[2].copy(), old[3].copy(), old.impossible, old.charges)
+        N = math.prod(shape)
         if shape == ():
-            state, level_NxT = [part[None] for part in now[:4]], np.zeros((1, 1))
+            state, level_NxT = [now[0][None], now[1][None], now[2][None], now[3][None]], np.zeros((1, 1))
             gain_PxM, weights_M, came_P, came = offer
             alone = Offer(
                 gain_PxM[:, :, None, None],
-                weights_M[:, None, None],
+                weights_M[..., None, None],
                 None if came_P is None else came_P[:, None, None],
                 None if came is None else np.array([[came]]),
             )
             place = _NOWHERE if context is None else np.array([[context]])
-            self._run(state, np.array([step - 1]), alone, place, level_NxT)
-            return now, level_NxT[0, 0] + self.waiting(old.seen, step - 1)
-        N = math.prod(shape)
+            self._run(state, np.array([step]), alone, place, level_NxT)
+            return now, level_NxT[0, 0] + self.waiting(now.seen, step)
         state = [part.reshape(N, *part.shape[len(shape) :]) for part in now[:4]]
 
         def flat(part: Any) -> Any:
             return None if part is None else part.reshape(*part.shape[: part.ndim - len(shape)], N, 1)
 
         level_NxT, place = np.zeros((N, 1)), _NOWHERE if context is None else flat(context)
-        self._run(state, step.reshape(N) - 1, Offer(*map(flat, offer)), place, level_NxT)
-        return now, level_NxT.reshape(shape) + self.waiting(old.seen, step - 1)
+        self._run(state, step.reshape(N), Offer(*map(flat, offer)), place, level_NxT)
+        return now, level_NxT.reshape(shape) + self.waiting(now.seen, step)
 
     def _run(
-        self, state: Any, before_N: np.ndarray, offer: Offer, context_NxT: np.ndarray, level_NxT: np.ndarray
+        self, state: Any, step_N: np.ndarray, offer: Offer, context_NxT: np.ndarray, level_NxT: np.ndarray
     ) -> None:
-        """Add to ``level_NxT`` what the bettors on these rows have after every step, less what has joined them.
+        """Add to ``level_NxT`` what the bettors on these rows have after every step.
 
-        The state (wealth, richest, since, seen) is written over; ``before_N``: how many steps came before.
+        The state (wealth, richest, since, seen) is written over; ``step_N``: which step is the first.
         """
         gain_PxM, weights_M, came_P, states_NxT = offer
-        excess, won, rates_G = gain_PxM[:, None], _NOBODY if came_P is None else came_P[:, None], self.rates_G
-        if excess.size > _FEW:  # arrays of exponentials are quicker than one at a time
-            rates = rates_G[:, None, None, None]
-            excess, won, rates_G = np.expm1(excess * rates), np.expm1(won * rates[..., 0]), _NONE
+        if came_P is not None:
+            gain_PxM = np.concatenate([gain_PxM, came_P[:, None]], axis=1)
+        gain, rates_G = gain_PxM[:, None], self.rates_G
+        if gain.size > _FEW:  # arrays of exponentials are quicker than one at a time
+            gain, rates_G = gain * rates_G[:, None, None, None], _NONE
+            np.expm1(gain, out=gain)
         compiled(bet)(
-            excess,
-            won,
-            np.ascontiguousarray(weights_M),
-            _NOWHERE if states_NxT is None else states_NxT,
-            before_N,
-            context_NxT,
+            to_read(gain),
+            to_read(weights_M if weights_M.ndim == gain_PxM.ndim else weights_M[None]),
+            _NOWHERE if states_NxT is None else to_read(states_NxT, np.int64),
+            step_N,
+            to_read(context_NxT, np.int64),
             rates_G,
             self.ladder_K,
             self.joins_2xK,
@@ -249,24 +284,24 @@ class Bets:
 
     # Recorded sequences
 
-    def levels(
-        self, weights_M: Array, rows: Iterable[tuple[Array, Array | None]], states: Array | None = None
-    ) -> Array:
+    def levels(self, rows: Iterable[tuple[Array, Array, Array | None]], states: Array) -> Array:
         """E after every step of recorded sequences that begin with their first, ``[N, T]``; no wealth beyond ``MOST``.
 
-        For one context. ``rows`` has what each comparator gains at each of the M outcomes ``[M, N, T]`` and what it
-        gained ``[N, T]`` (None: at that of ``states``), one comparator after the other.
+        For one context. ``rows`` has what each comparator gains at each of the M outcomes ``[M, N, T]``, what these
+        weigh, and what it gained ``[N, T]`` (None: at that of ``states``), one comparator after the other.
         """
-        N, T = weights_M.shape[1:]
-        step_T, level_NxT = in_float64(count_up(weights_M, 1, T + 1)), weights_M[0] * 0
+        N, T = states.shape
+        step_T = in_float64(count_up(states, 1, T + 1))
+        level_NxT = step_T * in_float64(states) * 0
         if self._worth_compiling_all(level_NxT):
-            nobody, before_N = np.zeros((N, 0, 0)), np.zeros(N, dtype=np.int64)
-            for gain_MxNxT, came_NxT in rows:
-                state = np.zeros((N, 1, len(self.rates_K))), nobody, nobody.astype(np.int64), before_N[:, None].copy()
+            level_NxT, step_N = np.zeros((N, T)), np.ones(N, dtype=np.int64)
+            for gain_MxNxT, weights_M, came_NxT in rows:
+                state = np.zeros((N, 1, len(self.rates_K))), None, None, np.zeros((N, 1), dtype=np.int64)
                 came = None if came_NxT is None else came_NxT[None]
-                self._run(state, before_N, Offer(gain_MxNxT[None], weights_M, came, states), _NOWHERE, level_NxT)
-            return level_NxT + 1
-        for gain_MxNxT, came_NxT in rows:
+                came_at = states if came is None else None
+                self._run(state, step_N, Offer(gain_MxNxT[None], weights_M, came, came_at), _NOWHERE, level_NxT)
+            return level_NxT + self.prior.unspent(step_T)
+        for gain_MxNxT, weights_M, came_NxT in rows:
             came_NxT = pick(gain_MxNxT, states) if came_NxT is None else came_NxT
             for k, factor_NxT in enumerate(self._recorded_factors(gain_MxNxT, weights_M, came_NxT)):
                 level_NxT = level_NxT + self._recorded_wealth(k, factor_NxT, step_T)
@@ -274,10 +309,10 @@ class Bets:
 
     def run(self, offer: Offer) -> Wealth:
         """What they have after recorded sequences that begin with their first step; one context, compiled."""
-        N, T = offer.weights_M.shape[1:]
-        wealth, richest, since, seen, impossible = (part.copy() for part in self.blank((N,), np, None))
-        self._run((wealth, richest, since, seen), np.zeros(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
-        return Wealth(wealth, richest, since, seen, impossible)
+        N, T = offer.weights_M.shape[-2:]
+        now = Wealth(*(part.copy() for part in self.blank((N,), np, None)[:6]))
+        self._run(now[:4], np.ones(N, dtype=np.int64), offer, _NOWHERE, np.zeros((N, T)))
+        return now
 
     def _worth_compiling_all(self, level_NxT: Array) -> bool:
         if type(level_NxT) is not np.ndarray or not compiler_installed():
@@ -324,14 +359,13 @@ class Bets:
         """The capital that has not joined anyone yet."""
         xp, prior, A, N = namespace(seen_C), self.prior, self.actions, self.references
         if self.contexts == 1 and not N:
-            return prior.unspent(in_float64(seen_C[..., 0]))
-        spent = A * xp.sum(1 - prior.unspent(in_float64(seen_C)), axis=-1)
-        return 1 - (spent + N * (1 - prior.unspent(in_float64(step)))) / prior.comparators
+            return prior.unspent(in_float64(seen_C[..., 0]) if seen_C.ndim > 1 or xp is not np else float(seen_C[0]))
+        spent = A * xp.sum(prior.share - prior.unspent(in_float64(seen_C)), axis=-1)
+        return prior.share - (spent + N * (prior.share - prior.unspent(in_float64(step)))) / prior.comparators
 
-    def log_total(self, now: Wealth, step: Array) -> Array:
-        """ln E_t."""
-        xp = namespace(now.wealth)
-        return xp.log(xp.sum(now.wealth, axis=(-2, -1)) + self.waiting(now.seen, step))
+    def together(self, now: Wealth, step: Array) -> Array:
+        """E_t: what they have and what has not joined yet."""
+        return namespace(now.wealth).sum(now.wealth, axis=(-2, -1)) + self.waiting(now.seen, step)
 
     def suspicion(self, now: Wealth) -> Suspicion:
         """What the richest bettor of each stream bets on."""
@@ -339,4 +373,5 @@ class Bets:
         wealth, since = (xp.reshape(a, (*shape, P * K)) for a in (now.wealth, now.since))
         richest = xp.argmax(wealth, axis=-1)
         started = xp.take_along_axis(since, richest[..., None], axis=-1)[..., 0]
-        return Suspicion(richest // K, constant(self.rates_K, wealth)[richest % K], started)
+        rate = constant(self.rates_K, wealth)[richest % K]
+        return Suspicion(richest // K, rate, started, rate * 0)

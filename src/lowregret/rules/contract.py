@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..arrays import Array, count_up, device, first_true, in_float64, namespace, row_blocks, to_numpy
+from ..arrays import Array, copied, count_up, device, first_true, in_float64, namespace, row_blocks, to_numpy
 from ..certificates import Certificate
 from ..policies import Policy, Recovery
 from ..predictors import Predictor
@@ -39,6 +39,10 @@ class Rule(ABC):
     horizon: int | None
     temperature: float | None
     fallback: Predictor | Policy | Recovery
+
+    lag = 1  # how late outcomes may come; ``Late`` has more
+    of_numbers = False  # whether outcomes are numbers, and not states
+    untested = False  # whether the fallback is played from the first step on, without a test
 
     # What a rule must say of itself.
 
@@ -98,6 +102,29 @@ class Rule(ABC):
         """What else it can be told before the state than the base model's law; None: nothing."""
         return None
 
+    # Outcomes that come late: steps that are ``lag`` apart make a class, and an ordinary rule is one class.
+
+    @property
+    def each(self) -> "Rule":
+        """The rule of one class."""
+        return self
+
+    def of(self, memory: RuleMemory, place: int) -> RuleMemory:
+        """What a class remembers: ``each`` goes on from there."""
+        return memory
+
+    def opened(self, memory: RuleMemory, place: int) -> RuleMemory:
+        """The memory in which this class knows of the alarm, as a step of it is about to be advised."""
+        return memory
+
+    def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
+        """The memory after one more outcome, which made this of its class."""
+        return part
+
+    def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
+        """The memory after an outcome of this class was given up: nothing is learnt, but dates are one earlier."""
+        return memory
+
     # The three hooks that make a rule.
 
     @abstractmethod
@@ -115,6 +142,11 @@ class Rule(ABC):
     def suspicion(self, memory: RuleMemory) -> Any:
         """What speaks most against the base model: the action, the rate, since when. None where a rule cannot say."""
         return None
+
+    def trusted(self, memory: RuleMemory) -> Array:
+        """Where the base model is played as it is, or has returned after a trip and not gone again, ``[...]``."""
+        back = getattr(memory.fallback, "trusted", None)
+        return ~self.tripped(memory) if back is None else ~self.tripped(memory) | back
 
     def turned(self, memory: RuleMemory) -> Array | None:
         """Where the base returned with the last token, after a trip (1), or was left again (-1); None: never."""
@@ -176,7 +208,9 @@ class Rule(ABC):
         return self.in_play.answer(memory.fallback, tuple(probs.shape[:-1]))
 
     def law(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
-        """The law in force: the base's, ``probs``, until the trip, the fallback's from then on."""
+        """The law in force: the base's, ``probs``, until the trip, the fallback's from then on (if it states one)."""
+        if self.fallback_acts:
+            return copied(probs)
         return spliced(self.tripped(memory), self.fallback_answer(memory, probs), probs)
 
     def answer(self, memory: RuleMemory, moment: Moment) -> Array:
@@ -186,22 +220,23 @@ class Rule(ABC):
 
     def advance(self, memory: RuleMemory, moment: Moment, token: Array) -> RuleMemory:
         """``update`` without its checks, from what ``look`` saw; an axis of length 1 stands for streams that agree."""
-        step = memory.step + 1
+        step, wide = memory.step + 1, token
+        if token.shape != step.shape:
+            wide = namespace(token).broadcast_to(token, step.shape)
+        fallback, moment = self._fallback_after(memory, moment, wide)
         statistics, alarm = self.judge(memory.statistics, step, moment._replace(token=token))
         if self.pointless:
             alarm = alarm & False
         newly = (memory.tripped_at == 0) & alarm
-        tripped_at = memory.tripped_at + step * newly
-        if token.shape != step.shape:
-            token = namespace(token).broadcast_to(token, step.shape)
-        return RuleMemory(self._fallback_after(memory, moment, token), step, tripped_at, statistics)
+        return RuleMemory(fallback, step, memory.tripped_at + step * newly, statistics)
 
-    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
-        return self.in_play.fallback.update(memory.fallback, token)
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
+        """The fallback's memory after the token, and the moment with what it had to say."""
+        return self.in_play.fallback.update(memory.fallback, token), moment
 
     def tripped(self, memory: RuleMemory) -> Array:
-        """Which streams have switched to the fallback, ``[...]``."""
-        return memory.tripped_at > 0
+        """Which streams play the fallback, ``[...]``: those that have switched to it, or all without a test."""
+        return memory.tripped_at >= 0 if self.untested else memory.tripped_at > 0
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""

@@ -1,8 +1,11 @@
 """The exact test: bets against the base model under its own law, sharper than any threshold on regret.
 
-It needs two things at a step: what a comparator would gain over the player in each state, and the law that the model
-states. Everything known before the state may enter: incumbents, contexts, payoffs that change. What a bet is charged at
-most is found for pure actions, and covers mixed ones since a charge is convex in what is bet on.
+It needs two things at a step: what a comparator gains over the player, and what the forecast charges for a bet on it.
+Everything known before the outcome may enter: incumbents, contexts, payoffs that change. What a bet is charged at most
+is found for pure actions, and covers mixed ones since a charge is convex in what is bet on.
+
+Nothing here asks whether outcomes are states, of which the model states a law, or numbers, of which it says samples,
+quantiles or a density: the *scene* of a step knows (``problems.Scene``, ``forecasts.NumberScene``).
 """
 
 import math
@@ -25,24 +28,29 @@ from ..arrays import (
     last,
     namespace,
     pick,
+    some,
     to_numpy,
     total,
 )
-from ..certificates import Certificate, every_start, over_contexts
+from ..certificates import Certificate, every_start
 from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
-from ..certificates.switching import certify_switch
 from ..files import compiled
+from ..forecasts import Forecast, number_scene
+from ..memory import where as choose
 from ..memory import with_row
-from ..policies import Incumbent, PlaysReference, Recovering, Recovery
+from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Recovery
 from ..policies.shadow import run_shadow
-from ..problems import DecisionProblem, Known, Scene, a_problem, each_step, scene_of, widest
+from ..predictors import Predictor
+from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
+from . import promises, second_bettor
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .in_play import InPlay, in_play
 from .kernels import bet
 from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .response import ResponseRule, delta_for
 
+TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
@@ -56,6 +64,8 @@ class ExactTest(ResponseRule):
 
     Parameters
     ----------
+    problem
+        A ``DecisionProblem``, or a ``Payoff`` where outcomes are numbers.
     delta
         The TV bound; 1/horizon by default, required with ``horizon=None``.
     references
@@ -69,9 +79,22 @@ class ExactTest(ResponseRule):
         False: the references alone are compared with.
     references_act
         They give mixed actions. Where there are not as many actions as states this need not be said.
+    likelihood
+        A second bettor, with half of the capital: on the mixture of laws that ``Recovery`` runs in the shadow. It finds
+        models that predict worse than recent frequencies and are acted on at a loss. Bets on actions are then charged
+        by what they could win under any law to which the action advised is best: as long as that is right, however
+        wrong the probabilities, they alone sound an alarm with a chance of at most delta/2. Needs laws, a temperature
+        of 0 and ``Recovery``.
+    test
+        False: no test and no alarm; the fallback, a ``Recovery``, is played from the first step on, with nine tenths of
+        the weight on the model to begin with. That earns as much; what the test buys is that nothing changes while the
+        model is right.
+    temperature
+        Of the responses to forecasts: 1/sqrt(horizon) by default, 0 for best responses, which most people play.
     fallback
         What is played after an alarm. Told more than the law, a ``Recovery`` without a ``safe`` of its own (it is Hedge
-        over all comparators) or an ``Incumbent``.
+        over all comparators) or an ``Incumbent``; for numbers too, where ``Recovery`` is Hedge over all comparators and
+        the model.
 
     >>> from lowregret import matching
     >>> rule = ExactTest(matching(), horizon=1024, delta=2 / 1024)
@@ -85,9 +108,15 @@ class ExactTest(ResponseRule):
     payoffs: str = "fixed"
     actions: bool = True
     references_act: bool = False
+    likelihood: bool = False
+    test: bool = True
+
+    def _refuse_problem(self) -> None:
+        if not isinstance(self.problem, Payoff):
+            a_problem(self.problem)
 
     def __post_init__(self) -> None:
-        a_problem(self.problem)
+        self._refuse_problem()
         horizon = inputs.horizon_or_none(self.horizon)
         delta = delta_for(self.delta, horizon)
         if delta < LEAST_DELTA:
@@ -101,6 +130,8 @@ class ExactTest(ResponseRule):
             payoffs=inputs.choice(self.payoffs, "payoffs", ("fixed", "scaled", "change")),
             actions=inputs.flag(self.actions, "actions"),
             references_act=inputs.flag(self.references_act, "references_act"),
+            likelihood=inputs.flag(self.likelihood, "likelihood"),
+            test=inputs.flag(self.test, "test"),
         )
         if contexts is not None and horizon is None:
             raise ValueError("contexts need a horizon: what each of them may cost is shared out over it, got None")
@@ -110,23 +141,43 @@ class ExactTest(ResponseRule):
             inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
 
+    def _warmth(self, temperature: Any) -> float:
+        return inputs.not_negative(temperature, "temperature")
+
     def _usual_fallback(self) -> Recovery:
         """A mixture from which the model can return."""
         return Recovery()
 
     def _refuse_misfit(self, horizon: int | None) -> None:
-        fallback = self.fallback
-        if isinstance(fallback, Incumbent) and self.told:
+        fallback, more = self.fallback, self.told or self.of_numbers
+        if not self.test and (self.likelihood or not isinstance(fallback, Recovery)):
+            raise ValueError(
+                "test=False plays a Recovery from the first step on: it has no bettors, and its fallback must be one, "
+                f"got likelihood={self.likelihood} and {inputs.shown(fallback)}"
+            )
+        if self.likelihood and (self.of_numbers or self.temperature != 0 or not isinstance(fallback, Recovery)):
+            raise ValueError(
+                "likelihood=True bets on the laws in the shadow of Recovery, beside best responses to laws: it needs a "
+                f"DecisionProblem, temperature=0 and Recovery() for a fallback, got {self.temperature} and "
+                f"{inputs.shown(fallback)}"
+            )
+        if self.temperature == 0 and isinstance(fallback, Predictor):
+            raise ValueError(
+                f"fallback {type(fallback).__name__} is a law, and the best response to a law that learns may lose "
+                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0"
+            )
+        if isinstance(fallback, Incumbent) and more:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
                 )
-        elif not self.told:
+        elif not more:
             super()._refuse_misfit(horizon)
         elif not isinstance(fallback, Recovery) or fallback.safe is not None:
             raise ValueError(
                 "fallback must be a Recovery without a safe of its own (it is Hedge over all comparators), or an "
-                f"Incumbent, got {inputs.shown(fallback)}"
+                "Incumbent: what others lose to references, in contexts, where payoffs are told or outcomes are "
+                f"numbers is not known, got {inputs.shown(fallback)}"
             )
 
     def _certificate_temperature(self, horizon: int | None) -> float:
@@ -135,9 +186,17 @@ class ExactTest(ResponseRule):
             raise ValueError('temperature="certificate" needs a horizon: give a number')
         if self.stakes.contrast == 0 or self.problem.n_actions == 1:
             return 1 / math.sqrt(horizon)  # nothing to gain
-        return certificate_temperature(self.stakes, self._per_context(horizon), self._main_cost)
+        return certificate_temperature(self.stakes, self.per_context(horizon), self._main_cost)
 
     # What it is made of
+
+    @property
+    def of_numbers(self) -> bool:  # type: ignore[override]
+        return isinstance(self.problem, Payoff)
+
+    @property
+    def n_states(self) -> int:
+        return 0 if self.of_numbers else self.problem.n_states
 
     @property
     def told(self) -> bool:
@@ -152,13 +211,19 @@ class ExactTest(ResponseRule):
         return Knows(self.references, self.contexts, payoffs, self.references_act)
 
     @cached_property
-    def stakes(self) -> DecisionProblem:
+    def stakes(self) -> Any:
         """A problem with the span and the contrast of all that may come: the bounds are its."""
-        return widest(self.problem) if self.payoffs == "change" else self.problem
+        if self.payoffs != "change":
+            return self.problem
+        return self.problem.widest if isinstance(self.problem, Payoff) else widest(self.problem)
+
+    @property
+    def untested(self) -> bool:  # type: ignore[override]
+        return not self.test
 
     @property
     def pointless(self) -> bool:
-        return self.stakes.span == 0
+        return self.stakes.span == 0 or not self.test
 
     @property
     def compares(self) -> bool:
@@ -177,7 +242,8 @@ class ExactTest(ResponseRule):
     def n_comparators(self) -> int:
         return self.rows * (self.problem.n_actions if self.actions else 0) + len(self.references)
 
-    def _per_context(self, horizon: int) -> int:
+    def per_context(self, horizon: int) -> int:
+        """How many steps each context has where all have as many."""
         return -(-horizon // self.rows)
 
     @property
@@ -187,20 +253,21 @@ class ExactTest(ResponseRule):
     @cached_property
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
-        stakes, count, main = self.stakes, self.n_comparators, None
+        stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
         if self.horizon is None or self.temperature is None:
-            return every_start.joint_prior(stakes, self.horizon, self.delta, self.temperature, TOP, count)
-        steps = self._per_context(self.horizon)
-        if self.payoffs != "change":
+            made = stakes, self.horizon, self.delta, self.temperature, TOP, count
+            return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
+        steps = self.per_context(self.horizon)
+        if self.payoffs != "change" and not self.of_numbers and self.temperature > 0:
             main = quick_main_rate(stakes, steps, self.temperature, self._main_cost)
-        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main)
+        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main, share)
         return replace(prior, horizon=self.horizon)  # any context may have all the steps
 
     @cached_property
     def bets(self) -> Bets:
         """The bettors."""
         A = self.problem.n_actions if self.actions else 0
-        return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references))
+        return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references), self.of_numbers)
 
     @property
     def rates_K(self) -> np.ndarray:
@@ -217,13 +284,18 @@ class ExactTest(ResponseRule):
         N, A, back = len(self.references), self.problem.n_actions, self.fallback
         if isinstance(back, Incumbent) and self.references:
             alone = N == 1 and not self.actions
-            made: Any = PlaysReference(back.name, self.references.index(back.name), self.references_act, alone)
+            acts = self.references_act or self.of_numbers
+            made: Any = PlaysReference(back.name, self.references.index(back.name), acts, alone)
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
+        if self.of_numbers:
+            return InPlay(AmongExperts(self.stakes, self.rows, N), True, True, A, True)
         if not self.told:
-            return in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
+            plain = in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
+            return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
         more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes}
+        more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
         made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
 
@@ -232,19 +304,23 @@ class ExactTest(ResponseRule):
     def temperature_at(self, step: Any) -> Any:
         return self.stakes.anytime_temperature(step) if self.temperature is None else self.temperature
 
-    def scene(self, probs: Array, known: Known | None, step: Array) -> Scene:
+    def scene(self, forecast: Any, known: Known | None, step: Array) -> Any:
         """All that is known of a step, with what the references would play."""
-        scene = scene_of(self.problem, probs, known, self.temperature_at(step), len(self.references))
+        warmth, N = self.temperature_at(step), len(self.references)
+        if self.of_numbers:
+            scene: Any = number_scene(self.problem, forecast, known, warmth, step - 1, N)  # type: ignore[arg-type]
+        else:
+            scene = scene_of(self.problem, forecast, known, warmth, N)
         if self.contexts is None or scene.context is not None:
             return scene
-        xp, law_S = namespace(scene.law_S), scene.law_S  # the first, where none is said
-        return scene._replace(context=xp.zeros(law_S.shape[1:], dtype=xp.int64, device=device(law_S)))
+        xp, base_A = namespace(scene.base_A), scene.base_A  # the first, where none is said
+        return scene._replace(context=xp.zeros(base_A.shape[1:], dtype=xp.int64, device=device(base_A)))
 
-    def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
+    def look(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Moment:
         scene, fallback_A1 = self.scene(probs, known, memory.step + 1), None
         if self._in_force(memory):
             fallback_A1 = self._fallback_plays(memory, scene)[1:]
-        return Moment(scene.base_A[1:], fallback_A1, scene.law_S, None, scene)
+        return Moment(scene.base_A[1:], fallback_A1, None if self.of_numbers else scene.law_S, None, scene)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
         scene = self.scene(probs, None, step)
@@ -252,8 +328,7 @@ class ExactTest(ResponseRule):
 
     def _in_force(self, memory: RuleMemory) -> bool:
         """Whether anybody plays the fallback; where asking would make a device wait, somebody may."""
-        tripped_at = memory.tripped_at
-        return bool(tripped_at.any()) if isinstance(tripped_at, (np.ndarray, np.generic)) else True
+        return self.untested or some(memory.tripped_at)
 
     def _fallback_plays(self, memory: RuleMemory, scene: Scene) -> Array:
         own = self.in_play
@@ -269,22 +344,28 @@ class ExactTest(ResponseRule):
         scene = self.scene(probs, known, memory.step + 1)
         return last((own.fallback.policy if own.acts else own.fallback.law)(memory.fallback, scene))
 
-    def law(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
-        if not self._in_force(memory):
+    def law(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Any:
+        if self.of_numbers:
+            return probs
+        own = self.in_play
+        if not self._in_force(memory) or (own.acts and not own.follows):
             return copied(probs)
-        return spliced(self.tripped(memory), self.fallback_answer(memory, probs, known), probs)
+        if own.follows:
+            said = last(own.fallback.law(memory.fallback, self.scene(probs, known, memory.step + 1)))
+        else:
+            said = self.fallback_answer(memory, probs)
+        return spliced(self.tripped(memory), said, probs)
 
     def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
         """What each comparator earned more than the answer: actions, context by context, then references."""
         if known is None:
             return super().leads(answer_A1, token)
-        scene: Scene = known
-        A, paid_P = self.problem.n_actions, scene.paid(token)
+        A, paid_P = self.problem.n_actions, known.paid(token)
         own = paid_P[0] + total(answer_A1 * (paid_P[1:A] - paid_P[0])) if A > 1 else paid_P[0]
         lead_P = paid_P - own
         if not self.actions:
             return lead_P[A:]
-        return lead_P if self.contexts is None else self._widened(lead_P, scene.context)
+        return lead_P if self.contexts is None else self._widened(lead_P, known.context)
 
     def _widened(self, lead_P: Array, context: Any) -> Array:
         """What the comparators of one context earned more, among those of all: ``[C A + N, ...]``."""
@@ -309,11 +390,15 @@ class ExactTest(ResponseRule):
             return None, self.references[index - self.rows * A], None
         return index % A, None, None if self.contexts is None else index // A
 
-    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> Any:
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
         own = self.in_play
         if not own.follows:
             return super()._fallback_after(memory, moment, token)
-        return own.fallback.update(memory.fallback, moment.known, token, self.tripped(memory))
+        told = memory.fallback, moment.known, token, self.tripped(memory)
+        if not self.likelihood:
+            return own.fallback.update(*told), moment
+        after, mixture_S = own.fallback.advance(*told)
+        return after, moment._replace(mixture_S=mixture_S)
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's: all until the trip, then its part of the mixture."""
@@ -323,32 +408,92 @@ class ExactTest(ResponseRule):
         return 1 - in_float64(self.tripped(memory)) * (1 - own.fallback.share_of_base(memory.fallback))
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Wealth:
-        return self.bets.blank(shape, xp, where)
+        none = self.bets.blank(shape, xp, where)
+        return none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
 
     def judge(self, statistics: Wealth, step: Array, moment: Moment) -> tuple[Wealth, Array]:
-        scene, state = moment.known, moment.token
-        law_S = scene.law_S / total(scene.law_S)
-        gain_PxS = scene.gains_together(self.actions)
-        excluded = pick(scene.law_S, state) == 0
-        return self.bets.after(statistics, step, Offer(gain_PxS, law_S, None, state), excluded, scene.context)
+        scene, outcome = moment.known, moment.token
+        excluded = scene.excluded(outcome)
+        now, level = self.bets.after(statistics, step, self._offered(scene, outcome), excluded, scene.context)
+        if self.likelihood:
+            odds, gained = scene.against(moment.mixture_S, outcome)
+            backed = second_bettor.after(self.prior, statistics.backed, step, odds, gained)
+            now, level = now._replace(backed=backed), second_bettor.level(self.prior, backed, step, level)
+        return now, (level * self.delta >= 1) | excluded
+
+    @cached_property
+    def _pairs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """By best response: what each action gains over it, and at which two outcomes that is charged."""
+        gains = (self.problem.utility - row for row in self.problem.utility)
+        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in gains]
+
+    def _offered(self, scene: Any, outcome: Array) -> Offer:
+        """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
+        if self.likelihood and not self.told and scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray:
+            gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]  # one stream, one step
+            return Offer(gain_Ax2, weights_Ax2, gain_AxS[:, int(outcome)])
+        gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
+        offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
+        return Offer(*second_bettor.by_pairs(gain_PxM), offer.came()) if self.likelihood else offer
+
+    def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
+        return self.charged(memory, part, part.tripped_at > 0)
+
+    def charged(self, before: RuleMemory, after: RuleMemory, alarm: Array) -> RuleMemory:
+        """The memory after an outcome with its charges counted unless the alarm has sounded: until then they bound
+        the regret to each comparator, and nothing else does where they depend on what the forecast leaves open.
+        """
+        if not self.of_numbers:
+            return after
+        old, new = before.statistics.charges, after.statistics.charges
+        kept = choose(alarm, old, new) if alarm.ndim else (old if alarm else new)
+        return after._replace(statistics=after.statistics._replace(charges=kept))
+
+    def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
+        # Starts are dated by outcomes. To tell steps, all that are missing are added: so earlier ones are one earlier.
+        return memory._replace(statistics=memory.statistics._replace(since=memory.statistics.since - 1))
 
     # Recorded sequences
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         scene, states = moment.known, moment.token
+        if self.likelihood and self.told:
+            return self._all_of_it(scene, states)
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
-        excluded = pick(scene.law_S, states) == 0
-        return first_true((self._levels(scene, states) * self.delta >= 1) | excluded) + 1
+        return first_true((self._levels(scene, states) * self.delta >= 1) | scene.excluded(states)) + 1
 
-    def _levels(self, scene: Scene, states: Array) -> Array:
+    def _levels(self, scene: Any, states: Array) -> Array:
         """E after every step, ``[N, T]``; one context."""
-        rows = ((gain_S, None) for gain_S in scene.gains(self.actions))
-        return self.bets.levels(scene.law_S / total(scene.law_S), rows, states)
+        if self.of_numbers:
+            gain_PxM, weights_M, came_P = scene.priced(states, self.actions)
+            return self.bets.levels(
+                ((gain, weights_M, came) for gain, came in zip(gain_PxM, came_P, strict=True)), states
+            )
+        if self.likelihood:
+            level = self.bets.levels(map(partial(self._by_pairs, states), scene.gains(self.actions)), states)
+            mixture_S = self.in_play.fallback.mixtures(last(scene.law_S), states)
+            odds, gained = scene.against(mixture_S, states)
+            return second_bettor.recorded(self.prior, odds, gained, level)[1]
+        law_S = scene.law_S / total(scene.law_S)
+        return self.bets.levels(((gain_S, law_S, None) for gain_S in scene.gains(self.actions)), states)
 
-    def _step_by_step(self, step_T: Array, scene: Scene, states_NxT: Array) -> Array:
-        xp, N, alarms = namespace(scene.law_S), states_NxT.shape[0], []
-        statistics = self.blank((N,), xp, device(scene.law_S))
+    @staticmethod
+    def _by_pairs(states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
+        """One comparator, charged by its pair."""
+        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None])
+        return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
+
+    def _all_of_it(self, scene: Any, states_NxT: Array) -> Array:
+        """Step by step with the fallback, which somebody bets on."""
+        T, memory = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A)
+        for t, now in enumerate(each_step(scene, T)):
+            memory = self.advance(memory, Moment(now.base_A[1:], None, now.law_S, None, now), states_NxT[:, t])
+        return namespace(states_NxT).where(memory.tripped_at > 0, memory.tripped_at, memory.step + 1)
+
+    def _step_by_step(self, step_T: Array, scene: Any, states_NxT: Array) -> Array:
+        xp, N, alarms = namespace(scene.base_A), states_NxT.shape[0], []
+        statistics = self.blank((N,), xp, device(scene.base_A))
         for t, now in enumerate(each_step(scene, states_NxT.shape[1])):
             state = states_NxT[:, t]
             statistics, alarm = self.judge(
@@ -357,24 +502,47 @@ class ExactTest(ResponseRule):
             alarms.append(alarm)
         return first_true(xp.stack(alarms, axis=-1)) + 1
 
-    def trip_times(self, probs: Array, tokens: Array, known: Known | None = None) -> Array:
-        """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never.
+    def trip_times(self, probs: Any, tokens: Any, known: Known | None = None) -> Array:
+        """The number of outcomes seen when the rule tripped, ``[...]``; T + 1 for never.
 
-        ``known`` has what was known before each state, with an axis of time after those of streams; unchecked.
+        Of numbers ``probs`` is a ``Forecast`` of the outcomes' shape. ``known`` has what was known before each outcome,
+        with an axis of time after those of streams; unchecked.
+
+        >>> from lowregret import Payoff, Quantiles
+        >>> payoff = Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
+        >>> test = ExactTest(payoff, horizon=200)
+        >>> rises = Quantiles([0.1, 0.9], np.tile([0.1, 0.8], (100, 1)))  # expects a rise each day
+        >>> int(test.trip_times(rises, np.full(100, 0.4))), int(test.trip_times(rises, np.full(100, -0.4)))
+        (101, 21)
         """
-        if known is None:
+        if known is None and not self.of_numbers:
             return super().trip_times(probs, tokens)
-        tokens = inputs.sequences_of(tokens, self.n_states)
-        probs = inputs.probs_of(probs, self.n_states, shape=tuple(tokens.shape))
-        xp, T, axes = namespace(probs), tokens.shape[-1], tokens.ndim
-        self.refuse_longer(T)
-        flat = Known(*(None if part is None else xp.reshape(part, (-1, T, *part.shape[axes:])) for part in known))
-        states_NxT = xp.reshape(inputs.beside(tokens, probs), (-1, T))
-        step_T = xp.arange(1, T + 1, device=device(probs))
-        scene = self.scene(xp.reshape(probs, (-1, T, self.n_states)), flat, step_T)
-        times = self.recorded(step_T, Moment(None, None, None, states_NxT, scene))
-        times = xp.full_like(times, T + 1) if self.pointless else times
-        return xp.reshape(times, tuple(tokens.shape[:-1]))
+        return recorded_trips(self, probs, tokens, known)
+
+    def recording(self, forecast: Any, came: Any) -> tuple[Array, Any]:
+        """Outcomes ``[..., T]`` and the forecasts of them as ``[N, T, ...]``, checked."""
+        if isinstance(self.problem, Payoff):
+            came = self.problem.outcomes_of(came)
+            if came.ndim == 0 or came.shape[-1] == 0:
+                raise ValueError(f"outcomes must have a last axis of at least one time step, got shape {came.shape}")
+            self.fits(forecast, came.shape, "outcomes")
+            return came, forecast.at((None, ...)) if came.ndim == 1 else forecast
+        tokens = inputs.sequences_of(came, self.n_states)
+        probs = inputs.probs_of(forecast, self.n_states, shape=tuple(tokens.shape))
+        xp = namespace(probs)
+        return inputs.beside(tokens, probs), xp.reshape(probs, (-1, tokens.shape[-1], self.n_states))
+
+    def fits(self, forecast: Any, shape: tuple[int, ...], of: str = "streams") -> Forecast:
+        """A forecast of numbers, refused unless it is one of this shape that the payoff can be judged by."""
+        if not isinstance(forecast, Forecast):
+            raise ValueError(
+                f"forecast must be Samples, Quantiles or a Density, got {type(forecast).__name__}: with a Payoff, "
+                "advise(Quantiles(levels, values)); probabilities of states go with a DecisionProblem"
+            )
+        if forecast.batch_shape != shape:
+            raise ValueError(f"forecast must be for {of} of shape {shape}, got {forecast.batch_shape}")
+        forecast.refuse_misfit(self.problem)  # type: ignore[arg-type]
+        return forecast
 
     def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> RuleMemory | None:
         """The memory after recorded sequences in NumPy during which no alarm sounds, unchecked.
@@ -382,12 +550,16 @@ class ExactTest(ResponseRule):
         None where that takes as long as going through them.
         """
         fallback, T = self.in_play.fallback, states_NxT.shape[1]
-        if self.told or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
+        if self.told or self.of_numbers or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
             return None
         scene = self.scene(probs_NxTxS, None, np.arange(1, T + 1))
-        offer = Offer(scene.gains_together(), scene.law_S / total(scene.law_S), None, states_NxT)
         step = np.full(len(states_NxT), T)
-        return RuleMemory(fallback.run(probs_NxTxS, states_NxT), step, 0 * step, self.bets.run(offer))
+        back, mixture_S = fallback.run(probs_NxTxS, states_NxT)
+        statistics = self.bets.run(self._offered(scene, states_NxT))
+        if self.likelihood:
+            odds, gained = scene.against(mixture_S, states_NxT)
+            statistics = statistics._replace(backed=second_bettor.recorded(self.prior, odds, gained, odds)[0])
+        return RuleMemory(back, step, 0 * step, statistics)
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
         if not self.in_play.follows:
@@ -399,9 +571,11 @@ class ExactTest(ResponseRule):
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""
-        level = self.bets.log_total(memory.statistics, memory.step)
+        level = self.bets.together(memory.statistics, memory.step)
+        if self.likelihood:
+            level = second_bettor.level(self.prior, memory.statistics.backed, memory.step, level)
         xp, threshold = namespace(level), -math.log(self.delta)
-        statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, level)
+        statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, xp.log(level))
         return statistic, xp.zeros_like(statistic) + threshold
 
     def log_evidence(self, probs: Array, tokens: Array) -> np.ndarray:
@@ -427,67 +601,70 @@ class ExactTest(ResponseRule):
         return found
 
     def suspicion(self, memory: RuleMemory) -> Suspicion:
-        """What the richest bettor of each stream bets on."""
-        return self.bets.suspicion(memory.statistics)
+        """What the richest bettor of each stream bets on; where those on actions have less than 1/delta, the other."""
+        found = self.bets.suspicion(memory.statistics)
+        if not self.likelihood:
+            return found
+        xp, backed = namespace(memory.step), memory.statistics.backed
+        second = (self.bets.together(memory.statistics, memory.step) * self.delta < 1) & (backed.age > 0)
+        age = xp.clip(backed.age, 1.0, None)
+        return Suspicion(
+            xp.where(second, -1, found.comparator),
+            xp.where(second, xp.zeros_like(found.rate), found.rate),
+            xp.where(second, memory.step + 1 - astype(age, memory.step.dtype), found.since),
+            backed.rise / age,
+        )
 
     # What is promised
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Statement (iv)."""
-        stakes, made = self.stakes, (self.prior, self.delta, self.temperature)
-        exact = self.temperature is not None and self.payoffs != "change"
-        whom = self._whom() if self.told else "every action"
-        given = certify_switch(
-            stakes,
-            self.horizon,
-            self.temperature,
-            self.in_play.fallback,
-            before=partial(over_contexts.before, stakes, *made, self.rows, False),
-            interval=partial(over_contexts.interval, stakes, *made),
-            tv_bound=self.delta,
-            theorem=f"the exact test on {whom}" + (", unknown horizon" if self.horizon is None else ""),
-            sharper=partial(over_contexts.before, stakes, *made, self.rows, True) if exact else None,
-        )
-        if not self.told:
-            return given
-        statement = given.statement.replace("No action leads", f"Regret is to {whom}: none leads")
-        if self.contexts is not None:
-            statement += self._worth()
-        return replace(
-            given,
-            statement=statement,
-            temperature=None,  # limits are known for the plain test only
-            between=given.between if self.contexts is None else None,
-        )
+        """Statement (iv); for numbers, what is known of it before the first step."""
+        return promises.certify(self)
+
+    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> promises.Promise:
+        """What a run with outcomes that are numbers is certified by, where this is the rule of each class."""
+        return promises.of_a_run(self, lag, horizon, tv_bound)
+
+    def charges(self, memory: RuleMemory) -> Array:
+        """What the bettors on each comparator were charged before an alarm, ``[..., P, K]``; of numbers."""
+        return memory.statistics.charges
 
     def pays_from(self, gain: float) -> int | None:
         """From how many of its steps on a context pays for itself: what may be lost in it is less than ``gain`` a step.
 
         By so much, in utility, its own best action is better there than the best for all. None: not by the horizon.
         """
-        gain, fallback = inputs.positive(gain, "gain"), self.in_play.fallback
-        if self.horizon is None or not hasattr(fallback, "budget"):
-            raise ValueError("pays_from needs a horizon, and Recovery for a fallback")
-        own = replace(fallback, contexts=1, horizon=self._per_context(self.horizon))
-        before = over_contexts.before(self.stakes, self.prior, self.delta, self.temperature, 1, False, self.horizon)
-        after = own.regret_after(self.stakes, self.horizon, self.temperature)
-        bound = partial(over_contexts.own_bound, before, after, self.stakes.span)
-        return over_contexts.pays_from(bound, gain, self.horizon)
+        return promises.pays_from(self, inputs.positive(gain, "gain"))
 
-    def _whom(self) -> str:
-        each = "every action" if self.contexts is None else f"an action for each of {self.contexts} contexts"
-        whom = ([each] if self.actions else []) + list(self.references)
-        return ", ".join(whom[:-1]) + (" or " if len(whom) > 1 else "") + whom[-1]
 
-    def _worth(self) -> str:
-        gain = self.stakes.span / 4
-        found = self.pays_from(gain)
-        when = "not within the horizon" if found is None else f"from {found} steps of it on"
-        return (
-            f" A context whose own best action earns {gain:.4g} a step more than the best for all pays for itself "
-            f"{when}."
+def recorded_trips(rule: Any, probs: Any, tokens: Any, known: Known | None) -> Array:
+    """``trip_times`` of an exact test, or of one for each class of late outcomes, told ``known``."""
+    each = rule.each
+    if each.of_numbers and known is not None and not (known.utility is None or isinstance(known.utility, Payoff)):
+        raise ValueError(
+            "payoffs of each step are functions where outcomes are numbers: a Guard takes them, advise(payoffs=...), "
+            "and a recording one Payoff for all of it"
         )
+    came, forecast = each.recording(probs, tokens)
+    xp, T, axes = namespace(came), came.shape[-1], came.ndim
+    rule.refuse_longer(T)
+    step_T = xp.arange(1, T + 1, device=device(came))
+    known = None if known is None else _flat(known, T, axes)
+    scene = each.scene(forecast, known, (step_T + rule.lag - 1) // rule.lag)
+    times = rule.recorded(step_T, Moment(None, None, None, xp.reshape(came, (-1, T)), scene))
+    times = xp.full_like(times, T + 1) if rule.pointless else times
+    return xp.reshape(times, tuple(came.shape[:-1]))
+
+
+def _flat(known: Known, steps: int, axes: int) -> Known:
+    """What is known of sequences ``[..., T]`` as of ``[N, T]``; forecasts and a payoff for all of it as they are."""
+    arrays = (part is not None and hasattr(part, "shape") for part in known)
+    flat = (
+        namespace(part).reshape(part, (-1, steps, *part.shape[axes:])) if is_array else part
+        for part, is_array in zip(known, arrays, strict=True)
+    )
+    return Known(*flat)
 
 
 def warm_up() -> None:

@@ -133,11 +133,10 @@ def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, ri
 
 
 def bet(  # type: ignore[no-untyped-def]
-    excess_PxGxMxNxT,
-    won_PxGxNxT,
-    weights_MxNxT,
+    gain_PxGxMxNxT,
+    weights_QxMxNxT,
     states_NxT,
-    before_N,
+    step_N,
     context_NxT,
     rates_G,
     ladder_K,
@@ -152,63 +151,49 @@ def bet(  # type: ignore[no-untyped-def]
 ):
     """The bets of the exact test: fill the wealth of all bettors, step by step, and add what they have to the last.
 
-    ``excess`` is exp(rate * gain) - 1 at the rate that each of G ladders begins with, ``won`` the same at what came
-    (nothing: at one of the M outcomes, that of ``states_NxT``); with ``rates_G`` both are gains still, at one rate
-    only. ``ladder_K`` says with which ladder a rate begins, or -1 where it doubles the one before it. ``joins_2xK`` is
-    the capital that joins at the first start and later, where it may fall with the start. The first ``actions`` of the
-    P comparators are those of the context that a step is in. What has joined is taken off again in ``level_NxT``.
+    ``gain`` is what each comparator gains at each of M outcomes, as exp(rate * gain) - 1 at the rate that each of G
+    ladders begins with; with ``rates_G`` it is the gain itself, once. ``weights`` are one for all comparators, or one
+    for each. What came is the outcome of ``states_NxT``, or a
+    row more than there are weights. ``ladder_K`` says with which ladder a rate begins, or -1 where it doubles the one
+    before it. ``joins_2xK`` is the capital that joins at the first start and later, where it may fall with the start.
+    The first ``actions`` of the P comparators are those of the context that a step is in; ``step_N`` is the first step
+    of each of N streams. Nobody asks since when where ``richest`` and ``since`` are None.
     """
-    P, _, M, N, T = excess_PxGxMxNxT.shape
-    K, C, rows = ladder_K.size, seen_NxC.shape[1], wealth_NxRxK.shape[1]
-    dated, given, raw = richest_NxRxK.size > 0, won_PxGxNxT.size > 0, rates_G.size > 0
-    u_M, whole_2 = np.empty(M), np.zeros(2)
-    for k in range(K):
-        whole_2[0] += joins_2xK[0, k]
-        whole_2[1] += joins_2xK[1, k]
+    P, _, M, N, T = gain_PxGxMxNxT.shape
+    K, C, rows, weighed = ladder_K.size, seen_NxC.shape[1], wealth_NxRxK.shape[1], weights_QxMxNxT.shape[1]
+    u_M, excess = np.empty(M), gain_PxGxMxNxT
+    if rates_G.size > 0:
+        excess = np.empty((P, rates_G.size, M, N, T))
+        for g in range(rates_G.size):
+            excess[:, g] = np.expm1(rates_G[g] * gain_PxGxMxNxT[:, 0])
     for n in range(N):
-        joined = 0.0
         for t in range(T):
             context = context_NxT[n, t] if C > 1 else 0
-            step = before_N[n] + t + 1
+            step = step_N[n] + t
             seen_NxC[n, context] += 1
-            state = 0 if given else states_NxT[n, t]
+            state = states_NxT[n, t] if weighed == M else weighed
             whole = 0.0
             for p in range(P):
                 clock = seen_NxC[n, context] if p < actions else step
                 row = context * actions + p if p < actions else (C - 1) * actions + p
-                start, scale = 1, 1.0
+                start, scale, q = 1, 1.0, p if weights_QxMxNxT.shape[0] > 1 else 0
                 if clock == 1:
                     start = 0
                 elif falls:
                     scale = 6.0 / (clock * (clock + 1.0))
-                joined += whole_2[start] * scale
-                u = 0.0
                 for k in range(K):
                     ladder, expected = ladder_K[k], 0.0
-                    if ladder < 0:
-                        u *= u + 2.0
-                        for m in range(M):
-                            u_M[m] *= u_M[m] + 2.0
-                            expected += weights_MxNxT[m, n, t] * u_M[m]
-                    else:
-                        for m in range(M):
-                            if raw:
-                                u_M[m] = math.expm1(rates_G[ladder] * excess_PxGxMxNxT[p, 0, m, n, t])
-                            else:
-                                u_M[m] = excess_PxGxMxNxT[p, ladder, m, n, t]
-                            expected += weights_MxNxT[m, n, t] * u_M[m]
-                        if not given:
-                            u = u_M[state]
-                        elif raw:
-                            u = math.expm1(rates_G[ladder] * won_PxGxNxT[p, 0, n, t])
-                        else:
-                            u = won_PxGxNxT[p, ladder, n, t]
-                    factor = (1.0 + u) / (1.0 + max(expected, 0.0))
+                    for m in range(M):
+                        u = u_M[m] * (u_M[m] + 2.0) if ladder < 0 else excess[p, ladder, m, n, t]
+                        u_M[m] = u
+                        if m < weighed:
+                            expected += weights_QxMxNxT[q, m, n, t] * u
+                    factor = (1.0 + u_M[state]) / (1.0 + max(expected, 0.0))
                     fresh = joins_2xK[start, k] * scale
                     wealth = min((wealth_NxRxK[n, row, k] + fresh) * factor, 1e300)  # long past any alarm
                     wealth_NxRxK[n, row, k] = wealth
                     whole += wealth
-                    if dated:  # someone asks since when
+                    if richest_NxRxK is not None:
                         most = richest_NxRxK[n, row, k]
                         if fresh > most:
                             most, since_NxRxK[n, row, k] = fresh, step
@@ -218,7 +203,7 @@ def bet(  # type: ignore[no-untyped-def]
                 for row in range(rows):
                     for k in range(K):
                         whole += wealth_NxRxK[n, row, k]
-            level_NxT[n, t] += whole - joined
+            level_NxT[n, t] += whole
 
 
 def _first_v_crossing(p_NxT, tokens_NxT, tips_V, threshold_T):  # type: ignore[no-untyped-def]

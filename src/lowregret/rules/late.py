@@ -17,13 +17,15 @@ from ..arrays import Array, at_most, device, float_type, in_float64, namespace, 
 from ..certificates import Certificate
 from ..certificates.coupled import late_factor
 from ..certificates.late import Bettors, SwitchesLate, certify_late
+from ..certificates.realised import Promise
 from ..policies.trust import turned
 from ..problems import Known
-from .bets import Suspicion, Wealth
+from .bets import Suspicion
 from .contract import Rule
-from .exact import ExactTest
+from .exact import ExactTest, recorded_trips
 from .in_play import InPlay
 from .moment import Knows, Moment, RuleMemory
+from .promises import begun
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -38,15 +40,23 @@ class LateMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Late(Rule):
-    """``lag`` copies of ``each``, a rule for every ``lag``-th step at level delta / a_d, with one alarm.
+    """``lag`` copies of one test, a rule for every ``lag``-th step at level delta / a_d, with one alarm.
 
     Its own memory counts outcomes. Where these come in the order of their steps, one at a time, it is a rule like any
     other; a guard asks for the class of a step by name.
     """
 
-    each: ExactTest
-    lag: int
+    test: ExactTest  # of one class
+    classes: int
     horizon: int | None
+
+    @property
+    def each(self) -> ExactTest:
+        return self.test
+
+    @property
+    def lag(self) -> int:  # type: ignore[override]
+        return self.classes
 
     @property
     def problem(self) -> Any:  # type: ignore[override]
@@ -68,6 +78,10 @@ class Late(Rule):
     def delta(self) -> float:
         """How likely a false alarm may be."""
         return self.each.delta * late_factor(self.lag)
+
+    @property
+    def of_numbers(self) -> bool:  # type: ignore[override]
+        return self.each.of_numbers
 
     @property
     def n_states(self) -> int:
@@ -117,8 +131,12 @@ class Late(Rule):
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         """The memory after one more outcome, which made this of its class; the alarm is the joint one."""
         old, xp, step = memory.statistics, namespace(memory.step), memory.step + 1
-        after = self._raised(old, place, part._replace(tripped_at=old.classes[place].tripped_at))
+        mine = old.classes[place]
+        after = self._raised(old, place, part._replace(tripped_at=mine.tripped_at))
         newly = (memory.tripped_at == 0) & self._reached(after)
+        if self.each.of_numbers:
+            held = self.each.charged(mine, after.classes[place], newly | (memory.tripped_at > 0))
+            after = after._replace(classes=(*after.classes[:place], held, *after.classes[place + 1 :]))
         if hasattr(part.fallback, "trusted") and _some(memory.tripped_at):
             count = sum(xp.astype(each.fallback.trusted, xp.int64) for each in after.classes)
             trusted = 2 * count > self.lag
@@ -143,16 +161,11 @@ class Late(Rule):
         before this one are dated one earlier.
         """
         late, xp = memory.statistics, namespace(memory.step)
-        part = late.classes[place]
-        part = part._replace(statistics=_dated_earlier(part.statistics))
+        part = self.each.missing(late.classes[place], 0)
         place_D = xp.arange(self.lag, device=device(late.missed_D)) == place
         missed_D = late.missed_D + xp.astype(place_D, late.missed_D.dtype)
         classes = (*late.classes[:place], part, *late.classes[place + 1 :])
         return memory._replace(statistics=late._replace(classes=classes, missed_D=missed_D))
-
-    def missed(self, memory: RuleMemory) -> Array:
-        """How many outcomes never come, ``[...]``."""
-        return namespace(memory.step).sum(memory.statistics.missed_D, axis=-1)
 
     # In the order of steps
 
@@ -195,6 +208,12 @@ class Late(Rule):
         memory = self.opened(memory, place)
         return self.joined(memory, place, self.each.advance(self.of(memory, place), moment, token))
 
+    def trip_times(self, probs: Any, tokens: Any, known: Known | None = None) -> Array:
+        """The number of outcomes seen at the alarm, ``[...]``, where they come in the order of their steps."""
+        if known is None and not self.of_numbers:
+            return super().trip_times(probs, tokens)
+        return recorded_trips(self, probs, tokens, known)
+
     def _turn(self, seen: Array) -> int:
         return int(namespace(seen).max(seen)) % self.lag if 0 not in seen.shape else 0
 
@@ -211,9 +230,9 @@ class Late(Rule):
         xp, late = namespace(memory.step), memory.statistics
         found = [self.each.suspicion(part) for part in late.classes]
         richest = xp.argmax(late.level_D, axis=-1)
-        action, rate, since = (pick(xp.stack(list(parts)), richest) for parts in zip(*found, strict=True))
+        action, rate, since, gain = (pick(xp.stack(list(parts)), richest) for parts in zip(*found, strict=True))
         rounds = since + xp.take_along_axis(late.missed_D, richest[..., None], axis=-1)[..., 0]
-        return Suspicion(action, rate, xp.clip((rounds - 1) * self.lag + 1 + richest, 1, None))
+        return Suspicion(action, rate, xp.clip((rounds - 1) * self.lag + 1 + richest, 1, None), gain)
 
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's: all of it until the trip, then the classes' average."""
@@ -224,15 +243,27 @@ class Late(Rule):
         own = total([fallback.share_of_base(part.fallback) for part in memory.statistics.classes]) / self.lag
         return 1 - late * (1 - own)
 
+    def trusted(self, memory: RuleMemory) -> Array:
+        return ~self.tripped(memory) | memory.statistics.trusted
+
     def turned(self, memory: RuleMemory) -> Array:
         """Where most classes came to trust the base again with the last outcome (1), or no longer do (-1)."""
         return turned(memory.statistics, memory.step)
 
     # What is promised
 
+    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> Promise:
+        return self.each.promise(lag, horizon, tv_bound)
+
+    def charges(self, memory: RuleMemory) -> Array:
+        """What the bettors of all classes were charged before an alarm, ``[..., P, K]``; of numbers."""
+        return total([part.statistics.charges for part in memory.statistics.classes])
+
     @cached_property
     def certificate(self) -> Certificate:
         each = self.each
+        if each.of_numbers:
+            return begun(self)  # type: ignore[return-value]
         stakes, contexts = each.stakes, each.rows
         bets = Bettors(stakes, each.prior, each.delta, each.temperature, contexts)
         made = SwitchesLate(
@@ -244,12 +275,8 @@ class Late(Rule):
         theorem += ", unknown horizon" if self.horizon is None else ""
         known = self.horizon is not None and each.temperature is not None and contexts == 1
         interval = partial(bets.interval, self.lag) if known else None
-        return certify_late(made, self.horizon, self.delta, theorem, sharper, interval)
-
-
-def _dated_earlier(statistics: Wealth) -> Wealth:
-    """The bettors of a class, with the starts of all of them one step earlier."""
-    return statistics._replace(since=statistics.since - 1)
+        counts = getattr(each.in_play.fallback, "counts_model", False)
+        return certify_late(made, self.horizon, self.delta, theorem, sharper, interval, counts)
 
 
 def late_rule(rule: Rule, lag: int) -> Late:
@@ -263,12 +290,14 @@ def late_rule(rule: Rule, lag: int) -> Late:
             f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest, not by "
             f"{type(rule).__name__}"
         )
+    if rule.untested:
+        raise ValueError(f"lag must be 1 without a test, got {d}: what a mixture for each class may lose is not known")
     rounds, temperature = None, rule.temperature
     if rule.horizon is not None:
         rounds = -(-rule.horizon // d)
         if temperature == 1 / math.sqrt(rule.horizon):
             temperature = None
-        elif temperature == replace(rule, temperature="certificate").temperature:  # type: ignore[arg-type]
+        elif temperature and temperature == replace(rule, temperature="certificate").temperature:  # type: ignore[arg-type]
             temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)

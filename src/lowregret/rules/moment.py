@@ -30,6 +30,7 @@ class Moment(NamedTuple):
     probs_S: Array  # the base model's law
     token: Array  # what came
     known: Any = None  # what else was known before it, by rules that are told (a Scene)
+    mixture_S: Any = None  # the law of the mixture in the shadow, where somebody bets on it
 
 
 def spliced(late: Array, fallback: Array, base: Array) -> Array:

@@ -44,18 +44,24 @@ class ResponseRule(Rule):
     fallback: Predictor | Policy | Recovery = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        a_problem(self.problem)
+        self._refuse_problem()
         keep = partial(object.__setattr__, self)
         keep("horizon", inputs.horizon_or_none(self.horizon))
         if isinstance(self.temperature, str) and self.temperature == "certificate":
             raise ValueError(f'temperature="certificate" goes with ExactTest, not with {type(self).__name__}')
         if self.temperature is not None:
-            keep("temperature", inputs.positive(self.temperature, "temperature"))
+            keep("temperature", self._warmth(self.temperature))
         elif self.horizon is not None:
             keep("temperature", 1 / math.sqrt(self.horizon))
         if self.fallback is None:
             keep("fallback", self._usual_fallback())
         self._refuse_misfit(self.horizon)
+
+    def _refuse_problem(self) -> None:
+        a_problem(self.problem)
+
+    def _warmth(self, temperature: Any) -> float:
+        return inputs.positive(temperature, "temperature")
 
     def _usual_fallback(self) -> Predictor | Policy | Recovery:
         """What replaces the base model unless another fallback is given."""

@@ -1,7 +1,6 @@
-"""How the games before went, from their lines alone; and what of a number can stand in JSON."""
+"""How the games before went, from their lines alone."""
 
 import json
-import math
 from typing import Any
 
 from ...problems import DecisionProblem
@@ -32,9 +31,3 @@ def results_in(problem: DecisionProblem, lines: list[dict[str, Any]]) -> list[di
             more = yours_S[problem.states.index(line["move"])]
             found[-1] = (rounds + 1, score + more, [a + b for a, b in zip(fixed_S, yours_S, strict=True)])
     return [{"rounds": rounds, "score": score, "best": max(fixed_S)} for rounds, score, fixed_S in found if rounds]
-
-
-def finite(value: Any) -> float | None:
-    """A number for JSON; None where it is infinite."""
-    number = float(value)
-    return number if math.isfinite(number) else None

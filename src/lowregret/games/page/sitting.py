@@ -12,7 +12,7 @@ from ...files import Journal, lines_in
 from ...guard import Event
 from ...problems import Positions
 from .opponent import GAMES, guard_for, model, promised
-from .past import finite, results_in, yours_of
+from .past import results_in, yours_of
 from .seals import Seal, opened, sealed
 
 ROUNDS = 300  # of an episode: a person plays so many
@@ -86,7 +86,7 @@ class Sitting:
             "round": self.number + 1,
             "sealed": None if self.pending is None else self.pending.digest,
             "over": self.over,
-            "threshold": finite(self.guard.conditions["evidence"][1]),
+            "threshold": inputs.finite_or_none(float(self.guard.conditions["evidence"][1])),
             "certificate": self.promised,
             "before": self.before[-12:],
             "played": self.played[max(0, since - 1 - first) :],
@@ -191,8 +191,8 @@ class Sitting:
                 "fixed": [sum(pair) for pair in zip(last["fixed"], yours_S, strict=True)],
                 "regret": regret,
                 "behind": regret * (len(self.played) + 1),
-                "evidence": finite(statistic),
-                "threshold": finite(threshold),
+                "evidence": inputs.finite_or_none(float(statistic)),
+                "threshold": inputs.finite_or_none(float(threshold)),
                 "share": float(self.guard.share),
                 "event": next((_kind(event) for event in events), None),
             }

@@ -1,15 +1,18 @@
 """What a guard may be told before the state, besides the model's law: incumbents, a context, what is at stake."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, float_type, in_float64, namespace, to_numpy
-from ..problems import DecisionProblem, Known
+from ..forecasts import Density, Forecast, Quantiles, Samples
+from ..problems import DecisionProblem, Known, Payoff, by_name
 from ..rules import Knows, Rule, names_of
 from .ledger import own_copy
 
+_FORMS: dict[str, Any] = {form.__name__: form for form in (Density, Quantiles, Samples)}
 _DOUBLE = np.dtype(np.float64)
 _DECLARE = {
     "references": "Guard(problem, horizon, references=names)",
@@ -19,7 +22,7 @@ _DECLARE = {
 }
 
 
-def knows_of(problem: DecisionProblem | None, references: Any, contexts: Any, payoffs: Any) -> Knows | None:
+def knows_of(problem: DecisionProblem | Payoff | None, references: Any, contexts: Any, payoffs: Any) -> Knows | None:
     """What a guard made with these is told before the state; None: the law alone."""
     names = names_of(references)
     if contexts is not None:
@@ -33,27 +36,20 @@ def knows_of(problem: DecisionProblem | None, references: Any, contexts: Any, pa
     return Knows(names, contexts, payoffs or "scaled")
 
 
-def declared_now(guard: Any, payoffs: Any, scale: Any) -> dict[str, Any] | None:
-    """What a guard of the usual rule becomes if its first ``advise`` says that payoffs change; None: it cannot.
-
-    Before the first state nothing has been promised yet.
-    """
-    at = guard._at
-    untouched = at.clock == 0 and at.advised == 0 and at.numbers is None
-    if guard._usual is None or not untouched or (payoffs is None and scale is None):
-        return None
-    names = ("problem", "horizon", "fallback", "temperature", "episode", "lag")
-    kind = "scaled" if payoffs is None else "change"
-    fresh = type(guard)(**dict(zip(names, guard._usual, strict=True)), batch_shape=guard.batch_shape, payoffs=kind)
-    return {name: value for name, value in vars(fresh).items() if name not in ("_lock", "on_switch")}
-
-
 def known_of(
-    rule: Rule, shape: tuple[int, ...], probs: Array, references: Any, context: Any, payoffs: Any, scale: Any
+    rule: Rule, shape: tuple[int, ...], forecast: Any, references: Any, context: Any, payoffs: Any, scale: Any
 ) -> Known:
-    """What ``advise`` was given beside the law, checked: arrays of the kind that ``probs`` is, each its own."""
+    """What ``advise`` was given beside the forecast, checked: arrays of the kind that a law is, each its own."""
     knows, problem = rule.knows, rule.problem
-    if shape == () and knows is not None and knows.contexts is None and payoffs is None and scale is None:
+    probs = rule_arrays(rule, forecast)
+    if (
+        shape == ()
+        and not rule.of_numbers
+        and knows is not None
+        and knows.contexts is None
+        and payoffs is None
+        and scale is None
+    ):
         quick = _alone(rule, knows, probs, references, context)
         if quick is not None:
             return quick
@@ -75,13 +71,20 @@ def known_of(
         raise ValueError(f"context must be given: a whole number from 0 to {knows.contexts - 1}")
     plays, laws = None, None
     if references is not None:
-        said, are_laws = _said(rule, knows, shape, references)
-        laws = _beside(said, probs) if are_laws else None
+        said, are_laws = (_said_of_numbers if rule.of_numbers else _said)(rule, knows, shape, references)
+        laws = said if rule.of_numbers and are_laws else _beside(said, probs) if are_laws else None
         plays = None if are_laws else _beside(said, probs)
     if context is not None:
         assert knows.contexts is not None
         context = inputs.tokens_of(context, knows.contexts, "context", shape=shape, like=probs)
-    utility = None if payoffs is None else _beside(_utility(problem, shape, payoffs), probs)
+    utility: Any = None
+    if payoffs is not None:
+        if isinstance(problem, Payoff):
+            utility = problem.restated(payoffs)
+            for said in (forecast, *(laws or ())):
+                said.refuse_misfit(utility)
+        else:
+            utility = _beside(_utility(problem, shape, payoffs), probs)
     if scale is not None:
         amount = inputs.numbers_of(scale, "scale", "numbers above 0, at most 1")
         if amount.shape not in ((), shape):
@@ -95,10 +98,15 @@ def known_of(
     return Known(plays, laws, context, utility, scale)
 
 
+def rule_arrays(rule: Rule, probs: Any) -> Array:
+    """An array of the kind that a rule keeps beside this forecast."""
+    return np.zeros(()) if rule.of_numbers else probs
+
+
 def _alone(rule: Rule, knows: Knows, probs: Array, references: Any, context: Any) -> Known | None:
     """The usual case of one stream, a few laws in double precision: must cost nothing. None: look closer."""
     S, N = rule.n_states, len(knows.references)
-    if context is not None or type(probs) is not np.ndarray or type(references) is not np.ndarray:
+    if rule.of_numbers or context is not None or type(probs) is not np.ndarray or type(references) is not np.ndarray:
         return None
     if references.shape != (N, S):
         return None
@@ -110,32 +118,74 @@ def _alone(rule: Rule, knows: Knows, probs: Array, references: Any, context: Any
     return Known(None, references.copy())
 
 
-def known_again(rule: Rule, shape: tuple[int, ...], probs: Array, values: Any) -> Known | None:
+def known_told(known: Known | None, told: Any) -> Any:
+    """What was known of a step that waits, as part of a guard's state."""
+    if known is None or (not isinstance(known.laws_NxS, tuple) and not isinstance(known.utility, Payoff)):
+        return None if known is None else told(known)
+    if known.utility is not None:
+        raise ValueError("a step waits whose payoffs are a function, which cannot be saved: observe its outcome first")
+    said = [forecast_told(each, told) for each in known.laws_NxS]
+    return [None, said, *(told(part) for part in known[2:])]
+
+
+def known_again(rule: Rule, shape: tuple[int, ...], probs: Any, values: Any) -> Known | None:
     """What was known when the state was saved, checked once more."""
     if rule.knows is None:
         return None
     try:
         plays, laws, context, utility, scale = [None] * 5 if values is None else values
-        said = plays if laws is None else laws
+        if rule.of_numbers and laws is not None:
+            given: Any = [forecast_again(rule, shape, each) for each in laws]
+        else:
+            given = plays if laws is None else laws
+            given = None if given is None else np.asarray(given, dtype=np.float64)
         assert rule.problem is not None
         payoffs = None if utility is None else rule.problem.in_payoffs(np.asarray(utility, dtype=np.float64))
-        given = None if said is None else np.asarray(said, dtype=np.float64)
         known = known_of(rule, shape, probs, given, None if context is None else np.asarray(context), payoffs, scale)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"state_dict does not fit: known: {error}") from error
+        raise ValueError(f"known: {error}") from error
     # As it was, bit for bit: from utility to payoffs and back may round.
     return known if utility is None else known._replace(utility=_beside(np.asarray(utility, dtype=np.float64), probs))
 
 
+def forecast_told(forecast: Any, told: Any) -> Any:
+    """A forecast as part of a guard's state: of numbers by its form and parts, of states by its law and precision."""
+    if isinstance(forecast, Forecast):
+        return {"form": type(forecast).__name__, **forecast.told()}
+    return {"law": told(forecast), "dtype": str(forecast.dtype).removeprefix("torch.")}
+
+
+def forecast_again(rule: Any, shape: tuple[int, ...], values: Any, like: Any = None) -> Any:
+    """What ``forecast_told`` told, checked once more."""
+    if not isinstance(values, dict):
+        raise ValueError(f"a forecast was expected, got {inputs.shown(values)}")
+    if not rule.of_numbers:
+        if values.get("dtype") not in ("float32", "float64"):
+            raise ValueError(f"dtype must be float32 or float64, got {values.get('dtype')!r}")
+        probs, xp = inputs.probs_of(values.get("law"), rule.n_states, "its law", shape=shape), namespace(like)
+        return xp.asarray(probs, dtype=getattr(xp, values["dtype"]), device=device(like))
+    form = _FORMS.get(values.get("form", ""))
+    if form is None:
+        raise ValueError(f"a forecast was expected, got {inputs.shown(values)}")
+    try:
+        forecast = form(**{name: value for name, value in values.items() if name != "form"})
+    except TypeError as error:
+        raise ValueError(f"it does not have what {form.__name__} is made of") from error
+    return rule.each.fits(forecast, shape)
+
+
 def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Array, bool]:
     """What the references said, and whether these are laws."""
-    if isinstance(references, dict):
+    one_by_one = isinstance(references, dict)
+    if one_by_one:
         if set(references) != set(knows.references):
             raise ValueError(f"references must be what {', '.join(knows.references)} say, got {list(references)}")
-        references = np.stack([to_numpy(inputs.array_of(references[n], "references")) for n in knows.references], -2)
-    said, N = inputs.array_of(references, "references"), len(knows.references)
+        references = [references[name] for name in knows.references]
     problem = rule.problem
-    assert problem is not None
+    assert isinstance(problem, DecisionProblem)
+    in_order = partial(by_name, problem.state_names, what="references")
+    references = list(map(in_order, references)) if isinstance(references, (list, tuple)) else in_order(references)
+    said, N = inputs.array_of(_stacked(references) if one_by_one else references, "references"), len(knows.references)
     A, S = problem.n_actions, problem.n_states
     width = said.shape[-1] if said.ndim else 0
     are_laws = not knows.references_act and (width == S or width != A)
@@ -154,8 +204,42 @@ def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> 
     return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), are_laws
 
 
+def _said_of_numbers(rule: Any, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Any, bool]:
+    """What the references said of a number: forecasts of it, or mixed actions."""
+    given = references
+    if isinstance(references, dict):
+        if set(references) != set(knows.references):
+            raise ValueError(f"references must be what {', '.join(knows.references)} say, got {list(references)}")
+        given = [references[name] for name in knows.references]
+    if isinstance(given, (list, tuple)) and any(isinstance(each, Forecast) for each in given):
+        if len(given) != len(knows.references):
+            raise ValueError(f"references must be forecasts of {', '.join(knows.references)}, got {len(given)}")
+        return tuple(rule.each.fits(each, shape) for each in given), True
+    if isinstance(references, dict):
+        given = _stacked(given)
+    said, fits = inputs.array_of(given, "references"), (*shape, len(knows.references), rule.problem.n_actions)
+    if tuple(said.shape) != fits:
+        raise ValueError(
+            f"references must be forecasts, one for each of {', '.join(knows.references)}, or mixed actions of shape "
+            f"{fits}, got {tuple(said.shape)}"
+        )
+    return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), False
+
+
+def _stacked(each: list[Any]) -> np.ndarray:
+    """What references said one by one, side by side."""
+    said = [to_numpy(inputs.array_of(one, "references")) for one in each]
+    shapes = sorted({one.shape for one in said})
+    if len(shapes) > 1 or shapes == [()]:
+        raise ValueError(f"references must be given alike, one row a stream, got shapes {shapes}")
+    return np.stack(said, -2)
+
+
 def _utility(problem: DecisionProblem, shape: tuple[int, ...], payoffs: Any) -> np.ndarray:
     A, S = problem.utility.shape
+    payoffs = by_name(problem.state_names, payoffs, "payoffs")
+    if hasattr(payoffs, "iloc"):  # its rows may have names too
+        payoffs = by_name(problem.action_names, payoffs.T, "payoffs").T
     amounts = inputs.numbers_of(payoffs, "payoffs", "a matrix of numbers, one row an action")
     if amounts.shape not in ((A, S), (*shape, A, S)):
         raise ValueError(f"payoffs must have shape {(*shape, A, S)}, got {amounts.shape}")

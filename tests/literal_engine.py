@@ -1,0 +1,578 @@
+"""The whole engine as it is written down: one stream in plain loops, slow and independent of the engine's code.
+
+A forecast is acted on and bet against; every comparator, rate and start has a wealth of its own; steps that are a lag
+apart make a class with a test and a fallback; one alarm is for all of them. What is promised is written out too. Asked
+of the library are only the betting rates, kappa (what a step is charged at most), and the safe law of a ``Recovery``.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import lowregret as lr
+
+Who = tuple[str, int, int]  # ("action", context, which) or ("reference", 0, which)
+
+
+class Settings(NamedTuple):
+    """What a test is made of; horizon and delta are those of a class."""
+
+    actions: int
+    states: int  # 0: outcomes are numbers
+    span: float  # J, of all that may come
+    horizon: int | None
+    delta: float
+    rates_K: np.ndarray
+    contexts: int
+    references: int
+    laws: int  # how many of them may state laws that the mixture after an alarm hears
+    lag: int
+    told: bool  # more than a law
+    fallback: Any  # "Recovery", "predictor" (an urn), "policy" (AdaHedge), or the place of a reference
+    safe: Any = None  # of a Recovery that is told nothing more: a law
+    afresh: Any = None
+    memories: tuple[float, ...] = (20, 200)
+    share: float = 0.003
+    budget: float = 0.5
+
+    @property
+    def whom(self) -> list[Who]:
+        own = [("action", c, a) for c in range(self.contexts) for a in range(self.actions)]
+        return own + [("reference", 0, n) for n in range(self.references)]
+
+    def warmth(self, step: int) -> float:
+        if self.horizon is not None:
+            return 1 / math.sqrt(self.horizon)
+        return self.span / (2 * math.sqrt(math.log(self.actions))) / math.sqrt(step + max(self.states - 1, 1))
+
+    def joins_K(self, start: int) -> np.ndarray:
+        """m(c, k, start): what joins each rate of a comparator at its so-manieth step."""
+        K, count = len(self.rates_K), len(self.whom)
+        if self.horizon is None:
+            return np.array([1 / (start * (start + 1)) / ((k + 1) * (k + 2)) / count for k in range(K)])
+        share = 0.25 / K * (0.5 / self.horizon + 0.5 * (start == 1))
+        return np.array([(share + 0.75 * (start == 1 and k == 0)) / count for k in range(K)])
+
+
+class Told(NamedTuple):
+    """All of one step."""
+
+    forecast: Any  # a law, or a forecast of a number
+    references: tuple[Any, ...] | None  # what each says: a forecast like it, or a mixed action
+    acting: bool  # they are mixed actions
+    context: int
+    utility: Callable[[np.ndarray], np.ndarray]  # outcomes [n] -> [A, n]
+    knots: tuple[float, ...]
+    scale: float
+    outcome: Any
+
+
+# A forecast
+
+
+def acted_on(forecast: Any, knots: tuple[float, ...], clock: int) -> tuple[np.ndarray, np.ndarray]:
+    """Outcomes and what they weigh: the law to respond to."""
+    if isinstance(forecast, lr.Samples):
+        first = dealt(forecast.values, clock)[: len(forecast.values) // 2]
+        return first, np.full(len(first), 1 / len(first))
+    if isinstance(forecast, lr.Quantiles):
+        masses, values = np.diff([0.0, *forecast.levels, 1.0]), forecast.values
+        points, weights = [values[0]], [masses[0]]
+        for low, high, mass in zip(values[:-1], values[1:], masses[1:-1], strict=True):
+            points += [low + (high - low) * part for part in (0.125, 0.375, 0.625, 0.875)]
+            weights += [mass / 4] * 4
+        return np.array([*points, values[-1]]), np.array([*weights, masses[-1]])
+    if isinstance(forecast, lr.Density):
+        return nodes(forecast.grid, forecast.weights, knots)
+    return np.arange(len(forecast)), np.asarray(forecast)
+
+
+def nodes(grid: np.ndarray, heights: np.ndarray, knots: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The mass of each stretch between neighbours on its two ends, its mean kept."""
+    points = sorted({*grid.tolist(), *(min(max(k, grid[0]), grid[-1]) for k in knots)})
+    weights = np.zeros(len(points))
+    for i, (low, high) in enumerate(itertools.pairwise(points)):
+        left, right = np.interp([low, high], grid, heights)
+        weights[i] += (high - low) * (2 * left + right) / 6
+        weights[i + 1] += (high - low) * (left + 2 * right) / 6
+    return np.array(points), weights / weights.sum()
+
+
+def dealt(values: np.ndarray, clock: int) -> np.ndarray:
+    return values[np.random.default_rng((0x6C6F7772, len(values), clock)).permutation(len(values))]
+
+
+def cells(forecast: Any, knots: tuple[float, ...], outcome: Any, clock: int) -> list[tuple[float, np.ndarray]]:
+    """Masses, and where each may lie: a bet is charged for the worst place of every mass."""
+    if isinstance(forecast, lr.Samples):
+        judged = [*dealt(forecast.values, clock)[len(forecast.values) // 2 :], outcome]
+        return [(1 / len(judged), np.array([y])) for y in judged]
+    if isinstance(forecast, lr.Quantiles):
+        found, ends = [], [-math.inf, *forecast.values, math.inf]
+        for low, high, mass in zip(ends[:-1], ends[1:], np.diff([0.0, *forecast.levels, 1.0]), strict=True):
+            inside = [y for y in (low, high) if math.isfinite(y)] + [y for y in knots if low <= y <= high]
+            found.append((float(mass), np.array(inside)))
+        return found
+    points, weights = acted_on(forecast, knots, clock)
+    return [(w / weights.sum(), np.array([y])) for y, w in zip(points, weights, strict=True)]
+
+
+def excluded(forecast: Any, outcome: Any) -> bool:
+    if isinstance(forecast, lr.Density):
+        grid, heights = forecast.grid, forecast.weights
+        around = [i for i in range(len(grid) - 1) if grid[i] <= outcome <= grid[i + 1]]
+        return not any(heights[i] > 0 or heights[i + 1] > 0 for i in around)
+    return isinstance(forecast, np.ndarray) and forecast[outcome] == 0
+
+
+def softmax(worth: np.ndarray) -> np.ndarray:
+    weights = np.exp(worth - worth.max())
+    return weights / weights.sum()
+
+
+# What is played after an alarm
+
+
+class AdaHedge:
+    """Exponential weights whose rate is ln N over the mixability gaps so far."""
+
+    def __init__(self, experts: int) -> None:
+        self.earned, self.gap = np.zeros(experts), 0.0
+
+    def weights(self) -> np.ndarray:
+        if self.gap == 0:
+            return np.full(len(self.earned), 1 / len(self.earned))
+        return softmax(math.log(len(self.earned)) / self.gap * self.earned)
+
+    def see(self, paid: np.ndarray) -> None:
+        mixed, before = float(self.weights() @ paid), self._soft(self.earned)
+        self.earned = self.earned + paid
+        self.gap += max(0.0, self._soft(self.earned) - before - mixed)
+
+    def _soft(self, earned: np.ndarray) -> float:
+        if self.gap == 0:
+            return float(earned.max())
+        rate = math.log(len(earned)) / self.gap
+        return float(np.log(np.mean(np.exp(rate * (earned - earned.max())))) / rate + earned.max())
+
+
+class AmongExperts:
+    """Of numbers: Hedge over actions, references and the model, from the alarm on."""
+
+    def __init__(self, s: Settings) -> None:
+        self.hedge, self.seen, self.A = AdaHedge(s.actions + s.references + 1), 0, s.actions
+
+    def play(self, now: "Due") -> np.ndarray:
+        w = self.hedge.weights()
+        return w[: self.A] + sum((w[self.A + n] * play for n, play in enumerate(now.plays)), w[-1] * now.base)
+
+    def see(self, now: "Due", mixed: np.ndarray) -> None:
+        self.seen += 1
+        if now.late:
+            self.hedge.see(np.append(now.paid, now.paid[: self.A] @ now.base))
+
+    def share(self) -> float:
+        return float(self.hedge.weights()[-1])
+
+
+class Mixture:
+    """Of laws: the model's, urns', references', on a budget; safe play where that is spent."""
+
+    def __init__(self, s: Settings) -> None:
+        self.s, self.seen = s, 0
+        self.count = {(m, a): np.zeros(s.states) for m in range(len(s.memories)) for a in (None, *range(s.actions))}
+        self.laws = 1 + 2 * len(s.memories) + s.laws
+        self.weights = np.full(self.laws, 1 / self.laws)
+        self.regret, self.low = np.zeros(s.actions + s.references), np.zeros(s.actions + s.references)
+        self.is_safe, self.hedge, self.memory = False, AdaHedge(s.actions + s.references), None
+
+    def advised(self, now: "Due") -> int:
+        worth = now.told.utility(np.arange(self.s.states)) @ now.told.forecast
+        return int(np.flatnonzero(worth >= worth.max() - 1e-12)[0])
+
+    def speak(self, now: "Due") -> list[np.ndarray]:
+        urns = [self.count[m, a] for a in (None, self.advised(now)) for m in range(len(self.s.memories))]
+        said = [now.told.forecast, *((urn + 1) / (urn.sum() + len(urn)) for urn in urns)]
+        return said + (list(now.told.references or ()) if self.s.laws and not now.told.acting else [])
+
+    def play(self, now: "Due") -> np.ndarray:
+        A = self.s.actions
+        if self.is_safe and self.s.told:
+            w = self.hedge.weights()
+            return w[:A] + sum((w[A + n] * play for n, play in enumerate(now.plays)), np.zeros(A))
+        if self.is_safe:
+            return now.respond(self.s.safe.predict(self.memory))
+        said = self.speak(now)
+        w = self.weights[: len(said)]
+        return now.respond(sum(one * law for one, law in zip(w, said, strict=True)) / w.sum())
+
+    def see(self, now: "Due", mixed: np.ndarray) -> None:
+        s, said, state = self.s, self.speak(now), now.told.outcome
+        w = self.weights[: len(said)]
+        came = [law[state] for law in said]
+        came += [float(w @ np.array(came)) / w.sum()] * (self.laws - len(said))  # who is silent agrees with the rest
+        posterior = self.weights * came
+        self.weights = posterior / posterior.sum() * (1 - s.share) + s.share / self.laws
+        for a in (None, self.advised(now)):
+            for m, memory in enumerate(s.memories):
+                self.count[m, a] = self.count[m, a] * (1 - 1 / memory)
+                self.count[m, a][state] += 1
+        self.seen += 1
+        if not now.late:
+            return
+        self.regret = self.regret + now.paid - float(mixed @ now.paid[: s.actions])
+        self.low = np.minimum(self.low, self.regret)
+        limit = s.budget * s.span * math.sqrt(self.seen if s.horizon is None else s.horizon / s.contexts)
+        worst, was = (self.regret - self.low).max(), self.is_safe
+        self.is_safe = worst > limit / 2 if was else worst >= limit
+        if was and self.is_safe:
+            self.hedge.see(now.paid)
+            self.memory = None if s.told else s.safe.update(self.memory, state)
+        else:
+            self.hedge = AdaHedge(len(now.paid))
+            self.memory = None if s.told else s.safe.start() if s.afresh is None else s.afresh(np.array(now.step))
+
+    def share(self) -> float:
+        return 0.0 if self.is_safe else float(self.weights[0])
+
+
+class Alone:
+    """A reference, an urn or Hedge, for good."""
+
+    def __init__(self, s: Settings) -> None:
+        self.s, self.count, self.hedge, self.seen = s, np.ones(max(s.states, 1)), AdaHedge(s.actions), 0
+
+    def play(self, now: "Due") -> np.ndarray:
+        if self.s.fallback == "predictor":
+            return now.respond(self.count / self.count.sum())
+        return self.hedge.weights() if self.s.fallback == "policy" else now.plays[self.s.fallback]
+
+    def see(self, now: "Due", mixed: np.ndarray) -> None:
+        self.seen += 1
+        if self.s.states:
+            self.count[now.told.outcome] += 1
+        self.hedge.see(now.paid[: self.s.actions])
+
+    def share(self) -> float:
+        return 0.0
+
+
+# A step, a class, a stream
+
+
+class Due:
+    """A step that waits for its outcome: what everyone would play, and what is played."""
+
+    def __init__(self, s: Settings, told: Told, place: "Class", at: int) -> None:
+        self.told, self.s, self.place, self.at, self.clock, self.late = told, s, place, at, place.n, place.late
+        self.step, self.eta = self.clock + 1, s.warmth(self.clock + 1)
+        self.base = self.respond(told.forecast)
+        self.plays = []
+        for said in told.references or ():
+            self.plays.append(said if told.acting else self.respond(said))
+        self.mixed = place.backs[told.context].play(self) if self.late else self.base
+
+    def respond(self, forecast: Any) -> np.ndarray:
+        points, weights = acted_on(forecast, self.told.knots, self.clock)
+        return softmax(self.told.utility(points) @ weights / self.eta)
+
+    def theirs(self, who: Who) -> np.ndarray:
+        return np.eye(self.s.actions)[who[2]] if who[0] == "action" else self.plays[who[2]]
+
+    @property
+    def paid(self) -> np.ndarray:
+        """What actions and references were paid."""
+        earned = self.told.scale * self.told.utility(np.array([self.told.outcome]))[:, 0]
+        return np.array([*earned, *(play @ earned for play in self.plays)])
+
+    def lead(self, who: Who) -> float:
+        if who[0] == "action" and who[1] != self.told.context:
+            return 0.0
+        return float((self.theirs(who) - self.mixed) @ self.paid[: self.s.actions])
+
+
+class Class:
+    """Steps that are a lag apart: a test of them and a fallback for each context."""
+
+    def __init__(self, s: Settings) -> None:
+        self.s, self.n, self.late, self.excluded, self.spent = s, 0, False, False, 0.0
+        self.wealth: dict[Who, np.ndarray] = {who: np.zeros((0, len(s.rates_K))) for who in s.whom}  # by start and rate
+        self.began: dict[Who, list[int]] = {who: [] for who in s.whom}
+        self.charges = {who: np.zeros(len(s.rates_K)) for who in s.whom}
+        own: Any = Alone if s.fallback != "Recovery" else Mixture if s.states else AmongExperts
+        backs = [own(s) for _ in range(s.contexts)]
+        self.backs = backs if s.fallback == "Recovery" else [backs[0]] * s.contexts
+        self.trusted = False
+
+    def total(self) -> float:
+        return math.inf if self.excluded else sum(float(w.sum()) for w in self.wealth.values()) + 1 - self.spent
+
+    def see(self, due: Due) -> dict[Who, np.ndarray]:
+        """Bets and fallbacks after the outcome; what was charged."""
+        told, rates_K, charged = due.told, self.s.rates_K, {}
+        self.n += 1
+        masses = cells(told.forecast, told.knots, told.outcome, due.clock)
+        at, weights = np.concatenate([points for _, points in masses]), np.array([mass for mass, _ in masses])
+        begins = np.cumsum([0, *(len(points) for _, points in masses[:-1])])
+        earned, came = told.utility(at), told.utility(np.array([told.outcome]))[:, 0]
+        for who in self.s.whom:
+            if who[0] == "action" and who[1] != told.context:
+                continue  # it sits out
+            ahead = told.scale * (due.theirs(who) - due.base)
+            most = np.maximum.reduceat(ahead @ earned, begins)  # of each mass, the worst place
+            charged[who] = np.maximum(1.0, weights @ np.exp(most[:, None] * rates_K))
+            self.began[who].append(due.at)
+            joins_K = self.s.joins_K(len(self.began[who]))
+            self.spent += float(joins_K.sum())
+            factor_K = np.exp(rates_K * (ahead @ came)) / charged[who]
+            self.wealth[who] = np.vstack([self.wealth[who], joins_K]) * factor_K
+        self.excluded |= excluded(told.forecast, told.outcome)
+        self.backs[told.context].see(due, due.mixed)
+        if due.late:
+            share = self.share()
+            self.trusted = share > 0.5 or (self.trusted and share > 0.25)
+        return charged
+
+    def share(self) -> float:
+        often = np.array([back.seen + 1e-9 for back in self.backs])
+        return float(np.array([back.share() for back in self.backs]) @ often / often.sum())
+
+    def suspect(self) -> tuple[int | None, int | None, int | None, int]:
+        """Action or reference, context and start of the richest bettor."""
+        kind, context, index = who = max(self.s.whom, key=lambda one: self.wealth[one].sum(axis=0).max(initial=0.0))
+        wealth = self.wealth[who]
+        since = self.began[who][int(wealth[:, wealth.sum(axis=0).argmax()].argmax())]
+        return (index, None, context, since) if kind == "action" else (None, index, None, since)
+
+
+class Event(NamedTuple):
+    kind: str  # Switch, Return, Left
+    episode: int
+    step: int  # of the episode
+    known: int
+    action: int | None = None
+    reference: int | None = None
+    context: int | None = None
+    since: int | None = None
+
+
+class Past(NamedTuple):
+    """An episode that is over."""
+
+    seen: int
+    never: int
+    regret: float  # in total, of what was seen
+
+
+class Stream:
+    """One stream, step by step; ``at_once``: as if the alarm had sounded before the first."""
+
+    def __init__(self, s: Settings, at_once: bool = False) -> None:
+        self.s, self.events, self.past, self.at_once = s, list[Event](), list[Past](), at_once
+        self.played: list[np.ndarray] = []
+        self.bases: list[np.ndarray] = []  # what the response to the model was
+        self.theirs: list[list[np.ndarray]] = []  # and what the references played
+        self.shares: list[float] = []
+        self.hidden = 0.0  # the regret of past episodes in total, of all that came, seen or not
+        self._open(0)
+
+    def _open(self, before: int) -> None:
+        self.classes = [Class(self.s) for _ in range(self.s.lag)]
+        self.alarm, self.seen, self.never, self.before, self.last = int(self.at_once), 0, 0, before, before
+        self.at_alarm, self.trusted = 0.0, False
+        self.leads = dict.fromkeys(self.s.whom, 0.0)
+        self.true = dict.fromkeys(self.s.whom, 0.0)
+        self.waiting: dict[int, Due] = {}
+
+    def advise(self, t: int, told: Told) -> np.ndarray:
+        place = self.classes[(t - 1) % self.s.lag]
+        place.late, self.last = self.alarm > 0, t
+        self.shares.append(np.mean([one.share() for one in self.classes]) if self.alarm else 1.0)
+        due = self.waiting[t] = Due(self.s, told, place, t - self.before)
+        for who in self.true:
+            self.true[who] += due.lead(who)
+        self.played.append(due.mixed)
+        self.bases.append(due.base)
+        self.theirs.append(due.plays)
+        return due.mixed
+
+    def skip(self, t: int) -> None:
+        if self.waiting.pop(t, None) is not None:
+            self.never += 1
+
+    def observe(self, t: int) -> None:
+        due = self.waiting.pop(t, None)
+        if due is None:  # of an episode that is over
+            return
+        charged = due.place.see(due)
+        self.seen += 1
+        for who in self.leads:
+            self.leads[who] += due.lead(who)
+        reached = np.mean([one.total() for one in self.classes]) >= 1 / self.s.delta
+        when = len(self.past) + 1, t - self.before, self.last - self.before
+        if reached and not self.alarm:
+            self.alarm, self.at_alarm = self.seen, self.worst(self.leads)
+            richest = max(self.classes, key=lambda one: one.total())
+            self.events.append(Event("Switch", *when, *([] if richest.excluded else richest.suspect())))
+        if not self.alarm:
+            for who, charge in charged.items():
+                due.place.charges[who] += np.log(charge)
+        trusted = 2 * sum(one.trusted for one in self.classes) > self.s.lag
+        if trusted != self.trusted:
+            self.events.append(Event("Return" if trusted else "Left", *when))
+        self.trusted = trusted
+
+    def next_episode(self) -> None:
+        self.past.append(Past(self.seen, self.never + len(self.waiting), self.worst(self.leads)))
+        self.hidden += self.worst(self.true)
+        self._open(self.last)
+
+    def worst(self, leads: dict[Who, float]) -> float:
+        s = self.s
+        own = sum(max(leads["action", c, a] for a in range(s.actions)) for c in range(s.contexts))
+        return max([own, *(leads["reference", 0, n] for n in range(s.references))])
+
+    @property
+    def regret(self) -> float:
+        """A step of those seen, in this episode."""
+        return self.worst(self.leads) / max(self.seen, 1)
+
+    @property
+    def true_regret(self) -> float:
+        """In total, over all episodes and outcomes, seen or not."""
+        return self.hidden + self.worst(self.true)
+
+
+# What is promised
+
+
+class Promise:
+    """Statement (iv), in total; ``kappa_K`` is what a step is charged at most, ``after`` what a class may lose then."""
+
+    def __init__(self, s: Settings, kappa_K: np.ndarray, after: Any = None) -> None:
+        self.s, self.kappa_K = s, kappa_K
+        costs_K = -np.log(s.joins_K(1) * s.delta)
+        self.costs_K = s.lag * (costs_K if s.lag == 1 else np.maximum(costs_K, 1.0))
+        self._after = after
+
+    def hedge(self, n: float, experts: int) -> float:
+        """What Hedge over so many loses in so many steps of one context."""
+        return self.s.span * min(n, 1 + math.sqrt(1 + n * math.log(experts)))
+
+    def after(self, n: float) -> float:
+        """What the fallback of one class loses at most in so many steps."""
+        s, J, C = self.s, self.s.span, self.s.contexts
+        if self._after is not None:
+            return float(np.ravel(self._after(np.array([n])))[0])
+        if s.fallback != "Recovery":
+            return n * J
+        if not s.states:
+            return C * self.hedge(n / C, s.actions + s.references + 1)
+        assert s.horizon is not None
+        budget = s.budget * math.sqrt(s.horizon * C)
+        left = max(n - math.ceil(budget), 0) if C == 1 else n
+        safe = min(left * J, J * (C + math.sqrt(C**2 + left * C * math.log(s.actions + s.references))))
+        return min(n * J, budget * J + C * J + safe)
+
+    def before(self, n: int) -> float:
+        """B: what passes in so many steps without an alarm."""
+        return min(n * self.s.span, min((n * self.kappa_K + self.s.contexts * self.costs_K) / self.s.rates_K))
+
+    def at(self, steps: int) -> float:
+        """The bound for a run of so many steps, of laws."""
+        d, J = self.s.lag, self.s.span
+        H = -(-steps // d)
+        most = [min(self.after(n), n * J) for n in range(H + 1)]
+        if d > 1:  # the least concave function above it
+            most = [
+                max(
+                    most[a] if a == b else most[a] + (most[b] - most[a]) * (n - a) / (b - a)
+                    for a in range(n + 1)
+                    for b in range(n, H + 1)
+                )
+                for n in range(H + 1)
+            ]
+        worst = self.before(d * H)
+        for n in range(d * H - d + 1):
+            left = d * H - d - n
+            shared = sum(most[left // d + (r < left % d)] for r in range(d))
+            worst = max(worst, self.before(n) + d * J + shared)
+        return min(steps * J, worst)
+
+    def of_laws(self, streams: list[Stream], horizon: int) -> float:
+        """A step, over all episodes: of the stream of which least is promised."""
+        J, never = self.s.span, max(one.never for one in streams)
+        last = min(J, (self.at(horizon) + never * J) / horizon) * horizon
+        found = []
+        for one in streams:
+            past = sum((self.at(p.seen) if p.seen else 0.0) + p.never * J for p in one.past)
+            found.append((past + last) / (sum(p.seen + p.never for p in one.past) + horizon))
+        return max(found)
+
+    def of_numbers(self, streams: list[Stream], horizon: int | None) -> tuple[float, float]:
+        """By the charges that were paid: a step in the end, and a step so far."""
+        J, d, so_far, ends = self.s.span, self.s.lag, [], []
+        running = [one for one in streams if not one.alarm]
+        for one in streams:
+            taken = one.alarm - 1 if one.alarm else one.seen
+            passed = min(max(max(np.min(row / self.s.rates_K) for row in self._rows(one)), 0.0), taken * J)
+            if one.alarm:
+                passed += d * J + self._all(one.seen - one.alarm)
+            so_far.append(passed + one.never * J)
+            end = so_far[-1]
+            if horizon is not None and one.alarm:
+                end = one.at_alarm + (d - 1) * J + self._all(horizon - one.alarm) + one.never * J
+            elif horizon is not None:
+                end = self._in_the_end(running, horizon) + one.never * J
+            past = sum(p.regret * (p.seen > 0) + p.never * J for p in one.past)
+            steps = sum(p.seen + p.never for p in one.past) + (horizon or one.seen + one.never)
+            ends.append((past + end) / steps)
+        over = [one.seen + one.never for one in streams]
+        return min(J, max(ends)), min(J, max(a / max(n, 1) for a, n in zip(so_far, over, strict=True)))
+
+    def _all(self, steps: int) -> float:
+        return self.s.lag * self.after(steps / self.s.lag)
+
+    def _rows(self, one: Stream, less: int = 0) -> list[np.ndarray]:
+        """Charges and logarithms by comparator, or by choice of an action for each context; less so many kappas."""
+        s = self.s
+        paid = {who: sum(part.charges[who] for part in one.classes) for who in s.whom}
+        rows = [paid["reference", 0, n] + self.costs_K for n in range(s.references)]
+        if s.contexts == 1:
+            rows = [paid["action", 0, a] + self.costs_K for a in range(s.actions)] + rows
+        else:
+            each = [np.max([paid["action", c, a] for a in range(s.actions)], axis=0) for c in range(s.contexts)]
+            rows = [sum(each) + s.contexts * self.costs_K, *rows]
+        return [row - less * self.kappa_K for row in rows]
+
+    def _in_the_end(self, running: list[Stream], horizon: int) -> float:
+        """From where they stand, if no later step is charged more than kappa."""
+        J, d, steps = self.s.span, self.s.lag, min(one.seen for one in running)
+        rows = np.max([self._rows(one, less=one.seen) for one in running], axis=0)
+
+        def before(n: int) -> float:
+            return min(n * J, max(np.min((row + n * self.kappa_K) / self.s.rates_K) for row in rows))
+
+        left = horizon - steps
+        worst, around = before(horizon), min(d, left)
+        for n in range(left - around + 1) if left else ():
+            worst = max(worst, before(steps + n) + around * J + self._all(left - around - n))
+        return worst
+
+
+def late_factor(lag: int) -> float:
+    """a_d: by how much more the average of d tests must have before the alarm, by a search in thirds."""
+    if lag == 1:
+        return 1.0
+
+    def factor(b: float) -> float:
+        return math.log((1 - (lag - 1) * b) / b) / (1 - lag * b)
+
+    low, high = 1e-6, (1 - 1e-6) / lag
+    for _ in range(200):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if factor(left) < factor(right) else (left, high)
+    return factor(low)
