@@ -11,37 +11,22 @@ from ..arrays import Array, device, namespace, to_numpy
 from ..certificates import Certificate
 from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
-from ..problems import DecisionProblem, Payoff
-from ..robust import informed_for, rule_for
-from ..rules import Knows, Rule
+from ..rules import Rule
 from .ledger import Ledger, blank
 
 _NEVER = "outcomes that never came"
 
 
-def rule_of_episodes(
-    problem: DecisionProblem | Payoff | None,
-    horizon: int | None,
-    episode: int,
-    rule: Rule | None,
-    fallback: Any,
-    temperature: Any,
-    knows: Knows | None = None,
-    delta: float | None = None,
-    likelihood: bool = False,
-    test: bool = True,
-) -> Rule:
-    """The rule of each of the episodes that make up the horizon: they share delta, or 1/horizon, evenly."""
-    if rule is None and problem is not None:
-        if horizon is None:
-            raise ValueError(
-                "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
-                f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
-            )
-        delta = (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
-        told = knows or Knows(payoffs="fixed")
-        return informed_for(problem, episode, delta, told, fallback, temperature, likelihood, test)
-    return rule_for(problem, episode, rule, fallback, temperature, knows, delta, likelihood, test)
+def delta_of_each(problem: Any, horizon: int | None, episode: int, rule: Rule | None, delta: Any) -> float | None:
+    """What the default rule of each of the episodes that make up the horizon has: they share delta, or 1/horizon."""
+    if rule is not None or problem is None:
+        return delta
+    if horizon is None:
+        raise ValueError(
+            "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
+            f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
+        )
+    return (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
 
 
 def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:

@@ -16,7 +16,7 @@ from ..robust import rule_for
 from ..rules import Rule, late_rule, warm_up
 from .advice import Advice, mixed_of
 from .draws import Draws
-from .episodes import reopened, rule_of_episodes
+from .episodes import delta_of_each, reopened
 from .fleet import Fleet
 from .known import known_of, knows_of
 from .ledger import LOG, Ledger, Switch, blank
@@ -132,12 +132,10 @@ class Guard(Fleet, Readings):
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
-        if self.episode is None:
-            made = rule_for(problem, horizon, rule, fallback, temperature, knows, delta, likelihood, test)
-        else:
-            made = rule_of_episodes(
-                problem, self._whole, self.episode, rule, fallback, temperature, knows, delta, likelihood, test
-            )
+        lasts = horizon
+        if self.episode is not None:
+            lasts, delta = self.episode, delta_of_each(problem, self._whole, self.episode, rule, delta)
+        made = rule_for(problem, lasts, rule, fallback, temperature, knows, delta, likelihood, test)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))

@@ -176,11 +176,7 @@ def forecast_again(rule: Any, shape: tuple[int, ...], values: Any, like: Any = N
 
 def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Array, bool]:
     """What the references said, and whether these are laws."""
-    one_by_one = isinstance(references, dict)
-    if one_by_one:
-        if set(references) != set(knows.references):
-            raise ValueError(f"references must be what {', '.join(knows.references)} say, got {list(references)}")
-        references = [references[name] for name in knows.references]
+    one_by_one, references = isinstance(references, dict), _in_order(knows, references)
     problem = rule.problem
     assert isinstance(problem, DecisionProblem)
     in_order = partial(by_name, problem.state_names, what="references")
@@ -206,11 +202,7 @@ def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> 
 
 def _said_of_numbers(rule: Any, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Any, bool]:
     """What the references said of a number: forecasts of it, or mixed actions."""
-    given = references
-    if isinstance(references, dict):
-        if set(references) != set(knows.references):
-            raise ValueError(f"references must be what {', '.join(knows.references)} say, got {list(references)}")
-        given = [references[name] for name in knows.references]
+    given = _in_order(knows, references)
     if isinstance(given, (list, tuple)) and any(isinstance(each, Forecast) for each in given):
         if len(given) != len(knows.references):
             raise ValueError(f"references must be forecasts of {', '.join(knows.references)}, got {len(given)}")
@@ -224,6 +216,15 @@ def _said_of_numbers(rule: Any, knows: Knows, shape: tuple[int, ...], references
             f"{fits}, got {tuple(said.shape)}"
         )
     return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), False
+
+
+def _in_order(knows: Knows, references: Any) -> Any:
+    """What the references said; where it is given by name, as a list in the order of their names."""
+    if not isinstance(references, dict):
+        return references
+    if set(references) != set(knows.references):
+        raise ValueError(f"references must be what {', '.join(knows.references)} say, got {list(references)}")
+    return [references[name] for name in knows.references]
 
 
 def _stacked(each: list[Any]) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, device, float_type, namespace, to_numpy
 from ..rules import Rule
@@ -37,7 +38,7 @@ def _problem_told(rule: Rule) -> dict[str, Any]:
         "low": problem.low,
         "high": problem.high,
         "knots": None if problem.knots is None else problem.knots.tolist(),
-        "outcomes": [_finite(end) for end in problem.outcomes],
+        "outcomes": [inputs.finite_or_none(end) for end in problem.outcomes],
     }
 
 
@@ -70,9 +71,9 @@ class Behaviour:
             memory = rule.start((), like=like)
             for t in range(min(_STEPS, rule.horizon or _STEPS, ability(rule.fallback, "context") or _STEPS)):
                 answer = to_numpy(rule.fallback_answer(memory, base)).astype(np.float64)
-                said.append(_finite(answer @ np.cos(np.arange(len(answer)))))
+                said.append(inputs.finite_or_none(float(answer @ np.cos(np.arange(len(answer))))))
                 memory = rule.update(memory, base, t * (t + 1) // 2 % S)
-                found += [_finite(value) for value in rule.evidence(memory)]
+                found += [inputs.finite_or_none(float(value)) for value in rule.evidence(memory)]
         except Exception as error:  # whatever someone else's predictor does
             return {"fails": type(error).__name__}
         return {"fallback": said, "rule": found}
@@ -128,7 +129,3 @@ def _told(value: Any) -> Any:
     if isinstance(value, (int, float, str, list, type(None))):
         return value
     return getattr(value, "__qualname__", type(value).__qualname__) if callable(value) else _UNTOLD
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if math.isfinite(value) else None

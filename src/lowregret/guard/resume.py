@@ -168,7 +168,7 @@ def _array_of_kind(kind: Any) -> Array | None:
 def as_json(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return inputs.finite_or_none(value) if isinstance(value, float) else value
 
 
 def event_in_json(event: Event) -> list[Any]:

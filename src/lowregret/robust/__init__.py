@@ -2,7 +2,7 @@
 
 from .average_restart import AverageRestart, context_needed
 from .beside import Beside, challenge
-from .switch_once import Robust, informed_for, robustify, rule_for
+from .switch_once import Robust, robustify, rule_for
 
 __all__ = [
     "AverageRestart",
@@ -10,7 +10,6 @@ __all__ = [
     "Robust",
     "challenge",
     "context_needed",
-    "informed_for",
     "robustify",
     "rule_for",
 ]

@@ -218,8 +218,6 @@ def rule_for(
     """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
-    if knows is not None and problem is not None:
-        return informed_for(problem, horizon, delta, knows, fallback, temperature, likelihood, test)
     if rule is None and problem is None:
         if likelihood or not test:
             raise ValueError("likelihood=True and test=False need a problem, got None: nobody acts")
@@ -227,7 +225,10 @@ def rule_for(
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
         return VRegret(horizon, delta, fallback=fallback)  # type: ignore[arg-type]
     if rule is None:
-        return informed_for(problem, horizon, delta, Knows(payoffs="fixed"), fallback, temperature, likelihood, test)  # type: ignore[arg-type]
+        told = (knows or Knows(payoffs="fixed"))._asdict().items()
+        settings: dict[str, Any] = {name: value for name, value in told if value is not None}
+        settings |= {"fallback": fallback, "temperature": temperature, "likelihood": likelihood, "test": test}
+        return ExactTest(problem, horizon, delta, **settings)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
     if fallback is not None or temperature is not None or delta is not None or likelihood or not test:
@@ -242,19 +243,3 @@ def rule_for(
     if rule.horizon != horizon:
         raise ValueError(f"rule was made for another horizon: {rule.horizon} against {horizon}")
     return rule
-
-
-def informed_for(
-    problem: DecisionProblem | Payoff,
-    horizon: int | None,
-    delta: float | None,
-    knows: Knows,
-    fallback: Any,
-    temperature: float | None,
-    likelihood: bool = False,
-    test: bool = True,
-) -> ExactTest:
-    """The rule that can be told all this before each state."""
-    settings: dict[str, Any] = {name: value for name, value in knows._asdict().items() if value is not None}
-    settings |= {"fallback": fallback, "temperature": temperature, "likelihood": likelihood, "test": test}
-    return ExactTest(problem, horizon, delta, **settings)  # type: ignore[arg-type]

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .. import inputs
-from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, total
+from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, some, total
 from ..certificates import Certificate
 from ..certificates.coupled import late_factor
 from ..certificates.late import Bettors, SwitchesLate, certify_late
@@ -117,7 +115,7 @@ class Late(Rule):
     def opened(self, memory: RuleMemory, place: int) -> RuleMemory:
         """The memory in which this class knows of the alarm, as a step of it is about to be advised."""
         part, late = memory.statistics.classes[place], self.tripped(memory)
-        if not _some(memory.tripped_at):
+        if not some(memory.tripped_at):
             return memory
         started = namespace(part.step).clip(part.step, 1, None) * late
         classes = memory.statistics.classes
@@ -137,7 +135,7 @@ class Late(Rule):
         if self.each.of_numbers:
             held = self.each.charged(mine, after.classes[place], newly | (memory.tripped_at > 0))
             after = after._replace(classes=(*after.classes[:place], held, *after.classes[place + 1 :]))
-        if hasattr(part.fallback, "trusted") and _some(memory.tripped_at):
+        if hasattr(part.fallback, "trusted") and some(memory.tripped_at):
             count = sum(xp.astype(each.fallback.trusted, xp.int64) for each in after.classes)
             trusted = 2 * count > self.lag
             turned_at = xp.where(trusted != old.trusted, step, old.turned_at)
@@ -301,11 +299,6 @@ def late_rule(rule: Rule, lag: int) -> Late:
             temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)
-
-
-def _some(tripped_at: Array) -> bool:
-    """Whether any stream has tripped; where asking would make a device wait, it may have."""
-    return bool(np.any(tripped_at)) if isinstance(tripped_at, (np.ndarray, np.generic)) else True
 
 
 def _log_average(level_D: Array) -> Array:

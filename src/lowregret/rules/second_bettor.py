@@ -23,9 +23,8 @@ import numpy as np
 
 from ..arrays import Array, at_most, in_float64, namespace
 from ..certificates.every_start import Prior
+from .bets import MOST
 from .moment import zeros
-
-MOST = 1e300
 
 
 class Backed(NamedTuple):
