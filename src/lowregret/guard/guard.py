@@ -135,7 +135,9 @@ class Guard(Fleet, Readings):
         lasts = horizon
         if self.episode is not None:
             lasts, delta = self.episode, delta_of_each(problem, self._whole, self.episode, rule, delta)
-        made = rule_for(problem, lasts, rule, fallback, temperature, knows, delta, likelihood, test)
+        settings = {"delta": delta, "fallback": fallback, "temperature": temperature}
+        settings |= {"likelihood": likelihood or None, "test": None if test else False}
+        made = rule_for(problem, lasts, rule, knows, **settings)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))

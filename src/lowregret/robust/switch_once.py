@@ -8,7 +8,7 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import Array
 from ..certificates import Certificate
-from ..policies import Policy, Respond
+from ..policies import Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
 from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
@@ -196,11 +196,12 @@ def robustify(
     if isinstance(references, (str, bytes, Predictor)) or not isinstance(references, Sequence):
         raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
     if not references:
-        return Robust(predictor, rule_for(problem, horizon, rule, fallback, temperature))
+        return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
     if problem is None:
         raise ValueError("references need a problem, got None: nobody acts")
     knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
-    made = rule_for(problem, horizon, rule, fallback, temperature, None if rule is not None else knows)
+    told = None if rule is not None else knows
+    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature)
     return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 
@@ -208,34 +209,30 @@ def rule_for(
     problem: DecisionProblem | Payoff | None,
     horizon: int | None,
     rule: Rule | None,
-    fallback: Predictor | Policy | None,
-    temperature: float | None,
     knows: Knows | None = None,
-    delta: float | None = None,
-    likelihood: bool = False,
-    test: bool = True,
+    **settings: Any,
 ) -> Rule:
-    """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything."""
+    """The rule itself if it fits, else the default one: that which can be told what ``knows`` says, if anything.
+
+    ``settings`` are those of the default rule by name; None for those that nobody gave.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
     if rule is not None and knows is not None:
         raise ValueError(f"references, contexts and payoffs only build the default rule: {_TELL_THE_RULE}")
     if rule is None and problem is None:
-        if likelihood or not test:
-            raise ValueError("likelihood=True and test=False need a problem, got None: nobody acts")
-        if temperature is not None:
+        for name in given.keys() - {"delta", "fallback", "temperature"}:
+            raise ValueError(f"{name} needs a problem, got None: nobody acts")
+        if "temperature" in given:
             raise ValueError("temperature goes with a problem: certificate.for_problem(problem, temperature) takes it")
-        return VRegret(horizon, delta, fallback=fallback)  # type: ignore[arg-type]
+        return VRegret(horizon, **given)  # type: ignore[arg-type]
     if rule is None:
-        told = (knows or Knows(payoffs="fixed"))._asdict().items()
-        settings: dict[str, Any] = {name: value for name, value in told if value is not None}
-        settings |= {"fallback": fallback, "temperature": temperature, "likelihood": likelihood, "test": test}
-        return ExactTest(problem, horizon, delta, **settings)  # type: ignore[arg-type]
+        told = {name: value for name, value in (knows or Knows(payoffs="fixed"))._asdict().items() if value is not None}
+        return ExactTest(problem, horizon, **told, **given)  # type: ignore[arg-type]
     if not isinstance(rule, Rule):
         raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
-    if fallback is not None or temperature is not None or delta is not None or likelihood or not test:
-        raise ValueError(
-            "delta, fallback and temperature only build the default rule: give them to the rule itself, and likelihood "
-            "and test too"
-        )
+    if given:
+        names = ", ".join(sorted(given))
+        raise ValueError(f"{names} only build the default rule: give them to the rule itself")
     if rule.problem != problem:
         if rule.problem is None:
             raise ValueError(f"rule {type(rule).__name__} is for unknown problems: problem must be None, got {problem}")
