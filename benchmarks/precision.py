@@ -7,11 +7,11 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import Appended, build
+from lowregret.construct.exact import psi
 from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
 from lowregret.construct.parts import SHARPNESS
-from lowregret.construct.residual import FAR, Stream, embed_positions, embed_registers, sizes_of
-from lowregret.construct.tilt import psi
+from lowregret.construct.residual import FAR, Residual, embed_positions, embed_registers, sizes_of
 from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 
@@ -66,7 +66,7 @@ def codes(horizons: list[int]) -> None:
     print("\n| T | dtype | mismatch bits | circle | the paper's interval | its dimensions |")
     print("|---|---|---|---|---|---|")
     for T in horizons:
-        rng, x = np.random.default_rng(0), Stream(**sizes_of(2, T, 0), answer=1, circle=2, circle_before=2)
+        rng, x = np.random.default_rng(0), Residual(**sizes_of(2, T, 0), answer=1, circle=2, circle_before=2)
         rows = np.concatenate([embed_registers(x, 2), np.zeros((T - 1, x.width))])
         rows[1:] += embed_positions(x, T, {})
         rows[:, x.at("one")] = 1
@@ -110,7 +110,7 @@ def interval(T: int, dtype: torch.dtype) -> tuple[float, int]:
         largest = near_TxT.max()
     loss_T, root = rng.uniform(-1, 1, T), math.sqrt(T)
     c = 2 * (FAR + 1.5 * root) / T  # others then score FAR less than the two
-    x = Stream(one=1, interval=size, key=size, odd=1, answer=1)
+    x = Residual(one=1, interval=size, key=size, odd=1, answer=1)
     rows = np.zeros((T, x.width))
     rows[:, x.at("one")] = 1
     rows[2:, x.at("interval")] = wanted_TxC

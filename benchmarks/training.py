@@ -15,10 +15,20 @@ from torch.nn.attention import SDPBackend
 
 import lowregret as lr
 from lowregret.rules import FirstTest
-from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, Settings, Task, Transformer
+from lowregret.transformer import (
+    DECAYING,
+    NANODO,
+    Decoder,
+    Distil,
+    Imitate,
+    Masked,
+    Task,
+    TrainingSettings,
+    Transformer,
+)
 from lowregret.transformer.backends import ORDER
 from lowregret.transformer.decoder import SIZES, Size
-from lowregret.transformer.training import Run
+from lowregret.transformer.training import Training
 
 
 def finish(device: str) -> None:
@@ -27,11 +37,11 @@ def finish(device: str) -> None:
 
 
 def tokens_per_second(
-    task: Task, settings: Settings, device: str, compiled: bool, order: tuple[SDPBackend, ...], steps: int
+    task: Task, settings: TrainingSettings, device: str, compiled: bool, order: tuple[SDPBackend, ...], steps: int
 ) -> tuple[float, float]:
     """Of one training step, and the seconds that the first two took (compiling)."""
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(task, Path(folder) / "model.safetensors", settings, device=device, compiled=compiled)
+        run = Training(task, Path(folder) / "model.safetensors", settings, device=device, compiled=compiled)
         run.attention_order = order
         begin = time.perf_counter()
         for _ in range(2):
@@ -55,10 +65,10 @@ def steps(size: Size, batch: int, device: str, repeats: int) -> None:
     robust = Masked(source, base, lr.RegretRate(coin, T))
     distilled = Distil(source, base, FirstTest(coin, T, delta=2 / T, gate=0), play_share=0.0)
     flash = (SDPBackend.FLASH_ATTENTION, *ORDER[2:])
-    paper = Settings(size=size, batch=batch, optimiser=NANODO)
-    wide = Settings(size=size, batch=batch, optimiser=NANODO, stream="float32")
-    best = Settings(size=size, batch=batch, optimiser=DECAYING, stream="float32")
-    rows: list[tuple[str, Task, Settings, bool, tuple[SDPBackend, ...]]] = [
+    paper = TrainingSettings(size=size, batch=batch, optimiser=NANODO)
+    wide = TrainingSettings(size=size, batch=batch, optimiser=NANODO, stream="float32")
+    best = TrainingSettings(size=size, batch=batch, optimiser=DECAYING, stream="float32")
+    rows: list[tuple[str, Task, TrainingSettings, bool, tuple[SDPBackend, ...]]] = [
         ("BERNOULLI, plain eager step, flash", bernoulli, paper, False, flash),
         ("BERNOULLI, compiled, cuDNN attention", bernoulli, paper, True, ORDER),
         ("ROBUST (masked), compiled, cuDNN attention", robust, paper, True, ORDER),

@@ -9,7 +9,8 @@ import pytest
 
 import lowregret as lr
 from lowregret import adversaries
-from lowregret.adversaries import beam, exact_worst_case, greedy, two_sided, worst_case_by_counts
+from lowregret.adversaries import beam, exact_worst_case, greedy, worst_case_by_counts
+from lowregret.adversaries import exact as two_sided
 from lowregret.rules import FirstTest
 
 from .conftest import extra, random_markov, random_problem, sweep

@@ -14,7 +14,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.files import Journal, lines_in
-from lowregret.games import Arena, Fixed, Guarded, Nemesis, Plain, Played, Player, bots
+from lowregret.games import Arena, Fixed, Guarded, MatchScore, Nemesis, Plain, Player, bots
 from lowregret.games.open_spiel import OpenSpielBot
 
 from .table_talk import Follows, Says, after_the_others, in_turn
@@ -23,7 +23,7 @@ OTHERS = [Fixed([0.6, 0.2, 0.2], "rocky"), Fixed([0.1, 0.2, 0.7], "scissory"), P
 URN = Plain(lr.PolyaUrn(3), name="urn")
 
 
-def timeless(arena: Arena) -> list[Played]:
+def timeless(arena: Arena) -> list[MatchScore]:
     """Everything but the clock."""
     return [played._replace(ms=0.0) for played in arena.played]
 
@@ -36,7 +36,7 @@ def made_up(payoffs_OxM: np.ndarray) -> Arena:
         payoffs_OxM.shape[1],
         0,
         tuple(
-            Played(f"o{o}", m % 2, m // 2, float(x), -float(x), float(x), 0.0, None, None, 0, 0, 0.5)
+            MatchScore(f"o{o}", m % 2, m // 2, float(x), -float(x), float(x), 0.0, None, None, 0, 0, 0.5)
             for o, row in enumerate(payoffs_OxM)
             for m, x in enumerate(row)
         ),

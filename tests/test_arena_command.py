@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 import lowregret as lr
 from lowregret.cli.app import _app
-from lowregret.cli.arena import _player
+from lowregret.cli.games import _player
 from lowregret.games import Fixed
 from lowregret.games.open_spiel import SpielPlayer
 

@@ -25,19 +25,19 @@ from lowregret.transformer import (
     Distil,
     Imitate,
     Progress,
-    Settings,
     Size,
+    TrainingSettings,
     Transformer,
     checkpoints,
     load,
     save,
-    state,
 )
-from lowregret.transformer.training import Run, train
+from lowregret.transformer import run_folder as state
+from lowregret.transformer.training import Training, train
 
 TIMES = int(os.environ.get("LOWREGRET_FUZZ", "1"))
 SMALL = Size(8, 8, 2, 1, 8)
-SETTINGS = Settings(size=SMALL, steps=6, batch=4, optimiser=DECAYING)
+SETTINGS = TrainingSettings(size=SMALL, steps=6, batch=4, optimiser=DECAYING)
 KINDS = ("trained", "built", "state")
 
 
@@ -79,7 +79,7 @@ def loaded(kind: str, path: Path) -> tuple[dict[str, torch.Tensor], Any]:
         made = model.module
         names = [(layer.head_names, layer.perceptron_names) for layer in made.every_layer]
         return dict(made.state_dict()), (repr(model), model.problem, made.about, names, made.stream.sizes, made.gives)
-    run = Run(task(), path.parent.parent.parent / "m.safetensors", SETTINGS)
+    run = Training(task(), path.parent.parent.parent / "m.safetensors", SETTINGS)
     tensors = state.packed(run.decoder, run.optimiser, run.task) | {"total": run.total}
     return tensors, (run.step, run.seconds, run.since, run.reported)
 
@@ -321,7 +321,7 @@ def test_a_model_in_use_does_not_change_with_its_file(tmp_path: Path) -> None:
 
 def test_a_damaged_model_is_not_trained_on(tmp_path: Path) -> None:
     """A finished model with one bit flipped is refused, not returned."""
-    small = Settings(size=SMALL, steps=2, batch=2)
+    small = TrainingSettings(size=SMALL, steps=2, batch=2)
     train(Imitate(lr.PolyaUrn(2)), tmp_path / "m.safetensors", small)
     data = bytearray((tmp_path / "m.safetensors").read_bytes())
     data[-1] ^= 4

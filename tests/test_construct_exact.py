@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import Constructed, attention_patterns, build, tilt
+from lowregret.construct import Constructed, attention_patterns, build
+from lowregret.construct import exact as tilt
 from lowregret.construct.parts import SHARPNESS
 from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources

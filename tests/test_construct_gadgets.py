@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import build, exact, gadgets, tilt
+from lowregret.construct import build, exact, gadgets
+from lowregret.construct import exact as tilt
 from lowregret.construct.layers import Head, Perceptron, layer_of
 from lowregret.construct.model import Appended
-from lowregret.construct.residual import Stream, embed_positions, embed_registers, embed_tokens, sizes_of
+from lowregret.construct.residual import Residual, embed_positions, embed_registers, embed_tokens, sizes_of
 from lowregret.rules import FirstTest
 
 S, A, T, CELLS = 3, 4, 300, 6
@@ -16,10 +17,10 @@ E = np.exp(-64.0) * (T + CELLS + 2)  # what the gadgets claim to leak at most
 ROUNDING = 1e-13  # of float64, for scores of up to a hundred
 
 
-def stream_of(**more: int) -> tuple[Stream, np.ndarray, np.ndarray]:
+def stream_of(**more: int) -> tuple[Residual, np.ndarray, np.ndarray]:
     """A stream, its embedding for random tokens ``[N, D]``, and the tokens; "base" and "urn" hold random laws."""
     rng = np.random.default_rng(0)
-    x = Stream(**sizes_of(S, T, CELLS), **more)
+    x = Residual(**sizes_of(S, T, CELLS), **more)
     tokens = rng.integers(0, S, T - 1)
     rows = np.concatenate([embed_registers(x, S), embed_tokens(x, S)[tokens]])
     rows[CELLS + 1 :] += embed_positions(x, T, {})

@@ -11,7 +11,7 @@ import torch
 
 import lowregret as lr
 from lowregret import construct
-from lowregret.construct.onnx import Step
+from lowregret.construct.onnx import OneToken
 from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size
 
@@ -85,7 +85,7 @@ def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Si
 @pytest.mark.parametrize("rule", [Early, lr.RegretRate, FirstTest])
 def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: torch.dtype) -> None:
     model = construct.build(Decoder(2, SIZE, seed=1).to(kind), rule(lr.matching(), 32), dtype=dtype)
-    step, tokens = Step(model.module), some_tokens(5, 32)
+    step, tokens = OneToken(model.module), some_tokens(5, 32)
     whole, caches, token = model.predict_sequence(tokens), step.caches(5), torch.full((5,), 2)
     for t in range(32):
         assert caches[0].shape[-2] == caches[1].shape[1] == t

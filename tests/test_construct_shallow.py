@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import agreement, build, softplus
+from lowregret.construct import agreement, build
+from lowregret.construct import shallow as softplus
 from lowregret.construct.shallow import shortfall
 from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.contexts import ContextMixture
+from lowregret.predictors import ContextMixture
 
 
 def literal_laws(mixture: ContextMixture, theirs: list[list[float]], moves: list[tuple[int, int]]) -> list[list[float]]:

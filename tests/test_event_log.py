@@ -142,7 +142,7 @@ import numpy as np
 import lowregret as lr
 from lowregret.files import Journal
 from lowregret.games.page import Sitting
-from lowregret.games.record import Record
+from lowregret.games.contest import Record
 
 path, kind, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 opened = {

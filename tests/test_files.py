@@ -21,7 +21,7 @@ import lowregret as lr
 from lowregret import construct, files
 from lowregret.cli.app import _app
 from lowregret.files import lock
-from lowregret.transformer import Decoder, Imitate, Progress, Settings, Size, load, save, train
+from lowregret.transformer import Decoder, Imitate, Progress, Size, TrainingSettings, load, save, train
 
 SIZE = Size(context=16, width=8, heads=2, layers=1, inner=8)
 
@@ -367,7 +367,7 @@ def test_training_on_a_full_disk_keeps_the_last_save(folder: Path, little_room: 
 
     before = everything(folder)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lowregret.transformer.training.Run._refuse_lost", room_for_no_more)
+        patch.setattr("lowregret.transformer.training.Training._refuse_lost", room_for_no_more)
         done = lowregret(*command)
     little_room(resource.RLIM_INFINITY)
     assert done.exit_code == 1, (done.output, done.exception)
@@ -475,7 +475,7 @@ def test_locks_are_taken_by_one_of_many(tmp_path: Path) -> None:
     assert got > 8
 
 
-SMALL = Settings(size=(8, 8, 2, 1, 8), steps=4, batch=2)
+SMALL = TrainingSettings(size=(8, 8, 2, 1, 8), steps=4, batch=2)
 
 
 def test_two_trainings_into_one_path(tmp_path: Path) -> None:
@@ -506,18 +506,18 @@ def test_two_trainings_into_one_path(tmp_path: Path) -> None:
 
 def test_ctrl_c_says_that_the_command_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = (*COMMANDS["train"][:-1], "--save-every", "1", "--out", "t.safetensors")
-    from lowregret.transformer.training import Run
+    from lowregret.transformer.training import Training
 
-    advance = Run.advance
+    advance = Training.advance
     for stop, words in ((0, "from the beginning: nothing was saved yet"), (1, "from step 1, the last that was")):
 
-        def interrupted(self: Run, stop: int = stop) -> Any:
+        def interrupted(self: Training, stop: int = stop) -> Any:
             if self.step == stop:
                 raise KeyboardInterrupt
             return advance(self)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Run, "advance", interrupted)
+            patch.setattr(Training, "advance", interrupted)
             done = lowregret(*command)
         assert done.exit_code == 130
         assert f"Stopped. The same command goes on {words}" in done.stderr

@@ -9,8 +9,8 @@ from scipy.stats import binom
 
 import lowregret as lr
 from lowregret.games import Fixed, Guarded, Nemesis, Plain, Player
+from lowregret.games.contract import sides_of
 from lowregret.games.playing import _drawn, kept
-from lowregret.games.sides import sides_of
 from lowregret.predictors import draw
 
 from .table_talk import Follows, Says, after_the_others, in_turn

@@ -12,7 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import lowregret as lr
-from lowregret.games.page import Sitting, seals
+from lowregret.games.page import Sitting
+from lowregret.games.page import sitting as seals
 from lowregret.games.page.opponent import GAMES, guard_for, model, promised
 from lowregret.games.page.server import application
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lowregret.paper.outcome import Outcome
+from lowregret.paper.outcome import Verdict
 from lowregret.paper.statements import AMENDS, VERDICTS, Statement, all_statements
 from lowregret.paper.verify import summary
 
@@ -103,7 +103,7 @@ def test_the_errata_have_the_verdicts_of_verify() -> None:
 
 def test_the_pages_count_as_verify_does() -> None:
     """Statements of the paper and those beyond it, counted apart."""
-    everything = summary([Outcome(statement, statement.verdict) for statement in STATEMENTS.values()])
+    everything = summary([Verdict(statement, statement.verdict) for statement in STATEMENTS.values()])
     assert everything in one_line((ROOT / "docs/verify.md").read_text())
     assert all(s.says.startswith("Beyond the paper: ") != s.of_the_paper for s in STATEMENTS.values())
 

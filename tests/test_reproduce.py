@@ -26,7 +26,7 @@ from lowregret.transformer import (
     checkpoints,
     load,
 )
-from lowregret.transformer.description import described
+from lowregret.transformer.run_folder import described
 
 TINY = {"size": Size(16, 16, 2, 1, 16), "steps": 3, "batch": 4, "samples": 6}
 

@@ -21,9 +21,9 @@ import lowregret as lr
 from lowregret import files
 from lowregret.cli.app import _app
 from lowregret.paper import eight_sources, verify
-from lowregret.paper.terminal import print_table
 from lowregret.rules import FirstTest
-from lowregret.transformer import Decoder, Distil, Progress, Settings, Size, Transformer, load, save, train
+from lowregret.tables import print_table
+from lowregret.transformer import Decoder, Distil, Progress, Size, TrainingSettings, Transformer, load, save, train
 from lowregret.transformer.held_out import Compared, compared
 
 SIZE = "8,8,2,1,8"
@@ -277,7 +277,7 @@ def test_a_student_that_is_worse_than_its_base_says_so(tmp_path: Path, monkeypat
     assert "It is worse than its base: train it for more steps" in done.output
     base, source = load("base.safetensors"), lr.sources.paper_sources(16)["b"]
     task = Distil(source, base, FirstTest(lr.matching(), 16))
-    settings = Settings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
+    settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     found = compared(task, load("s.safetensors"), settings)
     assert found.student > found.base > 0
     same = compared(task, base, settings)
@@ -294,7 +294,7 @@ def test_divergences_are_from_algorithm_1(tmp_path: Path) -> None:
     coin, T = lr.matching(), 16
     base = Transformer(Decoder(2, Size(16, 16, 2, 1, 16), seed=1))
     task = Distil(lr.sources.paper_sources(T)["b"], base, FirstTest(coin, T, delta=0.5), response_weight=0.5)
-    settings = Settings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
+    settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.laws_on_device).tokens_BxT.numpy()
     laws, robust = base.predict_sequence(tokens), lr.Robust(base, task.rule).predict_sequence(tokens)
 
@@ -314,19 +314,19 @@ def test_time_left_does_not_count_compilation(tmp_path: Path, monkeypatch: pytes
     """The first step takes an hour, the others a second each, by a clock of our own."""
     from lowregret.transformer import training
 
-    clock, advance, heard = [0.0], training.Run.advance, []
+    clock, advance, heard = [0.0], training.Training.advance, []
 
-    def slow(self: training.Run) -> Any:
+    def slow(self: training.Training) -> Any:
         clock[0] += 1.0 if self.step else 3600.0
         return advance(self)
 
-    monkeypatch.setattr(training.Run, "advance", slow)
+    monkeypatch.setattr(training.Training, "advance", slow)
     monkeypatch.setattr(training.time, "perf_counter", lambda: clock[0])
 
     def report(progress: Progress) -> None:
         heard.append((progress.step, progress.seconds, progress.seconds_left))
 
-    settings = Settings(size=(8, 8, 2, 1, 8), steps=5, batch=2)
+    settings = TrainingSettings(size=(8, 8, 2, 1, 8), steps=5, batch=2)
     train(
         lr.transformer.Imitate(lr.PolyaUrn(2)), tmp_path / "m.safetensors", settings, report_every=1, on_report=report
     )

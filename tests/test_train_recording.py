@@ -21,8 +21,8 @@ from lowregret.transformer import (
     Imitate,
     Masked,
     Recording,
-    Settings,
     Size,
+    TrainingSettings,
     Transformer,
     checkpoints,
     data,
@@ -30,9 +30,8 @@ from lowregret.transformer import (
     train,
 )
 from lowregret.transformer.held_out import Compared, Measured, compared, measured
-from lowregret.transformer.loss import loss_of
-from lowregret.transformer.tasks import Batch, after_trip
-from lowregret.transformer.training import Run
+from lowregret.transformer.tasks import Batch, after_trip, loss_of
+from lowregret.transformer.training import Training
 
 SMALL = Size(8, 16, 2, 1, 16)
 STICKY = np.array([[0.9, 0.1], [0.3, 0.7]])
@@ -47,7 +46,7 @@ def test_a_chain_is_learnt_from_its_recording(tmp_path: Path) -> None:
     """Held-out log-loss beside the chain's own, in closed form: H(pi) for the first step of a window, then h."""
     tokens = lr.sample(lr.Markov(STICKY, context_len=1), horizon=200, n=60, seed=3)
     task = Imitate.from_tokens(tokens, held_out=0.5)
-    settings = Settings(size=SMALL, steps=150, batch=32, optimiser=DECAYING)
+    settings = TrainingSettings(size=SMALL, steps=150, batch=32, optimiser=DECAYING)
     model = train(task, tmp_path / "m.safetensors", settings)
     found = measured(task.source, model)
     pi = np.array([0.75, 0.25])
@@ -155,7 +154,7 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
     spied = Transformer(base.decoder)
     object.__setattr__(spied, "laws_on_device", laws)
     task.base = spied
-    found = compared(task, base, Settings(size=SMALL, steps=2))
+    found = compared(task, base, TrainingSettings(size=SMALL, steps=2))
     assert isinstance(found, Compared)
     assert found.student == found.base
     assert seen[0][:32].bool().all()
@@ -165,13 +164,13 @@ def test_a_student_is_compared_on_what_was_held_out() -> None:
 
 
 def test_a_run_on_a_recording_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    settings = Settings(size=SMALL, steps=6, batch=4, optimiser=DECAYING)
+    settings = TrainingSettings(size=SMALL, steps=6, batch=4, optimiser=DECAYING)
 
     def task(last: int = 0) -> Imitate:
         return Imitate.from_tokens([*RAGGED, [0, 1, 1, last]], held_out=0)
 
     whole = train(task(), tmp_path / "whole.safetensors", settings)
-    run = Run(task(), tmp_path / "m.safetensors", settings)
+    run = Training(task(), tmp_path / "m.safetensors", settings)
     for _ in range(3):
         run.advance()
     run.save()
@@ -186,7 +185,11 @@ def test_a_context_beyond_the_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"at most the longest sequence to learn from, 10 tokens, got 12.*10,16,2,1,16"
     ):
-        train(Imitate.from_tokens(RAGGED, held_out=0), tmp_path / "m.safetensors", Settings(size=(12, 16, 2, 1, 16)))
+        train(
+            Imitate.from_tokens(RAGGED, held_out=0),
+            tmp_path / "m.safetensors",
+            TrainingSettings(size=(12, 16, 2, 1, 16)),
+        )
     assert not list(tmp_path.iterdir())
 
 

@@ -24,18 +24,17 @@ from lowregret.transformer import (
     Masked,
     Optimiser,
     Progress,
-    Settings,
     Size,
+    TrainingSettings,
     Transformer,
     checkpoints,
     data,
     load,
     train,
 )
-from lowregret.transformer.description import described
-from lowregret.transformer.loss import Scaled, loss_of
-from lowregret.transformer.tasks import Batch, robust_laws
-from lowregret.transformer.training import Run
+from lowregret.transformer.run_folder import described
+from lowregret.transformer.tasks import Batch, Scaled, loss_of, robust_laws
+from lowregret.transformer.training import Training
 
 SMALL = Size(32, 16, 2, 1, 32)
 FLOAT32 = (torch.float32, torch.float32)
@@ -69,9 +68,9 @@ def adamw_by_hand(weights: dict, gradients: list[dict], rates: list[float], o) -
 
 @pytest.mark.parametrize("optimiser", [NANODO, DECAYING], ids=["nanodo", "decaying"])
 def test_optimiser_steps_are_adamw(optimiser, tmp_path: Path) -> None:
-    settings = Settings(size=SMALL, steps=10, batch=4, seed=3, optimiser=optimiser)
+    settings = TrainingSettings(size=SMALL, steps=10, batch=4, seed=3, optimiser=optimiser)
     source = lr.sources.paper_sources(32)["b"]
-    run = Run(Imitate(source), tmp_path / "m.safetensors", settings)
+    run = Training(Imitate(source), tmp_path / "m.safetensors", settings)
     weights = {k: p.detach().double().numpy().copy() for k, p in run.decoder.named_parameters()}
     gradients, rates = [], []
     for step in range(3):
@@ -90,8 +89,8 @@ def test_optimiser_steps_are_adamw(optimiser, tmp_path: Path) -> None:
 
 def test_a_golden_step(tmp_path: Path) -> None:
     """Recorded once: initial weights, batch, loss and update together."""
-    settings = Settings(size=SMALL, steps=100, batch=8, seed=0, optimiser=NANODO)
-    run = Run(Imitate(lr.sources.paper_sources(32)["b"]), tmp_path / "m.safetensors", settings)
+    settings = TrainingSettings(size=SMALL, steps=100, batch=8, seed=0, optimiser=NANODO)
+    run = Training(Imitate(lr.sources.paper_sources(32)["b"]), tmp_path / "m.safetensors", settings)
     losses = [float(run.advance()) for _ in range(3)]
     total = sum(float(p.detach().double().abs().sum()) for p in run.decoder.parameters())
     assert losses == pytest.approx([0.764853, 0.748311, 0.749756], abs=2e-6)
@@ -239,8 +238,8 @@ def test_the_teacher_is_the_base_in_the_types_of_the_run(tmp_path: Path) -> None
     tokens = torch.randint(2, (4, 32), generator=torch.Generator().manual_seed(0))
     for stream in ("float32", "bfloat16"):
         task = tasks("distil")
-        settings = Settings(size=SMALL, steps=2, batch=4, compute="bfloat16", stream=stream)
-        run = Run(task, tmp_path / f"{stream}.safetensors", settings)
+        settings = TrainingSettings(size=SMALL, steps=2, batch=4, compute="bfloat16", stream=stream)
+        run = Training(task, tmp_path / f"{stream}.safetensors", settings)
         expected = task.base.laws_on_device(tokens, torch.bfloat16, getattr(torch, stream))
         assert torch.equal(run.base_laws(tokens), expected)
         assert run.made["compute"] == "bfloat16"
@@ -254,7 +253,7 @@ def test_a_batch_in_which_nothing_counts_changes_no_weight_to_nan(tmp_path: Path
             tokens = super().batch(*args).tokens_BxT
             return Batch(tokens, None, torch.zeros(tokens.shape))
 
-    run = Run(Nothing(lr.PolyaUrn(2)), tmp_path / "m.safetensors", Settings(size=SMALL, steps=3, batch=2))
+    run = Training(Nothing(lr.PolyaUrn(2)), tmp_path / "m.safetensors", TrainingSettings(size=SMALL, steps=3, batch=2))
     assert float(run.advance()) == 0
     assert all(bool(p.isfinite().all()) for p in run.decoder.parameters())
 
@@ -375,7 +374,7 @@ def tasks(kind: str, T: int = 32):
 
 @pytest.mark.parametrize("kind", ["imitate", "masked", "distil"])
 def test_a_run_that_stopped_anywhere_ends_the_same(kind: str, tmp_path: Path) -> None:
-    settings = Settings(size=SMALL, steps=8, batch=4, optimiser=DECAYING)
+    settings = TrainingSettings(size=SMALL, steps=8, batch=4, optimiser=DECAYING)
     whole = train(tasks(kind), tmp_path / "whole.safetensors", settings, report_every=1)
     for stop in range(1, 8):
         path = tmp_path / f"{stop}.safetensors"
@@ -399,7 +398,7 @@ class Stopped(Exception):
     pass
 
 
-def stopped(path: Path, settings: Settings, at: int, **options: object) -> Path:
+def stopped(path: Path, settings: TrainingSettings, at: int, **options: object) -> Path:
     """The state of a run on source b that was stopped after a report."""
 
     def give_up(p: Progress) -> None:
@@ -415,7 +414,7 @@ def lines_of(state: Path) -> list[dict]:
     return [json.loads(line) for line in state.with_name("metrics.jsonl").read_text().splitlines()]
 
 
-TWELVE = Settings(size=SMALL, steps=12, batch=4, optimiser=DECAYING)
+TWELVE = TrainingSettings(size=SMALL, steps=12, batch=4, optimiser=DECAYING)
 
 
 def test_metrics_of_a_resumed_run_are_those_of_a_whole_one(tmp_path: Path) -> None:
@@ -456,7 +455,7 @@ def test_a_run_that_is_lost_says_so(tmp_path: Path) -> None:
         assert "NaN" not in "".join(p.read_text() for p in folder.glob("metrics.jsonl"))
         for state in folder.glob("state.safetensors"):
             assert all(bool(value.isfinite().all()) for value in checkpoints.read(state).tensors.values())
-    run = Run(tasks("imitate"), tmp_path / "d.safetensors", TWELVE)
+    run = Training(tasks("imitate"), tmp_path / "d.safetensors", TWELVE)
     run.decoder.position.weight.data[-1] = math.inf  # before any loss has seen it
     with pytest.raises(ValueError, match=r"training was lost by step 0: loss 0\.5, or weights"):
         run._refuse_lost(0.5)
@@ -554,7 +553,7 @@ while len(steps) < 10:
     steps.append(checkpoints.read(state).about["step"])
 print(steps)
 """
-LONG = Settings(size=SMALL, steps=2000, batch=2, optimiser=DECAYING)
+LONG = TrainingSettings(size=SMALL, steps=2000, batch=2, optimiser=DECAYING)
 
 
 def script(tmp_path: Path, text: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
@@ -579,7 +578,7 @@ def test_a_run_killed_ten_times_ends_the_same(tmp_path: Path) -> None:
     # From here to the end, beside a run that nobody disturbed.
     ends = []
     for name in ("killed", "whole"):
-        run = Run(tasks("distil"), tmp_path / f"{name}.safetensors", LONG)
+        run = Training(tasks("distil"), tmp_path / f"{name}.safetensors", LONG)
         assert run.step == (steps[-1] if name == "killed" else 0)
         while run.step < steps[-1] + 5:
             run.advance()
@@ -597,7 +596,7 @@ for kind in KINDS:
 KINDS = ("imitate", "masked", "distil")
 # With so large an eps a step is proportional to the gradient: one that is off by a factor shows.
 PLAIN = replace(DECAYING, peak=1.0, start=1.0, eps=1.0, clip=None)
-SHARED = Settings(size=SMALL, steps=5, batch=8, optimiser=PLAIN)
+SHARED = TrainingSettings(size=SMALL, steps=5, batch=8, optimiser=PLAIN)
 
 
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
@@ -631,7 +630,7 @@ def free_port() -> int:
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    settings = Settings(size=SMALL, steps=1, batch=2)
+    settings = TrainingSettings(size=SMALL, steps=1, batch=2)
     path = tmp_path / "m.safetensors"
     source, coin = lr.sources.paper_sources(32)["b"], lr.matching()
     with pytest.raises(ValueError, match="rule is for 16 steps, the decoder's context is 32"):
@@ -665,7 +664,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         train(Imitate(source), path, settings, init=short)
     train(Imitate(source), path, settings)
     with pytest.raises(ValueError, match=r"from a run with another settings: seed: 0 there, 1 here"):
-        train(Imitate(source), path, Settings(size=SMALL, steps=1, batch=2, seed=1))
+        train(Imitate(source), path, TrainingSettings(size=SMALL, steps=1, batch=2, seed=1))
     with pytest.raises(ValueError, match=r"from a run with another task"):
         train(Imitate(lr.PolyaUrn(2)), path, settings)
     for wrong in (
@@ -677,13 +676,13 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         {"optimiser": "nanodo"},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            Settings(**wrong)
+            TrainingSettings(**wrong)
 
 
 def test_learning_happens(tmp_path: Path) -> None:
     """A few seconds of training bring the laws of source b near; the two recipes agree on what is to be learnt."""
     source = lr.sources.paper_sources(32)["b"]
-    settings = Settings(size=SMALL, steps=250, batch=16, optimiser=DECAYING)
+    settings = TrainingSettings(size=SMALL, steps=250, batch=16, optimiser=DECAYING)
     model = train(Imitate(source, soft=True), tmp_path / "b.safetensors", settings)
     tokens = lr.sample(source, 32, 128, 0)
     assert lr.next_token_tv(model, source, tokens).high < 0.05

@@ -12,7 +12,6 @@ from .adversaries import Worst
 from .audit import Backtest, Tuned, backtest, tune
 from .certificates import Certificate, limits
 from .comparison import Comparison, compare
-from .contexts import ContextMixture, ContextTree
 from .distances import Estimate, next_token_tv, sequence_tv
 from .forecasts import Bins, Density, Quantiles, Samples
 from .frontier import Frontier, price_of_robustness
@@ -33,6 +32,8 @@ from .policies import (
     RestartHedge,
 )
 from .predictors import (
+    ContextMixture,
+    ContextTree,
     FromFunction,
     Markov,
     Maximin,

@@ -1,6 +1,10 @@
 """Printed tables: text in rows and columns, lined up."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
 
 
 class Table(NamedTuple):
@@ -23,3 +27,44 @@ class Table(NamedTuple):
             width = max(map(len, column))
             columns.append([cell.rjust(width) if i else cell.ljust(width) for cell in column])
         return "\n".join([self.title, *("  ".join(line).rstrip() for line in zip(*columns, strict=True))])
+
+
+# On a terminal of any width: where one does not fit, its rows follow each other; numbers are never cut.
+
+
+def print_table(console: "Console", title: str, header: list[str], rows: list[list[str]]) -> None:
+    """A table, its first column the names of the rows; cells may have rich's markup."""
+    table = new_table(title, header)
+    for row in rows:
+        table.add_row(*row)
+    if fits(console, table):
+        console.print(table)
+        return
+    console.print(title, style="italic")
+    wide = max(map(len, header))
+    for name, *cells in rows:
+        console.print(f"\n[bold]{name}[/]")
+        for column, cell in zip(header[1:], cells, strict=True):
+            if cell:
+                console.print(f"  {column:{wide}}  {cell}", soft_wrap=True)
+    console.print()
+
+
+def new_table(title: str, header: list[str]) -> "RichTable":
+    """An empty table in the one style: the first column names, the others numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
+    table = RichTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for i, name in enumerate(header):
+        table.add_column(name, justify="right" if i else "left", no_wrap=True)
+    return table
+
+
+def fits(console: "Console", table: "RichTable", least: int = 0) -> bool:
+    """Whether all that must stand on one line does; a first column that wraps has room for ``least``."""
+    options, sizes = console.options.update(width=1000), []
+    for i, column in enumerate(table.columns):
+        widths = [console.measure(cell, options=options).maximum for cell in (column.header, *column.cells)]
+        sizes.append(min(max(widths), least) if i == 0 and least else max(widths))
+    return sum(sizes) + 2 * len(sizes) + 2 <= console.width

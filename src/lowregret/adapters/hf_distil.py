@@ -23,9 +23,8 @@ except ModuleNotFoundError as error:
 
 from ..construct.base_model import in_use
 from ..transformer import data
-from ..transformer.loss import Scaled, of_responses
 from ..transformer.targets import refuse_play, robust_laws
-from ..transformer.tasks import Stakes
+from ..transformer.tasks import ResponseLoss, Scaled, of_responses
 from .hugging_face import HFPredictor
 from .state_logits import logits_of
 
@@ -124,13 +123,15 @@ class HFDistil:
         loss_BxT = F.kl_div(log_law_BxTxS, labels, reduction="none").sum(-1)
         if self.response_weight:
             assert self.rule.temperature is not None
-            stakes = _scaled(Stakes(self.rule.problem, self.rule.temperature, self.response_weight), labels.device)
+            stakes = _scaled(
+                ResponseLoss(self.rule.problem, self.rule.temperature, self.response_weight), labels.device
+            )
             loss_BxT = loss_BxT + of_responses(torch.softmax(own_BxTxS, dim=-1), labels, stakes)
         return loss_BxT.sum() / (B * T if num_items_in_batch is None else num_items_in_batch / S)
 
     def player(self) -> TrainerCallback:
         """A callback that lets the greedy adversary play against the model while it is trained."""
-        return _Player(self)
+        return _DistilledPlayer(self)
 
     @torch.no_grad()
     def play(self, model: Any, step: int = 0) -> Tensor:
@@ -171,14 +172,14 @@ class HFDistil:
 
 
 @lru_cache(maxsize=16)
-def _scaled(stakes: Stakes, device: torch.device) -> Scaled:
+def _scaled(stakes: ResponseLoss, device: torch.device) -> Scaled:
     """What is at stake, sent to the device once."""
     found = Scaled.of(stakes, device)
     assert found is not None
     return found
 
 
-class _Player(TrainerCallback):
+class _DistilledPlayer(TrainerCallback):
     def __init__(self, distil: HFDistil) -> None:
         self.distil = distil
 

@@ -17,7 +17,7 @@ except ModuleNotFoundError as error:
 
 from ..predictors import Predictor
 from ..predictors.function import no_history, with_token
-from ..transformer.tensors import as_kind, as_tensor
+from ..transformer.backends import as_kind, as_tensor
 from .state_logits import (
     StateLogits,
     a_module,

@@ -11,8 +11,16 @@ from ..policies import Policy
 from ..predictors import Predictor
 from ..robust import AverageRestart, Robust
 from ..rules import Rule
-from .context import MOST, check_context
-from .laws import POLICY_LAWS, PREDICTOR_LAWS, LawBroken, Subject, policy_subject, predictor_subject
+from .laws import (
+    MOST,
+    POLICY_LAWS,
+    PREDICTOR_LAWS,
+    LawBroken,
+    Subject,
+    check_context,
+    policy_subject,
+    predictor_subject,
+)
 from .rules import RULE_LAWS, Trial, rule_trial
 
 __all__ = [

@@ -23,10 +23,9 @@ def _app() -> "typer.Typer":
     import typer
 
     from .. import __version__, files
-    from .arena import arena
     from .auditing import audit
+    from .games import arena, play
     from .options import folder_for, refusals
-    from .playing import play
     from .transformers import add_commands
 
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)

@@ -99,8 +99,7 @@ def train(
         from ..transformer.backends import device_named
         from ..transformer.held_out import compared, measured
         from ..transformer.progress import shown
-        from ..transformer.refusals import refuse_absurd
-        from ..transformer.training import goes_on
+        from ..transformer.training import goes_on, refuse_absurd
 
         task = _task_named(task, tokens, base)
         used = {"base": base, "tokens": tokens, "held-out": held_out, "source": source, "problem": problem}
@@ -109,7 +108,7 @@ def train(
         given = {**of_checkpoint("--base", base), "--tokens": tokens, "--payoffs": payoffs}
         files.apart(of_checkpoint("--out", transformer.checkpoints.to_write(out)), given)
         model = _base(task, base)
-        settings = transformer.Settings(
+        settings = transformer.TrainingSettings(
             size=_size(size, model),
             steps=steps,
             batch=batch,
@@ -118,7 +117,7 @@ def train(
         )
         refuse_absurd(2, settings, device_named(device or "cpu"))  # sources are as long as the context
         share = 0.1 if held_out is None else held_out
-        asked = Asked(
+        asked = TaskOptions(
             task, settings.size.context, model, tokens, share, source, problem, payoffs, rule or "exact", soft
         )
         work = _work(asked)
@@ -147,7 +146,7 @@ class Base(NamedTuple):
     learnt: "Learnt | None"
 
 
-class Asked(NamedTuple):
+class TaskOptions(NamedTuple):
     """What decides the task."""
 
     task: str
@@ -191,7 +190,7 @@ def _size(size: str | None, base: Base | None) -> "Size":
     return theirs
 
 
-def _work(asked: Asked) -> "Task":
+def _work(asked: TaskOptions) -> "Task":
     from .. import transformer
     from ..predictors import PolyaUrn
 

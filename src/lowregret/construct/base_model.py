@@ -20,11 +20,11 @@ GIVES = ("probabilities", "logits")
 LEAST = 1e-30  # probability: a base that excludes a token has a finite logit all the same; see gadgets.excluded
 
 
-class Asked(nn.Module):
+class PredictorModule(nn.Module):
     """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, laws or their logarithms; entry t saw ``tokens[:, :t]``.
 
     >>> from lowregret import Scheduled
-    >>> Asked(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
+    >>> PredictorModule(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
     [0.1, 0.1]
     """
 
@@ -66,12 +66,12 @@ def base_of(
     if not hasattr(base, "predict_sequence"):
         raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
     gives = gives or ("logits" if needs_logits else "probabilities")
-    return Asked(base, gives), gives, base.n_states, context
+    return PredictorModule(base, gives), gives, base.n_states, context
 
 
 def streaming(base: nn.Module, gives: str, n_states: int) -> Predictor:
     """The base as a predictor for streams; a module of which nothing else is known sees the whole history each time."""
-    if isinstance(base, Asked):
+    if isinstance(base, PredictorModule):
         return base.predictor
     if isinstance(base, Decoder):
         return Transformer(base)

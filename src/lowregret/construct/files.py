@@ -10,12 +10,11 @@ from ..transformer import Decoder
 from ..transformer.backends import device_named
 from ..transformer.checkpoints import Checkpoint, decoder_of, read, write
 from ..transformer.checkpoints import described as size_of
-from .about import checked
 from .base_model import GIVES
 from .layers import Layer
 from .model import TABLES, Appended
-from .predictor import Constructed
-from .residual import Stream
+from .predictor import Constructed, checked
+from .residual import Residual
 
 KIND = "constructed"
 
@@ -62,7 +61,7 @@ def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = Tru
         parts = _parts(found, decoder.n_states, decoder.size.context)
         layers = [Layer(*one, fused) for one in parts.layers]
         module = Appended(
-            decoder, parts.gives, Stream(**parts.stream), parts.tables, layers[0], layers[1:], parts.built
+            decoder, parts.gives, Residual(**parts.stream), parts.tables, layers[0], layers[1:], parts.built
         )
         module(torch.zeros((1, 1), dtype=torch.int64))  # what does not fit together shows here
     except KeyError as error:
@@ -74,7 +73,7 @@ def load(path: str | Path, device: str | torch.device = "cpu", fused: bool = Tru
     return Constructed(module.to(where).eval())
 
 
-class _Parts(NamedTuple):
+class _Tensors(NamedTuple):
     gives: str
     stream: dict[str, int]
     tables: dict[str, Tensor]
@@ -82,7 +81,7 @@ class _Parts(NamedTuple):
     built: dict[str, Any]
 
 
-def _parts(found: Checkpoint, n_states: int, context: int) -> _Parts:
+def _parts(found: Checkpoint, n_states: int, context: int) -> _Tensors:
     """What the description says, if the tensors bear it out: nothing is built before that is known."""
     about, tables = found.about, {name: found.tensors[name] for name in TABLES}
     kind, stream, said = tables["token_SxD"].dtype, about["stream"], about["layers"]
@@ -121,7 +120,7 @@ def _parts(found: Checkpoint, n_states: int, context: int) -> _Parts:
         if len(heads) != H:
             raise ValueError(f"heads of {name} must be {H} names, got {heads!r}")
         layers.append((weights, heads, perceptrons))
-    return _Parts(about["gives"], stream, tables, layers, checked(about["built"], n_states, horizon))
+    return _Tensors(about["gives"], stream, tables, layers, checked(about["built"], n_states, horizon))
 
 
 def _fit(tensors: dict[str, Tensor], shapes: dict[str, tuple[int, ...]], kind: torch.dtype) -> None:

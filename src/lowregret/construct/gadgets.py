@@ -9,13 +9,13 @@ import numpy as np
 
 from .base_model import LEAST
 from .layers import Head, Perceptron
-from .residual import FAR, Stream
+from .residual import FAR, Residual
 
 GATE = 4.0  # as much as any gain, so that a gate that is shut lets nothing through
 SHUT = 1024.0  # the same for logits, of which no two differ by more than -ln LEAST = 69 (``base.taken``)
 
 
-def law_of_logits(x: Stream) -> Head:
+def law_of_logits(x: Residual) -> Head:
     """The base model's law from its logits: a softmax over as many cells.
 
     Cell s scores the centred logit s, every other row -FAR. Centred logits have a maximum >= 0, so the cells hold at
@@ -28,7 +28,7 @@ def law_of_logits(x: Stream) -> Head:
     return Head("law", _rows(centred_SxD, x["one"]), _rows(cells_SxD, -FAR * others), cells_SxD, x.at("base"))
 
 
-def urn(x: Stream, prior: float) -> Head:
+def urn(x: Residual, prior: float) -> Head:
     """Equation (1): the average of the tokens so far and of ``S * prior`` tokens' worth of START.
 
     START scores ln(S prior) and holds nothing, a token scores 0 and holds its one-hot vector minus 1/S: row i gets
@@ -41,7 +41,7 @@ def urn(x: Stream, prior: float) -> Head:
     return Head("urn", x["one"], key, x["token"] - x["is_token"] / n_states, x.at("urn"))
 
 
-def respond(x: Stream, law: str, utility_AxS: np.ndarray, temperature: float, into: str) -> Head:
+def respond(x: Residual, law: str, utility_AxS: np.ndarray, temperature: float, into: str) -> Head:
     """The quantal response to a law, at its own row: losses in the query, and a cell for each action to look at.
 
     Cell a scores (U(a, p) - mean over actions) / temperature, every other row -FAR. The best action scores at least
@@ -56,7 +56,7 @@ def respond(x: Stream, law: str, utility_AxS: np.ndarray, temperature: float, in
     )
 
 
-def fetch(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
+def fetch(x: Residual, values_VxD: np.ndarray, into: str) -> Head:
     """What the row before holds.
 
     Positions meet in their bits: row j scores -FAR for every bit in which j and i - 1 differ, exactly 0 for none, and
@@ -67,7 +67,7 @@ def fetch(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
     return Head(f"fetch {into}", query, key, values_VxD, x.at(into))
 
 
-def fetch_sigmoid(x: Stream, law: str, advantage_S: np.ndarray, temperature: float, into: str) -> Head:
+def fetch_sigmoid(x: Residual, law: str, advantage_S: np.ndarray, temperature: float, into: str) -> Head:
     """Two actions: the chance of the second in the response of the row before, in one head.
 
     Row i looks at row i - 1, which scores its own logit z = (U(1, p) - U(0, p)) / temperature, and at SINK, which
@@ -85,7 +85,7 @@ def fetch_sigmoid(x: Stream, law: str, advantage_S: np.ndarray, temperature: flo
     )
 
 
-def of_token(x: Stream, per_state_SxD: np.ndarray, into: str) -> Perceptron:
+def of_token(x: Residual, per_state_SxD: np.ndarray, into: str) -> Perceptron:
     """The entry that belongs to the row's token: per_state[token]; 0 on registers.
 
     relu(g - 4 o) - relu(-g - 4 o), with o = 0 for the state that came and 1 for the others, is g or, as |g| <= 4,
@@ -97,7 +97,7 @@ def of_token(x: Stream, per_state_SxD: np.ndarray, into: str) -> Perceptron:
     return Perceptron("of the token", inner, np.concatenate([np.ones(n), -np.ones(n)])[None], x.at(into))
 
 
-def excluded(x: Stream, logits_SxD: np.ndarray, into: str) -> Perceptron:
+def excluded(x: Residual, logits_SxD: np.ndarray, into: str) -> Perceptron:
     """Whether the token that came had been excluded: a step for every state that was 1/(S LEAST) times as likely.
 
     A base that excludes a token says LEAST or less of it, and at least 1/S of some state: their logits differ by
@@ -114,7 +114,7 @@ def excluded(x: Stream, logits_SxD: np.ndarray, into: str) -> Perceptron:
     return Perceptron("excluded", inner, np.repeat([1.0, -1.0], len(pairs))[None], x.at(into))
 
 
-def running_mean(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
+def running_mean(x: Residual, values_VxD: np.ndarray, into: str) -> Head:
     """The sum over the rows so far over i + 1; START and the hidden rows must hold 0, and so there is no error.
 
     A sum would grow with i and lose digits; thresholds are divided by i + 1 instead, in the embedding.
@@ -122,7 +122,7 @@ def running_mean(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
     return Head("mean", x["one"], -FAR * x.hidden, values_VxD, x.at(into))
 
 
-def running_sum(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
+def running_sum(x: Residual, values_VxD: np.ndarray, into: str) -> Head:
     """The sum over START and the tokens so far over a constant W: SINK scores ln(W - i - 1): every denominator is W.
 
     SINK must hold 0; as it sees nothing but itself, it does. Cells score -FAR. The column ``rest`` holds ln(W - i - 1).
@@ -131,7 +131,7 @@ def running_sum(x: Stream, values_VxD: np.ndarray, into: str) -> Head:
     return Head("sum", _rows(x["one"], x["rest"]), _rows(-FAR * cells, x.sink), values_VxD, x.at(into))
 
 
-def any_above_zero(x: Stream, excess: np.ndarray, sharpness: float) -> Head:
+def any_above_zero(x: Residual, excess: np.ndarray, sharpness: float) -> Head:
     """Whether the excess of any row so far is positive: threshold and OR in one head.
 
     A row scores beta * excess, START 0 (its excess must be 0), hidden rows must be far below 0. If some excess is at
@@ -142,7 +142,7 @@ def any_above_zero(x: Stream, excess: np.ndarray, sharpness: float) -> Head:
     return Head("any", x["one"], sharpness * excess, values, slice(x.at("flag").start, x.at("no_flag").stop))
 
 
-def clamp(x: Stream, excess_VxD: np.ndarray, sharpness: float, into: str) -> Perceptron:
+def clamp(x: Residual, excess_VxD: np.ndarray, sharpness: float, into: str) -> Perceptron:
     """Steps: 0 where the excess is <= 0, 1 where it is >= 1/sharpness, straight between.
 
     relu(beta e) - relu(beta e - 1). In floating point the two differ by 1 up to the spacing at beta e, so beta times
@@ -153,7 +153,7 @@ def clamp(x: Stream, excess_VxD: np.ndarray, sharpness: float, into: str) -> Per
     return Perceptron("clamp", inner, np.concatenate([np.eye(n), -np.eye(n)], axis=1), x.at(into))
 
 
-def any_of(x: Stream, steps_VxD: np.ndarray, needed: float) -> Head:
+def any_of(x: Residual, steps_VxD: np.ndarray, needed: float) -> Head:
     """Whether in any row so far the steps add up to more than ``needed`` - 1/2: AND (all of them) or OR (one).
 
     A token scores 2 FAR (sum - needed + 1/2), START 0 (its sum must be 0), hidden rows at most -FAR (each of their
@@ -166,7 +166,7 @@ def any_of(x: Stream, steps_VxD: np.ndarray, needed: float) -> Head:
     return Head("any", x["one"], score, values, slice(x.at("flag").start, x.at("no_flag").stop))
 
 
-def select(x: Stream) -> Perceptron:
+def select(x: Residual) -> Perceptron:
     """The base's law without a flag, the urn's with one.
 
     relu(p - 2 flag) + relu(u - 2 no_flag): of two decided flags one is 1, which shuts its term as laws are at most 1,

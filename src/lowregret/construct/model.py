@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .base_model import ask, taken
 from .layers import Layer
-from .residual import Stream
+from .residual import Residual
 
 TABLES = ("token_SxD", "register_RxD", "position_TxD")
 
@@ -33,7 +33,7 @@ class Appended(nn.Module):
         self,
         base: nn.Module,
         gives: str,
-        stream: Stream,
+        stream: Residual,
         tables: dict[str, Tensor],
         beside: Layer,
         layers: list[Layer],

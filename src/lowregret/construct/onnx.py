@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from .. import files
 from ..transformer import Decoder
-from ..transformer.decoder import Block
-from .base_model import Asked, in_use
+from ..transformer.decoder import DecoderBlock
+from .base_model import PredictorModule, in_use
 from .model import Appended
 from .predictor import Constructed
 
@@ -34,7 +34,7 @@ def export_onnx(model: Constructed, path: str | Path, streaming: bool = False) -
     if not isinstance(model, Constructed):
         raise ValueError(f"model must be a built model (construct.build, construct.load), got {type(model).__name__}")
     base = model.module.base
-    if isinstance(base, Asked):
+    if isinstance(base, PredictorModule):
         name = type(base.predictor).__name__
         raise ValueError(f"model must be built on a torch module to be exported, got one on the predictor {name}")
     if streaming and not isinstance(base, Decoder):
@@ -47,7 +47,7 @@ def export_onnx(model: Constructed, path: str | Path, streaming: bool = False) -
     installed()
     token_B = torch.zeros(2, dtype=torch.int64, device=model.device)
     if streaming:
-        step = Step(model.module)
+        step = OneToken(model.module)
         free: tuple = ({0: _BATCH}, {0: _BATCH, 4: _LENGTH}, {0: _BATCH, 1: _LENGTH})
         caches = ["decoder_cache", "built_cache"]
         gives = ["law", *(f"new_{name}" for name in caches)]
@@ -66,7 +66,7 @@ def installed() -> None:
             raise ModuleNotFoundError(f"export_onnx needs {needed}: pip install 'lowregret[onnx]'", name=needed)
 
 
-class Step(nn.Module):
+class OneToken(nn.Module):
     """One more input a stream: ``token[B]`` and two caches of n inputs to ``law[B, S]`` and caches of n + 1.
 
     ``decoder_cache[B, layers, 2, H, n, E]`` are the decoder's keys and values, ``built_cache[B, n, C]`` those of the
@@ -100,7 +100,7 @@ class Step(nn.Module):
         x_BxD = decoder.embedding(token_B).to(compute) + decoder.position.weight[cache.shape[-2]]
         x_Bx1xD, kept = x_BxD[:, None], []
         for past_Bx2xHxNxE, block in zip(cache.unbind(1), decoder.blocks, strict=True):
-            assert isinstance(block, Block)
+            assert isinstance(block, DecoderBlock)
             query, key, value = block.heads_of(x_Bx1xD, compute)
             seen = torch.cat([past_Bx2xHxNxE, torch.stack([key, value], dim=1)], dim=-2)
             mixed = F.scaled_dot_product_attention(query, seen[:, 0], seen[:, 1])

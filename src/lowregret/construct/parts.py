@@ -9,7 +9,7 @@ from ..problems import DecisionProblem
 from ..rules import ResponseRule
 from . import gadgets
 from .layers import Head, Perceptron
-from .residual import Stream
+from .residual import Residual
 
 
 class Stage(NamedTuple):
@@ -42,7 +42,7 @@ class Parts(NamedTuple):
     columns: dict[str, np.ndarray]  # by position
     hidden: dict[str, float]  # what SINK and the cells hold in those columns
     n_cells: int
-    stages: Callable[[Stream], list[Stage]]
+    stages: Callable[[Residual], list[Stage]]
     late: float = 0.0  # by how much evidence may have to exceed its threshold before the flag rises
 
 
@@ -64,7 +64,7 @@ def answer_cells(rule: ResponseRule) -> int:
     return 0 if rule.problem.n_actions == 2 else rule.problem.n_actions
 
 
-def answered(x: Stream, rule: ResponseRule, laws: list[str]) -> list[Stage]:
+def answered(x: Residual, rule: ResponseRule, laws: list[str]) -> list[Stage]:
     """What the response to the last law earned in the step that came: U(urn's) - U(base's), or U(base's) alone.
 
     Utilities are those of ``utility_in_units``.

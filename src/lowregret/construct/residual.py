@@ -13,12 +13,12 @@ import numpy as np
 FAR = 64.0  # how far below the rest a key scores that must not be seen: exp(-64) = 1.6e-28, a float32 all the same
 
 
-class Stream:
+class Residual:
     """Subspaces by name; ``stream[name]`` is the linear map that reads one, ``[size, width]``.
 
     Linear forms of the stream are rows of that width, so that weights are written as algebra on names.
 
-    >>> x = Stream(one=1, token=2)
+    >>> x = Residual(one=1, token=2)
     >>> x["token"].tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     >>> (2 * x["one"] - x["token"][:1]).tolist()
@@ -80,7 +80,7 @@ def n_bits(horizon: int) -> int:
     return max(1, math.ceil(math.log2(max(horizon, 2))))
 
 
-def embed_tokens(x: Stream, n_states: int) -> np.ndarray:
+def embed_tokens(x: Residual, n_states: int) -> np.ndarray:
     """The rows of the tokens, ``[S, width]``."""
     rows_SxD = np.zeros((n_states, x.width))
     rows_SxD[:, x.at("one")] = rows_SxD[:, x.at("is_token")] = 1
@@ -90,7 +90,7 @@ def embed_tokens(x: Stream, n_states: int) -> np.ndarray:
     return rows_SxD
 
 
-def embed_registers(x: Stream, n_states: int) -> np.ndarray:
+def embed_registers(x: Residual, n_states: int) -> np.ndarray:
     """SINK, the cells and START, ``[R, width]``."""
     count = x.sizes["register"]
     rows_RxD = np.zeros((count, x.width))
@@ -102,7 +102,7 @@ def embed_registers(x: Stream, n_states: int) -> np.ndarray:
     return rows_RxD
 
 
-def embed_positions(x: Stream, horizon: int, columns: dict[str, np.ndarray]) -> np.ndarray:
+def embed_positions(x: Residual, horizon: int, columns: dict[str, np.ndarray]) -> np.ndarray:
     """What START (0) and the tokens after it (1, 2, ...) know of their position, ``[horizon, width]``.
 
     ``columns`` are further subspaces that depend on the position alone, such as thresholds.

@@ -5,10 +5,8 @@ from .journal import Journal, lines_in
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
 from .pools import processes
-from .reading import array_in, handed_over, text_in
-from .room import in_memory, on_disk
-from .stamps import UNREADABLE, header_in, intact, is_stamped, stamp
-from .writing import drafted, replace, replace_all, sweep
+from .reading import array_in, handed_over, in_memory, on_disk, text_in
+from .writing import UNREADABLE, drafted, header_in, intact, is_stamped, replace, replace_all, stamp, sweep
 
 __all__ = [
     "UNREADABLE",

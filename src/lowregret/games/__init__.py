@@ -5,10 +5,9 @@ from typing import Any as _Any
 
 from .contest import arena
 from .contract import Player, Seat
-from .nemesis import Nemesis
-from .players import Fixed, Guarded, Plain
+from .players import Fixed, Guarded, Nemesis, Plain
 from .playing import Match, play
-from .scores import Arena, Played, Score
+from .scores import Arena, MatchScore, Score
 
 # Asked for by name, so that OpenSpiel is loaded for nobody else.
 _ELSEWHERE = {
@@ -33,9 +32,9 @@ __all__ = [
     "Fixed",
     "Guarded",
     "Match",
+    "MatchScore",
     "Nemesis",
     "Plain",
-    "Played",
     "Player",
     "Score",
     "Seat",

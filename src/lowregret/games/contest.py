@@ -1,26 +1,116 @@
 """One player against many: matches in both seats, over several processes, resumed where they were stopped."""
 
 import pickle
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import files, inputs
+from ..files import Journal, lines_in
 from ..guard import Return, Switch
 from ..problems import DecisionProblem, rock_paper_scissors
-from .contract import Player
+from .contract import Player, Sides, sides_of
 from .playing import Match, a_player, play
-from .record import Finished, Key, Record, described
-from .scores import Arena, Played
-from .sides import Sides, sides_of
+from .scores import Arena, MatchScore
+
+# Finished matches on the disk: an append-only file that a run which was stopped goes on from.
 
 
-class _Table(NamedTuple):
+_KIND = ("arena", "a record of matches")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+Key = tuple[str, int, int]  # opponent, seat, match
+
+
+class Finished(NamedTuple):
+    """A match, and what was said in it: by it a match that is played again is known to be the same."""
+
+    played: MatchScore
+    said: tuple[float, float]  # a number for the mixed actions of each seat
+
+
+class Record:
+    """The matches of an arena at ``path``, or in memory alone where there is none.
+
+    Parameters
+    ----------
+    settings
+        What a match depends on, beside its opponent, seat and number: a file with others is refused by their name.
+    opponents
+        How each is told from another of its name.
+    """
+
+    def __init__(self, path: str | Path | None, settings: dict[str, Any], opponents: dict[str, str]) -> None:
+        self.found: dict[Key, MatchScore] = {}
+        self.said: dict[Key, list[float]] = {}  # of those on the disk, where it was kept
+        self._opponents = opponents
+        self._journal = None if path is None else Journal(path, *_KIND)
+        if self._journal is None:
+            return
+        try:
+            lines = lines_in(self._journal.path, *_KIND)
+            if lines:
+                self._read(settings, lines)
+            else:
+                self._journal.append([settings])
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, finished: Finished) -> None:
+        """Keep one more match."""
+        played, said = finished
+        self.found[played[:3]] = played
+        if self._journal is not None:
+            who = self._opponents[played.opponent]
+            self._journal.append([{**played._asdict(), "who": who, "said": list(said)}])
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> "Record":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _read(self, settings: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+        assert self._journal is not None
+        before, *matches = lines
+        for name, value in settings.items():
+            if before.get(name) != value:
+                raise ValueError(
+                    f"path: the matches of {self._journal.path} were played with {name} {before.get(name)}, "
+                    f"these have {value}: take another path, or the same {name}"
+                )
+        for line in matches:
+            who, said = line.pop("who"), line.pop("said", None)
+            played = MatchScore(**line)
+            now = self._opponents.get(played.opponent, who)
+            if now != who:
+                raise ValueError(
+                    f"path: in {self._journal.path} the opponent {played.opponent} was {who}, now it is {now}: "
+                    "take another path, or another name"
+                )
+            self.found[played[:3]] = played
+            if said is not None:
+                self.said[played[:3]] = said
+
+
+def described(player: Any) -> str:
+    """What tells a player from another of the same name: its settings as they print."""
+    return f"{player.name}: {_ADDRESS.sub('', repr(player))}"
+
+
+class _Setting(NamedTuple):
     """All that a match depends on but for who sits where and its number."""
 
     player: Player
@@ -39,7 +129,7 @@ class _Table(NamedTuple):
         match = play(self.problem, players, self.rounds, np.random.default_rng(seeds))
         certificate, events = match.certificates[seat], match.events[seat]
         returns, alarms = (sum(isinstance(event, kind) for event in events) for kind in (Return, Switch))
-        found = Played(
+        found = MatchScore(
             *key,
             payoff=match.totals[seat],
             theirs=match.totals[1 - seat],
@@ -105,7 +195,7 @@ def arena(
     aggregate     +55.27 ±3.53
     """
     player = a_player(player, "player")
-    table = _Table(
+    table = _Setting(
         player=player,
         opponents=_named(opponents),
         problem=sides_of(rock_paper_scissors() if problem is None else problem),
@@ -137,7 +227,7 @@ def arena(
         return Arena(player.name, table.rounds, matches, table.seed, tuple(record.found[key] for key in keys))
 
 
-def _check_kept(table: _Table, record: Record, kept: list[Key], jobs: int, path: str | Path | None) -> None:
+def _check_kept(table: _Setting, record: Record, kept: list[Key], jobs: int, path: str | Path | None) -> None:
     """Matches that were kept must be those that would be played now: the first with each opponent in each seat is."""
     first = {key[:2]: key for key in reversed(kept)}
     for now, said_now in _by(jobs, table, [*reversed(first.values())]):
@@ -158,17 +248,17 @@ def _stated(match: Match) -> tuple[float, float]:
     return first, second
 
 
-def _by(jobs: int, table: _Table, keys: list[Key]) -> Iterator[Finished]:
+def _by(jobs: int, table: _Setting, keys: list[Key]) -> Iterator[Finished]:
     return _in_turn(table, keys) if jobs == 1 or len(keys) < 2 else _spread(table, keys, jobs)
 
 
-def _in_turn(table: _Table, keys: list[Key]) -> Iterator[Finished]:
+def _in_turn(table: _Setting, keys: list[Key]) -> Iterator[Finished]:
     if keys:
         _warm(table)
     yield from map(table.played, keys)
 
 
-def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Finished]:
+def _spread(table: _Setting, keys: list[Key], jobs: int) -> Iterator[Finished]:
     """The matches by several processes, as they end."""
     try:
         sent = pickle.dumps(table)
@@ -188,7 +278,7 @@ def _spread(table: _Table, keys: list[Key], jobs: int) -> Iterator[Finished]:
         ) from error
 
 
-def _warm(table: _Table) -> None:
+def _warm(table: _Setting) -> None:
     """Rounds that count nowhere: what is compiled in the first hundred is compiled before throws are timed."""
     mine = table.problem[0]
     seat = table.player.sit(mine, table.rounds, np.random.default_rng(0), 0)
@@ -197,7 +287,7 @@ def _warm(table: _Table) -> None:
             seat.observe(int(np.argmax(seat.policy())), t % mine.n_states)
 
 
-_HERE: list[_Table] = []  # in a process of the pool: its table
+_HERE: list[_Setting] = []  # in a process of the pool: its table
 
 
 def _sit_down(sent: bytes) -> None:
@@ -229,7 +319,7 @@ def _named(opponents: Any) -> dict[str, Player]:
     return found
 
 
-def _try_seats(table: _Table) -> None:
+def _try_seats(table: _Setting) -> None:
     """Let everyone sit down once in either seat: who refuses does so before the first match."""
     everyone = [*table.opponents.items(), ("", table.player)]
     sees = [name for name, who in everyone if _sat(table, who)]
@@ -237,7 +327,7 @@ def _try_seats(table: _Table) -> None:
         raise ValueError(f"opponents: {sees[0]} sees through the other, and so does {table.player.name}: not both can")
 
 
-def _sat(table: _Table, who: Player) -> bool:
+def _sat(table: _Setting, who: Player) -> bool:
     """Whether someone who has sat down sees through the other."""
     at = [who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat) for seat in (0, 1)]
     return any(hasattr(seat, "policy_against") for seat in at)

@@ -10,9 +10,8 @@ import numpy as np
 
 from .. import inputs
 from ..problems import DecisionProblem, rock_paper_scissors
-from .contract import Player, Seat
+from .contract import Player, Seat, opposite
 from .players import named
-from .sides import opposite
 
 try:
     import pyspiel
@@ -65,7 +64,7 @@ class OpenSpielBot(Player):
         if rounds != THROWS:
             raise ValueError(f"rounds: {self.name} plays matches of exactly {THROWS} throws, got {rounds}")
         game = pyspiel.load_game("matrix_rps")
-        draws = _Draws(int(rng.integers(2**32)))
+        draws = _CRandom(int(rng.integers(2**32)))
         with draws:
             bot = pyspiel.make_roshambo_bot(seat, self.name)
         return _BotSeat(bot, _repeated(game, rounds), seat, 3, draws)
@@ -102,7 +101,7 @@ class SpielPlayer(Player):
     def sit(self, problem: DecisionProblem, rounds: int, rng: np.random.Generator, seat: int) -> Seat:
         game = _repeated(_stage(problem, seat), rounds)
         seed = int(rng.integers(2**31))
-        draws = _Draws(seed)
+        draws = _CRandom(seed)
         with draws:
             bot = self.make(game, seat, seed)
         if not isinstance(bot, pyspiel.Bot):
@@ -113,7 +112,7 @@ class SpielPlayer(Player):
 class _BotSeat(Seat):
     """A bot beside the state of a repeated game that it reads."""
 
-    def __init__(self, bot: Any, game: Any, seat: int, n_actions: int, draws: "_Draws") -> None:
+    def __init__(self, bot: Any, game: Any, seat: int, n_actions: int, draws: "_CRandom") -> None:
         self.bot, self.seat, self.draws = bot, seat, draws
         self.state = game.new_initial_state()
         self.pure_AxA = np.eye(n_actions)
@@ -138,7 +137,7 @@ class _BotSeat(Seat):
         self.mixed_A = None
 
 
-class _Draws:
+class _CRandom:
     """A generator of ``random()`` of the C library, in use within ``with``: who else draws from it is not disturbed."""
 
     def __init__(self, seed: int) -> None:

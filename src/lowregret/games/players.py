@@ -128,7 +128,7 @@ class _FixedSeat(Seat):
         pass
 
 
-class _Reader:
+class _MindsTheOther:
     """A ``Predictor`` as one that reads both histories: it minds only the other's."""
 
     def __init__(self, model: Predictor) -> None:
@@ -184,7 +184,7 @@ def begun(model: Any, problem: DecisionProblem) -> Any:
     if hasattr(model, "begin"):
         return model.begin(problem)
     has_states(model, problem.n_states, "problem")
-    return _Reader(model)
+    return _MindsTheOther(model)
 
 
 def a_model(model: Any) -> Any:
@@ -226,3 +226,52 @@ def _made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:
 def _is_one(thing: Any) -> bool:
     """Whether it is a rule or a fallback, or a recipe that a rule itself makes one of (``Recovery``)."""
     return not isinstance(thing, type) and (hasattr(thing, "start") or hasattr(thing, "made_for"))
+
+
+# The nemesis: it sees through the other player and answers its mixed action with the best response.
+
+
+@dataclass(frozen=True)
+class Nemesis(Player):
+    """A white-box adversary: each round it is told the other's mixed action and plays a best response to it.
+
+    It does not know the move that will be drawn, and it looks no round ahead. Against a player who states a pure
+    action (an OpenSpiel bot draws its own moves before it states them) it knows the move.
+
+    >>> from lowregret import play, rock_paper_scissors
+    >>> from lowregret.games import Fixed
+    >>> match = play(rock_paper_scissors(), (Fixed([0.5, 0.3, 0.2]), Nemesis()), rounds=10, seed=0)
+    >>> match.moves[1].tolist(), round(float(match.expected[0].sum()), 9)
+    ([1, 1, 1, 1, 1, 1, 1, 1, 1, 1], -3.0)
+    """
+
+    name: str = "nemesis"
+
+    def __post_init__(self) -> None:
+        named(self.name, "nemesis")
+
+    def sit(self, problem: DecisionProblem, rounds: int, rng: np.random.Generator, seat: int) -> "NemesisSeat":
+        return NemesisSeat(problem)
+
+
+class NemesisSeat(Seat):
+    """The nemesis in one match."""
+
+    def __init__(self, problem: DecisionProblem) -> None:
+        self.problem = problem
+
+    def policy(self) -> np.ndarray:
+        """Without a sight of the other: the best response to a uniform one."""
+        return self.policy_against(np.full(self.problem.n_states, 1 / self.problem.n_states))
+
+    def policy_against(self, mixed_A: np.ndarray) -> np.ndarray:
+        """The best response to the other's mixed action, ties to the lowest index."""
+        # The same up to rounding is a tie: a player who is indifferent must not lose by the last digit of his numbers.
+        gain_A = self.problem.utility @ mixed_A
+        best = int(np.argmax(gain_A >= gain_A.max() - 1e-12))
+        pure_A = np.zeros(self.problem.n_actions)
+        pure_A[best] = 1.0
+        return pure_A
+
+    def observe(self, own: int, other: int) -> None:
+        pass

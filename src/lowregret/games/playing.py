@@ -13,8 +13,7 @@ from ..certificates import Certificate
 from ..guard import Event
 from ..problems import DecisionProblem
 from ..regret import external_regret
-from .contract import Player, Seat
-from .sides import Sides, sides_of
+from .contract import Player, Seat, Sides, sides_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,16 +5,55 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
+from ..plots import COLOURS, plain, pyplot
 from ..tables import Table
-from .picture import picture
+
+# The picture of an arena: what was earned of each opponent, one colour a player.
 
 
-class Played(NamedTuple):
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MARKS = "osD^vP*"
+
+
+def picture(arenas: Sequence[Any]) -> "Figure":
+    """Every opponent's mean with twice its standard error, in the order of the first player's; dashes: populations."""
+    plt = pyplot()
+    first = arenas[0]
+    names = sorted(first.opponents, key=lambda name: first.by_opponent[name].value)
+    figure, ax = plt.subplots(figsize=(7, 1.6 + 0.19 * len(names)), layout="constrained")
+    figure.set_facecolor("white")
+    ax.axvline(0, color="#999999", linewidth=0.8, zorder=0)
+    for i, arena in enumerate(arenas):
+        colour = COLOURS[i % len(COLOURS)]
+        there = [(y, arena.by_opponent[name]) for y, name in enumerate(names) if name in arena.by_opponent]
+        shift = 0.6 * ((i + 0.5) / len(arenas) - 0.5)
+        ax.errorbar(
+            [score.value for _, score in there],
+            [y + shift for y, _ in there],
+            xerr=[2 * score.error for _, score in there],
+            fmt=_MARKS[i % len(_MARKS)],
+            color=colour,
+            markersize=3.5,
+            elinewidth=1,
+            label=f"{arena.player}: {arena.population.value:.0f} {arena.worst.value:+.0f}",
+        )
+        ax.axvline(arena.population.value, color=colour, linestyle="--", linewidth=1)
+    ax.set_yticks(range(len(names)), names, fontsize=7)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.set_xlabel(f"payoff of a match of {first.rounds} rounds (bars: two standard errors)")
+    figure.legend(loc="outside upper center", ncols=min(len(arenas), 4), frameon=False, fontsize=9)
+    plain(ax)
+    return figure
+
+
+class MatchScore(NamedTuple):
     """One match of an arena, as numbers; payoffs are totals of the match, regret is average and in utility."""
 
     opponent: str
@@ -54,7 +93,7 @@ class Arena:
     rounds: int
     matches: int
     seed: int
-    played: tuple[Played, ...]
+    played: tuple[MatchScore, ...]
 
     @cached_property
     def opponents(self) -> tuple[str, ...]:
@@ -201,19 +240,19 @@ class Arena:
     def from_json(cls, written: str | dict[str, Any]) -> "Arena":
         """The arena that ``to_json`` wrote, from the text or from what ``json.loads`` made of it."""
         data = json.loads(written) if isinstance(written, str) else written
-        played = tuple(Played(**p) for p in data["played"])
+        played = tuple(MatchScore(**p) for p in data["played"])
         return cls(data["player"], data["rounds"], data["matches"], data["seed"], played)
 
     def __repr__(self) -> str:
         scores = f"population {self.population}, worst {self.worst}, aggregate {self.aggregate}"
         return f"Arena({self.player} against {len(self.opponents)}: {scores})"
 
-    def _of(self, opponent: str) -> list[Played]:
+    def _of(self, opponent: str) -> list[MatchScore]:
         return self._matches[opponent]
 
     @cached_property
-    def _matches(self) -> dict[str, list[Played]]:
-        found: dict[str, list[Played]] = {}
+    def _matches(self) -> dict[str, list[MatchScore]]:
+        found: dict[str, list[MatchScore]] = {}
         for p in self.played:
             found.setdefault(p.opponent, []).append(p)
         return found
@@ -227,7 +266,7 @@ class Arena:
         return first, second
 
 
-def _mean(matches: Sequence[Played]) -> Score:
+def _mean(matches: Sequence[MatchScore]) -> Score:
     """The mean payoff, and its error by the spread within each seat."""
     n, seats = len(matches), [[p.payoff for p in matches if p.seat == seat] for seat in (0, 1)]
     if min(map(len, seats)) < 2:

@@ -6,13 +6,13 @@
 
 from .bounds import PRINTED, dichotomy, regret_bound, response, sum_bound
 from .models import Bounded, Enumerated, bounded_model, measure, measure_by_enumeration
-from .search import Row, TradeOff, least_sum, trade_off
+from .search import BudgetFound, TradeOff, least_sum, trade_off
 
 __all__ = [
     "PRINTED",
     "Bounded",
+    "BudgetFound",
     "Enumerated",
-    "Row",
     "TradeOff",
     "bounded_model",
     "dichotomy",

@@ -25,7 +25,7 @@ _ROUNDS = 8
 _CLOSE = 1e-12
 
 
-class Row(NamedTuple):
+class BudgetFound(NamedTuple):
     """One budget for the distance from M0."""
 
     budget: float
@@ -39,7 +39,7 @@ class TradeOff:
     """What ``trade_off`` found: one row a budget."""
 
     context_len: int
-    rows: tuple[Row, ...]
+    rows: tuple[BudgetFound, ...]
     printed: ClassVar[float] = PRINTED  # the paper's bound on TV + regret
 
     def table(self) -> Table:
@@ -138,7 +138,7 @@ def trade_off(
         # A model found for a smaller budget may be the best for this one too.
         best = min((model for model in found if model.tv <= limit + _CLOSE), key=lambda model: model.regret)
         worst = measure_by_enumeration(best.model(), length).worst_regret if length <= LONGEST_ENUMERATED else None
-        rows.append(Row(limit, best, regret_bound(length, limit), worst))
+        rows.append(BudgetFound(limit, best, regret_bound(length, limit), worst))
     return TradeOff(length, tuple(rows))
 
 

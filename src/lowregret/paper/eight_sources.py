@@ -13,7 +13,7 @@ from ..problems import matching
 from ..robust import Robust
 from ..rules import ExactTest, RegretGap, RegretRate
 from ..sources import paper_sources
-from .terminal import print_table
+from ..tables import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,7 +14,7 @@ from ..sources import paper_sources
 from ..tables import Table
 
 
-class Row(NamedTuple):
+class PlayerRegrets(NamedTuple):
     """One player: its regrets in utility, a step."""
 
     player: str
@@ -39,7 +39,7 @@ def players(horizon: int) -> dict[str, Predictor | Policy]:
     }
 
 
-def fallback_rows(horizon: int = 1024, n: int = 1000, seed: int = 0, width: int = 256) -> list[Row]:
+def fallback_rows(horizon: int = 1024, n: int = 1000, seed: int = 0, width: int = 256) -> list[PlayerRegrets]:
     """Each player on ``n`` sequences a source, and its worst case: exact by counts, else by a beam of ``width``."""
     coin, everyone = matching(), players(horizon)
     cells = compare(everyone, paper_sources(horizon), coin, horizon, n, seed).cells
@@ -47,7 +47,7 @@ def fallback_rows(horizon: int = 1024, n: int = 1000, seed: int = 0, width: int 
     for name, player in everyone.items():
         own = [cell for cell in cells if cell.predictor == name]
         rows.append(
-            Row(
+            PlayerRegrets(
                 name,
                 {cell.source: cell.regret.value for cell in own},
                 max(cell.error for cell in own),
@@ -65,7 +65,7 @@ def at_worst(player: Predictor | Policy, horizon: int, width: int) -> Worst:
     return adversaries.beam(player, matching(), horizon, width=width)
 
 
-def fallback_table(rows: list[Row], horizon: int) -> Table:
+def fallback_table(rows: list[PlayerRegrets], horizon: int) -> Table:
     """The rows as text: regrets, the worst case and its bound times sqrt(T), and how the worst case was found.
 
     >>> for line in fallback_table(fallback_rows(horizon=64, n=20, width=16), horizon=64).rows[:3]:

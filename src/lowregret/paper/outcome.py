@@ -11,7 +11,7 @@ VERDICTS = {**statements.VERDICTS, "failed": "failed", "skipped": "skipped"}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Verdict:
     """A statement with what its check found."""
 
     statement: Statement
@@ -57,7 +57,7 @@ class Outcome:
         }
 
 
-def groups(outcomes: list[Outcome]) -> dict[str, list[Outcome]]:
+def groups(outcomes: list[Verdict]) -> dict[str, list[Verdict]]:
     """What the paper says, and what is beyond it: they are counted apart."""
     return {
         "of the paper": [outcome for outcome in outcomes if outcome.statement.of_the_paper],
@@ -65,7 +65,7 @@ def groups(outcomes: list[Outcome]) -> dict[str, list[Outcome]]:
     }
 
 
-def counted(outcomes: list[Outcome]) -> dict[str, int]:
+def counted(outcomes: list[Verdict]) -> dict[str, int]:
     """How many have each verdict, in words; those that nothing has are left out."""
     said = [outcome.in_words for outcome in outcomes]
     return {words: said.count(words) for words in VERDICTS.values() if words in said}

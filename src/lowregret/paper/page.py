@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from .. import plots
-from .outcome import Outcome, groups
+from .outcome import Verdict, groups
 from .statements import AMENDS, VERDICTS
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _for_a_page(svg: str, slug: str, caption: str) -> str:
     return f'<svg role="img" aria-label="{label}" viewBox="0 0 {width} {height}">\n{body}'
 
 
-def page(outcomes: "list[Outcome]", summary: str) -> str:
+def page(outcomes: "list[Verdict]", summary: str) -> str:
     """The whole page: what was found in brief, then every statement in the paper's order."""
     brief = "".join(f"<h2>Statements {name}</h2>\n{_brief(group)}" for name, group in groups(outcomes).items() if group)
     cards = []
@@ -115,17 +115,17 @@ are natural. Written by <code>lowregret verify</code>.</p>
 """
 
 
-def _brief(outcomes: "list[Outcome]") -> str:
+def _brief(outcomes: "list[Verdict]") -> str:
     head = '<th>statement</th><th>verdict</th><th class="wide">computed</th><th class="n wide">found, bound</th>'
     rows = "".join(_row(outcome) for outcome in outcomes)
     return f'<table class="brief"><thead><tr>{head}<th>used</th></tr></thead>\n<tbody>{rows}</tbody></table>\n'
 
 
-def _verdict(outcome: "Outcome") -> str:
+def _verdict(outcome: "Verdict") -> str:
     return MARKS.get(outcome.verdict, "✓ ") + outcome.in_words
 
 
-def _row(outcome: "Outcome") -> str:
+def _row(outcome: "Verdict") -> str:
     name, verdict = html.escape(outcome.statement.name), outcome.verdict
     what, measured, sign, bound, used = _cells(outcome.headline) if outcome.headline else ("",) * 5
     return (
@@ -135,7 +135,7 @@ def _row(outcome: "Outcome") -> str:
     )
 
 
-def _card(outcome: "Outcome") -> str:
+def _card(outcome: "Verdict") -> str:
     said, parts = outcome.statement, []
     parts.append(f"<p>{typeset(said.says)}</p>")
     if not outcome.refuted:
@@ -183,7 +183,7 @@ def _cells(claim: "Claim") -> tuple[str, str, str, str, str]:
     return typeset(claim.what), measured, sign, bound, used
 
 
-def _anchor(outcome: "Outcome") -> str:
+def _anchor(outcome: "Verdict") -> str:
     return "at-" + re.sub(r"\W+", "-", outcome.statement.name.lower()).strip("-")
 
 

@@ -7,7 +7,7 @@ from ..predictors import PolyaUrn
 from ..problems import matching
 from ..rules import FirstTest, RegretRate, ResponseRule
 from ..sources import paper_sources
-from ..transformer import DECAYING, NANODO, Distil, Imitate, Masked, Optimiser, Settings, Size, Transformer
+from ..transformer import DECAYING, NANODO, Distil, Imitate, Masked, Optimiser, Size, TrainingSettings, Transformer
 from ..transformer.decoder import size_of
 from ..transformer.tasks import Task
 
@@ -84,9 +84,9 @@ class Preset:
             play_count=self.play_count,
         )
 
-    def settings(self, model: str) -> Settings:
+    def settings(self, model: str) -> TrainingSettings:
         robust = model == "ROBUST"
-        return Settings(
+        return TrainingSettings(
             size=self.size,
             steps=self.robust_steps if robust else self.steps,
             batch=self.robust_batch if robust else self.batch,

@@ -10,10 +10,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__, files
-from .outcome import Outcome, counted, groups
+from ..tables import fits, new_table
+from .outcome import Verdict, counted, groups
 from .page import drawn, page
 from .statements import AMENDS, REFUTES, Finding, Statement, all_statements
-from .terminal import fits, new_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FILES = ("index.html", "verify.json")
 
 
-def examine(statement: Statement) -> Outcome:
+def examine(statement: Statement) -> Verdict:
     """Run one check. Whatever goes wrong in it is a failure of the statement, not of the run.
 
     >>> from lowregret.paper.statements import all_statements
@@ -29,17 +29,17 @@ def examine(statement: Statement) -> Outcome:
     'holds'
     """
     if statement.needs and importlib.util.find_spec(statement.needs) is None:
-        return Outcome(statement, "skipped", note=f"needs {statement.needs}: pip install {statement.needs}")
+        return Verdict(statement, "skipped", note=f"needs {statement.needs}: pip install {statement.needs}")
     begin = perf_counter()
     try:
         finding = statement.check()
         svg = drawn(finding.picture, statement.name, finding.caption) if finding.picture else ""
     except Exception as error:
-        return Outcome(statement, "failed", note=_named(error), seconds=perf_counter() - begin)
+        return Verdict(statement, "failed", note=_named(error), seconds=perf_counter() - begin)
     note = trouble(statement, finding)
     verdict = "failed" if note else statement.verdict
     claims, refuted = tuple(finding.claims), tuple(finding.refuted or ())
-    return Outcome(statement, verdict, claims, refuted, svg, finding.caption, note, perf_counter() - begin)
+    return Verdict(statement, verdict, claims, refuted, svg, finding.caption, note, perf_counter() - begin)
 
 
 def trouble(statement: Statement, finding: Finding) -> str:
@@ -57,8 +57,8 @@ def trouble(statement: Statement, finding: Finding) -> str:
 
 
 def run(
-    statements: list[Statement], jobs: int = 2, progress: Callable[[Outcome], None] = lambda outcome: None
-) -> list[Outcome]:
+    statements: list[Statement], jobs: int = 2, progress: Callable[[Verdict], None] = lambda outcome: None
+) -> list[Verdict]:
     """Examine all statements in ``jobs`` processes (1: in this one), in their order.
 
     Parameters
@@ -72,12 +72,12 @@ def run(
             outcomes.append(examine(statement))
             progress(outcomes[-1])
         return outcomes
-    found: dict[str, Outcome] = {}
+    found: dict[str, Verdict] = {}
     with files.processes(min(jobs, len(statements))) as pool:
         waiting = {pool.submit(examine, statement): statement for statement in statements}
         for future in as_completed(waiting):
             statement, error = waiting[future], future.exception()
-            found[statement.name] = Outcome(statement, "failed", note=_named(error)) if error else future.result()
+            found[statement.name] = Verdict(statement, "failed", note=_named(error)) if error else future.result()
             progress(found[statement.name])
     return [found[statement.name] for statement in statements]
 
@@ -125,7 +125,7 @@ def verify(statements: list[Statement], out: Path, jobs: int = 2) -> bool:
     return not any(outcome.verdict == "failed" for outcome in outcomes)
 
 
-def as_json(outcomes: list[Outcome]) -> dict[str, Any]:
+def as_json(outcomes: list[Verdict]) -> dict[str, Any]:
     """What verify.json holds."""
     passed = not any(outcome.verdict == "failed" for outcome in outcomes)
     counts = {name: counted(group) for name, group in groups(outcomes).items()}
@@ -133,7 +133,7 @@ def as_json(outcomes: list[Outcome]) -> dict[str, Any]:
     return {"lowregret": __version__, "passed": passed, "counts": counts, "statements": statements}
 
 
-def summary(outcomes: list[Outcome]) -> str:
+def summary(outcomes: list[Verdict]) -> str:
     """The count of each verdict, those of the paper and those beyond it apart."""
     parts = []
     for name, group in groups(outcomes).items():
@@ -142,7 +142,7 @@ def summary(outcomes: list[Outcome]) -> str:
     return f"{len(outcomes)} statements. {' '.join(parts)}"
 
 
-def _print(outcomes: list[Outcome], console: "Console", title: str = "The paper, checked") -> None:
+def _print(outcomes: list[Verdict], console: "Console", title: str = "The paper, checked") -> None:
     """A table, or on a narrow screen the same line by line: numbers are never cut."""
     from rich.markup import escape
     from rich.padding import Padding

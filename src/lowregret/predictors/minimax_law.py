@@ -83,7 +83,7 @@ class MinimaxLaw(Leads, Predictor):
         return law if xp is np else astype(xp.asarray(law, device=device(lead)), lead.dtype)
 
     @property
-    def _table(self) -> "_Table | None":
+    def _table(self) -> "_LeadTable | None":
         assert self.temperature is not None
         return _clipped_game(self.problem, self.horizon, self.temperature)
 
@@ -119,7 +119,7 @@ class MinimaxLaw(Leads, Predictor):
         return after_alarm(self._lost, self.horizon, steps, problem.span)
 
 
-class _Table(NamedTuple):
+class _LeadTable(NamedTuple):
     chance_TxL: np.ndarray  # the chance of action 1 with 1 .. T steps left, at each lead
     value_T: np.ndarray
     unit: float
@@ -127,7 +127,7 @@ class _Table(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _clipped_game(problem: DecisionProblem, horizon: int, temperature: float) -> _Table | None:
+def _clipped_game(problem: DecisionProblem, horizon: int, temperature: float) -> _LeadTable | None:
     """The dynamic programme among chances that are responses; None where leads fill no lattice or too large a table.
 
     The value is convex in the lead with slopes between 0 and 1, so only the extreme states matter, and a lead is worth
@@ -155,7 +155,7 @@ def _clipped_game(problem: DecisionProblem, horizon: int, temperature: float) ->
         value_T[n] = value_L[zero - begin]
     chance_TxL.setflags(write=False)
     value_T.setflags(write=False)
-    return _Table(chance_TxL, value_T, unit, zero)
+    return _LeadTable(chance_TxL, value_T, unit, zero)
 
 
 def _lattice(steps_S: np.ndarray) -> float | None:

@@ -11,10 +11,9 @@ except ModuleNotFoundError as error:
 from .checkpoints import load, save
 from .decoder import SIZES, Decoder, Size
 from .held_out import measured
-from .optimiser import DECAYING, NANODO, Optimiser
 from .predictor import Transformer
 from .recording import Recording
-from .settings import Settings
+from .settings import DECAYING, NANODO, Optimiser, TrainingSettings
 from .tasks import Distil, Imitate, Masked, Task
 from .training import Progress, train
 
@@ -29,9 +28,9 @@ __all__ = [
     "Optimiser",
     "Progress",
     "Recording",
-    "Settings",
     "Size",
     "Task",
+    "TrainingSettings",
     "Transformer",
     "load",
     "measured",

@@ -89,7 +89,7 @@ def seed_of(seed: Any) -> int:
     return int(seed)
 
 
-class Block(nn.Module):
+class DecoderBlock(nn.Module):
     """Attention, then a perceptron, each on a normalised copy of the stream and added back to it."""
 
     def __init__(self, size: Size) -> None:
@@ -148,7 +148,7 @@ class Decoder(nn.Module):
         files.in_memory(4 * weights, f"a decoder of {self.size} and {n_states} states, {weights:.3g} weights,")
         self.embedding = nn.Embedding(self.n_states + 1, self.size.width)  # the last row is BOS
         self.position = nn.Embedding(self.size.context, self.size.width)
-        self.blocks = nn.ModuleList(Block(self.size) for _ in range(self.size.layers))
+        self.blocks = nn.ModuleList(DecoderBlock(self.size) for _ in range(self.size.layers))
         self.out_norm = nn.LayerNorm(self.size.width, eps=1e-6, bias=False)
         self._initialise(torch.Generator().manual_seed(seed_of(seed)))
 
@@ -205,7 +205,7 @@ class Decoder(nn.Module):
             every = torch.arange(len(inputs_B), device=cache.device)
             mask = (torch.arange(cache.shape[-2], device=cache.device) <= filled_B[:, None])[:, None, None]
         for cache_Bx2xHxCxE, block in zip(cache.unbind(1), self.blocks, strict=True):
-            assert isinstance(block, Block)
+            assert isinstance(block, DecoderBlock)
             query, key, value = block.heads_of(x_Bx1xD, compute)
             fresh = torch.stack([key, value], dim=1)[..., 0, :]
             if filled is None:

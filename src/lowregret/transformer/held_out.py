@@ -10,11 +10,10 @@ import torch
 from ..arrays import to_numpy
 from ..predictors import PolyaUrn, Predictor
 from . import data
-from .loss import Scaled, loss_of
 from .predictor import Transformer
 from .recording import Recording
-from .settings import Settings
-from .tasks import Distil
+from .settings import TrainingSettings
+from .tasks import Distil, Scaled, loss_of
 
 _SEQUENCES = 64
 
@@ -32,7 +31,7 @@ class Compared(NamedTuple):
         return f"{words}. It is worse than its base: train it for more steps, or use the base with robustify"
 
 
-def compared(task: Distil, student: Transformer, settings: Settings) -> Compared:
+def compared(task: Distil, student: Transformer, settings: TrainingSettings) -> Compared:
     """The student and the base on sequences of a seed that no step has: the source's, and other worlds'.
 
     Of a recording those that were held out, if any were.

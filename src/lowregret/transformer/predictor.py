@@ -10,8 +10,8 @@ from torch import Tensor
 from .. import inputs
 from ..arrays import Array
 from ..predictors import Predictor
+from .backends import as_kind, as_tensor
 from .decoder import Decoder
-from .tensors import as_kind, as_tensor
 
 _TOKENS_AT_ONCE = {"cpu": 1 << 14, "cuda": 1 << 18}  # in one forward pass
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..predictors import PolyaUrn, Predictor
@@ -28,7 +29,7 @@ class Batch(NamedTuple):
     weights_BxT: Tensor | None = None  # which steps count; None: all
 
 
-class Stakes(NamedTuple):
+class ResponseLoss(NamedTuple):
     problem: DecisionProblem
     temperature: float
     weight: float  # beside the loss of the laws
@@ -42,7 +43,7 @@ class Task(Protocol):
     def n_states(self) -> int: ...
 
     @property
-    def stakes(self) -> "Stakes | None":
+    def stakes(self) -> "ResponseLoss | None":
         """The responses that are to be learnt beside the laws; None: laws only."""
         ...
 
@@ -61,10 +62,10 @@ class Task(Protocol):
     def restore(self, state: dict[str, Tensor]) -> None: ...
 
 
-class _Plain:
+class _Stateless:
     """A task that remembers nothing and plays nothing."""
 
-    stakes: Stakes | None = None
+    stakes: ResponseLoss | None = None
 
     def before(self, step: int, decoder: Decoder, seed: int) -> None:
         pass
@@ -77,7 +78,7 @@ class _Plain:
 
 
 @dataclass(frozen=True, eq=False)
-class Imitate(_Plain):
+class Imitate(_Stateless):
     """Predict the next token of a source, or of a recording; with ``soft``, learn the laws it draws them from.
 
     >>> from lowregret import PolyaUrn
@@ -140,7 +141,7 @@ class Imitate(_Plain):
 
 
 @dataclass(frozen=True, eq=False)
-class Masked(_Plain):
+class Masked(_Stateless):
     """The paper's ROBUST: half the batch from the source, half urn sequences that count from the trip of the rule on.
 
     An urn sequence on which the rule never trips counts nowhere. The base model runs on the urn half only.
@@ -205,8 +206,10 @@ class Distil:
         return self.source.n_states
 
     @property
-    def stakes(self) -> Stakes | None:
-        return Stakes(self.rule.problem, self._temperature, self.response_weight) if self.response_weight else None
+    def stakes(self) -> ResponseLoss | None:
+        return (
+            ResponseLoss(self.rule.problem, self._temperature, self.response_weight) if self.response_weight else None
+        )
 
     @property
     def _temperature(self) -> float:
@@ -256,3 +259,45 @@ class Distil:
             if not 0 <= int(played.min()) <= int(played.max()) < self.n_states:
                 raise ValueError(f"played must hold tokens from 0 to {self.n_states - 1}, got {int(played.max())}")
         self.played_NxT = played
+
+
+# What a decoder is punished for: wrong tokens, wrong laws, and responses that a wrong law leads to.
+
+
+def loss_of(decoder: Any, batch: Batch, types: tuple[torch.dtype, torch.dtype], stakes: "Scaled | None") -> Tensor:
+    """The loss summed over the steps that count, and how many they are, ``[2]``.
+
+    For tokens it is -ln of their probability. For laws it is the divergence of the decoder's law from them, plus that
+    of its response from theirs, weighted: near a tip the response turns a small error of a law into a large one.
+    """
+    log_law_BxTxS = F.log_softmax(decoder(batch.tokens_BxT, *types), dim=-1)
+    if batch.targets_BxTxS is None:
+        loss_BxT = -log_law_BxTxS.gather(-1, batch.tokens_BxT[..., None])[..., 0]
+    else:
+        loss_BxT = F.kl_div(log_law_BxTxS, batch.targets_BxTxS, reduction="none").sum(-1)
+        if stakes is not None:
+            loss_BxT = loss_BxT + of_responses(log_law_BxTxS.exp(), batch.targets_BxTxS, stakes)
+    if batch.weights_BxT is None:
+        return torch.stack([loss_BxT.sum(), torch.ones_like(loss_BxT).sum()])
+    return torch.stack([(loss_BxT * batch.weights_BxT).sum(), batch.weights_BxT.sum()])
+
+
+def of_responses(laws_BxTxS: Tensor, targets_BxTxS: Tensor, stakes: "Scaled") -> Tensor:
+    """How far the responses to the laws are from those to the targets, weighted, ``[B, T]``."""
+    wanted_BxTxA = torch.softmax(targets_BxTxS @ stakes.utility_SxA, dim=-1)
+    played_BxTxA = torch.log_softmax(laws_BxTxS @ stakes.utility_SxA, dim=-1)
+    return stakes.weight * F.kl_div(played_BxTxA, wanted_BxTxA, reduction="none").sum(-1)
+
+
+class Scaled(NamedTuple):
+    """``ResponseLoss`` on the device: utilities over the temperature."""
+
+    utility_SxA: Tensor
+    weight: float
+
+    @classmethod
+    def of(cls, stakes: ResponseLoss | None, device: torch.device) -> "Scaled | None":
+        if stakes is None:
+            return None
+        scaled = stakes.problem.utility.T / stakes.temperature
+        return cls(torch.tensor(scaled, dtype=torch.float32, device=device), stakes.weight)

@@ -20,23 +20,54 @@ import torch
 from torch import Tensor
 
 from .. import files, inputs
-from . import checkpoints, data, state
-from .backends import ORDER, attention, device_named, machine
+from ..predictors import within_context
+from . import checkpoints, data
+from . import run_folder as state
+from .backends import ORDER, Team, attention, device_named, machine, memory
 from .decoder import Decoder, n_weights
-from .description import described
-from .distributed import Team
-from .loss import Scaled, loss_of
 from .predictor import Transformer
-from .refusals import refuse_absurd, refuse_misfit
-from .report import Progress
-from .settings import Settings
-from .tasks import Laws, Task
+from .recording import Recording
+from .run_folder import Progress, described
+from .settings import TrainingSettings
+from .tasks import Laws, Scaled, Task, loss_of
+
+# What a training refuses before it begins: sizes beyond all memory, and tasks that do not fit.
+
+
+def refuse_absurd(n_states: int, settings: TrainingSettings, device: torch.device, processes: int = 1) -> None:
+    """What must be held at the least, against all the memory there is: a refusal rather than a kill after minutes."""
+    size, batch, there = settings.size, settings.batch, memory(device)
+    weights = n_weights(n_states, size)
+    files.in_memory(16 * weights, f"training {weights:.3g} weights with gradients and moments", there)
+    stream = 4 * batch * size.context * size.width * size.layers / processes
+    files.in_memory(stream, f"a batch of {batch} sequences of {size.context} tokens, {size.width} wide,", there)
+
+
+def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | None) -> None:
+    if not isinstance(task, Task):
+        raise ValueError(f"task must be an Imitate, a Masked or a Distil, got {task!r}")
+    if not isinstance(settings, TrainingSettings):
+        raise ValueError(f"settings must be a Settings, got {settings!r}")
+    if init is not None and not isinstance(init, Transformer):
+        raise ValueError(f"init must be a Transformer, got {type(init).__name__}")
+    context, rule = settings.size.context, getattr(task, "rule", None)
+    if rule is not None and rule.horizon < context:
+        raise ValueError(f"rule is for {rule.horizon} steps, the decoder's context is {context}")
+    source = getattr(task, "source", None)
+    if isinstance(source, Recording) and source.longest < context:
+        raise ValueError(
+            f"size.context must be at most the longest sequence to learn from, {source.longest} tokens, got {context}: "
+            f"no step after that would ever be learnt (a size is context,width,heads,layers,inner, "
+            f"so {','.join(map(str, settings.size._replace(context=source.longest)))})"
+        )
+    for name in ("source", "base"):
+        within_context(getattr(task, name, None), context, name)
 
 
 def train(
     task: Task,
     path: str | Path,
-    settings: Settings | None = None,
+    settings: TrainingSettings | None = None,
     *,
     init: Transformer | None = None,
     device: str | None = None,
@@ -65,13 +96,15 @@ def train(
     >>> from lowregret import PolyaUrn
     >>> from lowregret.transformer import Imitate
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     small = Settings(size=(8, 16, 2, 1, 32), steps=2, batch=4)
+    ...     small = TrainingSettings(size=(8, 16, 2, 1, 32), steps=2, batch=4)
     ...     train(Imitate(PolyaUrn(2)), f"{folder}/urn.safetensors", small).context
     8
     """
     save_every, report_every = inputs.whole(save_every, "save_every"), inputs.whole(report_every, "report_every")
     with contextlib.ExitStack() as alone:
-        run = Run(task, path, Settings() if settings is None else settings, init, device, state, compiled, alone)
+        run = Training(
+            task, path, TrainingSettings() if settings is None else settings, init, device, state, compiled, alone
+        )
         if run.finished is not None:
             return run.finished
         return run.to_the_end(save_every, report_every, on_report)
@@ -94,14 +127,14 @@ _COUNTED: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-class Run:
+class Training:
     """One training run: the decoder, its optimiser, and where they are kept."""
 
     def __init__(
         self,
         task: Task,
         path: str | Path,
-        settings: Settings,
+        settings: TrainingSettings,
         init: Transformer | None = None,
         device: str | None = None,
         folder: str | Path | None = None,

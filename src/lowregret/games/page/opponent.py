@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...contexts import ContextMixture
 from ...guard import Guard
+from ...predictors import ContextMixture
 from ...problems import DecisionProblem, Positions, rock_paper_scissors
 
 

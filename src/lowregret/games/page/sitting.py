@@ -1,19 +1,96 @@
 """A person against the machine: rounds that are sealed, played and written down, and played again from the file."""
 
 import datetime
+import hashlib
+import json
 import secrets
 from pathlib import Path
-from typing import Any
+from random import SystemRandom
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import inputs
 from ...files import Journal, lines_in
 from ...guard import Event
-from ...problems import Positions
+from ...predictors import draw
+from ...problems import DecisionProblem, Positions
 from .opponent import GAMES, guard_for, model, promised
-from .past import results_in, yours_of
-from .seals import Seal, opened, sealed
+
+# Commit and reveal: the machine seals its move before yours is sent, and opens the seal after it.
+
+
+_DICE = SystemRandom()  # nobody who knows the moves before can tell the next
+
+
+class Seal(NamedTuple):
+    """What the machine has decided for a round, as a text whose digest is shown before the move and itself after."""
+
+    text: str
+    mixed_A: np.ndarray
+    own: int
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def sealed(problem: DecisionProblem, game: str, number: int, mixed_A: np.ndarray) -> Seal:
+    """A move drawn from the mixed action, with it in one text; the nonce keeps the text from being guessed.
+
+    >>> from lowregret import rock_paper_scissors
+    >>> seal = sealed(rock_paper_scissors(), "one", 1, np.array([0.0, 1.0, 0.0]))
+    >>> opened(rock_paper_scissors(), "one", 1, seal.text).own == seal.own == 1
+    True
+    """
+    own = int(draw(mixed_A, np.asarray(_DICE.random())))
+    said = {
+        "game": game,
+        "round": number,
+        "move": problem.actions[own],
+        "mixed": mixed_A.tolist(),
+        "nonce": secrets.token_hex(16),
+    }
+    return Seal(json.dumps(said, separators=(",", ":")), mixed_A, own)
+
+
+def opened(problem: DecisionProblem, game: str, number: int, text: str) -> Seal:
+    """The seal with this text, which must be for this round."""
+    said = json.loads(text)
+    if (said["game"], said["round"]) != (game, number):
+        raise ValueError(f"a seal of game {said['game']}, round {said['round']} stands in game {game}, round {number}")
+    return Seal(text, np.array(said["mixed"], dtype=np.float64), problem.actions.index(said["move"]))
+
+
+# How the games before went, from their lines alone.
+
+
+def yours_of(problem: DecisionProblem, own: int) -> list[int]:
+    """What each of your moves earns you against the machine's: its loss, in points."""
+    return [-round(float(utility)) for utility in problem.utility[own]]
+
+
+def results_in(problem: DecisionProblem, lines: list[dict[str, Any]]) -> list[dict[str, int]]:
+    """Of each episode that was played: how many rounds, your score, and what your best fixed move would have had.
+
+    >>> from lowregret import rock_paper_scissors
+    >>> seal = {"seal": 1, "text": '{"move":"rock"}'}
+    >>> results_in(rock_paper_scissors(), [{"game": "one"}, seal, {"round": 1, "move": "scissors"}])
+    [{'rounds': 1, 'score': -1, 'best': 1}]
+    """
+    found, own = [], 0
+    for line in lines:
+        if "game" in line or "episode" in line:
+            found.append((0, 0, [0] * problem.n_states))
+        elif "seal" in line:
+            own = problem.actions.index(json.loads(line["text"])["move"])
+        elif "round" in line:
+            rounds, score, fixed_S = found[-1]
+            yours_S = yours_of(problem, own)
+            more = yours_S[problem.states.index(line["move"])]
+            found[-1] = (rounds + 1, score + more, [a + b for a, b in zip(fixed_S, yours_S, strict=True)])
+    return [{"rounds": rounds, "score": score, "best": max(fixed_S)} for rounds, score, fixed_S in found if rounds]
+
 
 ROUNDS = 300  # of an episode: a person plays so many
 _FILE = "play", "a record of games"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ... import certificates
 from ...adversaries import all_sequences, beam
 from ...distances import exact_sequence_tv
 from ...plots import COLOURS
@@ -15,9 +16,72 @@ from ...regret import external_regret
 from ...robust import Robust
 from ...rules import VRegret
 from ...sources import paper_sources
+from ...tips import blind_spot, smooth_cover_error
 from .appendix_c import laws
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_model
+
+# Appendix C: the constants of Theorem C.4.
+
+
+@statement(
+    "C.4, the constants",
+    "Beyond the paper: Theorem C.4 with its constants. Regret <= F_T + (R/2) b + epsilon kappa R^2/(4 eta) + eta ln A "
+    "+ J/T with b(t) = sqrt(2 ln(pi^2 N t^2/(3 delta)) / t), kappa = max over s in [0, 1] of s (1 + epsilon - s) + "
+    "s^3/6; with bets, b t = min_k lambda_k t/2 + ln(2 N K/delta)/lambda_k.",
+    verdict="beyond",
+)
+def the_constants_of_theorem_c_4() -> Finding:
+    """Each term beside its formula written out, in two games, at two temperatures, for both tests. R/2 is needed: a
+    forecast that is wrong for t steps has V-regret 2 t at the tip between, and in guessing bits regret t."""
+    off, near = [], []
+    T, delta, tips = 500, 0.02, np.arange(51) / 50
+    for problem in (matching(), cost_loss(1, 4)):
+        U = problem.utility
+        R, J, A = float(np.ptp(U[:, None, :] - U[None, :, :], axis=-1).max()), problem.span, problem.n_actions
+        for eta in (T**-0.5, 0.3):
+            for test in ("threshold", "exact"):
+                rule = VRegret(T, delta, tips, test)
+                given = rule.certificate.for_problem(problem, eta)
+                passed = math.sqrt(2 * T * math.log(math.pi**2 * 51 * T**2 / (3 * delta)))
+                if test == "exact":
+                    costs = math.log(2 * 51 * len(rule.rates_K) / delta)
+                    passed = min(rate * T / 2 + costs / rate for rate in rule.rates_K)
+                s = np.linspace(0, 1, 200_001)
+                kappa = float((s * (1 + 0.02 - s) + s**3 / 6).max())
+                wanted = {
+                    "quantal response": eta * math.log(A),
+                    "test": R / 2 * passed / T,
+                    "crossing step": J / T,
+                    "fallback": certificates.lemma_2_3(problem, T, eta),
+                }
+                off += [abs(given.terms[name] / value - 1) for name, value in wanted.items()]
+                missed = min(R**2 * 0.02 * kappa / (4 * eta), R * 1.02**2 / 4)
+                near.append(given.terms["tips"] / missed)
+    # Forecasts of 0 and ones: at the tip v the V-regret is sum (y - v) + |sum (y - v)|.
+    v_half = 12 * (1 - 0.5) + abs(12 - 12 * 0.5)
+    lost = 12 - float(matching().quantal_response(np.tile([1.0, 0.0], (12, 1)), 1e-3)[:, 1].sum())
+    urn = PolyaUrn(2)
+    tokens = all_sequences(2, 9)
+    probs = urn.predict_sequence(tokens)
+    weight = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].prod(-1)
+    false = [
+        weight[VRegret(9, 0.5, np.arange(5) / 4, test).trip_times(probs, tokens) <= 9].sum() / 0.5
+        for test in ("threshold", "exact")
+    ]
+    return Finding(
+        [
+            equals("terms against their formulas, relative: largest distance", max(off), 0, 1e-12),
+            equals("what the tips miss against its formula: largest", max(near), 1, 1e-9),
+            equals("the same: least", min(near), 1, 1e-9),
+            at_most("chance of a switch / delta, all sequences: largest", max(false), 1),
+            at_least("guessing wrongly 12 times: regret, against (R/2) V-regret at the tip 1/2", lost, v_half, 1e-9),
+            equals(
+                "what a grid can miss, R = 2, epsilon = .02, eta = .1", smooth_cover_error(2.0, 0.02, 0.1), 0.0576, 2e-4
+            ),
+        ]
+    )
+
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,4 +258,96 @@ def four_sources() -> Finding:
         ],
         picture=picture,
         caption="The model of source b on four others: the largest regret of quantal responses over tips.",
+    )
+
+
+# Appendix C: the two stages in the proof of Theorem C.4.
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@statement(
+    "Theorem C.4, Stage I",
+    "Until Algorithm 3 switches, best responses have regret at most 2 b(t) + 4 epsilon, in every decision problem.",
+    verdict="step",
+    quotes=[r"for any bounded proper loss $\ell$, ... \;\le\;2b(\tau;\varepsilon,\delta)+4\varepsilon."],
+    corrected="It rests on Lemma C.7, and fails for best responses: what lies between two tips is not seen. Quantal "
+    "responses cannot fall so far between two tips, and for them the theorem stands, with the constants above.",
+)
+def stage_1() -> Finding:
+    """Forecasts that alternate around a tip between two of the grid, T = 4096, delta = 1/T^2: no switch ever comes."""
+    T = 4096
+    p, y, tip = blind_spot(np.arange(T + 1) / T, T)
+    rule, bends = VRegret(T, 1 / T**2, test="threshold"), DecisionProblem([[tip, tip - 1], [-tip, 1 - tip]])
+    best, warm = (
+        external_regret(bends, policy, y)[-1]
+        for policy in (bends.best_response(laws(p)), bends.quantal_response(laws(p), T**-0.5))
+    )
+    allowed = 2 * float(rule.threshold(np.array(float(T)))) / T + 4 / T
+    return Finding(
+        [
+            at_most("quantal responses to the alternating forecasts, T = 4096", warm, bound_in(rule, bends)),
+            equals("step of the switch, where T + 1 is never", float(rule.trip_times(laws(p), y)), T + 1, 0),
+        ],
+        refuted=[at_most("best responses to the alternating forecasts, T = 4096", best, allowed)],
+    )
+
+
+@statement(
+    "Theorem C.4, Stage II",
+    "From the switch on, the urn's regret on the rest of the sequence is O(ln(A T)/sqrt(T)), as after a switch in "
+    "Theorem 3.1.",
+    verdict="step",
+    quotes=[
+        "the smooth best-responding DM is (equivalently) running Hedge locally, hence ... "
+        r"\;\le\;O\!\left(\frac{\log(KT)}{\sqrt{T}}\right)."
+    ],
+    corrected="Not on the rest alone, on which it still remembers what came before. What holds: its regret over the "
+    "whole is at most F_T, and at any step s at least -[(s-1) eta ln A + max C - mean C]/s. The proof of Theorem 3.1 "
+    "(A.4) goes by the whole, and needs no more; so can this one, and the theorem stands.",
+)
+def stage_2() -> Finding:
+    """Half zeros, then half ones: a model that says 1 with chance .01 leads Algorithm 3 (threshold, epsilon = 1/T,
+    delta = 1/T^2) to switch soon after the middle, and the urn goes on to expect zeros. Regret from the switch on, in
+    steps of the whole. The repair: forty random games with two states, all sequences of 10, at every step."""
+    rest, whole = dict[int, float](), dict[int, float]()
+    for T in (1024, 4096):
+        tokens, model = np.repeat([0, 1], T // 2), Scheduled([[0.99, 0.01]])
+        rule = VRegret(T, 1 / T**2, test="threshold")
+        switch = int(rule.trip_times(model.predict_sequence(tokens), tokens))
+        policy = Respond(PolyaUrn(2), matching(), T**-0.5).policy_sequence(tokens)
+        rest[T] = float(external_regret(matching(), policy[switch:], tokens[switch:])[-1]) * (T - switch) / T
+        whole[T] = float(external_regret(matching(), policy, tokens)[-1])
+    rng, used, steps = np.random.default_rng(1), [], np.arange(1, 11)
+    for _ in range(40):
+        problem = DecisionProblem(rng.uniform(-1, 1, (3, 2)))
+        regret = external_regret(problem, Respond(PolyaUrn(2), problem, 0.2), all_sequences(2, 10)).min(axis=0)
+        C = problem.utility.sum(axis=1)
+        used.append((-regret * steps / ((steps - 1) * 0.2 * math.log(3) + C.max() - C.mean())).max())
+
+    def picture(ax: "Axes") -> None:
+        t, since = np.arange(1, T + 1), np.arange(1, T - switch + 1)
+        ax.plot(t, external_regret(matching(), policy, tokens) * t / T, label="from step 1")
+        ax.plot(
+            t[switch:],
+            external_regret(matching(), policy[switch:], tokens[switch:]) * since / T,
+            label="from the switch on",
+        )
+        ax.set(xlabel="steps", ylabel="regret so far / T")
+
+    return Finding(
+        [
+            at_most("regret of the whole, T = 4096", whole[4096], certificates.lemma_2_3(matching(), 4096, 1 / 64)),
+            at_most("regret below zero / what the lower bound allows, 40 random games: most", max(used), 1),
+            at_least(
+                "regret from the switch on / T, T = 4096, against T = 1024: it does not fall", rest[4096], rest[1024]
+            ),
+        ],
+        refuted=[
+            at_most("regret from the switch on / T, T = 4096, constant 1", rest[4096], math.log(2 * 4096) / 64),
+        ],
+        picture=picture,
+        caption="The urn on 2048 zeros, then 2048 ones.",
     )

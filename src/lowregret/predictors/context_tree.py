@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, constant, copied, device, float_type, namespace, running_sum
-from ..predictors import Predictor
+from .contract import Predictor
 
 _MOST_CELLS = 1 << 24  # numbers that a stream may keep: 128 MiB
 
