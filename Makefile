@@ -38,7 +38,7 @@ reproduce: $(VENV)/.torch
 
 test: $(VENV)/.dev
 	$(MAKE) -j2 lint types pages
-	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/test_smollm2.py
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/adapters/test_smollm2.py
 
 test-core: $(CORE)/.core
 	$(ONE_THREAD) $(CORE)/bin/pytest -n 2 --dist worksteal
@@ -52,19 +52,19 @@ test-all: $(VENV)/.dev
 	$(MAKE) test-models
 
 test-models: $(VENV)/.models
-	$(ONE_THREAD) $(BIN)/pytest tests/test_smollm2.py
-	$(ONE_THREAD) $(BIN)/pytest -m models tests/test_hf_distil.py
+	$(ONE_THREAD) $(BIN)/pytest tests/adapters/test_smollm2.py
+	$(ONE_THREAD) $(BIN)/pytest -m models tests/adapters/test_hf_distil.py
 
 test-page: $(VENV)/.dev
 	@$(INSTALL) playwright || echo "playwright cannot be installed: the pages are not tried in a browser."
 	@test -n "$$CHROMIUM" || command -v chromium || command -v chromium-browser || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || \
 	echo "There is no Chromium, and none can be installed: the pages are not tried in a browser."
-	$(ONE_THREAD) $(BIN)/pytest -m page tests/test_audit_page.py tests/test_play_page.py
+	$(ONE_THREAD) $(BIN)/pytest -m page tests/audit/test_page.py tests/games/test_play_page.py
 
 test-ray: $(VENV)/.dev
 	$(INSTALL) -e '.[dev,ray]'
-	$(ONE_THREAD) $(BIN)/pytest -m ray tests/test_audit_ray.py
+	$(ONE_THREAD) $(BIN)/pytest -m ray tests/audit/test_ray.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -17,14 +17,17 @@ if importlib.util.find_spec("torch") is not None:
 
 # What takes longest comes first: processes that share the tests then end together.
 LONGEST = (
-    *("construct", "readme", "construct_onnx", "examples", "verify", "adversaries", "restart", "false_alarms"),
-    *("fuzz_interrupts", "every_start_promises", "training", "numbers", "logits_processor", "laws", "reproduce"),
+    *("construct/test_deciding", "house/test_readme", "construct/test_onnx", "house/test_examples"),
+    *("paper/test_verify", "adversaries/test_worst_cases", "robust/test_restart", "rules/test_false_alarms"),
+    *("guard/test_fuzz_interrupts", "rules/test_every_start_promises", "transformer/test_training"),
+    *("paper/test_numbers", "adapters/test_logits_processor", "checks/test_laws", "paper/test_reproduce"),
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    place = {f"test_{name}": i for i, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(place)))  # stable: all else stays in its order
+    place = {name: i for i, name in enumerate(LONGEST)}
+    # A stable order: all else stays in its own.
+    items.sort(key=lambda item: place.get(f"{item.path.parent.name}/{item.path.stem}", len(place)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,282 @@
+"""What a bet against a best response is charged: by corners of all laws, by search, by enumeration, in every bound."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret.certificates import best_response, coupled, every_start, late, limits, over_contexts
+from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, quick_main_rate
+from lowregret.problems import widest
+
+from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
+from .literal_best_response import corner_laws, told
+
+MATCHING, RPS, SHOP = lr.matching(), lr.rock_paper_scissors(), lr.newsvendor(list(range(10)), 5, 3)
+
+
+def problems(count: int, seed: int = 0) -> list[lr.DecisionProblem]:
+    rng = np.random.default_rng(seed)
+    return [MATCHING, RPS, lr.cost_loss(1, 4), *(some_game(rng, 4, 4) for _ in range(count))]
+
+
+def by_corners(problem: lr.DecisionProblem, rate: float) -> np.ndarray:
+    """The linear programmes by going through all corners, ``[A, A]``: for each pair the most that is charged."""
+    U, A = problem.utility, problem.n_actions
+    most = np.zeros((A, A))
+    for b in range(A):
+        for law in corner_laws(problem, b):
+            most[:, b] = np.maximum(most[:, b], np.log(np.exp(rate * (U - U[b])) @ law))
+    return most
+
+
+def test_matching_is_charged_the_logarithm_of_a_hyperbolic_cosine() -> None:
+    rates = np.array([1e-6, 0.05, 1.0, 3.0, 40.0])
+    wanted = np.log1p(2 * np.sinh(rates / 2) ** 2)  # cosh - 1 = 2 sinh^2(1/2)
+    np.testing.assert_allclose(best_response.kappa(MATCHING, rates), wanted, rtol=1e-10)
+    assert (best_response.kappa(MATCHING, rates) >= wanted * (1 - 1e-15)).all()
+    assert best_response.kappa(MATCHING, 1e4) == pytest.approx(1e4 - math.log(2))  # no overflow
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.5, 2.0])
+def test_three_forms_each_above_the_one_before(rate: float) -> None:
+    """All corners of the laws, the linear programmes, two-point laws, Hoeffding; for every pair of actions."""
+    alike, count = 0, 0
+    for problem in problems(40):
+        most = by_corners(problem, rate)
+        exact = best_response.pair_kappa(problem, [rate], exactly=True)[..., 0]
+        table = best_response.pair_kappa(problem, [rate])[..., 0]
+        assert (exact >= most - 1e-15).all()
+        np.testing.assert_allclose(exact, most, rtol=1e-6, atol=1e-12)
+        assert (exact <= table).all()
+        assert (table <= best_response.hoeffding(problem, rate) * (1 + 1e-9)).all()
+        assert (table.diagonal() == 0).all()
+        assert best_response.kappa(problem, rate) == pytest.approx(table.max(), rel=1e-14)
+        assert best_response.exact_kappa(problem, rate) == pytest.approx(exact.max(), rel=1e-14)
+        count, alike = count + 1, alike + (exact.max() >= table.max() * (1 - 1e-9))
+    assert 0.3 < alike / count < 0.9  # the programmes are worth having, and often are not needed
+
+
+def test_the_programmes_are_no_sharper_for_the_usual_problems() -> None:
+    for problem in (MATCHING, RPS, SHOP):
+        for rate in (0.1, 1.0):
+            exact, kappa = best_response.exact_kappa(problem, rate), best_response.kappa(problem, rate)
+            assert kappa * (1 - 1e-9) <= exact <= kappa
+
+
+def test_bets_charged_by_their_pair_are_fair_under_every_law_that_agrees_with_the_advice() -> None:
+    """Whatever was stated: under any law to which b is best the mean of exp(lam x - charge) is at most 1."""
+    rng, tightest = np.random.default_rng(1), 0.0
+    for problem in problems(20, seed=2):
+        rates = np.array([0.1, 1.0, 2.0]) / problem.span
+        table = best_response.pair_kappa(problem, rates)
+        for law in rng.dirichlet(np.full(problem.n_states, 0.4), 300):
+            b = int(problem.best_response(law))
+            x_AxS = problem.utility - problem.utility[b]
+            mean_AxK = np.einsum("aks,s->ak", np.exp(rates[:, None] * x_AxS[:, None]), law) / np.exp(table[:, b])
+            assert mean_AxK.max() <= 1 + 1e-12
+            tightest = max(tightest, np.delete(mean_AxK, b, axis=0).max(initial=0.0))
+    assert tightest > 0.99
+
+
+def test_nothing_at_stake_nothing_charged() -> None:
+    for utility in ([[0.3, -0.2]], [[0.5, 0.5], [0.5, 0.5]], [[0.2, 0.7], [0.1, 0.6]], [[1, 0.5], [0.5, 0.5]]):
+        problem = lr.DecisionProblem(utility)  # one action; two alike; one that is never worse
+        assert best_response.kappa(problem, 1.0) == 0
+        assert best_response.exact_kappa(problem, 1.0) == 0
+        assert not best_response.pair_kappa(problem, [1.0], exactly=True).any()
+        assert best_response.main_rate(problem, 100, 5.0) == math.inf
+        assert coupled.kappa(problem, np.ones(2), 0.0).tolist() == [0.0, 0.0]
+    dominated = lr.DecisionProblem([[1, 0], [0, 1], [0.4, 0.4]])  # the third is never a best response
+    exact = best_response.pair_kappa(dominated, [1.0], exactly=True)[..., 0]
+    assert exact[0, 2] == exact[1, 2] == 0 < best_response.pair_kappa(dominated, [1.0])[0, 2, 0]
+
+
+def test_the_main_rate_is_the_best_one() -> None:
+    for problem in problems(10, seed=3):
+        rate, grid = best_response.main_rate(problem, 500, 6.0), np.geomspace(1e-4, 1e3, 20_001)
+        if not math.isfinite(rate):
+            continue
+        bounds = (500 * best_response.kappa(problem, grid) + 6) / grid
+        own = (500 * best_response.kappa(problem, rate) + 6) / rate
+        assert own <= bounds.min() * (1 + 1e-6)
+        assert own <= problem.contrast * math.sqrt(500 * 6 / 2)  # Hoeffding's
+
+
+def test_numbers_are_charged_by_their_knots() -> None:
+    """Between knots a payoff is straight: no law of outcomes, on knots or between them, is charged more."""
+
+    def earned(order: float, demand: np.ndarray) -> np.ndarray:
+        return 5 * np.minimum(order, demand) - 3 * order
+
+    shop = lr.Payoff(earned, [0, 10, 15, 20], -60, 40, knots=[10, 15, 20], outcomes=(0, 40))
+    rng, rates = np.random.default_rng(4), np.array([0.3, 1.5])
+    table, exact = best_response.pair_kappa(shop, rates), best_response.pair_kappa(shop, rates, exactly=True)
+    assert (exact <= table).all()
+    assert exact.max() > 0.9 * table.max()
+    assert coupled.kappa(shop, rates, 0.0) == pytest.approx(table.max(axis=(0, 1)))  # type: ignore[arg-type]
+    closest = 0.0
+    for _ in range(4000):
+        points = rng.uniform(0, 30, 3)
+        points = np.where(rng.random(3) < 0.5, rng.choice([0.0, 10, 15, 20], 3), points)
+        law = rng.dirichlet(np.ones(3))
+        U = shop.utilities(points)
+        b = int(np.argmax(U @ law))
+        value = np.log(np.einsum("aks,s->ak", np.exp(rates[:, None] * (U - U[b])[:, None]), law))
+        assert (value <= exact[:, b] + 1e-12).all()
+        closest = max(closest, float(value.max()))
+    assert closest > 0.9 * exact.max()
+    prior = every_start.joint_prior(shop, 300, 0.05, 0.0)  # type: ignore[arg-type]
+    assert prior.rates_K[0] == best_response.main_rate(shop, 300, every_start.main_log_cost(0.05, 4))
+    unknown = lr.Payoff(earned, [0, 10], -60, 40)
+    np.testing.assert_allclose(best_response.kappa(unknown, rates), np.log(np.cosh(2 * rates)))
+
+
+def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
+    rates, T, delta = np.array([0.1, 0.5, 1.0]), 200, 0.01
+    kappa_K = best_response.kappa(RPS, rates)
+    np.testing.assert_array_equal(coupled.kappa(RPS, rates, 0.0), kappa_K)
+    assert coupled.kappa(RPS, 0.5, np.zeros((2, 1))).shape == (2, 1)
+    np.testing.assert_allclose(coupled.charges(RPS, rates, T, 0)(np.array([0, 7])), [0 * kappa_K, 7 * kappa_K])
+    np.testing.assert_allclose(exact_kappa(RPS, rates, 0.0), kappa_K, rtol=1e-9)
+    rate = best_response.main_rate(RPS, T, 6.0)
+    assert coupled.main_rate(RPS, T, 0.0, 6.0) == rate == exact_main_rate(RPS, T, 0.0, 6.0)
+    assert quick_main_rate(RPS, T, 0.0, 6.0) == rate
+    assert (T * best_response.hoeffding(RPS, rate) + 6) / rate >= coupled.free_rate_bound(RPS, T, 0.0, 6.0)
+    prior = every_start.joint_prior(RPS, T, delta, 0.0)
+    assert prior.rates_K[0] == best_response.main_rate(RPS, T, every_start.main_log_cost(delta, 3))
+    own_K, costs_K, t = best_response.kappa(RPS, prior.rates_K), prior.log_costs_K(delta), np.array([0, 1, 50, 200])
+    for contexts, exactly in product((1, 4), (False, True)):
+        found = over_contexts.before(RPS, prior, delta, 0.0, contexts, exactly, T)(t)
+        literal = [min(2.0 * n, min((n * own_K + contexts * costs_K) / prior.rates_K)) for n in t]
+        np.testing.assert_allclose(found, literal, rtol=1e-9)
+    late_costs_K = prior.log_costs_K(delta, 5)
+    wanted = min(2.0 * 60, min((60 * own_K + late_costs_K) / prior.rates_K))
+    assert over_contexts.interval(RPS, prior, delta, 0.0, 5, 64) == pytest.approx(wanted)
+    bettors = late.Bettors(RPS, prior, delta, 0.0)
+    wanted = min(2.0 * 90, min((90 * own_K + 3 * costs_K) / prior.rates_K))
+    assert bettors.before(3, False, 67)(np.array([90]))[0] == pytest.approx(wanted)
+    assert bettors.before(3, True, 67)(np.array([90]))[0] == pytest.approx(wanted)
+    assert bettors.interval(3, 1, 90) == pytest.approx(wanted)
+
+
+def test_changing_payoffs_are_charged_by_the_widest() -> None:
+    rng, rates = np.random.default_rng(8), np.array([0.1, 1.0])
+    wide = best_response.kappa(widest(RPS), rates)
+    assert all(
+        (best_response.kappa(lr.DecisionProblem(U), rates) <= wide).all() for U in rng.uniform(-1, 1, (50, 3, 3))
+    )
+    np.testing.assert_allclose(wide, np.log(np.cosh(2 * rates)))
+    scaled = best_response.pair_kappa(RPS, [0.5]) - best_response.pair_kappa(
+        lr.DecisionProblem(RPS.utility * 0.6), [0.5]
+    )
+    assert (scaled >= 0).all()  # a step that counts less is charged less
+
+
+def test_an_action_of_ones_own_is_charged_by_hoeffding_and_its_gap() -> None:
+    """d falls short of the best by g: ln E exp(lam x) <= lam g + lam^2 R^2 / 8; with kappa in its place it fails."""
+    rng, broken = np.random.default_rng(9), False
+    for problem in problems(20, seed=10):
+        for law in rng.dirichlet(np.full(problem.n_states, 0.5), 60):
+            worth_A = problem.utility @ law
+            for d, rate in product(range(problem.n_actions), (0.3, 2.0)):
+                gap = worth_A.max() - worth_A[d]
+                x_AxS = problem.utility - problem.utility[d]
+                most = np.log(np.exp(rate * x_AxS) @ law).max()
+                assert most <= rate * gap + best_response.hoeffding(problem, rate) + 1e-12
+                broken |= most > rate * gap + best_response.kappa(problem, rate) + 1e-9
+    assert broken
+
+
+def enumerated(T: int, S: int) -> np.ndarray:
+    return np.array(list(product(range(S), repeat=T)))
+
+
+@pytest.mark.parametrize("by_pair", [False, True])
+def test_every_sequence_of_small_problems_is_within_the_bounds(by_pair: bool) -> None:
+    """A base with a law for every prefix: chance of an alarm, every interval before it, both by all sequences."""
+    rng, used, alarms = np.random.default_rng([5, by_pair]), 0.0, 0.0
+    for i in range(6):
+        problem = some_game(rng, 3, 2 + i % 2) if i > 1 else MATCHING
+        S, T, delta = problem.n_states, 7 if problem.n_states == 2 else 5, float(rng.choice([0.2, 0.6, 0.9]))
+        prior = every_start.joint_prior(problem, T, delta, 0.0)
+        table = best_response.pair_kappa(problem, prior.rates_K) if by_pair else None
+        tables = [some_laws(rng, (S**t,), S) for t in range(T)]
+        if i == 0:
+            tables = [np.full((S**t, S), 0.5) for t in range(T)]  # ties throughout
+        states = enumerated(T, S)
+        laws = by_prefix(tables, states)
+        runs = [told(problem, prior, delta, laws[n], states[n], table) for n in range(len(states))]
+        chance = chance_of(laws, states)
+        alarm = sum(p for p, run in zip(chance, runs, strict=True) if run.trip <= T)
+        assert alarm <= delta + 1e-12
+        alarms = max(alarms, alarm / delta)
+        within = {(j, t): over_contexts.interval(problem, prior, delta, 0.0, j, t) for j in range(1, T + 1)
+                  for t in range(j, T + 1)}  # fmt: skip
+        for run in runs:
+            for j in range(1, T + 1):
+                for t in range(j, min(run.trip, T + 1)):
+                    most = run.gain_TxA[j - 1 : t].sum(axis=0).max()
+                    assert most <= within[j, t] + 1e-12
+                    used = max(used, most / within[j, t])
+    assert used > 0.9
+    assert alarms > 0.1
+
+
+def literal_limit(T: int, total: float, low: float, high: float) -> float:
+    """The least chance of an alarm over the worst base: a recursion over the past itself, laws on a grid."""
+    tie = -low / (high - low)
+    grid = np.linspace(0, 1, 41)
+    memo: dict = {}
+
+    def owed(lead: float, left: int) -> float:
+        key = round(lead, 9), left
+        if key not in memo:
+            more = (owed(lead + high, left - 1), owed(lead + low, left - 1)) if left else ()
+            memo[key] = tie * more[0] + (1 - tie) * more[1] if left else max(lead, 0.0)
+        return memo[key]
+
+    costs: dict = {}
+
+    def cost(t: int, lead: float, own: float) -> float:
+        key = t, round(lead, 9), round(own, 9)
+        if key in costs:
+            return costs[key]
+        if total + own - owed(lead, T - t) < -1e-9:
+            found = math.inf
+        elif t == T:
+            found = 0.0
+        else:
+            worst = 0.0
+            for plays in (0, 1):
+                up = cost(t + 1, lead + high, own + plays * high)
+                down = cost(t + 1, lead + low, own + plays * low)
+                laws = grid[1:-1] * tie if plays == 0 else tie + grid[1:-1] * (1 - tie)
+                for p in (*laws, tie):
+                    worst = max(worst, p * up + (1 - p) * down)
+            found = min(1.0, worst)
+        costs[key] = found
+        return found
+
+    return cost(0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("delta", [0.1, 0.4])
+@pytest.mark.parametrize("problem", [MATCHING, lr.cost_loss(1, 3), lr.cost_loss(3, 4)])
+def test_the_limit_is_what_a_recursion_over_the_past_says(problem: lr.DecisionProblem, delta: float) -> None:
+    low, high, T = float(problem.advantage.min()), float(problem.advantage.max()), 10
+    found = limits.limit(problem, T, delta, "adaptive", 0.0) * T
+    assert literal_limit(T, found * (1 - 1e-6) - 1e-6, low, high) > delta
+    assert literal_limit(T, found + 1 / 32, low, high) <= delta
+    assert limits.limit(problem, T, delta, "iid", 0.0) * T <= found + 1 / 32
+
+
+@pytest.mark.parametrize(("T", "wanted"), [(24, 0.375), (128, 0.226), (1024, 0.0995)])
+def test_limits_of_best_responses_to_matching(T: int, wanted: float) -> None:
+    found = limits.cached(MATCHING, T, 2 / T, 0.0)
+    assert found == pytest.approx(wanted, rel=0.005)
+    assert limits.limit(MATCHING, T, 2 / T, "iid", 0.0) <= found * (1 + 1e-4)
+    with pytest.raises(ValueError, match="resolution"):
+        limits.limit(MATCHING, T, 2 / T, "adaptive", 0.0, resolution=8)

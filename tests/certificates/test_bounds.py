@@ -1,0 +1,246 @@
+"""No sequence breaks a certificate: exhaustively for short horizons, by hostile play for long ones."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret import certificates
+from lowregret.adversaries import worst_case_by_counts
+from lowregret.rules import FirstTest
+
+from ..conftest import random_markov, random_problem
+
+
+def all_of(n_states: int, horizon: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
+
+
+def test_the_printed_numbers() -> None:
+    """Matching, T = 1024: the figures of the theory, closed-form and sharpened."""
+    coin = lr.matching()
+    exact = FirstTest(coin, 1024, delta=2 / 1024).certificate
+    assert exact.regret_bound == pytest.approx(0.1259, abs=5e-5)
+    assert exact.sharpen().regret_bound == pytest.approx(0.1172, abs=5e-5)
+    assert exact.tv_bound == 2 / 1024
+    gap = lr.RegretGap(coin, 1024).certificate
+    assert gap.sharpen().regret_bound == pytest.approx(0.3902, abs=5e-5)
+    assert gap.tv_bound == 1 / 1024
+    aware = lr.RegretGap(coin, 1024, span_aware=True).certificate
+    assert aware.sharpen().regret_bound == pytest.approx(0.2256, abs=5e-5)
+    for horizon, bound in ((128, 0.9377), (512, 0.5256)):
+        assert lr.RegretGap(coin, horizon).certificate.sharpen().regret_bound == pytest.approx(bound, abs=5e-5)
+
+
+def test_the_exact_worst_case_of_the_urn() -> None:
+    for horizon, scaled in ((64, 0.934), (1024, 1.231), (8192, 1.405)):
+        worst = worst_case_by_counts(lr.PolyaUrn(2), lr.matching(), horizon, horizon**-0.5)
+        assert worst * math.sqrt(horizon) == pytest.approx(scaled, abs=5e-4)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_urn_never_breaks_lemma_2_3(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 4, 3)
+    T = int(rng.integers(1, 13 if problem.n_states == 2 else 9))
+    temperature, prior = float(rng.choice([0.05, 0.3, T**-0.5, 2.0])), float(rng.choice([0.25, 1.0, 3.0]))
+    urn, tokens = lr.PolyaUrn(problem.n_states, prior), all_of(problem.n_states, T)
+    worst = lr.external_regret(problem, lr.Respond(urn, problem, temperature), tokens)[:, -1].max()
+    assert worst <= certificates.lemma_2_3(problem, T, temperature, prior) + 1e-12
+    assert worst_case_by_counts(urn, problem, T, temperature) == pytest.approx(worst, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_urn_never_breaks_its_anytime_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 4, 3)
+    T = 12 if problem.n_states == 2 else 8
+    tokens = all_of(problem.n_states, T)
+    regret = lr.external_regret(problem, lr.Respond(lr.PolyaUrn(problem.n_states), problem, None), tokens)
+    for t in range(1, T + 1):
+        assert regret[:, t - 1].max() <= certificates.urn_anytime(problem, t) + 1e-12
+
+
+def test_the_bound_of_lemma_2_3_is_not_idle() -> None:
+    """It is met within a factor two: a smaller bound would be broken."""
+    for T in (12, 64, 1024):
+        worst = worst_case_by_counts(lr.PolyaUrn(2), lr.matching(), T, T**-0.5)
+        assert 0.5 < worst / certificates.lemma_2_3(lr.matching(), T, T**-0.5) <= 1
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_hedge_never_breaks_its_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 4, 3)
+    T = 10 if problem.n_states == 2 else 7
+    hedge = lr.Hedge(problem, T, rate=float(rng.choice([0.1, 0.5, 2.0])))
+    regret = lr.external_regret(problem, hedge, all_of(problem.n_states, T))[:, -1].max()
+    assert regret <= certificates.hedge(problem, T, hedge.rate) + 1e-12
+
+
+def rules_for(problem: lr.DecisionProblem, T: int) -> list[lr.Rule]:
+    return [
+        lr.RegretGap(problem, T),
+        lr.RegretGap(problem, T, 0.01, span_aware=True),
+        lr.RegretGap(problem, None, span_aware=True, delta=0.9),
+        FirstTest(problem, T),
+        FirstTest(problem, T, delta=0.9, gate=0),
+        FirstTest(problem, T, delta=0.6, gate=1.0, temperature=0.05),
+        FirstTest(problem, None, delta=0.9),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_sequence_breaks_a_certificate(seed: int) -> None:
+    """All sequences up to T = 12, on random games and models; at every prefix, and for the gap the rule lets pass.
+
+    The gap matters: at such short horizons the bound on the whole is often capped by the span, that on the gap is not.
+    """
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 4, 3)
+    T = int(rng.integers(8, 13)) if problem.n_states == 2 else int(rng.integers(5, 8))
+    base = random_markov(rng, problem.n_states, 1)
+    tokens = all_of(problem.n_states, T)
+    for rule in rules_for(problem, T):
+        certificate = rule.certificate
+        safe = lr.Robust(base, rule)
+        regret = lr.external_regret(problem, safe.respond(), tokens)
+        urn = lr.external_regret(problem, lr.Respond(rule.fallback, problem, rule.temperature), tokens)
+        for t in range(1, T + 1):
+            held = certificate.at(t)
+            assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
+            passed = sum(value for name, value in held.terms.items() if name != "fallback")
+            assert (regret - urn)[:, t - 1].max() <= passed + 1e-12
+        if rule.horizon is not None:
+            assert regret[:, -1].max() <= certificate.sharpen().regret_bound + 1e-12
+
+
+def test_the_bounds_on_the_gap_are_not_idle() -> None:
+    """Some sequence of 12 comes close to what the threshold lets pass, and within a factor 12 for the exact test.
+
+    (Hoeffding's inequality stands between the exact test and its bound; at T = 1024 hostile play comes within 4.)
+    """
+    rng = np.random.default_rng(0)
+    coin, T, tokens = lr.matching(), 12, all_of(2, 12)
+    rules = lr.RegretGap(coin, T, 0.01, span_aware=True), FirstTest(coin, T, delta=0.9, gate=0)
+    closest = dict.fromkeys(rules, 0.0)
+    for _ in range(10):
+        base = random_markov(rng, 2, 1)
+        for rule in rules:
+            regret = lr.external_regret(coin, lr.Robust(base, rule).respond(), tokens)
+            urn = lr.external_regret(coin, lr.Respond(rule.fallback, coin, rule.temperature), tokens)
+            passed = sum(v for name, v in rule.certificate.terms.items() if name != "fallback")
+            closest[rule] = max(closest[rule], (regret - urn)[:, -1].max() / passed)
+    assert 1 / 2 < closest[rules[0]] <= 1
+    assert 1 / 12 < closest[rules[1]] <= 1
+
+
+@pytest.mark.parametrize("horizon", [128, 512, 1024])
+def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
+    """An adversary that always picks the state worst for the robust player, after an honest start of any length."""
+    for problem, base in (
+        (lr.matching(), lr.sources.paper_sources(horizon)["b"]),
+        (lr.rock_paper_scissors(), lr.Markov(np.full((3, 3), 0.1) + 0.7 * np.roll(np.eye(3), 1, 1), 1)),
+    ):
+        honest = lr.sample(base, horizon, 16, seed=0)
+        starts = np.linspace(0, horizon, 16).astype(int)
+        for rule in (FirstTest(problem, horizon), lr.RegretGap(problem, horizon, span_aware=True)):
+            player = lr.Robust(base, rule).respond()
+            memory, played = player.start((16,)), []
+            for t in range(horizon):
+                worst = (player.policy(memory) @ problem.utility).argmin(-1)
+                played.append(np.where(t < starts, honest[:, t], worst))
+                memory = player.update(memory, played[-1])
+            regret = lr.external_regret(problem, player, np.stack(played, -1))[:, -1]
+            assert regret.max() <= rule.certificate.regret_bound
+            assert regret.max() > 0.01
+
+
+def test_the_running_form_holds_while_there_is_no_alarm() -> None:
+    """G_t < min_k [ sum_s psi_s(lambda_k) + ln(K / delta) ] / lambda_k, on the sequence at hand."""
+    rng = np.random.default_rng(0)
+    rule = FirstTest(lr.matching(), 200, gate=0)
+    for _ in range(20):
+        memory = rule.start()
+        while not rule.tripped(memory) and memory.step < 200:
+            gap, wealth_K = memory.statistics.gap, memory.statistics.log_wealth_K
+            psi_K = rule.rates_K * gap - wealth_K
+            assert gap < ((psi_K + rule.log_costs_K) / rule.rates_K).min()
+            memory = rule.update(memory, [0.8, 0.2], int(rng.random() < 0.6))
+
+
+def test_a_fallback_of_unknown_regret_enters_as_the_span() -> None:
+    rule = FirstTest(lr.matching(), 100, fallback=lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1))
+    assert rule.certificate.regret_bound == 1
+    assert rule.certificate.terms["fallback"] == 1
+    assert "Markov" in rule.certificate.statement
+    assert rule.certificate.sharpen().regret_bound == 1
+    # A law that depends on the step alone can be searched for its worst case all the same.
+    sharp = FirstTest(lr.matching(), 100, fallback=lr.Scheduled([[0.5, 0.5]])).certificate.sharpen()
+    assert sharp.terms["fallback"] == pytest.approx(0.5)
+
+
+def test_a_rule_without_a_guarantee_says_so() -> None:
+    certificate = lr.RegretRate(lr.matching(), 100).certificate
+    assert certificate.tv_bound == 1
+    assert certificate.regret_bound == lr.matching().span
+    assert "no guarantee" in certificate.statement
+    with pytest.raises(ValueError, match="horizon"):
+        certificate.at(10)
+
+
+def test_unknown_horizons_hold_at_every_step() -> None:
+    certificate = FirstTest(lr.matching(), None, delta=0.01).certificate
+    assert certificate.regret_bound == 1
+    bounds = [certificate.at(10**k).regret_bound for k in range(2, 7)]
+    assert all(b > c for b, c in itertools.pairwise(bounds))
+    assert bounds[-1] < 0.02
+    coin = lr.matching()
+    assert coin.anytime_temperature(1) * math.sqrt(2) == pytest.approx(0.60, abs=5e-3)
+    exact_sum = sum(coin.anytime_temperature(t) for t in range(1, 1001))
+    closed = certificates.summed_temperature(coin, 1000, None)
+    assert exact_sum <= closed <= 1.05 * exact_sum
+
+
+def test_sharpened_certificates_stay_sharp() -> None:
+    sharp = FirstTest(lr.matching(), 100).certificate.sharpen()
+    assert sharp.at(100).regret_bound == sharp.regret_bound
+    assert sharp.at(50).terms["fallback"] < FirstTest(lr.matching(), 100).certificate.at(50).terms["fallback"]
+
+
+def test_settings_in_numpy_numbers_can_be_written_down() -> None:
+    for rule in (FirstTest(lr.matching(), np.int64(100)), lr.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
+        json.loads(rule.certificate.to_json())
+
+
+def test_long_horizons_cost_nothing() -> None:
+    assert 0 < FirstTest(lr.matching(), 10**12).certificate.regret_bound < 1e-4
+    assert FirstTest(lr.matching(), None, delta=0.01).certificate.at(10**12).regret_bound < 1e-4
+
+
+def test_certificates_print_and_dump() -> None:
+    problem = lr.newsvendor([0, 10, 20], price=5, cost=3)
+    certificate = FirstTest(problem, 5000).certificate
+    text = str(certificate)
+    assert "in payoffs" in text
+    assert "exact test" in text
+    data = json.loads(certificate.to_json())
+    assert data["regret_bound"] == certificate.regret_bound
+    assert data["tv_bound"] == 1 / 5000
+    assert data["regret_bound_in_payoffs"] == pytest.approx(certificate.regret_bound * 50)
+    assert set(data) >= {"statement", "assumptions", "theorem", "terms", "horizon"}
+    assert sum(data["terms"].values()) == pytest.approx(certificate.regret_bound)
+
+
+def test_the_gate_is_free_while_it_is_low() -> None:
+    """While gate J sqrt(T - 1) <= B(T - 1) it adds nothing; above, the certificate pays for the waiting."""
+    coin = lr.matching()
+    given = FirstTest(coin, 1024, gate=0).certificate
+    closed, limit = given.regret_bound, given.terms["test"] * 1024 / math.sqrt(1023)
+    assert limit > 1
+    assert FirstTest(coin, 1024, gate=0.999 * limit).certificate.regret_bound == closed
+    assert FirstTest(coin, 1024, gate=1.01 * limit).certificate.regret_bound > closed
+    assert FirstTest(coin, 1024, gate=3 * limit).certificate.regret_bound > closed

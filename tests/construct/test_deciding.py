@@ -1,0 +1,368 @@
+"""The built model decides as the rule does, wherever the rule itself is not within rounding of its threshold."""
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+from lowregret.construct import Agreement, Constructed, agreement, attention_patterns, build, draw, subspaces, traffic
+from lowregret.rules import FirstTest
+from lowregret.sources import paper_sources
+from lowregret.transformer import Decoder, Size, Transformer
+
+from ..conftest import sweep
+
+
+@dataclass(frozen=True)
+class Early(lr.RegretGap):
+    """A threshold of one's own, so low that short sequences reach it."""
+
+    def threshold(self, step: Any) -> Any:
+        return 0.3 + 0.1 * step**0.5
+
+
+class Faster(FirstTest):
+    """Rates of one's own: the layers know only those that halve."""
+
+    rates_K = np.array([16.0, 0.1])
+
+
+def some_rules(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
+    return [
+        lr.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
+        Early(problem, horizon),
+        lr.RegretRate(problem, horizon),
+        FirstTest(problem, horizon, delta=2 / horizon),
+    ]
+
+
+@pytest.mark.parametrize("rule", [Early, lr.RegretRate])
+def test_all_binary_strings(rule: Any) -> None:
+    base, found = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), []
+    for length in range(1, 13):
+        made = rule(lr.matching(), length, alpha=0.9)
+        found.append(agreement(build(base, made), made, every_string(2, length)))
+    assert sum(one.positions for one in found) == sum(n * 2**n for n in range(1, 13))
+    assert all((one.undecided, one.differ) == (0, 0) for one in found)
+    assert max(one.apart for one in found) < 1e-6
+    assert all(0 < one.switched < 1 for one in found[6:])
+
+
+@pytest.mark.parametrize("rule", [Early, lr.RegretRate])
+def test_all_strings_of_three_states(rule: Any) -> None:
+    base = lr.Markov([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.4, 0.4, 0.2]], 1)
+    for length in range(1, 9):
+        made = rule(lr.rock_paper_scissors(), length, alpha=1.5)
+        found = agreement(build(base, made), made, every_string(3, length))
+        assert (found.undecided, found.differ) == (0, 0)
+        assert found.apart < 1e-6
+    assert 0 < found.switched < 1
+
+
+# Undecided are, in float32, the positions between the first time that the statistic is within 1e-4 of its threshold
+# and the time that it is clear of it: few sequences, but then many positions.
+FEW = {torch.float64: 0.0, torch.float32: 0.02}
+
+
+def agreement_around_alarms(
+    model: Constructed, base: lr.Predictor, rule: Any, tokens: np.ndarray, whole: int = 8
+) -> Agreement:
+    """``agreement`` on sequences that end some time after the rule's alarm.
+
+    Attention costs the square of the length. A sequence without an alarm is read to its end, and so are ``whole``
+    others: there the alarm must last. The rest goes on for as long as it took to sound it, at most for 128 steps more.
+    """
+    n, horizon = tokens.shape
+    times = np.minimum(alarm_times(base, rule, tokens), horizon)
+    lengths = np.clip(64 * -(-(times + np.minimum(times, 128)) // 64), 64, horizon)
+    lengths[:: n // whole] = horizon
+    groups = [lengths == length for length in np.unique(lengths)]
+    found = [agreement(model, rule, tokens[group, : lengths[group][0]]) for group in groups]
+    assert sum(one.positions for one in found) == lengths.sum()
+    switched = sum(one.switched * group.sum() for one, group in zip(found, groups, strict=True)) / n
+    positions, undecided, differ, apart, _ = zip(*found, strict=True)
+    return Agreement(sum(positions), sum(undecided), sum(differ), max(apart), switched)
+
+
+def alarm_times(base: lr.Predictor, rule: Any, tokens: np.ndarray) -> np.ndarray:
+    return rule.trip_times(base.predict_sequence(tokens), tokens)
+
+
+def with_alarms_at_all_times(base: lr.Predictor, rule: Any, tokens: np.ndarray, every: int, quiet: int) -> np.ndarray:
+    """Of the sequences with an alarm every so many, from the latest to the first; and some without one."""
+    times = alarm_times(base, rule, tokens)
+    latest_first = np.argsort(-times, kind="stable")
+    n_quiet = int((times > tokens.shape[-1]).sum())
+    return tokens[np.concatenate([latest_first[: min(quiet, n_quiet)], latest_first[n_quiet::every]])]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "horizon", "n"),
+    [
+        (torch.float64, 512, 32),
+        (torch.float32, 512, 32),
+        pytest.param(torch.float64, 1024, 256, marks=pytest.mark.long),
+        pytest.param(torch.float32, 1024, 64, marks=pytest.mark.long),
+    ],
+)
+@pytest.mark.parametrize("which", range(4))
+def test_the_eight_sources(which: int, dtype: torch.dtype, horizon: int, n: int) -> None:
+    sources = paper_sources(horizon)
+    tokens = np.concatenate([lr.sample(source, horizon, n // 8, seed=3) for source in sources.values()])
+    rule = some_rules(lr.matching(), horizon)[which]
+    model = build(sources["b"], rule, dtype=dtype)
+    if dtype == torch.float64:
+        some = with_alarms_at_all_times(sources["b"], rule, tokens, every=1, quiet=8)
+        found = agreement_around_alarms(model, sources["b"], rule, some)
+    else:
+        found = agreement(model, rule, tokens)
+    print(f"{type(rule).__name__}, {dtype}: {found}")
+    assert found.differ == 0
+    assert found.undecided <= FEW[dtype] * found.positions
+    assert 0 < found.switched < 1
+
+
+@pytest.mark.parametrize("horizon", sweep([256, 1024], usual=1))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("which", ["rock-paper-scissors", "4 x 5"])
+def test_larger_problems(which: str, dtype: torch.dtype, horizon: int) -> None:
+    """Out of 256 sequences those that tell most: alarms early and late, and some without one."""
+    rng = np.random.default_rng(5)
+    problem = lr.rock_paper_scissors() if which != "4 x 5" else lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))
+    base, tokens = markov_and_others(problem.n_states, horizon, 256, rng)
+    gap, _, rate, exact = some_rules(problem, horizon)
+    for rule, every, quiet in ((gap, 1, 32), (rate, 1, 32), (exact, 3, 4)):
+        some = with_alarms_at_all_times(base, rule, tokens, every, quiet)
+        assert np.sort(alarm_times(base, rule, some))[-quiet - 1] > horizon * 0.49  # late alarms are among them
+        found = agreement_around_alarms(build(base, rule, dtype=dtype), base, rule, some, whole=4)
+        print(f"{which}, {type(rule).__name__}, {dtype}: {found}")
+        assert found.differ == 0
+        assert found.undecided <= FEW[dtype] * found.positions
+        assert 0 < found.switched < 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("utility", [[[1, -1, 0.5], [-0.5, 1, -1]], [[0.2, -0.7]], [[0.3, 0.3], [0.3, 0.3]]])
+def test_unequal_and_pointless_problems(utility: list[list[float]], dtype: torch.dtype) -> None:
+    rng, horizon, problem = np.random.default_rng(5), 256, lr.DecisionProblem(utility)
+    base, tokens = markov_and_others(problem.n_states, horizon, 16, rng)
+    switched = []
+    for rule in some_rules(problem, horizon):
+        found = agreement(build(base, rule, dtype=dtype), rule, tokens)
+        assert found.differ == 0
+        assert found.undecided <= FEW[dtype] * found.positions
+        switched.append(found.switched)
+    assert any(switched) == (problem.span > 0)
+
+
+def markov_and_others(S: int, horizon: int, n: int, rng: np.random.Generator) -> tuple[lr.Markov, np.ndarray]:
+    """A Markov model, and sequences from it, from another one and from the urn."""
+    base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
+    kinds = {base: n // 2, other: n // 4, lr.PolyaUrn(S): n // 4}
+    return base, np.concatenate([lr.sample(model, horizon, count, seed=1) for model, count in kinds.items()])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_thresholds_without_end(dtype: torch.dtype) -> None:
+    @dataclass(frozen=True)
+    class Bounded(lr.RegretGap):
+        level: float = 0.0
+
+        def threshold(self, step: Any) -> Any:
+            return np.where(step < 4, np.inf, self.level)
+
+    base, tokens = lr.Scheduled([[0.8, 0.2]]), every_string(2, 8)
+    for level in (0.9, np.inf, -np.inf, 1e300, -1e300):
+        rule = Bounded(lr.matching(), 8, level=level)
+        robust = lr.Robust(base, rule).predict_sequence(tokens)
+        np.testing.assert_allclose(build(base, rule, dtype=dtype).predict_sequence(tokens), robust, atol=1e-6)
+    with pytest.raises(ValueError, match="threshold that is a number: that of Bounded at 4 is NaN"):
+        build(base, Bounded(lr.matching(), 8, level=np.nan))
+
+
+def test_a_threshold_of_ones_own_promises_nothing() -> None:
+    built = build(lr.PolyaUrn(2), Early(lr.matching(), 12)).module.about
+    assert (built["regret_bound"], built["tv_bound"]) == (1.0, 1.0)
+    proved = lr.RegretGap(lr.matching(), 4096)
+    built, promise = build(lr.PolyaUrn(2), proved).module.about, proved.certificate
+    assert (built["regret_bound"], built["tv_bound"]) == (promise.regret_bound, promise.tv_bound)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("span", [1e-6, 1e-3])
+def test_how_little_is_at_stake_does_not_matter(span: float, dtype: torch.dtype) -> None:
+    """The same problem in other units and on another level gives the same model."""
+    whole, T = lr.matching(), 128
+    tiny = lr.DecisionProblem(0.9 * (1 - span) + span * whole.utility)
+    base = lr.Scheduled([[0.6, 0.4]])
+    tokens = np.concatenate([lr.sample(m, T, 16, seed=1) for m in (base, lr.PolyaUrn(2))])
+    for kind in (lr.RegretRate, FirstTest):
+        alpha = {"alpha": 1.5 * span} if kind is lr.RegretRate else {"delta": 0.05}
+        rule = kind(tiny, T, temperature=span * T**-0.5, **alpha)
+        found = agreement(build(base, rule, dtype=dtype), rule, tokens)
+        assert found.differ == 0
+        assert found.undecided <= 0.1 * found.positions
+        assert 0 < found.switched < 1
+        large = kind(whole, T, **({"alpha": 1.5} if kind is lr.RegretRate else {"delta": 0.05}))
+        laws = [build(base, one, dtype=dtype).predict_sequence(tokens) for one in (rule, large)]
+        assert (np.abs(laws[0] - laws[1]).max(axis=(1, 2)) > 1e-3).mean() < 0.05  # units round otherwise
+
+
+def test_subspaces_are_written_once_and_before_they_are_read() -> None:
+    for problem in (lr.matching(), lr.rock_paper_scissors()):
+        for rule in some_rules(problem, 16):
+            model = build(lr.PolyaUrn(problem.n_states), rule)
+            layers = list(traffic(model).values())
+            given = set(model.module.stream.sizes) - {name for layer in layers for name in layer if "w" in layer[name]}
+            for layer in layers:
+                assert {name for name, mark in layer.items() if mark == "r"} <= given
+                fresh = {name for name, mark in layer.items() if "w" in mark}
+                assert not fresh & given
+                given |= fresh
+
+
+def every_string(S: int, length: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(S), repeat=length)))
+
+
+def test_the_urn_may_have_any_prior() -> None:
+    base, horizon = lr.Scheduled([[0.7, 0.3]]), 64
+    tokens = lr.sample(lr.Scheduled([[0.1, 0.9]]), horizon, 8, seed=0)
+    for prior in (1e-3, 0.5, 20.0):
+        rule = lr.RegretRate(lr.matching(), horizon, fallback=lr.PolyaUrn(2, prior))
+        assert agreement(build(base, rule), rule, tokens).differ == 0
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_on_a_decoder_that_gives_logits(fused: bool) -> None:
+    decoder = Decoder(3, size=Size(context=64, width=24, heads=3, layers=2, inner=48), seed=4)
+    problem = lr.rock_paper_scissors()
+    tokens = np.concatenate([np.full((1, 64), s) for s in range(3)] + [lr.sample(lr.PolyaUrn(3), 64, 8, seed=0)])
+    for rule in (Early(problem, 64), lr.RegretRate(problem, 64)):
+        model = build(Transformer(decoder), rule, fused=fused)
+        found = agreement(model, rule, tokens)
+        assert found.differ == 0
+        assert found.switched > 0
+        assert model.sizes.layers == 5
+
+
+def test_any_torch_module_will_do() -> None:
+    rule = Early(lr.matching(), 12)
+    tokens = every_string(2, 12)[::7]
+    model = build(Counting(), rule, gives="logits")  # the rule's problem says how many states
+    laws = torch.softmax(Counting()(torch.as_tensor(tokens)), dim=-1).numpy()
+    recorded = lr.FromFunction(lambda h: [1, np.exp(0.25 - 0.5 * h.sum())] / (1 + np.exp(0.25 - 0.5 * h.sum())), 2)
+    np.testing.assert_allclose(recorded.predict_sequence(tokens), laws, atol=1e-12)
+    robust = lr.Robust(recorded, rule).predict_sequence(tokens)
+    assert np.abs(model.predict_sequence(tokens) - robust).max() < 1e-6
+    found = agreement(model, rule, tokens)
+    assert (found.undecided, found.differ, 0 < found.switched < 1) == (0, 0, True)
+
+
+class Counting(torch.nn.Module):
+    """Logits that fall with the number of ones."""
+
+    def forward(self, tokens_BxT: torch.Tensor) -> torch.Tensor:
+        ones = torch.nn.functional.pad(tokens_BxT.double().cumsum(-1), (1, 0))[:, :-1]
+        return torch.stack([torch.zeros_like(ones), 0.25 - 0.5 * ones], dim=-1)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_it_obeys_the_laws_of_predictors(fused: bool) -> None:
+    base, rule = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), Early(lr.matching(), 16)
+    assert lr.checks.check_predictor(build(base, rule, fused=fused), horizon=16) is not None
+    counting = build(Counting(), rule, gives="logits", n_states=2, fused=fused)
+    assert lr.checks.check_predictor(counting, horizon=16) is not None
+    decoder = Decoder(2, size=Size(context=16, width=16, heads=2, layers=1, inner=16))
+    assert lr.checks.check_predictor(build(decoder, rule, fused=fused), horizon=16, tolerance=1e-5) is not None
+
+
+def test_sizes_grow_as_the_docs_say() -> None:
+    def sizes(problem: lr.DecisionProblem, horizon: int) -> Any:
+        return build(lr.PolyaUrn(problem.n_states), lr.RegretGap(problem, horizon)).sizes
+
+    small, long = sizes(lr.matching(), 64), sizes(lr.matching(), 4096)
+    assert (small.layers, small.heads, small.hidden) == (long.layers, long.heads, long.hidden) == (3, 5, 8)
+    assert long.width - small.width == 4 * 6  # four numbers a bit of the position
+    for n in (3, 6, 9):
+        many = sizes(lr.matching(n), 64)
+        assert (many.layers, many.heads, many.hidden) == (4, 6, 4 * n)
+        assert many.width == sizes(lr.matching(3), 64).width + 9 * (n - 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: build(Decoder(2, size="quick"), lr.RegretGap(lr.matching(), 257)), "context of 256 tokens, got 257"),
+        (lambda: build(lr.PolyaUrn(2), lr.VRegret(64)), "VRegret has no compiled form"),
+        (
+            lambda: build(lr.PolyaUrn(2), Faster(lr.matching(), 8)),
+            "Faster has rates_K of its own, and no",
+        ),
+        (
+            lambda: build(lr.PolyaUrn(3), lr.RegretGap(lr.matching(), 64)),
+            "PolyaUrn predicts 3, the rule's problem has 2",
+        ),
+        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), None, delta=0.1)), "must have a known horizon"),
+        (
+            lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9, fallback=lr.Scheduled([[0.5, 0.5]]))),
+            "must fall back on a PolyaUrn, the only one built: got Scheduled",
+        ),
+        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9), dtype=torch.float16), "dtype must be"),
+        (lambda: build(torch.nn.Linear(2, 2), lr.RegretGap(lr.matching(), 9)), "gives must be one of"),
+        (
+            lambda: build(Counting(), lr.RegretGap(lr.matching(), 9), gives="logits", n_states=3),
+            "Counting predicts 3, the rule's problem has 2",
+        ),
+        (
+            lambda: build(Decoder(2, "quick"), lr.RegretGap(lr.matching(), 9), n_states=3),
+            "n_states must be what Decoder says, 2, or None, got 3",
+        ),
+        (
+            lambda: build(torch.nn.Embedding(1, 2), lr.RegretGap(lr.matching(), 9), gives="logits"),
+            "Embedding fails on tokens .* is there a row of its embedding for it",
+        ),
+        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9), gives="odds"), "got 'odds'"),
+        (lambda: build("model", lr.RegretGap(lr.matching(), 9)), "base must be a Predictor or a torch module, got str"),
+        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 4)).predict_sequence([0] * 5), "at most 4 long"),
+    ],
+)
+def test_what_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_past_the_horizon() -> None:
+    model = build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 2))
+    memory = model.update(model.update(model.start(like=np.zeros(1)), 0), 1)
+    assert model.predict(memory).tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="horizon of 2 steps is over"):
+        model.update(memory, 0)
+
+
+def test_pictures_show_the_switch() -> None:
+    tokens, rule = np.ones(16, dtype=int), Early(lr.matching(), 16)
+    base = lr.Scheduled([[0.8, 0.2]])
+    model = build(base, rule)
+    switch = int(rule.trip_times(base.predict_sequence(tokens), tokens))
+    last = attention_patterns(model, tokens)["4: any"]  # rows: SINK, START, tokens
+    np.testing.assert_allclose(last[1 : switch + 1, 1], 1, atol=1e-6)  # START, until
+    np.testing.assert_allclose(last[switch + 1 :, switch + 1 :].sum(axis=-1), 1, atol=1e-6)  # a row that passed
+    held = subspaces(model, tokens)
+    np.testing.assert_array_equal(held["out"], model.predict_sequence(tokens))
+    picture = draw(model, tokens)
+    panels = [ax.get_title() for ax in picture.axes]
+    assert panels[:5] == [f"layer {name}" for name in attention_patterns(model, tokens)]
+    assert panels[5:] == ["subspaces", "laws", "what decides"]
+    lines = {line.get_label(): line.get_ydata() for line in picture.axes[-1].lines}
+    assert list(lines) == ["gain", "mean", "bar", "flag"]
+    assert int(np.argmax(np.asarray(lines["flag"]) > 0.5)) == switch
+    many = draw(build(base, FirstTest(lr.matching(), 16)), tokens)  # of its many heads that are alike one is drawn
+    assert len(many.axes) == 11 + 3
+    assert sum("heads, the first" in ax.get_title() for ax in many.axes) == 1
+    with pytest.raises(ValueError, match="one sequence of at most 16 tokens"):
+        draw(model, np.ones((2, 16), dtype=int))

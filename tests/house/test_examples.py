@@ -1,0 +1,75 @@
+"""Every example runs from top to bottom, without a warning; what a page shows of one is what it prints.
+
+``python tests/house/test_examples.py`` writes the outputs on docs/real-data.md, and its pictures, anew.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.needs("matplotlib", "pandas")
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+SLOW = ("plot_electricity", "plot_short_memory", "plot_sp500", "plot_your_own_predictor")  # in make test-all
+PAGE = ROOT / "docs" / "real-data.md"
+SHOWN = re.compile(r"From `python examples/(?P<name>\w+)\.py`[^\n]*:\n\n```text\n(?P<output>.*?)```", re.DOTALL)
+
+
+def printed(script: Path, cwd: Path, *args: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script), *args],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
+        env={**os.environ, "MPLBACKEND": "Agg"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def as_shown(output: str) -> str:
+    """Without the spaces at the ends of lines, which pandas leaves."""
+    return "".join(f"{line.rstrip()}\n" for line in output.splitlines())
+
+
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(path, marks=pytest.mark.long if path.stem in SLOW else (), id=path.stem) for path in EXAMPLES],
+)
+def test_example_runs_and_prints_what_is_shown_of_it(script: Path, tmp_path: Path) -> None:
+    output = printed(script, tmp_path)
+    assert output
+    for shown in SHOWN.finditer(PAGE.read_text(encoding="utf-8")):
+        if shown["name"] == script.stem:
+            assert as_shown(output) == shown["output"]
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 3
+
+
+def test_the_page_shows_three_of_them() -> None:
+    shown = {found["name"] for found in SHOWN.finditer(PAGE.read_text(encoding="utf-8"))}
+    assert shown == {"plot_sp500", "plot_seattle", "plot_electricity"}
+    assert shown <= {script.stem for script in EXAMPLES}
+
+
+def test_the_tutorial_has_each_in_twelve_lines() -> None:
+    _, _, section = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").partition("twelve lines each\n")
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert [len(block.splitlines()) <= 12 for block in blocks] == [True] * 3
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    for shown in reversed(list(SHOWN.finditer(text))):
+        script = ROOT / "examples" / f"{shown['name']}.py"
+        output = as_shown(printed(script, ROOT, str(ROOT / "docs" / "images")))
+        text = text[: shown.start("output")] + output + text[shown.end("output") :]
+    PAGE.write_text(text, encoding="utf-8")

@@ -1,0 +1,118 @@
+"""The code in README.md and docs/*.md runs as it stands and prints what is shown.
+
+A ``text`` block right after a ``python`` block is the output of that block. On a page of docs/ the blocks build on each
+other; in the README each is typed line by line into an interpreter of its own, as a reader would paste it.
+``python tests/house/test_readme.py`` writes the outputs anew.
+"""
+
+import code
+import contextlib
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+pytestmark = pytest.mark.needs("matplotlib", "sklearn", "torch")
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+SLOW = ("bounded-context", "construct", "evaluation", "games")  # many seconds each: in make test-all
+FENCE = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+class Example(NamedTuple):
+    line: int  # of the opening fence, from 1
+    source: str
+    shown: str | None  # the output as written on the page; None where none is shown
+    where: tuple[int, int]  # of that output, in characters
+
+
+def examples(text: str) -> list[Example]:
+    blocks, found = [*FENCE.finditer(text), None], []
+    for block, after in pairwise(blocks):
+        if block["language"].strip() != "python":
+            continue
+        shown, where = None, (0, 0)
+        if after is not None and after["language"].strip() == "text" and not text[block.end() : after.start()].strip():
+            shown, where = after["body"], after.span("body")
+        found.append(Example(text.count("\n", 0, block.start()) + 1, block["body"], shown, where))
+    return found
+
+
+class Paste(code.InteractiveConsole):
+    """An interpreter that is typed into; the errors it would print it raises (both are called while handling one)."""
+
+    def showtraceback(self) -> None:
+        raise
+
+    def showsyntaxerror(self, filename: str | None = None, **_: object) -> None:
+        raise
+
+    def paste(self, source: str, name: str) -> None:
+        unfinished = False
+        for line in [*source.splitlines(), ""]:
+            unfinished = self.push(line)
+        assert not unfinished, f"{name} ends in the middle of a statement"
+
+
+def outputs(page: Path) -> list[tuple[Example, str]]:
+    """Every example of the page with what it printed."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    printed = []
+    for example in examples(page.read_text(encoding="utf-8")):
+        name = f"{page.name}, line {example.line}"
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            if page == README:
+                Paste({"__name__": "__main__"}).paste(example.source, name)
+            else:
+                exec(compile(example.source, name, "exec"), namespace)
+        printed.append((example, out.getvalue()))
+    return printed
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.long if page.stem in SLOW else (), id=page.name) for page in PAGES]
+)
+def test_examples_run_and_print_what_is_shown(page):
+    for example, printed in outputs(page):
+        where = f"{page.name}, line {example.line}"
+        if example.shown is not None:
+            assert printed == example.shown, f"{where} prints something else"
+        else:
+            assert printed == "", f"{where} prints, and the page does not show what"
+
+
+def test_the_readme_has_examples_with_output():
+    shown = [example for example in examples(README.read_text(encoding="utf-8")) if example.shown]
+    assert len(shown) >= 2
+
+
+def test_outputs_are_told_from_other_text():
+    with_output = "```python\nprint(1)\n```\n\n```text\n1\n```\n\n```text\nnot output\n```\n"
+    without = "```python\nx = 1\n```\nThen:\n```text\nneither\n```\n"
+    page = with_output + without
+    first, second = examples(page)
+    assert (first.line, first.source, first.shown) == (1, "print(1)\n", "1\n")
+    assert (second.source, second.shown) == ("x = 1\n", None)
+    assert page[slice(*first.where)] == "1\n"
+
+
+def test_a_block_that_cannot_be_pasted_is_refused():
+    with pytest.raises(SyntaxError):
+        Paste().paste("for i in range(2):\n    print(i)\nprint('no blank line before')\n", "here")
+    with pytest.raises(ZeroDivisionError):
+        Paste().paste("1 / 0\n", "here")
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for example, printed in reversed(outputs(page)):
+            if example.shown is not None:
+                start, end = example.where
+                text = text[:start] + printed + text[end:]
+        page.write_text(text, encoding="utf-8")

@@ -1,0 +1,198 @@
+"""The house: data flows one way through the rooms, no name stands for two things, and contracts say what is missing."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret.abilities import ABILITIES, Abilities
+
+pytestmark = pytest.mark.needs("safetensors", "torch", "typer")
+
+SOURCES = Path(lr.__file__).parent
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
+
+
+def order() -> list[str]:
+    """The rooms from the floor up, as CONTRIBUTING lists them."""
+    tree = CONTRIBUTING.read_text().split("src/lowregret/\n")[1].split("```")[0]
+    return [line.split()[0].removesuffix("/").removesuffix(".py") for line in tree.splitlines() if line.strip()]
+
+
+def modules() -> dict[str, Path]:
+    """Every file of the package by its dotted name; a package goes by the name of its ``__init__``."""
+    found = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        parts = path.relative_to(SOURCES).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return found
+
+
+def imported(name: str, path: Path, known: dict[str, Path]) -> set[str]:
+    """What a file imports from the package, wherever in the file: in functions and for type checkers too."""
+    package = name.split(".") if path.name == "__init__.py" and name != "__init__" else name.split(".")[:-1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "lowregret":
+            base = (node.module or "").split(".")[1:]
+        elif isinstance(node, ast.Import):
+            found |= {a.name.partition(".")[2] or "__init__" for a in node.names if a.name.split(".")[0] == "lowregret"}
+            continue
+        else:
+            continue
+        for alias in node.names:
+            whole = ".".join([*base, alias.name])
+            found.add(whole if whole in known else ".".join(base) or "__init__")
+    return found - {name}
+
+
+def graph() -> dict[str, set[str]]:
+    known = modules()
+    return {name: imported(name, path, known) for name, path in known.items()}
+
+
+def cycle_in(edges: dict[str, set[str]]) -> list[str] | None:
+    """A way round, if there is one."""
+    done: set[str] = set()
+
+    def walk(name: str, way: list[str]) -> list[str] | None:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in done:
+            return None
+        for other in sorted(edges.get(name, ())):
+            found = walk(other, [*way, name])
+            if found:
+                return found
+        done.add(name)
+        return None
+
+    return next((found for name in sorted(edges) if (found := walk(name, []))), None)
+
+
+def room(name: str) -> str:
+    return name.split(".")[0]
+
+
+def test_no_file_imports_itself_in_a_circle() -> None:
+    assert cycle_in(graph()) is None
+
+
+def test_rooms_import_only_from_rooms_before_them() -> None:
+    rank = {name: i for i, name in enumerate(order())}
+    edges = graph()
+    assert {room(name) for name in edges} == set(order())
+    against = [(a, b) for a, others in edges.items() for b in others if rank[room(b)] > rank[room(a)]]
+    assert against == []
+
+
+def test_the_reader_of_imports_sees_them_all(tmp_path: Path) -> None:
+    """Lazy imports, those for type checkers, absolute ones, submodules: what it missed could hide a circle."""
+    known = {
+        "rules.exact": tmp_path,
+        "rules": tmp_path,
+        "arrays": tmp_path,
+        "plots": tmp_path,
+        "guard.ledger": tmp_path,
+    }
+    text = """
+from .exact import ExactTest
+from .. import arrays, __version__
+if TYPE_CHECKING:
+    from lowregret.guard.ledger import Switch
+def late():
+    import lowregret.plots
+"""
+    path = tmp_path / "thresholds.py"
+    path.write_text(text)
+    found = imported("rules.thresholds", path, known)
+    assert found == {"rules.exact", "arrays", "__init__", "guard.ledger", "plots"}
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+def test_few_files_at_the_top_and_none_too_long() -> None:
+    top = [path.name for path in SOURCES.iterdir() if path.is_file()]
+    assert len(top) <= 16, top
+    long = {
+        str(path.relative_to(SOURCES)): n
+        for path in SOURCES.rglob("*.py")
+        if (n := len(path.read_text().splitlines())) > 700  # one reading
+    }
+    assert long == {}
+
+
+def test_no_function_hides_a_module() -> None:
+    """``lowregret.compare`` is the function, so no module may have its name."""
+    hidden = []
+    for info in pkgutil.walk_packages([str(SOURCES)], "lowregret."):
+        if info.name == "lowregret.__main__":
+            continue
+        importlib.import_module(info.name)
+    for name in modules():
+        parent, _, leaf = f"lowregret.{name}".rpartition(".")
+        if leaf.startswith("__"):
+            continue
+        if not isinstance(getattr(importlib.import_module(parent), leaf), types.ModuleType):
+            hidden.append(name)
+    assert hidden == []
+
+
+class Misspelt(lr.Predictor):
+    n_states = 2
+
+    def start(self, batch_shape: Any = (), like: Any = None) -> Any:
+        return None
+
+    def predict(self, memory: Any) -> Any:
+        return np.array([0.5, 0.5])
+
+    def updat(self, memory: Any, token: Any) -> Any:
+        return memory
+
+
+class Silent(lr.Policy):
+    problem = lr.matching()
+
+    def start(self, batch_shape: Any = (), like: Any = None) -> Any:
+        return None
+
+    def update(self, memory: Any, token: Any) -> Any:
+        return memory
+
+
+def test_what_a_contract_asks_for_is_missed_by_name() -> None:
+    with pytest.raises(TypeError, match=r"Misspelt.*'?update'?"):
+        Misspelt()  # type: ignore[abstract]
+    with pytest.raises(TypeError, match=r"Silent.*'?policy'?"):
+        Silent()  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize("name", sorted(ABILITIES))
+def test_abilities_are_had_as_they_are_declared(name: str) -> None:
+    """Every public class that has an ability has it with the declared parameters."""
+    declared, bearers = getattr(Abilities, name), 0
+    for thing in (getattr(lr, public) for public in (*lr.__all__, *lr._ELSEWHERE)):
+        if (
+            not isinstance(thing, type)
+            or not hasattr(thing, name)
+            or not {lr.Predictor, lr.Policy, lr.Recovery} & set(thing.__mro__)
+        ):
+            continue
+        bearers += 1
+        own = inspect.getattr_static(thing, name)
+        if isinstance(declared, property):
+            assert not inspect.isfunction(own), thing
+        else:
+            assert list(inspect.signature(own).parameters) == list(inspect.signature(declared).parameters), thing
+    # Only trained models have an end to their context; a Recovery in play may fall short of a payoff; fallbacks that go
+    # by the steps left have the other two.
+    assert bearers or name in ("context", "shortfall", "afresh", "total_bound")

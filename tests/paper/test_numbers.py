@@ -1,0 +1,56 @@
+"""The table of exact numbers: seven players on the paper's eight sources, within Monte-Carlo error."""
+
+import math
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret.paper.eight_sources import players
+from lowregret.paper.statements.section_5 import TABLE
+from lowregret.rules import FirstTest
+
+from ..conftest import sweep
+
+T = 1024
+# The first version of the exact test (delta 2/T, no gate, the urn for good): mean final regret, median switch time.
+FIRST_TEST: dict[str, tuple[float, int | None]] = {
+    "a": (0.0039, 36),
+    "b": (-0.1545, None),
+    "c": (0.0127, 549),
+    "d": (0.0126, 36),
+    "sin2": (0.0136, 51),
+    "sin5": (0.0127, 32),
+    "sin10": (0.0117, 23),
+    "sin20": (0.0106, 16),
+}
+
+
+@pytest.mark.needs("numba")  # in arrays it takes long
+@pytest.mark.parametrize("N", sweep([600, 3000], usual=1))
+@pytest.mark.parametrize("name", TABLE)
+def test_the_eight_sources(name: str, N: int) -> None:
+    coin, sources, everyone = lr.matching(), lr.sources.paper_sources(T), players(T)
+    base = sources["b"]
+    everyone["first test"] = lr.Robust(base, FirstTest(coin, T, delta=2 / T, gate=0))
+    tokens = lr.sample(sources[name], T, N, seed=11)
+    regrets, medians = TABLE[name]
+    for (who, player), expected in zip(everyone.items(), (*regrets, FIRST_TEST[name][0]), strict=True):
+        some = tokens[:300] if who == "Recovery" else tokens  # what returns is asked step by step
+        regret = lr.external_regret(coin, lr.Respond(player, coin, 1 / 32), some)[:, -1]
+        error = math.hypot(regret.std() / math.sqrt(len(some)), 6e-4)
+        assert abs(regret.mean() - expected) < 4 * error, who
+    probs = base.predict_sequence(tokens)
+    rules = {who: player.rule for who, player in everyone.items() if isinstance(player, lr.Robust)}
+    for (who, rule), median in zip(rules.items(), (*medians, FIRST_TEST[name][1]), strict=True):
+        times = np.sort(rule.trip_times(probs, tokens))
+        low, high = times[int(N / 2 - 2 * math.sqrt(N))], times[int(N / 2 + 2 * math.sqrt(N))]  # +- 4 standard errors
+        assert low <= (T + 1 if median is None else median) <= high, who
+
+
+def test_the_distance_of_the_urn_from_the_ber_model() -> None:
+    """Mean next-token TV on the model's own sequences: .13076."""
+    base = lr.sources.paper_sources(T)["b"]
+    tokens = lr.sample(base, T, 2000, seed=0)
+    tv = np.abs(lr.PolyaUrn(2).predict_sequence(tokens) - base.predict_sequence(tokens)).sum(-1).mean(-1) / 2
+    assert abs(tv.mean() - 0.13076) < 4 * tv.std() / math.sqrt(2000)

@@ -1,0 +1,315 @@
+"""AdaHedge, fixed share and switching back against literal transcriptions and their bounds; policies as fallbacks."""
+
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+from lowregret import certificates, checks
+from lowregret.rules import FirstTest
+
+from ..conftest import extra, random_markov, random_problem
+
+torch = extra("torch")
+
+COIN, RPS = lr.matching(), lr.rock_paper_scissors()
+
+
+def all_of(n_states: int, horizon: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
+
+
+def small_case(seed: int) -> tuple[np.random.Generator, lr.DecisionProblem, np.ndarray]:
+    """A random game and every sequence of its states, of length 10 or 7."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 4, 3)
+    return rng, problem, all_of(problem.n_states, 10 if problem.n_states == 2 else 7)
+
+
+def hostile(player: Any, problem: lr.DecisionProblem, horizon: int, starts: np.ndarray, honest: np.ndarray) -> Any:
+    """The state worst for the player at every step, after an honest start."""
+    memory, played = player.start((len(starts),)), []
+    for t in range(horizon):
+        worst = (player.policy(memory) @ problem.utility).argmin(-1)
+        played.append(np.where(t < starts, honest[:, t], worst))
+        memory = player.update(memory, played[-1])
+    return np.stack(played, -1)
+
+
+# AdaHedge
+
+
+def literal_ada_hedge(problem: lr.DecisionProblem, tokens: np.ndarray) -> np.ndarray:
+    """As in the literature, on losses, one number at a time."""
+    K, total_loss, gaps, played = problem.n_actions, [0.0] * problem.n_actions, 0.0, []
+
+    def mix_loss(losses: list[float]) -> tuple[list[float], float]:
+        low = min(losses)
+        if gaps == 0:
+            weights = [float(loss == low) for loss in losses]
+            return [w / sum(weights) for w in weights], low
+        rate = math.log(K) / gaps
+        weights = [math.exp(-rate * (loss - low)) for loss in losses]
+        return [w / sum(weights) for w in weights], low - math.log(sum(weights) / K) / rate
+
+    for token in tokens:
+        weights, before = mix_loss(total_loss)
+        played.append(weights)
+        loss = [-float(problem.utility[a, token]) for a in range(K)]
+        total_loss = [a + b for a, b in zip(total_loss, loss, strict=True)]
+        after = mix_loss(total_loss)[1]
+        gaps += max(0.0, sum(w * x for w, x in zip(weights, loss, strict=True)) - (after - before))
+    return np.array(played)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ada_hedge_is_what_the_literature_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = [COIN, RPS][seed] if seed < 2 else random_problem(rng, 5, 4)
+    tokens = (
+        rng.integers(problem.n_states, size=300) if seed % 3 else np.repeat(rng.integers(problem.n_states, size=30), 10)
+    )
+    np.testing.assert_allclose(
+        lr.AdaHedge(problem).policy_sequence(tokens), literal_ada_hedge(problem, tokens), atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ada_hedge_never_breaks_its_bound(seed: int) -> None:
+    _, problem, tokens = small_case(seed)
+    regret = lr.external_regret(problem, lr.AdaHedge(problem), tokens).max(0)
+    for t, worst in enumerate(regret, start=1):
+        assert worst <= certificates.ada_hedge(problem, t) + 1e-12
+        assert certificates.ada_hedge(problem, t) == lr.AdaHedge(problem).regret_bound(problem, t, None)
+
+
+def test_ada_hedge_under_attack() -> None:
+    """Long hostile play stays within the bound; alternation, then one state for good, comes within a sixth of it."""
+    T = 1500
+    for problem in (COIN, RPS, lr.cost_loss(1, 4), lr.DecisionProblem(RPS.utility * 1e-6)):
+        player = lr.AdaHedge(problem)
+        tokens = hostile(player, problem, T, np.array([0, 10, T // 3]), np.zeros((3, T), dtype=int))
+        bound = np.array([certificates.ada_hedge(problem, t) for t in range(1, T + 1)])
+        assert (lr.external_regret(problem, player, tokens) <= bound + 1e-12).all()
+    t = np.arange(T)
+    tokens = np.stack([np.where(t < turn, t % 2, 1) for turn in range(0, T, 50)])
+    closest = lr.external_regret(COIN, lr.AdaHedge(COIN), tokens)[:, -1].max() / certificates.ada_hedge(COIN, T)
+    assert 5 / 6 < closest <= 1
+
+
+def test_ada_hedge_plays_alike_what_earns_alike() -> None:
+    problem = lr.DecisionProblem([[1.0, 1.0], [1.0, -1.0], [0.5, 0.5]])
+    played = lr.AdaHedge(problem).policy_sequence([0, 0, 0])
+    np.testing.assert_allclose(played[0], [1 / 3] * 3)
+    assert played[-1, 2] < played[1, 2] < 1 / 3
+    assert played[-1, 0] == played[-1, 1]
+    same = lr.AdaHedge(lr.DecisionProblem([[0.3, -0.2], [0.3, -0.2]])).policy_sequence([0, 1, 0])
+    np.testing.assert_array_equal(same, np.full((3, 2), 0.5))
+    assert certificates.ada_hedge(lr.DecisionProblem([[0.3, -0.2], [0.3, -0.2]]), 10) == 0
+    # It scales with the stakes: a thousandth of the utilities, the same play.
+    tokens = np.random.default_rng(0).integers(3, size=200)
+    small = lr.AdaHedge(lr.DecisionProblem(RPS.utility / 1024)).policy_sequence(tokens)
+    np.testing.assert_allclose(small, lr.AdaHedge(RPS).policy_sequence(tokens), atol=1e-9)
+
+
+# Fixed share
+
+
+def test_fixed_share_is_what_it_says() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        problem, rate, share = random_problem(rng, 4, 4), float(rng.uniform(0.1, 3)), float(rng.uniform(0.01, 0.9))
+        tokens = rng.integers(problem.n_states, size=50)
+        player, weights = lr.FixedShare(problem, 50, rate, share), np.full(problem.n_actions, 1 / problem.n_actions)
+        for played, token in zip(player.policy_sequence(tokens), tokens, strict=True):
+            np.testing.assert_allclose(played, weights, atol=1e-12)
+            weights = weights * np.exp(rate * problem.utility[:, token])
+            weights = (1 - share) * weights / weights.sum() + share / problem.n_actions
+
+
+def best_path(problem: lr.DecisionProblem, tokens: np.ndarray, switches: int) -> np.ndarray:
+    """The most that a sequence of actions with at most so many changes earns on each row."""
+    earned = problem.utility.T[tokens]  # [N, T, A]
+    best = np.full((switches + 1, *earned[:, 0].shape), -np.inf)
+    best[:] = earned[:, 0]
+    for t in range(1, tokens.shape[1]):
+        for k in range(switches, -1, -1):
+            move = best[k - 1].max(-1, keepdims=True) if k else -np.inf
+            best[k] = np.maximum(best[k], move) + earned[:, t]
+    return best[-1].max(-1)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_fixed_share_never_breaks_its_bounds(seed: int) -> None:
+    rng, problem, tokens = small_case(seed)
+    T = tokens.shape[1]
+    for player in (lr.FixedShare(problem, T), lr.FixedShare(problem, T, rate=float(rng.uniform(0.2, 2)), share=0.3)):
+        regret = lr.external_regret(problem, player, tokens).max(0)
+        for t, worst in enumerate(regret, start=1):
+            assert worst <= player.regret_bound(problem, t, None) + 1e-12
+        own = (player.policy_sequence(tokens) * problem.utility.T[tokens]).sum((-1, -2))
+        for k in range(4):
+            behind = (best_path(problem, tokens, k) - own).max() / T
+            assert behind <= certificates.fixed_share(problem, T, player.rate, player.share, switches=k) + 1e-12
+
+
+def test_the_bound_of_fixed_share_is_not_idle_and_its_rate_is_the_best() -> None:
+    T = 2000
+    player = lr.FixedShare(COIN, T)
+    tokens = hostile(player, COIN, T, np.zeros(1), np.zeros((1, T), dtype=int))
+    regret = lr.external_regret(COIN, player, tokens)[0, -1]
+    bound = player.regret_bound(COIN, T, None)
+    assert bound / 3 < regret <= bound
+    for factor in (0.9, 1.1):
+        assert certificates.fixed_share(COIN, T, player.rate * factor, player.share) > bound
+
+
+def test_fixed_share_follows_where_hedge_does_not() -> None:
+    tokens = np.repeat([0, 1, 0, 1], 200)
+    share, hedge = (
+        lr.external_regret(COIN, p, tokens)[-1] for p in (lr.FixedShare(COIN, 800, 0.5), lr.Hedge(COIN, 800))
+    )
+    assert share < -0.35
+    assert hedge > -0.2
+
+
+def test_what_baselines_refuse() -> None:
+    for name, bad in (("rate", 0.0), ("share", 0.0), ("share", 1.0)):
+        with pytest.raises(ValueError, match=name):
+            lr.FixedShare(COIN, 10, **{name: bad})
+    for make in (lr.AdaHedge, lambda p: lr.FixedShare(p, 10)):
+        with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
+            make(np.eye(2))
+
+
+# Policies as fallbacks
+
+
+def policies(problem: lr.DecisionProblem, horizon: int) -> dict[str, lr.Policy]:
+    return {
+        "hedge": lr.Hedge(problem, horizon),
+        "adahedge": lr.AdaHedge(problem),
+        "fixed share": lr.FixedShare(problem, horizon),
+        "respond": lr.Respond(lr.PolyaUrn(problem.n_states), problem, 0.2),
+    }
+
+
+@pytest.mark.parametrize("name", policies(COIN, 40))
+def test_rules_with_a_policy_keep_the_laws(name: str) -> None:
+    base = lr.Scheduled([[0.9, 0.1]])
+    for rule in (
+        FirstTest(COIN, 40, fallback=policies(COIN, 40)[name]),
+        lr.RegretGap(COIN, 40, 0.01, True, fallback=policies(COIN, 40)[name]),
+        lr.RegretRate(COIN, 40, 0.7, fallback=policies(COIN, 40)[name]),
+    ):
+        trial = checks.rule_trial(rule, base, 40, 64, 0, 1e-12)
+        for law in checks.RULE_LAWS.values():
+            law(trial)
+        assert (rule.trip_times(base.predict_sequence(trial.tokens), trial.tokens) <= 40).any()
+        with pytest.raises(ValueError, match=r"rule falls back on the policy .*no laws"):
+            lr.Robust(base, rule)
+
+
+def test_hedge_and_the_shrunk_urn_are_one_fallback() -> None:
+    """The urn with c = 1 responds as Hedge does, so rules over either trip together."""
+    rng = np.random.default_rng(0)
+    for problem in (COIN, RPS):
+        tokens, base = rng.integers(problem.n_states, size=(50, 200)), random_markov(rng, problem.n_states, 1)
+        tokens[::2] = np.where(rng.random((25, 200)) < 0.95, base.predict_sequence(tokens[::2])[:, :1].argmin(-1), 0)
+        probs = base.predict_sequence(tokens)
+        laws, acts = (
+            FirstTest(problem, 200, fallback=fallback)
+            for fallback in (lr.ShrunkUrn(problem, 200, c=1.0), lr.Hedge(problem, 200))
+        )
+        assert 1 / 3 <= (laws.trip_times(probs, tokens) < 200).mean() < 1
+        np.testing.assert_array_equal(laws.trip_times(probs, tokens), acts.trip_times(probs, tokens))
+        assert acts.certificate.terms["fallback"] == pytest.approx(laws.certificate.terms["fallback"], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_sequence_breaks_a_certificate_over_a_policy(seed: int) -> None:
+    """What a guard plays, on all sequences, with each policy behind each rule."""
+    rng, problem, tokens = small_case(seed)
+    T, base = tokens.shape[1], random_markov(rng, problem.n_states, 1)
+    probs = base.predict_sequence(tokens)
+    for name, policy in policies(problem, T).items():
+        for rule in (
+            FirstTest(problem, T, delta=0.9, gate=0, fallback=policy),
+            lr.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),
+        ):
+            own = lr.Respond(base, problem, rule.temperature).policy_sequence(tokens)
+            late = np.arange(T) >= rule.trip_times(probs, tokens)[:, None]
+            regret = lr.external_regret(problem, np.where(late[..., None], policy.policy_sequence(tokens), own), tokens)
+            alone = lr.external_regret(problem, policy, tokens)
+            for t in range(1, T + 1):
+                held = rule.certificate.at(t)
+                assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
+                passed = sum(value for term, value in held.terms.items() if term != "fallback")
+                assert (regret - alone)[:, t - 1].max() <= passed + 1e-12
+            assert (name == "respond") == ("not known" in rule.certificate.statement)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("name", policies(COIN, 60))
+def test_a_guard_takes_a_policy(name: str, kind: str) -> None:
+    """It plays the base's response and then the policy, and resumes bit for bit."""
+    T, rng = 60, np.random.default_rng(0)
+    policy = policies(COIN, T)[name]
+    tokens = np.stack([np.ones(T, int), rng.integers(2, size=T)])
+    probs = np.array([0.9, 0.1]) * np.ones((2, 2))
+
+    def array(values: np.ndarray) -> Any:
+        return torch.as_tensor(values) if kind == "torch" else values
+
+    guard = lr.Guard(COIN, T, fallback=policy, batch_shape=(2,))
+    played = []
+    for t in range(T):
+        assert np.array_equal(np.asarray(guard.advise(array(probs)).law), probs)  # what the model said: none is gone by
+        if t == T // 2:
+            state = json.loads(json.dumps(guard.state_dict()))
+            guard = lr.Guard(COIN, T, fallback=policy, batch_shape=(2,))
+            guard.load_state_dict(state)
+        played.append(np.asarray(guard.policy()))
+        guard.observe(array(tokens[:, t]), action=guard.act(seed=0))
+    played = np.stack(played, axis=1)
+    times = guard.rule.trip_times(np.broadcast_to(probs[0], (2, T, 2)), tokens)
+    own = COIN.quantal_response(probs[0], T**-0.5)
+    late = np.arange(T)[:, None] >= times[:, None, None]
+    np.testing.assert_allclose(played, np.where(late, policy.policy_sequence(tokens), own), atol=1e-12)
+    assert guard.events[0].stream == 0
+    assert guard.events[0].step == times[0] < 10
+    np.testing.assert_allclose(np.asarray(guard.regret), lr.external_regret(COIN, played, tokens)[:, -1], atol=1e-12)
+    assert guard.certificate.regret_bound == guard.rule.certificate.regret_bound
+
+
+def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
+    quick, slow = (lr.Guard(COIN, 10, fallback=lr.FixedShare(COIN, 10, rate=r)) for r in (1.0, 0.1))
+    with pytest.raises(ValueError, match="differs in: fallback"):
+        quick.load_state_dict(slow.state_dict())
+    uneven = lr.DecisionProblem([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])  # more actions than states
+    guard = lr.Guard(uneven, 10, fallback=lr.AdaHedge(uneven))
+    guard.advise([0.5, 0.5])
+    guard.observe(1)
+    guard.load_state_dict(guard.state_dict())
+    assert guard.rule.fallback_answer(guard._at.ledger.rule, np.array([0.5, 0.5])).shape == (3,)
+    broken = quick.state_dict()
+    broken["ledger"][0][0] = [[0.7, 0.7]]
+    with pytest.raises(ValueError, match="fallback"):
+        quick.load_state_dict(broken)
+
+
+def test_policies_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="fallback AdaHedge was made for another problem"):
+        FirstTest(COIN, 10, fallback=lr.AdaHedge(RPS))
+    with pytest.raises(ValueError, match="fallback Hedge was made for 9 steps, the rule may run for 10"):
+        FirstTest(COIN, 10, fallback=lr.Hedge(COIN, 9))
+    with pytest.raises(ValueError, match="an unknown number of"):
+        FirstTest(COIN, None, delta=0.1, fallback=lr.FixedShare(COIN, 9))
+    endless = FirstTest(COIN, None, delta=0.1, fallback=lr.AdaHedge(COIN)).certificate
+    assert endless.at(10**6).regret_bound < 0.01
+    with pytest.raises(ValueError, match="predictor"):
+        FirstTest(COIN, 10, fallback=object())  # type: ignore[arg-type]

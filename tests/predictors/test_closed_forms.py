@@ -1,0 +1,122 @@
+"""Predictors against closed forms, samples against the laws they claim to come from."""
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import lowregret as lr
+
+from ..conftest import extra, random_markov
+
+torch = extra("torch")
+
+
+def sequence_probability(predictor: lr.Predictor, tokens: np.ndarray) -> np.ndarray:
+    probs = predictor.predict_sequence(tokens)
+    return np.take_along_axis(probs, tokens[..., None], -1)[..., 0].prod(-1)
+
+
+def all_of(n_states: int, horizon: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
+
+
+@pytest.mark.parametrize(("n_states", "prior"), [(2, 1.0), (3, 1.0), (3, 0.5), (4, 2.0)])
+def test_the_urn_is_a_dirichlet_mixture(n_states: int, prior: float) -> None:
+    """The closed form: drawing the bias once from the Dirichlet and the tokens independently."""
+    tokens = all_of(n_states, 5)
+    for row, probability in zip(tokens, sequence_probability(lr.PolyaUrn(n_states, prior), tokens), strict=True):
+        counts = Counter(row.tolist())
+        log = math.lgamma(n_states * prior) - math.lgamma(5 + n_states * prior)
+        log += sum(math.lgamma(c + prior) - math.lgamma(prior) for c in counts.values())
+        assert probability == pytest.approx(math.exp(log), rel=1e-12)
+
+
+def test_equation_1() -> None:
+    tokens = [2, 0, 2, 2, 1]
+    probs = lr.PolyaUrn(3).predict_sequence(tokens)
+    for t in range(5):
+        seen = Counter(tokens[:t])
+        np.testing.assert_allclose(probs[t], [(1 + seen[s]) / (3 + t) for s in range(3)], rtol=1e-15)
+
+
+@pytest.mark.parametrize("context_len", [0, 1, 2, 3])
+def test_markov_looks_its_context_up(context_len: int) -> None:
+    rng = np.random.default_rng(context_len)
+    table = rng.dirichlet(np.ones(3), (3,) * context_len)
+    model = lr.Markov(table, context_len, initial=[0.2, 0.3, 0.5])
+    tokens = rng.integers(3, size=20)
+    probs = model.predict_sequence(tokens)
+    for t in range(20):
+        expected = table[tuple(tokens[t - context_len : t])] if t >= context_len else [0.2, 0.3, 0.5]
+        np.testing.assert_array_equal(probs[t], expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_samples_have_the_law_of_the_predictor(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    model = random_markov(rng, 3) if seed % 2 else lr.PolyaUrn(3)
+    tokens = all_of(3, 3)
+    expected = sequence_probability(model, tokens)
+    assert expected.sum() == pytest.approx(1)
+    drawn = lr.sample(model, 3, 20_000, seed=seed)
+    codes = drawn @ [9, 3, 1]
+    observed = np.bincount(codes, minlength=27)
+    common = expected * 20_000 > 5
+    table = np.append(observed[common], observed[~common].sum())
+    law = np.append(expected[common], expected[~common].sum())
+    keep = law > 0
+    assert stats.chisquare(table[keep], law[keep] / law[keep].sum() * table[keep].sum()).pvalue > 1e-4
+
+
+def test_sampling_is_seeded_and_the_same_in_torch() -> None:
+    urn = lr.PolyaUrn(3)
+    first = lr.sample(urn, 30, 50, seed=3)
+    np.testing.assert_array_equal(first, lr.sample(urn, 30, 50, seed=np.random.default_rng(3)))
+    assert not np.array_equal(first, lr.sample(urn, 30, 50, seed=4))
+    np.testing.assert_array_equal(first[:, :10].shape, (50, 10))
+
+    class TorchUrn(lr.PolyaUrn):
+        def start(self, batch_shape=(), like=None):  # type: ignore[no-untyped-def]
+            return super().start(batch_shape, like=torch.zeros(()))
+
+    drawn = lr.sample(TorchUrn(3), 30, 50, seed=3)
+    assert isinstance(drawn, torch.Tensor)
+    np.testing.assert_array_equal(first, drawn.numpy())
+
+
+def test_a_state_of_probability_zero_is_never_drawn() -> None:
+    for law in ([0.0, 0.3, 0.7, 0.0], [0.3, 0.0, 0.0, 0.7], [0.1, 0.2, 0.7, 0.0]):
+        drawn = lr.sample(lr.Scheduled([law]), 50, 2000, seed=0)
+        assert set(np.unique(drawn)) == {s for s, p in enumerate(law) if p > 0}
+
+
+def test_an_unseeded_source_is_refused() -> None:
+    with pytest.raises(ValueError, match="seed"):
+        lr.sample(lr.PolyaUrn(2), 3, 3, seed=None)  # type: ignore[arg-type]
+
+
+def test_functions_see_the_history_and_nothing_else() -> None:
+    seen = []
+
+    def remember(history: np.ndarray) -> list[float]:
+        seen.append(tuple(history.tolist()))
+        return [0.25, 0.75]
+
+    lr.FromFunction(remember, 2).predict_sequence([1, 0, 1])
+    assert seen == [(), (1,), (1, 0)]
+
+
+def test_the_eight_sources() -> None:
+    sources = lr.sources.paper_sources(1024)
+    assert list(sources) == ["a", "b", "c", "d", "sin2", "sin5", "sin10", "sin20"]
+    ones = {name: source.predict_sequence(np.zeros(1024, dtype=int))[:, 1] for name, source in sources.items()}
+    assert ones["a"][[0, 511, 512, 1023]] == pytest.approx([2 / 3, 2 / 3, 1 / 3, 1 / 3])
+    np.testing.assert_allclose(ones["a"], 1 - ones["b"])
+    for n in (2, 5, 10, 20):
+        for t in (1, 7, 500, 1024):
+            expected = abs(math.sin(math.pi / 6 + t * math.pi / (1024 / n)))
+            assert ones[f"sin{n}"][t - 1] == pytest.approx(expected, abs=1e-12)

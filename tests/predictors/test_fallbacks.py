@@ -1,0 +1,382 @@
+"""The shrunk urn is Hedge as a law, within its bound on every sequence; the maximin law is the safest."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import lowregret as lr
+from lowregret import adversaries, certificates, checks
+from lowregret.paper import fallback_table
+from lowregret.predictors import equaliser
+from lowregret.predictors.shrunk_urn import on_simplex
+from lowregret.rules import FirstTest
+
+from ..conftest import random_markov, random_problem
+
+COIN, RPS = lr.matching(), lr.rock_paper_scissors()
+SKEW = lr.DecisionProblem([[0.6, -1.0, 0.2, 0.0], [0.0, 0.3, 0.2, -0.5]])
+TILTED = lr.DecisionProblem.from_payoffs([[0, 7], [1, 5]])
+
+
+def all_of(n_states: int, horizon: int) -> np.ndarray:
+    return np.array(list(itertools.product(range(n_states), repeat=horizon)))
+
+
+def equalised(rng: np.random.Generator, actions: int, states: int) -> lr.DecisionProblem:
+    """A random game that has an equaliser."""
+    utility, nu = rng.uniform(-1, 1, (actions, states)), rng.dirichlet(np.ones(states))
+    utility = utility - (utility @ nu)[:, None]
+    return lr.DecisionProblem(utility / np.abs(utility).max())
+
+
+# The equaliser
+
+
+def test_equalisers_are_found_or_shown_not_to_exist() -> None:
+    """Where none is found, some bet on the differences of actions wins in every state, so none exists (Gordan)."""
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(150):
+        problem = random_problem(rng, 4, 5)
+        nu, D = equaliser(problem), problem.advantage
+        if nu is not None:
+            found += 1
+            assert nu.min() >= 0
+            assert nu.sum() == pytest.approx(1, abs=1e-12)
+            assert np.ptp(problem.utility @ nu) < 1e-10
+            continue
+        n = len(D)
+        bet = linprog(
+            np.append(np.zeros(n), -1.0),
+            A_ub=np.append(-D.T, np.ones((D.shape[1], 1)), axis=1),
+            b_ub=np.zeros(D.shape[1]),
+            bounds=[(-1, 1)] * n + [(None, None)],
+        )
+        assert -bet.fun > 1e-9
+    assert 30 < found < 120
+
+
+def test_the_equaliser_nearest_the_uniform_law() -> None:
+    assert equaliser(lr.matching(5)).tolist() == [0.2] * 5
+    assert equaliser(RPS).tolist() == [1 / 3] * 3
+    shop = lr.newsvendor([0, 10, 20], price=5, cost=3)
+    np.testing.assert_allclose(equaliser(shop), [0.4, 0, 0.6], atol=1e-12)
+    # Three states, two actions: a line of equalisers (1 - 3x, x, 2x) and others; none is nearer to uniform.
+    problem = lr.DecisionProblem([[0.0, 0.0, 0.0], [1.0, -1.0, -0.1]])
+    nu, best = equaliser(problem), np.inf
+    for x in np.linspace(0, 1, 2001):  # nu_2 = x, nu_0 = nu_1 + 0.1 x
+        law = np.array([(1 - x) / 2 + 0.05 * x, (1 - x) / 2 - 0.05 * x, x])
+        if law.min() >= 0:
+            best = min(best, np.abs(law - 1 / 3).max())
+    assert np.abs(nu - 1 / 3).max() <= best + 1e-9
+
+
+# The shrunk urn
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_up_to_one_it_is_hedge(kind: str) -> None:
+    import torch
+
+    rng = np.random.default_rng(1)
+    games = [
+        COIN,
+        RPS,
+        SKEW,
+        TILTED,
+        lr.matching(4),
+        *(equalised(rng, int(a), int(s)) for a, s in [(2, 3), (3, 4), (5, 5)]),
+    ]
+    for problem in games:
+        T, c = 80, float(rng.uniform(0.1, 1))
+        tokens = rng.integers(problem.n_states, size=(20, T))
+        tokens = torch.as_tensor(tokens) if kind == "torch" else tokens
+        hedge = lr.Hedge(problem, T, rate=c / math.sqrt(T)).policy_sequence(tokens)
+        urn = lr.Respond(lr.ShrunkUrn(problem, T, c), problem, T**-0.5).policy_sequence(tokens)
+        assert abs(hedge - urn).max() < 1e-12
+
+
+@pytest.mark.parametrize("problem", [COIN, lr.matching(3), SKEW, TILTED], ids=["coin", "matching 3", "skew", "tilted"])
+def test_above_one_it_is_hedge_until_it_must_be_clipped(problem: lr.DecisionProblem) -> None:
+    rng = np.random.default_rng(2)
+    T = 400
+    c = lr.ShrunkUrn(problem, T).c
+    assert c == pytest.approx(math.sqrt(8 * math.log(problem.n_actions)) / problem.span)
+    # Half the sequences are nearly constant: they reach the edge.
+    tokens = np.where(rng.random((40, T)) < 0.97, rng.integers(problem.n_states, size=(40, 1)), 0)
+    tokens[:20] = rng.integers(problem.n_states, size=(20, T))
+    law = lr.ShrunkUrn(problem, T).predict_sequence(tokens)
+    hedge = lr.Hedge(problem, T, rate=c / math.sqrt(T)).policy_sequence(tokens)
+    urn = problem.quantal_response(law, T**-0.5)
+    early = np.arange(T) <= T / c
+    assert np.abs(hedge - urn)[:, early].max() < 1e-11
+    assert (law.min(-1) < 1e-9).any()  # at the edge
+    worse = ((hedge - urn) @ problem.utility).max()  # over states too
+    assert 0 < worse <= certificates.clipping_loss(problem, T**-0.5) + 1e-15
+
+
+def test_matching_is_clipped_by_projection() -> None:
+    """mu = nu + (c/T)(n - (t-1) nu), projected, step by step."""
+    T, S = 60, 4
+    tokens = np.minimum(np.random.default_rng(5).integers(12, size=T), S - 1)
+    urn, edge = lr.ShrunkUrn(lr.matching(S), T), False
+    for t, law in enumerate(urn.predict_sequence(tokens)):
+        counts = np.bincount(tokens[:t], minlength=S)
+        point = 1 / S + urn.c / T * (counts - t / S)
+        np.testing.assert_allclose(law, on_simplex(point), atol=1e-14)
+        edge = edge or point.min() < 0
+    assert edge
+
+
+def test_the_projection_onto_the_simplex() -> None:
+    """By its optimality conditions: a constant off each point where positive, at most that much where zero."""
+    rng = np.random.default_rng(3)
+    points = rng.normal(0, 1, (500, 4))
+    points += (1 - points.sum(-1, keepdims=True)) / 4
+    law = on_simplex(points)
+    assert law.min() == 0
+    np.testing.assert_allclose(law.sum(-1), 1, atol=1e-12)
+    lowered = points - law
+    level = np.where(law > 0, lowered, -np.inf).max(-1, keepdims=True)
+    assert np.abs(np.where(law > 0, lowered - level, 0)).max() < 1e-12
+    assert np.where(law == 0, lowered - level, 0).max() < 1e-12
+    inside = rng.dirichlet(np.ones(4), 50)
+    np.testing.assert_allclose(on_simplex(inside), inside, atol=1e-15)
+
+
+@pytest.mark.parametrize(("horizon", "scaled"), [(64, 0.550), (1024, 0.574), (8192, 0.582)])
+def test_the_exact_worst_case_of_the_shrunk_urn(horizon: int, scaled: float) -> None:
+    """No log T: times sqrt(T) it stays below 0.60, as that of the Hedge it equals does; the bound is met closely."""
+    urn = lr.ShrunkUrn(COIN, horizon)
+    worst = adversaries.exact_worst_case(urn, COIN, horizon)
+    assert worst.exact
+    assert worst.regret * math.sqrt(horizon) == pytest.approx(scaled, abs=5e-4)
+    assert worst.regret <= urn.regret_bound(COIN, horizon, horizon**-0.5) <= worst.regret * 1.08
+    if horizon < 8192:
+        hedge = lr.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2) / horizon))
+        assert adversaries.exact_worst_case(hedge, COIN, horizon).regret == pytest.approx(worst.regret, rel=1e-4)
+        rule = FirstTest(COIN, horizon, fallback=urn)
+        assert rule.certificate.sharpen().terms["fallback"] == pytest.approx(worst.regret, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_sequence_breaks_its_bound(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    S = int(rng.integers(2, 4))
+    problem = lr.matching(S) if seed % 5 == 0 else equalised(rng, int(rng.integers(2, 5)), S)
+    T = 10 if S == 2 else 7
+    tokens = all_of(S, T)
+    clips = problem.n_actions == 2 or seed % 5 == 0
+    for c in (0.3, 1.0, None, *((1.5, 6.0) if clips else ())):
+        urn = lr.ShrunkUrn(problem, T, c)
+        for temperature in (0.05, T**-0.5, 1.0):
+            regret = lr.external_regret(problem, lr.Respond(urn, problem, temperature), tokens)
+            for t in range(1, T + 1):
+                assert regret[:, t - 1].max() <= urn.regret_bound(problem, t, temperature) + 1e-12
+
+
+def test_the_term_for_clipping_is_needed_and_vanishes() -> None:
+    """Far too warm, the sequence of ones breaks the bound of Hedge alone; at T = 1024 the term is below 1e-13."""
+    T, warmth, rate = 100, 2.0, 0.235
+    for problem in (COIN, lr.matching(3)):
+        urn = lr.ShrunkUrn(problem, T, c=rate * T * warmth)
+        regret = lr.external_regret(problem, lr.Respond(urn, problem, warmth), [1] * T)[-1]
+        alone, bound = certificates.hedge(problem, T, rate), urn.regret_bound(problem, T, warmth)
+        assert alone < regret <= bound
+        assert regret > 0.7 * bound
+    assert certificates.clipping_loss(COIN, 1 / 32) < 1.3e-14
+    assert certificates.clipping_loss(lr.matching(4), 1e-3) < 1e-100
+
+
+def test_what_is_refused() -> None:
+    fee = lr.trading([-1, 1], fee=0.5)
+    with pytest.raises(ValueError, match="problem has no equaliser"):
+        lr.ShrunkUrn(fee, 10)
+    assert lr.ShrunkUrn(RPS, 10).c == 1
+    with pytest.raises(ValueError, match="c must be at most 1"):
+        lr.ShrunkUrn(RPS, 10, c=1.01)
+    with pytest.raises(ValueError, match="c must be a positive"):
+        lr.ShrunkUrn(COIN, 10, c=0.0)
+    with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
+        lr.ShrunkUrn(np.eye(2), 10)  # type: ignore[arg-type]
+    urn = lr.ShrunkUrn(COIN, 2)
+    memory = urn.update(urn.update(urn.start(), 1), 1)
+    urn.predict(memory)
+    with pytest.raises(ValueError, match="horizon of 2 steps is over"):
+        urn.update(memory, 1)
+    with pytest.raises(ValueError, match="longer than the urn's horizon"):
+        urn.predict_sequence([1, 1, 1])
+    assert urn.regret_bound(COIN, 2, 0.5) is not None
+    assert urn.regret_bound(COIN, 3, 0.5) is None
+    assert urn.regret_bound(TILTED, 2, 0.5) is None
+    assert urn.regret_bound(COIN, 2, None) is None
+    with pytest.raises(ValueError, match="fallback ShrunkUrn was made for 2 steps"):
+        FirstTest(COIN, 3, fallback=urn)
+    with pytest.raises(ValueError, match="an unknown number of"):
+        FirstTest(COIN, None, delta=0.1, fallback=urn)
+    with pytest.raises(ValueError, match="fallback ShrunkUrn was made for another problem"):
+        FirstTest(TILTED, 2, fallback=urn)
+    with pytest.raises(ValueError, match="temperature or a horizon"):
+        lr.Maximin(COIN)
+    with pytest.raises(ValueError, match="temperature or a horizon"):
+        lr.Maximin(COIN, temperature=0.1, horizon=10)
+
+
+def test_without_an_equaliser_there_is_linear_regret() -> None:
+    """Why it is refused: shrunk towards the uniform law, the third action leads for a fifth of the time."""
+    problem = lr.DecisionProblem([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])
+    assert equaliser(problem) is None
+    for T in (100, 400, 1600):
+        ones = np.arange(T)
+        law = 0.5 + (ones[:, None] * [-0.5, 0.5]) / T
+        assert lr.external_regret(problem, problem.quantal_response(law, T**-0.5), np.ones(T, int))[-1] > 0.08
+
+
+# The maximin law
+
+
+def game_value(problem: lr.DecisionProblem) -> float:
+    A, S = problem.utility.shape
+    found = linprog(
+        np.append(np.zeros(A), -1.0),
+        A_ub=np.append(-problem.utility.T, np.ones((S, 1)), axis=1),
+        b_ub=np.zeros(S),
+        A_eq=np.append(np.ones((1, A)), [[0.0]], axis=1),
+        b_eq=[1.0],
+        bounds=[(0, 1)] * A + [(None, None)],
+    )
+    return float(-found.fun)
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 0.03, 0.5, 20.0])
+def test_the_maximin_law_is_the_minimum(temperature: float) -> None:
+    """By its optimality conditions and against random laws; its guarantee is within eta ln A of the game's value."""
+    rng = np.random.default_rng(4)
+    for _ in range(25):
+        problem = random_problem(rng, 5, 5)
+        safe = lr.Maximin(problem, temperature)
+        response = problem.quantal_response(safe.law, temperature)
+        earned = response @ problem.utility
+        value = game_value(problem)
+        guarantee = safe.payoff_guarantee()
+        assert safe.law @ earned - earned.min() <= 1e-9
+        assert guarantee == pytest.approx(earned.min(), abs=1e-11)
+        assert value - temperature * math.log(problem.n_actions) - 1e-9 <= guarantee <= value + 1e-9
+
+        def soft(laws: np.ndarray, problem: lr.DecisionProblem = problem) -> np.ndarray:
+            return temperature * np.logaddexp.reduce(laws @ problem.utility.T / temperature, axis=-1)
+
+        assert soft(rng.dirichlet(np.full(problem.n_states, 0.5), 2000)).min() >= soft(safe.law) - 1e-9
+        near = safe.law * np.exp(rng.normal(0, 1e-3, (2000, problem.n_states)))
+        assert soft(near / near.sum(-1, keepdims=True)).min() >= soft(safe.law) - 1e-9
+
+
+def test_known_maximin_laws() -> None:
+    np.testing.assert_allclose(lr.Maximin(RPS, horizon=100).law, [1 / 3] * 3, atol=1e-9)
+    np.testing.assert_allclose(lr.Maximin(lr.matching(4), horizon=100).law, [1 / 4] * 4, atol=1e-9)
+    assert lr.Maximin(lr.matching(4), horizon=100).payoff_guarantee() == pytest.approx(1 / 4)
+    assert lr.Maximin(COIN, horizon=100).temperature == 0.1
+    assert lr.Maximin(COIN, horizon=100).payoff_guarantee(0.7) == pytest.approx(1 / 2)
+    # Heads or tails for 1 or 3: the value is 3/4 of a unit of 3, played with chances 3/4 and 1/4.
+    skewed = lr.Maximin(lr.DecisionProblem([[1 / 3, 0.0], [0.0, 1.0]]), temperature=1e-3)
+    assert skewed.payoff_guarantee() == pytest.approx(1 / 4, abs=1e-3)
+    assert skewed.regret_bound(COIN, 10, 0.1) is None
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_no_sequence_breaks_the_payoff_of_a_maximin_fallback(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 4, 3)
+    T = 10 if problem.n_states == 2 else 7
+    base, tokens = random_markov(rng, problem.n_states, 1), all_of(problem.n_states, T)
+    for rule in (
+        FirstTest(problem, T, delta=0.9, gate=0, fallback=lr.Maximin(problem, horizon=T)),
+        lr.RegretGap(problem, T, 0.01, True, temperature=0.1, fallback=lr.Maximin(problem, temperature=0.3)),
+    ):
+        certificate = rule.certificate
+        played = lr.Robust(base, rule).respond().policy_sequence(tokens)
+        paid = (played * problem.utility.T[tokens]).sum(-1).cumsum(-1) / np.arange(1, T + 1)
+        assert certificate.regret_bound == problem.span
+        for t in range(1, T + 1):
+            assert paid[:, t - 1].min() >= certificate.at(t).payoff_bound - 1e-12
+    assert lr.RegretRate(problem, T, fallback=rule.fallback).certificate.payoff_bound is None
+    assert FirstTest(problem, T).certificate.payoff_bound is None
+
+
+def test_the_payoff_is_printed() -> None:
+    shop = lr.newsvendor([0, 10, 20], price=5, cost=3)
+    certificate = FirstTest(shop, 10**4, fallback=lr.Maximin(shop, horizon=10**4)).certificate
+    passed = sum(v for k, v in certificate.terms.items() if k != "fallback")
+    assert certificate.payoff_bound == pytest.approx(lr.Maximin(shop, horizon=10**4).payoff_guarantee() - passed)
+    assert f"utility >= {certificate.payoff_bound:.4f} a step" in str(certificate)
+    assert f"({shop.in_payoffs(certificate.payoff_bound):.4g} in payoffs)" in str(certificate)
+    assert certificate.to_dict()["payoff_bound"] == certificate.payoff_bound
+
+
+# As fallbacks, and as predictors
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_no_sequence_breaks_a_certificate_over_the_shrunk_urn(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = equalised(rng, 2 + seed % 2, 2)
+    base, tokens, T = random_markov(rng, 2, 1), all_of(2, 10), 10
+    urn = lr.ShrunkUrn(problem, T)
+    for rule in (
+        FirstTest(problem, T, delta=0.9, gate=0, fallback=urn),
+        lr.RegretGap(problem, T, 0.01, True, fallback=urn),
+    ):
+        certificate = rule.certificate
+        assert certificate.terms["fallback"] == urn.regret_bound(problem, T, rule.temperature)
+        regret = lr.external_regret(problem, lr.Robust(base, rule).respond(), tokens)
+        for t in range(1, T + 1):
+            assert regret[:, t - 1].max() <= certificate.at(t).regret_bound + 1e-12
+        assert regret[:, -1].max() <= certificate.sharpen().regret_bound + 1e-12
+
+
+SUBJECTS = {
+    "shrunk, coin": lr.ShrunkUrn(COIN, 12),
+    "shrunk, slow": lr.ShrunkUrn(COIN, 12, c=0.5),
+    "shrunk, far past the edge": lr.ShrunkUrn(TILTED, 12, c=9.0),
+    "shrunk, four states": lr.ShrunkUrn(lr.matching(4), 12),
+    "shrunk, two actions, four states": lr.ShrunkUrn(SKEW, 12, c=9.0),
+    "shrunk, rock paper scissors": lr.ShrunkUrn(RPS, 20),
+    "shrunk, one action": lr.ShrunkUrn(lr.DecisionProblem([[0.3, -0.2]]), 12),
+    "maximin": lr.Maximin(RPS, horizon=50),
+    "maximin, nearly pure": lr.Maximin(lr.cost_loss(1, 4), temperature=0.05),
+}
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_fallbacks_keep_the_laws(name: str) -> None:
+    subject = SUBJECTS[name]
+    assert len(checks.check_predictor(subject, tolerance=1e-12)) == len(checks.PREDICTOR_LAWS)
+    tokens = np.random.default_rng(0).integers(subject.n_states, size=(50, 12))
+    counts = (tokens[:, :11, None] == np.arange(subject.n_states)).sum(1)
+    np.testing.assert_allclose(subject.law_of_counts(counts), subject.predict_sequence(tokens)[:, -1], atol=1e-12)
+    if subject.problem.n_actions > 1:
+        rule = FirstTest(subject.problem, 12, delta=0.6, gate=0, fallback=subject, temperature=0.2)
+        base = lr.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
+        checks.check_rule(rule, base, tolerance=1e-12)
+
+
+def test_the_table_compares_them_all() -> None:
+    """Short horizons, few sequences: the columns it must have, and numbers that other tests know exactly."""
+    rows = {row.player: row for row in fallback_table.fallback_rows(horizon=64, n=40, seed=0, width=64)}
+    at_worst = {name: row.worst.regret * 8 for name, row in rows.items()}
+    for name, scaled in (("urn", 0.934), ("Hedge, 1/sqrt(T)", 0.768), ("shrunk urn", 0.550), ("maximin", 4.0)):
+        assert at_worst[name] == pytest.approx(scaled, abs=5e-4)
+        assert rows[name].worst.exact
+    assert at_worst["shrunk urn, c = 1"] == pytest.approx(at_worst["Hedge, 1/sqrt(T)"])
+    assert at_worst["Hedge, sqrt(8 ln 2/T)"] == pytest.approx(at_worst["shrunk urn"], rel=1e-3)
+    for name, row in rows.items():
+        assert list(row.on_source) == list(lr.sources.paper_sources(64))
+        assert row.regret_bound is None if name == "maximin" else row.worst.regret <= row.regret_bound
+        assert max(row.on_source.values()) <= row.worst.regret
+    assert {name for name, row in rows.items() if row.worst.found_by == "beam"} == {"AdaHedge", "fixed share"}
+    text = str(fallback_table.fallback_table(list(rows.values()), 64)).splitlines()
+    assert len(text) == 2 + len(rows)
+    assert text[3 + 1].startswith("shrunk urn  ")
+    assert "0.550" in text[4]

@@ -1,0 +1,504 @@
+"""Algorithm 2 and bounded recall: against a quadratic transcription, by enumeration, and by the laws."""
+
+import importlib
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import lowregret as lr
+from lowregret import adversaries, certificates, checks
+from lowregret.distances import exact_sequence_tv
+from lowregret.rules import FirstTest
+
+from ..conftest import random_markov, random_problem
+
+ALTERNATOR = lr.Markov([[0.2, 0.8], [0.8, 0.2]], 1)
+
+
+def transcribed(safe: lr.AverageRestart, tokens: list[int]) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The average response and the average law before each step, every copy run anew from its first token.
+
+    Written from the algorithm: at step t the copies m = t - D + 1 .. t have seen tokens m .. t-1; m < 1 counts as 1.
+    """
+    problem, D, eta = safe.problem, safe.extra_context, safe.temperature
+    U, S = problem.utility, problem.n_states
+    base_TxS = safe.predictor.predict_sequence(np.array(tokens))
+
+    def response(law: np.ndarray) -> np.ndarray:
+        scores = U @ law / eta
+        weights = np.exp(scores - scores.max())
+        return weights / weights.sum()
+
+    def copy(m: int, t: int) -> tuple[np.ndarray, np.ndarray, bool]:
+        counts, gap, low, bets, switched = np.ones(S), 0.0, 0.0, 0.0, False
+        for age, s in enumerate(range(m, t), start=1):
+            y = tokens[s]
+            gain_S = (response(counts / counts.sum()) - response(base_TxS[s])) @ U
+            gap += gain_S[y]
+            low = min(low, gap)
+            if isinstance(safe.rule, FirstTest):
+                rates_K = safe.rule.rates_K
+                bets = bets + rates_K * gain_S[y] - np.log(np.exp(np.outer(rates_K, gain_S)) @ base_TxS[s])
+                rich = np.exp(bets).mean() >= 1 / safe.rule.delta
+                alarm = rich and gap - low >= safe.rule.gate * problem.span * math.sqrt(age)
+            else:
+                noise = 8 * math.log(safe.horizon) + 8 * (safe.alpha + 1) * math.log(D)
+                alarm = gap >= age * eta * math.log(len(U)) + math.sqrt(noise * age)
+            switched = switched or alarm
+            counts[y] += 1
+        law = counts / counts.sum() if switched else base_TxS[t]
+        return response(law), law, switched
+
+    responses, laws, any_switched = [], [], False
+    for t in range(len(tokens)):
+        copies = [copy(max(m, 0), t) for m in range(t - D + 1, t + 1)]
+        responses.append(np.mean([c[0] for c in copies], axis=0))
+        laws.append(np.mean([c[1] for c in copies], axis=0))
+        any_switched |= any(c[2] for c in copies)
+    return np.array(responses), np.array(laws), any_switched
+
+
+def hostile(safe: lr.AverageRestart, horizon: int, noise: float, rng: np.random.Generator) -> np.ndarray:
+    """Mostly what hurts the base model most."""
+    memory, tokens = safe.predictor.start(), []
+    for _ in range(horizon):
+        law = safe.predictor.predict(memory)
+        worst = int((safe.problem.quantal_response(law, safe.temperature) @ safe.problem.utility).argmin())
+        tokens.append(int(rng.integers(safe.n_states)) if rng.random() < noise else worst)
+        memory = safe.predictor.update(memory, tokens[-1])
+    return np.array(tokens)
+
+
+def a_case(seed: int, actions: int | None = None) -> lr.AverageRestart:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, most_actions=4, most_states=4)
+    while actions is not None and problem.n_actions != actions:
+        problem = random_problem(rng, most_actions=4, most_states=4)
+    L, D, T = int(rng.integers(0, 3)), int(rng.integers(1, 14)), 40
+    rule = FirstTest(problem, D, delta=float(rng.choice([0.05, 0.3, 0.7])), gate=float(rng.choice([0, 0.5])))
+    return lr.AverageRestart(random_markov(rng, problem.n_states, L), problem, L, D, T, rule=rule)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_equals_a_quadratic_transcription(seed: int) -> None:
+    safe = a_case(seed, actions=2 if seed % 2 else None)
+    tokens = hostile(safe, 40, 0.3, np.random.default_rng(seed))
+    response_TxA, law_TxS, _ = transcribed(safe, tokens.tolist())
+    np.testing.assert_allclose(safe.policy_sequence(tokens), response_TxA, atol=1e-9)
+    if safe.problem.n_actions > 2:
+        return
+    predicted_TxS = safe.predict_sequence(tokens)
+    back = safe.problem.quantal_response(predicted_TxS, safe.temperature)
+    np.testing.assert_allclose(back, response_TxA, atol=1e-9)
+    # Among the laws with that response it is the exponential tilt of the average of the copies' laws.
+    if safe.n_states > 2:
+        D = safe.problem.advantage[0]
+        differ = np.abs(predicted_TxS - safe.predictor.predict_sequence(tokens)).max(axis=-1) > 0
+        for law, mean in zip(predicted_TxS[differ], law_TxS[differ], strict=True):
+            tilt = np.log(law / mean)
+            slope, shift = np.polyfit(D, tilt, 1)
+            inside = law > 1e-6
+            np.testing.assert_allclose(tilt[inside], (slope * D + shift)[inside], atol=1e-5)
+
+
+def test_the_theorems_own_rule_equals_its_transcription() -> None:
+    problem = lr.DecisionProblem([[1, -1], [-1, 1]])
+    sure = lr.Markov([0.999, 0.001], 0)
+    safe = lr.AverageRestart(sure, problem, 0, 48, 80, alpha=0.5)
+    tokens = np.ones(80, dtype=int)
+    tokens[::11] = 0
+    response_TxA, _, switched = transcribed(safe, tokens.tolist())
+    assert switched  # else this shows nothing
+    np.testing.assert_allclose(safe.policy_sequence(tokens), response_TxA, atol=1e-9)
+
+
+def test_transcriptions_do_switch() -> None:
+    """Most of the cases above must be about more than the base model."""
+    switched = 0
+    for seed in range(24):
+        safe = a_case(seed, actions=2 if seed % 2 else None)
+        tokens = hostile(safe, 40, 0.3, np.random.default_rng(seed))
+        switched += transcribed(safe, tokens.tolist())[2]
+    assert switched >= 10
+
+
+def test_the_base_model_bit_for_bit_while_no_copy_has_switched() -> None:
+    rule = FirstTest(lr.matching(), 32, delta=1e-4)
+    safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 32, 300, rule=rule)
+    tokens = lr.sample(ALTERNATOR, 300, 20, seed=0)
+    base = ALTERNATOR.predict_sequence(tokens)
+    memory = safe.start((20,))
+    differed = np.zeros(20, dtype=bool)
+    for t in range(300):
+        same = (safe.predict(memory) == base[:, t]).all(axis=-1)
+        quiet = ~safe.switched(memory)
+        assert same[quiet].all()
+        response = lr.matching().quantal_response(base[:, t], safe.temperature)
+        np.testing.assert_allclose(safe.policy(memory)[quiet], response[quiet], atol=1e-15)
+        differed |= ~same
+        memory = safe.update(memory, tokens[:, t])
+    flipped = safe.predict_sequence(np.zeros(40, dtype=int))
+    assert not np.array_equal(flipped, ALTERNATOR.predict_sequence(np.zeros(40, dtype=int)))
+
+
+def test_saturated_responses_are_averaged_in_logarithms() -> None:
+    """At this temperature a sigmoid of the lead is 1 to the last bit: its logit would be infinite."""
+    problem = lr.DecisionProblem([[1, -1], [-1, 1]])
+    rule = FirstTest(problem, 8, delta=0.5, gate=0.0, temperature=1e-3)
+    safe = lr.AverageRestart(lr.Markov([[0.02, 0.98], [0.98, 0.02]], 1), problem, 1, 8, 100, rule=rule)
+    laws = safe.predict_sequence(np.zeros(60, dtype=int))
+    assert ((laws > 0) & (laws < 1)).all()
+    # Five copies say 0 (by about 2 * 5/7 of lead at least) and the base says 1 by 1.92: the lead stays inside.
+    assert laws[-1, 0] != laws[0, 0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_laws(seed: int) -> None:
+    safe = a_case(seed, actions=2)
+    checks.check_predictor(safe, horizon=14, seed=seed)
+    checks.check_policy(safe, horizon=14, seed=seed)
+    checks.check_policy(a_case(seed + 100), horizon=14, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_looks_back_no_further_than_it_says(seed: int) -> None:
+    safe = a_case(seed)
+    checks.check_context(safe, safe.context_len + safe.extra_context - 1, tolerance=1e-9)
+
+
+@pytest.mark.needs("torch")
+def test_contexts_are_checked_within_the_horizon() -> None:
+    """What has an end is never told more tokens than it takes."""
+    flat = lr.Scheduled([[0.5, 0.5]])
+    checks.check_context(lr.robustify(flat, lr.matching(), 10, rule=lr.RegretGap(lr.matching(), 10)), 9)
+    with pytest.raises(checks.LawBroken, match="Robust looks back further than 2 tokens"):
+        checks.check_context(lr.robustify(lr.Scheduled([[0.99, 0.01]]), lr.matching(), 30), 2)
+    with pytest.raises(checks.LawBroken, match="Hedge looks back further than 2 tokens"):
+        checks.check_context(lr.Hedge(lr.matching(), 5), 2)
+    transformer = importlib.import_module("lowregret.transformer")
+    size = transformer.Size(context=20, width=8, heads=2, layers=1, inner=16)
+    decoder = transformer.Transformer(transformer.Decoder(2, size, seed=0))
+    with pytest.raises(checks.LawBroken, match="Transformer looks back further than 2 tokens"):
+        checks.check_context(decoder, 2)
+    checks.check_context(decoder, 19)
+
+
+def test_checks_find_a_context_longer_than_it_says() -> None:
+    two = lr.FromFunction(lambda h: [0.3, 0.7] if len(h) > 1 and h[-2] else [0.7, 0.3], n_states=2)
+    checks.check_context(two, 2)
+    with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens: after the same 1"):
+        checks.check_context(two, 1)
+    for lag in (10, 30):
+        far = lr.FromFunction(lambda h, n=lag: [0.3, 0.7] if len(h) >= n and h[-n] else [0.7, 0.3], n_states=2)
+        with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
+            checks.check_context(far, 1)
+    beyond = lr.FromFunction(lambda h: [0.3, 0.7] if len(h) >= 100 and h[-100] else [0.7, 0.3], n_states=2)
+    checks.check_context(beyond, 1)  # it says nothing of how long it lasts
+    with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
+        checks.check_context(beyond, 1, reach=150)
+    for says in ({"horizon": 120}, {"context": 120}, {"looks_back": 100}, {"rule": lr.RegretRate(lr.matching(), 120)}):
+        told = lr.FromFunction(beyond.fn, n_states=2)
+        vars(told).update(says)
+        with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
+            checks.check_context(told, 1)
+    with pytest.raises(checks.LawBroken, match="further than 1 tokens"):
+        checks.check_predictor(lr.AverageRestart(beyond, lr.matching(), 1, 3, 150))
+    late = lr.Scheduled([[0.5, 0.5]] * 12 + [[0.1, 0.9]])
+    with pytest.raises(checks.LawBroken, match="Scheduled looks back further than 1"):
+        checks.check_context(late, 1)
+    # Where only a monotonous past trips a rule, half of the pasts are monotonous.
+    streak = lr.FromFunction(lambda h: [0.9, 0.1] if len(h) >= 9 and not any(h[-9:]) else [0.5, 0.5], n_states=2)
+    with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 8"):
+        checks.check_context(streak, 8)
+    with pytest.raises(checks.LawBroken, match="Scheduled looks back further than 0"):  # the step counts as well
+        checks.check_context(lr.Scheduled([[0.5, 0.5], [0.4, 0.6]]), 0)
+    wrong = lr.AverageRestart(two, lr.matching(), 1, 3, 50)  # it cannot know what a function looks at
+    with pytest.raises(checks.LawBroken, match=r"base model's context is what it says.*further than 1 tokens"):
+        checks.check_predictor(wrong)
+    assert "the base model's context is what it says" in checks.check_predictor(
+        lr.AverageRestart(two, lr.matching(), 2, 3, 50)
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
+    """All sequences, at every prefix, with rules that do switch; T = 14 for two states, by the closed forms."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, most_actions=4, most_states=2 if seed < 5 else 3)
+    T = {2: 14, 3: 8}[problem.n_states]
+    D = int(rng.integers(2, 8))
+    base = random_markov(rng, problem.n_states, 1)
+    for rule in (
+        None,
+        FirstTest(problem, D, delta=0.9, gate=0.0),
+        FirstTest(problem, D, delta=0.4, gate=0.5, temperature=0.05),
+    ):
+        safe = lr.AverageRestart(base, problem, 1, D, T, rule=rule)
+        regret_NxT = lr.external_regret(problem, safe, adversaries.all_sequences(problem.n_states, T))
+        bounds_T = np.array([sum(safe.certificate.at(t).terms.values()) for t in range(1, T + 1)])
+        assert (regret_NxT.max(axis=0) <= bounds_T + 1e-9).all()
+        sharp = safe.certificate.sharpen()
+        assert sharp.regret_bound <= safe.certificate.regret_bound
+        exact = adversaries.worst_case_by_counts(lr.PolyaUrn(problem.n_states), problem, D, safe.temperature)
+        assert sharp.terms["fallback"] == pytest.approx((T + D - 1) / T * exact)
+        assert (regret_NxT.max(axis=0) <= [sum(sharp.at(t).terms.values()) for t in range(1, T + 1)]).all()
+
+
+def test_no_beam_breaks_the_certificate() -> None:
+    for D, T in ((48, 160), (96, 160)):
+        rule = FirstTest(lr.matching(), D, delta=0.5, gate=0.5)
+        safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, rule=rule)
+        found = adversaries.beam(safe, lr.matching(), T, width=64)
+        ones = lr.external_regret(lr.matching(), safe, np.ones(T, dtype=int))[-1]
+        assert 0 < max(found.regret, ones) <= safe.certificate.sharpen().regret_bound < 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tv_by_enumeration(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, most_actions=2, most_states=2)
+    base, D, T = random_markov(rng, 2, 1), int(rng.integers(3, 8)), 11
+    delta = 0.5 / (T - 1)
+    safe = lr.AverageRestart(base, problem, 1, D, T, rule=FirstTest(problem, D, delta=delta, gate=0.0))
+    assert safe.certificate.tv_bound == pytest.approx(0.5)
+    assert exact_sequence_tv(base, safe, T) <= 0.5
+    loose = lr.AverageRestart(base, problem, 1, D, T, rule=FirstTest(problem, D, delta=0.9, gate=0.0))
+    assert loose.certificate.tv_bound == 1
+
+
+def test_false_alarms_stay_within_delta() -> None:
+    """The chance that any copy ever switches, in distribution."""
+    T, D, n, delta = 128, 32, 3000, 0.2
+    safe = lr.AverageRestart(
+        ALTERNATOR, lr.matching(), 1, D, T, rule=FirstTest(lr.matching(), D, delta=delta / (T - 1), gate=0.0)
+    )
+    tokens = lr.sample(ALTERNATOR, T, n, seed=1)
+    memory, ever = safe.start((n,)), np.zeros(n, dtype=bool)
+    for t in range(T):
+        ever |= safe.switched(memory)
+        memory = safe.update(memory, tokens[:, t])
+    assert safe.certificate.tv_bound == pytest.approx(delta)
+    assert binomtest(int(ever.sum()), n, delta, alternative="greater").pvalue > 1e-5
+    assert ever.any()
+
+
+@pytest.mark.parametrize(
+    ("extra", "ones", "coin"),
+    [
+        (128, (0.998, 0.075), (0.224, 0.089)),
+        pytest.param(256, (0.673, 0.044), (0.219, 0.048), marks=pytest.mark.long),
+        pytest.param(512, (0.394, 0.025), (0.222, 0.027), marks=pytest.mark.long),
+    ],
+)
+def test_numbers(extra: int, ones: tuple[float, float], coin: tuple[float, float]) -> None:
+    """Mean regret of the alternator at T = 2048: Theorem 4.2's rule, and the exact test at delta = 1/extra in all."""
+    T, problem, n = 2048, lr.matching(), 8
+    coins = lr.sample(lr.Scheduled([[1 / 3, 2 / 3]]), T, n, seed=3)
+    rules = (None, FirstTest(problem, extra, delta=1 / extra / T))
+    for rule, sure, random in zip(rules, ones, coin, strict=True):
+        safe = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T, rule=rule)
+        both = np.concatenate([np.ones((1, T), dtype=int), coins])
+        regret = lr.external_regret(problem, safe, both)[:, -1]
+        assert regret[0] == pytest.approx(sure, abs=1.01e-3)
+        # Their mean has an error of its own, of a size that is not said: as large as ours.
+        error = math.sqrt(2) * regret[1:].std(ddof=1) / math.sqrt(n)
+        assert abs(regret[1:].mean() - random) <= 4 * error + 5e-4
+
+
+def test_certificate_of_the_theorem() -> None:
+    """Regret and TV as the corrected Theorem 4.2 has them."""
+    T, D, alpha = 10_000, 1024, 1.0
+    given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, alpha).certificate
+    noise = math.sqrt((8 * math.log(T) + 8 * (alpha + 1) * math.log(D)) / D)
+    one_copy = certificates.lemma_2_3(lr.matching(), D, D**-0.5) + math.log(2) / math.sqrt(D) + noise + 1 / D
+    assert given.regret_bound == pytest.approx((T + D - 1) / T * one_copy)
+    assert given.tv_bound == pytest.approx(1 / D, rel=2 / T)
+    # As printed, the bracket is (sqrt(2) + 1) / D + noise: less than one copy can lose.
+    printed = (math.sqrt(2) + 1) / D + noise
+    assert printed == pytest.approx(0.4269, abs=5e-4)
+    rule = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, alpha).rule
+    worst = adversaries.exact_worst_case(lr.Robust(lr.Scheduled([[1.0, 0.0]]), rule), lr.matching(), D)
+    assert worst.regret == pytest.approx(0.4756, abs=5e-4)
+    assert worst.regret > printed
+
+
+def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
+    m = lr.matching()
+    rate = lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=lr.RegretRate(m, 16)).certificate
+    assert (rate.regret_bound, rate.tv_bound) == (1.0, 1.0)
+    safe = FirstTest(m, 16, delta=1e-4, fallback=lr.Maximin(m, 16**-0.5))
+    assert lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=safe).certificate.payoff_bound is None
+
+    class Sharp(FirstTest):
+        @property
+        def certificate(self) -> lr.Certificate:
+            return super().certificate.sharpen()
+
+    sharp = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=Sharp(m, 64, delta=1e-4)).certificate
+    plain = lr.AverageRestart(ALTERNATOR, m, 1, 64, 1000, rule=FirstTest(m, 64, delta=1e-4)).certificate
+    assert sharp.tv_bound == plain.tv_bound == pytest.approx(0.0999)
+    assert sharp.regret_bound == pytest.approx(plain.sharpen().regret_bound)
+
+
+def test_nested_contexts_add_up() -> None:
+    inner = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 4, 50)
+    assert inner.looks_back == 4
+    with pytest.raises(ValueError, match="context_len must be at least what AverageRestart looks back, 4, got 1"):
+        lr.AverageRestart(inner, lr.matching(), 1, 8, 50)
+
+
+def test_one_copy_is_the_base_model() -> None:
+    safe = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, 1, 50)
+    tokens = np.zeros(50, dtype=int)
+    assert np.array_equal(safe.predict_sequence(tokens), ALTERNATOR.predict_sequence(tokens))
+    assert safe.certificate.regret_bound == 1
+
+
+def test_float32_and_torch_keep_their_kind() -> None:
+    torch = pytest.importorskip("torch")
+    safe = a_case(1, actions=2)
+    tokens = torch.zeros((3, 12), dtype=torch.int64)
+    assert safe.predict_sequence(tokens).dtype == torch.float64
+    half = lr.FromFunction(lambda h: torch.tensor([0.9, 0.1], dtype=torch.float32), n_states=2)
+    restarted = lr.AverageRestart(half, lr.matching(), 0, 4, 40, rule=FirstTest(lr.matching(), 4, delta=0.9))
+    memory = restarted.start((), like=tokens)
+    for _ in range(5):
+        memory = restarted.update(memory, 1)
+    assert bool(restarted.switched(memory))
+    assert restarted.predict(memory).dtype == restarted.policy(memory).dtype == torch.float32
+
+
+def test_a_fallback_that_acts_gives_a_policy() -> None:
+    problem = lr.rock_paper_scissors()
+    rule = FirstTest(problem, 16, delta=0.1, fallback=lr.Hedge(problem, 16))
+    safe = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), problem, 0, 16, 100, rule=rule)
+    assert safe.policy_sequence(np.zeros(60, dtype=int)).shape == (60, 3)
+    two = lr.matching()
+    acts = FirstTest(two, 4, delta=0.1, fallback=lr.Hedge(two, 4))
+    with pytest.raises(ValueError, match="predict needs a fallback that predicts, and Hedge is a policy"):
+        lr.AverageRestart(ALTERNATOR, two, 1, 4, 50, rule=acts).predict_sequence([0, 1])
+
+
+# RestartHedge
+
+
+@pytest.mark.parametrize("averaged", [True, False])
+def test_restart_hedge_equals_its_transcription(averaged: bool) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        problem, D = random_problem(rng), int(rng.integers(1, 9))
+        player = lr.RestartHedge(problem, D, averaged)
+        tokens = rng.integers(problem.n_states, size=25)
+
+        def hedge(seen: np.ndarray, problem: lr.DecisionProblem = problem, D: int = D) -> np.ndarray:
+            scores = problem.utility[:, seen].sum(axis=1) / math.sqrt(D)
+            weights = np.exp(scores - scores.max())
+            return weights / weights.sum()
+
+        for t, played in enumerate(player.policy_sequence(tokens)):
+            starts = [max(0, t - age) for age in range(D)] if averaged else [t - t % D]
+            np.testing.assert_allclose(played, np.mean([hedge(tokens[m:t]) for m in starts], axis=0), atol=1e-12)
+
+
+@pytest.mark.parametrize("averaged", [True, False])
+def test_restart_hedge_obeys_its_bound_and_the_laws(averaged: bool) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        problem, D = random_problem(rng, most_states=2), int(rng.integers(1, 8))
+        player = lr.RestartHedge(problem, D, averaged)
+        regret_NxT = lr.external_regret(problem, player, adversaries.all_sequences(problem.n_states, 12))
+        bounds_T = [player.regret_bound(problem, t, None) for t in range(1, 13)]
+        assert (regret_NxT.max(axis=0) <= bounds_T).all()
+        checks.check_policy(player)
+        if averaged:
+            checks.check_context(player, D - 1)
+    found = adversaries.beam(lr.RestartHedge(lr.matching(), 16, averaged), lr.matching(), 96, width=64)
+    assert 0.1 < found.regret <= lr.RestartHedge(lr.matching(), 16, averaged).regret_bound(lr.matching(), 96, None)
+
+
+# context_needed
+
+
+def test_context_needed_is_the_least() -> None:
+    rng = np.random.default_rng(2)
+    tried = 0
+    for _ in range(3):
+        problem = random_problem(rng)
+        tv, T = float(rng.choice([0.001, 0.05, 0.9])), int(rng.integers(60, 150))
+        bounds = []
+        for extra in range(1, T + 1):
+            given = lr.ExactTest(problem, extra, delta=tv / T).certificate
+            bounds.append(min(problem.span, (T + extra - 1) / T * sum(given.terms.values())))
+        lowest = min(bounds)
+        for regret in (lowest, lowest * (1 + 1e-6), lowest * 1.01, float(rng.uniform(lowest, problem.span))):
+            least = 1 + int(np.argmax(np.array(bounds) <= regret))
+            assert lr.context_needed(problem, regret, tv, T) == least
+            tried += least > 1
+        if lowest < problem.span:
+            with pytest.raises(ValueError, match="cannot be certified"):
+                lr.context_needed(problem, lowest * (1 - 1e-6), tv, T)
+    assert tried >= 6
+    assert lr.context_needed(lr.matching(), 1.0, 0.01, 100) == 1  # nobody loses more than the span
+    with pytest.raises(ValueError, match="cannot be certified"):
+        lr.context_needed(lr.matching(), 0.5, 0.01, 300, context_len=290)
+    extra = lr.context_needed(lr.matching(), 0.5, 0.01, 10_000)
+    rule = lr.ExactTest(lr.matching(), extra, delta=0.01 / 10_000)
+    given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, extra, 10_000, rule=rule).certificate
+    assert given.regret_bound <= 0.5
+    assert given.tv_bound == pytest.approx(0.01, rel=2e-4)
+
+
+def test_bad_input_by_name() -> None:
+    m = lr.matching()
+
+    def build(**changed: object) -> lr.AverageRestart:
+        given = dict(predictor=ALTERNATOR, problem=m, context_len=1, extra_context=8, horizon=100)
+        return lr.AverageRestart(**(given | changed))  # type: ignore[arg-type]
+
+    rps = lr.rock_paper_scissors()
+    for changed, message in (
+        ({"context_len": 93}, "context_len \\+ extra_context must be at most the horizon 100, got 93 \\+ 8"),
+        ({"horizon": 8}, "at most the horizon 8, got 1 \\+ 8"),
+        ({"context_len": 0}, "context_len must be at least what Markov looks back, 1, got 0"),
+        ({"context_len": -1}, "context_len must be a whole number >= 0"),
+        ({"extra_context": 0}, "extra_context must be a whole number >= 1"),
+        ({"alpha": 0.0}, "alpha must be a positive"),
+        ({"problem": rps}, "predictor and problem must have the same states"),
+        ({"rule": "exact"}, "rule must be a rule such as ExactTest, got str"),
+        ({"rule": lr.VRegret(8)}, "rule must be a rule such as ExactTest, got VRegret"),
+        ({"rule": FirstTest(m, 100)}, "rule must have the copies' horizon, extra_context = 8, got 100"),
+        ({"rule": FirstTest(lr.cost_loss(1, 4), 8)}, "rule was made for another problem"),
+        ({"rule": FirstTest(m, 8), "alpha": 2.0}, "alpha only builds the default rule"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build(**changed)
+    with pytest.raises(ValueError, match=r"token must lie in 0\.\.1"):
+        build().update(build().start(), 2)
+    many = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), rps, 0, 8, 100)
+    with pytest.raises(ValueError, match="predict needs a problem with at most two actions, this one has 3"):
+        many.predict(many.start())
+    short = build(horizon=9)
+    memory = short.start()
+    for _ in range(9):
+        memory = short.update(memory, 0)
+    with pytest.raises(ValueError, match="the horizon of 9 steps is over"):
+        short.update(memory, 0)
+    for form in (short.predict_sequence, short.policy_sequence):
+        with pytest.raises(ValueError, match="tokens are longer than the horizon: 10 steps, 9"):
+            form([0] * 10)
+    history = lr.FromFunction(lambda h: [0.5, 0.5], n_states=2)
+    with pytest.raises(ValueError, match="fallback FromFunction keeps a memory that grows with the past"):
+        build(rule=FirstTest(m, 8, fallback=history))
+    with pytest.raises(ValueError, match="averaged must be True or False, got 'no'"):
+        lr.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
+    for wrong, message in ((None, "predictor must be a predictor or a policy"), (ALTERNATOR, "tolerance must be")):
+        with pytest.raises(ValueError, match=message):
+            checks.check_context(wrong, 1, tolerance="x" if wrong else 1e-9)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="context_len must be a whole number"):
+        lr.RestartHedge(m, 0)
+    with pytest.raises(ValueError, match=r"regret 0\.01 with TV 0\.01 cannot be certified over 1000 steps"):
+        lr.context_needed(m, 0.01, 0.01, 1000)
+    with pytest.raises(ValueError, match="tv must lie strictly between 0 and 1"):
+        lr.context_needed(m, 0.5, 1.0, 1000)

@@ -1,0 +1,228 @@
+"""The every-start test in odd places: degenerate problems, states that are saved and read back, rules as values."""
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+from lowregret.problems import Positions
+from lowregret.rules import FirstTest, bets
+
+from ..guarded_runs import through_json
+from ..literal_theorem import told
+
+MATCHING = lr.matching()
+
+ODD: dict[str, lr.DecisionProblem] = {
+    "one action": lr.DecisionProblem([[0.3, 0.5]]),
+    "one state": lr.DecisionProblem([[0.3], [0.5]]),
+    "one of each": lr.DecisionProblem([[0.3]]),
+    "equal actions": lr.DecisionProblem([[1, 0], [1, 0]]),
+    "dominated everywhere": lr.DecisionProblem([[1, 1], [0, 0]]),
+    "dominated": lr.DecisionProblem([[1, 0.5], [0, 0], [0.2, 0.4]]),
+    "weakly dominated": lr.DecisionProblem([[1, 0], [0, 0]]),
+    "an action twice": lr.DecisionProblem([[1, 0], [1, 0], [0, 1]]),
+    "payoffs of 1e-9": lr.DecisionProblem(np.eye(2) * 1e-9),
+    "payoffs of 1e-300": lr.DecisionProblem(np.eye(2) * 1e-300),
+}
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 30, None])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_problems(name: str, horizon: int | None) -> None:
+    """Everything that can be asked, on every shape of batch, beside the theorem."""
+    problem, T = ODD[name], horizon or 12
+    rng, S = np.random.default_rng(0), problem.n_states
+    rule = lr.ExactTest(problem, horizon, delta=0.2)
+    certificate = rule.certificate.at(T)
+    assert 0 <= certificate.regret_bound <= problem.span
+    assert 0 <= rule.certificate.interval(1, 1) <= problem.span
+    assert rule.certificate.sharpen().at(T).regret_bound <= certificate.regret_bound
+    assert str(rule.certificate)
+    for shape in ((), (0,), (2, 3)):
+        probs, tokens = rng.dirichlet(np.ones(S), (*shape, T)), rng.integers(S, size=(*shape, T))
+        times, memory = rule.trip_times(probs, tokens), rule.start(shape)
+        for t in range(T):
+            assert rule.evidence(memory)[0].shape == shape
+            memory = rule.update(memory, probs[..., t, :], tokens[..., t])
+            suspicion = rule.suspicion(memory)
+            assert suspicion is not None
+            assert all(np.shape(part) == shape for part in suspicion)
+        assert np.array_equal(np.where(memory.tripped_at == 0, T + 1, memory.tripped_at), times)
+        if shape == ():
+            assert times == told(rule, probs, tokens).trip
+
+
+@pytest.mark.parametrize("delta", [1e-250, 1e-12, 1 - 1e-12])
+def test_deltas_at_the_ends(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In arrays, compiled, and a step at a time."""
+    T = 420
+    rule = lr.ExactTest(MATCHING, T, delta=delta)
+    probs, tokens = np.tile([0.999, 0.001], (2, T, 1)), np.stack([np.ones(T, int), np.zeros(T, int)])
+    wanted = [told(rule, p, y).trip for p, y in zip(probs, tokens, strict=True)]
+    assert wanted[0] <= T < wanted[1]
+    assert rule.trip_times(probs, tokens).tolist() == wanted
+    monkeypatch.setattr(bets, "_BETTORS", 0)
+    assert rule.trip_times(probs, tokens).tolist() == wanted
+    memory = rule.start((2,))
+    for t in range(T):
+        memory = rule.update(memory, probs[:, t], tokens[:, t])
+    assert memory.tripped_at.tolist() == [wanted[0], 0]
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-6, 1e3, 1e300])
+def test_temperatures_at_the_ends(temperature: float) -> None:
+    for problem in (MATCHING, lr.rock_paper_scissors()):
+        rule = lr.ExactTest(problem, 40, delta=0.1, temperature=temperature)
+        assert np.isfinite(rule.rates_K).all()
+        certificate = rule.certificate
+        assert 0 < certificate.sharpen().regret_bound <= certificate.regret_bound <= problem.span
+        probs = np.full((40, problem.n_states), 1e-3)
+        probs[:, 0] = 1 - 1e-3 * (problem.n_states - 1)
+        assert rule.trip_times(probs, np.ones(40, int)) == told(rule, probs, np.ones(40, int)).trip <= 40
+
+
+def test_a_huge_gate_keeps_it_shut() -> None:
+    rule = FirstTest(MATCHING, 50, delta=0.1, gate=1e6)
+    assert rule.trip_times(np.tile([0.99, 0.01], (50, 1)), np.ones(50, int)) == 51
+    assert rule.trip_times(np.tile([1.0, 0.0], (50, 1)), np.ones(50, int)) == 1  # an excluded state needs no gate
+    assert rule.certificate.regret_bound == 1
+
+
+def test_limits_are_those_of_the_temperature() -> None:
+    """A certificate's limit is what no rule at its temperature can go below; none for a schedule of temperatures."""
+    cold, usual = (lr.ExactTest(MATCHING, 24, delta=2 / 24, temperature=eta).certificate for eta in (0.001, None))
+    assert usual.limit == lr.certificates.limits.limit(MATCHING, 24, 2 / 24)
+    assert cold.limit == lr.certificates.limits.limit(MATCHING, 24, 2 / 24, temperature=0.001)
+    assert usual.limit < 0.7 * cold.limit < cold.regret_bound
+    assert usual.at(6).limit == lr.certificates.limits.limit(MATCHING, 6, 2 / 24, temperature=24**-0.5)
+    assert lr.ExactTest(MATCHING, None, delta=0.1).certificate.at(24).limit is None
+
+
+def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
+    """Sharper terms, intervals and limits are of the rule alone: not of copies, nor of several episodes."""
+    rule = lr.ExactTest(MATCHING, 64, fallback=lr.PolyaUrn(2))
+    alone, base = rule.certificate, lr.Markov([0.6, 0.4], 0)
+    copies = lr.AverageRestart(base, MATCHING, 0, 64, 1000, rule=rule).certificate
+    share = copies.regret_bound / alone.regret_bound
+    assert copies.sharpen().regret_bound == pytest.approx(share * alone.sharpen().regret_bound)
+    assert copies.limit is None
+    guard = lr.Guard(MATCHING, 64, rule=rule)
+    guard.restart()
+    assert guard.certificate.sharpen() == guard.certificate
+    for certificate in (copies, guard.certificate):
+        with pytest.raises(ValueError, match="speaks of whole episodes only"):
+            certificate.interval(1, 10)
+
+
+# Written down and read back
+
+
+def test_a_state_that_lacks_a_setting_is_refused() -> None:
+    state = through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)))
+    for part in ("says", "gate", "delta"):
+        garbled = copy.deepcopy(state)
+        (garbled if part == "says" else garbled["made_for"]).pop(part)
+        with pytest.raises(ValueError, match="state_dict"):
+            lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)).load_state_dict(garbled)
+
+
+def test_a_state_of_another_rule_is_refused_and_changes_nothing() -> None:
+    guard = lr.Guard(MATCHING, 20)
+    before = through_json(guard)
+    for rule in (FirstTest(MATCHING, 20), lr.ExactTest(MATCHING, 20, contexts=2), lr.ExactTest(MATCHING, 20, 0.2)):
+        with pytest.raises(ValueError, match="differs in: "):
+            guard.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=rule)))
+    assert through_json(guard) == before
+    other = lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20, gate=0.25))
+    with pytest.raises(ValueError, match=r"differs in: gate \(0\.5 against 0\.25\)$"):
+        other.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20))))
+
+
+RULES: dict[str, Any] = {
+    "default": lambda: lr.ExactTest(MATCHING, 30, delta=0.1),
+    "minimax": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.Minimax(MATCHING, 30)),
+    "urn": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.PolyaUrn(2)),
+    "scaled": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, payoffs="scaled"),
+    "unknown": lambda: lr.ExactTest(lr.rock_paper_scissors(), None, delta=0.1),
+    "first test": lambda: FirstTest(MATCHING, 30, delta=0.1, gate=0.3),
+}
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+@pytest.mark.parametrize("name", RULES)
+def test_a_guard_resumes_in_the_middle(name: str, kind: str) -> None:
+    """From JSON and from a pickle, before and after its alarm: bit for bit."""
+    rule, T = RULES[name](), 24
+    rng, S = np.random.default_rng(1), rule.n_states
+    tokens = np.where(rng.random((T, 3)) < np.where(np.arange(T) < 6, 0.9, 0.1)[:, None], 0, 1)
+    law = np.full((3, S), 0.1 / (S - 1))
+    law[:, 0] = 0.9
+    probs: Any = law if kind == "numpy" else torch.tensor(law)
+    guards = [lr.Guard(rule.problem, rule.horizon, rule=rule, batch_shape=(3,)) for _ in range(2)]
+    for t in range(T):
+        state = through_json(guards[0])
+        resumed = lr.Guard(rule.problem, rule.horizon, rule=RULES[name](), batch_shape=(3,))
+        resumed.load_state_dict(state)
+        guards = [guards[0], resumed, pickle.loads(pickle.dumps(guards[1]))]
+        for guard in guards:
+            guard.advise(probs)
+            guard.observe(Positions(tokens[t] if kind == "numpy" else torch.tensor(tokens[t])))
+        states = [through_json(guard) for guard in guards]
+        assert states[0] == states[1] == states[2]
+    assert len(guards[0].events) >= 1
+    assert guards[0].events == guards[1].events == guards[2].events
+
+
+def test_rules_are_values() -> None:
+    """Equal where they were made alike, whatever has been asked of them; different in each setting; and hashable."""
+    made = {name: make() for name, make in RULES.items()}
+    for name, make in RULES.items():
+        rule, again = made[name], make()
+        assert rule.certificate.regret_bound == again.certificate.regret_bound  # what they work out is kept with them
+        for other in (again, pickle.loads(pickle.dumps(rule)), copy.deepcopy(rule)):
+            assert rule == other
+            assert hash(rule) == hash(other)
+            assert np.array_equal(rule.rates_K, other.rates_K)
+    assert len(set(made.values())) == len(made)
+    assert lr.ExactTest(MATCHING, 30) == lr.ExactTest(MATCHING, 30, references=(), payoffs="fixed", actions=True)
+    assert lr.ExactTest(MATCHING, 30) != lr.ExactTest(MATCHING, 30, fallback=lr.Recovery(budget=0.4))
+    assert FirstTest(MATCHING, 30) == FirstTest(MATCHING, 30, gate=0.5) != FirstTest(MATCHING, 30, gate=0)
+    assert FirstTest(MATCHING, 30) != lr.ExactTest(MATCHING, 30)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"payoffs": "move"}, 'payoffs must be "fixed" or "scaled" or "change", got .move.'),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": 1e-251}, "delta must be at least 1e-250, got 1e-251"),
+        ({"temperature": "warm"}, "temperature"),
+        ({"temperature": "certificate", "horizon": None, "delta": 0.1}, "temperature=.certificate. needs a horizon"),
+        ({"actions": False}, "actions=False compares with references alone"),
+        ({"actions": False, "references": ("a",), "contexts": 2}, "actions=False compares with references alone"),
+        ({"contexts": 2, "horizon": None, "delta": 0.1}, "contexts need a horizon"),
+        ({"references": ("a",), "fallback": lr.PolyaUrn(2)}, "fallback must be a Recovery without a safe of its own"),
+        ({"contexts": 2, "fallback": lr.Recovery(safe=lr.PolyaUrn(2))}, "fallback must be a Recovery without a safe"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        lr.ExactTest(**{"problem": MATCHING, "horizon": 30, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"gate": -1}, "gate must be a finite number >= 0, got -1"),
+        ({"temperature": "certificate"}, "temperature=.certificate. goes with ExactTest, not with FirstTest"),
+        ({"fallback": lr.Recovery()}, "bets on how the fallback differs"),
+    ],
+)
+def test_what_the_first_test_refuses(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        FirstTest(MATCHING, 30, **settings)

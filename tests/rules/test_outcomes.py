@@ -1,0 +1,50 @@
+"""The test at outcomes: streaming = recorded = a literal loop; charges are what they must be; the guard adds up."""
+
+import math
+
+import numpy as np
+import pytest
+
+import lowregret as lr
+
+from ..outcome_cases import FORMS, Literal, at_step, random_forecast, random_outcomes, random_payoff
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_streaming_is_recorded_is_a_literal_loop(form: str, seed: int) -> None:
+    rng, N, T = np.random.default_rng([seed, FORMS.index(form)]), 3, 24
+    horizon, times = None if seed == 2 else T, np.full(N, T + 1)
+    while not 1 / 3 <= (times <= T).mean() < 1:  # where nothing trips, little is compared
+        payoff = random_payoff(rng)
+        rule = lr.ExactTest(payoff, horizon, delta=0.4, temperature=None if seed == 2 else rng.uniform(0.05, 0.5))
+        forecast, outcomes = random_forecast(rng, form, payoff, (N, T)), random_outcomes(rng, payoff, (N, T))
+        if form == "density":
+            outcomes = np.clip(outcomes, forecast.grid[0], forecast.grid[-1])
+        outcomes[:2] = outcomes[:2, :1]  # something to find
+        times = rule.trip_times(forecast, outcomes)
+    guard = lr.Guard(payoff, horizon, rule=rule, batch_shape=(N,))
+    literal = [Literal(rule) for _ in range(N)]
+    for t in range(T):
+        step = at_step(forecast, t)
+        guard.advise(step)
+        guard.observe(outcomes[:, t])
+        for n, one in enumerate(literal):
+            before = one.tripped_at
+            one.step(_row(step, n), float(outcomes[n, t]), t)
+            if not before:
+                assert guard.evidence[0][n] == pytest.approx(math.log(one.total), rel=1e-10, abs=1e-10)
+                memory = guard._at.ledger.rule
+                if not one.tripped_at:
+                    np.testing.assert_allclose(memory.statistics.charges[n], one.charges, rtol=1e-9, atol=1e-12)
+    told = [one.tripped_at or T + 1 for one in literal]
+    assert times.tolist() == told
+    assert [event.step for event in guard.events if isinstance(event, lr.Switch)] == sorted(t for t in told if t <= T)
+
+
+def _row(forecast: object, n: int) -> object:
+    if isinstance(forecast, lr.Quantiles):
+        return lr.Quantiles(forecast.levels, forecast.values[n])
+    if isinstance(forecast, lr.Density):
+        return lr.Density(forecast.grid, forecast.weights[n])
+    return lr.Samples(forecast.values[n])  # type: ignore[attr-defined]

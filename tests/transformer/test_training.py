@@ -1,0 +1,689 @@
+"""Training: one step by hand, the mask by hand, and runs that are killed, resumed and shared."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import lowregret as lr
+from lowregret.rules import FirstTest
+from lowregret.transformer import (
+    DECAYING,
+    NANODO,
+    Decoder,
+    Distil,
+    Imitate,
+    Masked,
+    Optimiser,
+    Progress,
+    Size,
+    TrainingSettings,
+    Transformer,
+    checkpoints,
+    data,
+    load,
+    train,
+)
+from lowregret.transformer.run_folder import described
+from lowregret.transformer.tasks import Batch, Scaled, loss_of, robust_laws
+from lowregret.transformer.training import Training
+
+SMALL = Size(32, 16, 2, 1, 32)
+FLOAT32 = (torch.float32, torch.float32)
+
+
+class Fixed:
+    """A decoder that says what it is told to."""
+
+    def __init__(self, probs: np.ndarray) -> None:
+        self.logits = torch.log(torch.tensor(probs, dtype=torch.float32))
+
+    def __call__(self, tokens: torch.Tensor, *types: torch.dtype) -> torch.Tensor:
+        return self.logits
+
+
+def adamw_by_hand(weights: dict, gradients: list[dict], rates: list[float], o) -> dict:
+    """Decoupled weight decay, bias-corrected moments: Loshchilov and Hutter, line by line, in float64."""
+    m = {k: np.zeros_like(v) for k, v in weights.items()}
+    v = {k: np.zeros_like(x) for k, x in weights.items()}
+    for t, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
+        norm = math.sqrt(sum(float((g**2).sum()) for g in gradient.values()))
+        scale = 1.0 if o.clip is None else min(1.0, o.clip / (norm + 1e-6))
+        for k, g in gradient.items():
+            g = g * scale
+            m[k] = o.betas[0] * m[k] + (1 - o.betas[0]) * g
+            v[k] = o.betas[1] * v[k] + (1 - o.betas[1]) * g**2
+            step = m[k] / (1 - o.betas[0] ** t) / (np.sqrt(v[k] / (1 - o.betas[1] ** t)) + o.eps)
+            weights[k] = weights[k] * (1 - rate * o.weight_decay) - rate * step
+    return weights
+
+
+@pytest.mark.parametrize("optimiser", [NANODO, DECAYING], ids=["nanodo", "decaying"])
+def test_optimiser_steps_are_adamw(optimiser, tmp_path: Path) -> None:
+    settings = TrainingSettings(size=SMALL, steps=10, batch=4, seed=3, optimiser=optimiser)
+    source = lr.sources.paper_sources(32)["b"]
+    run = Training(Imitate(source), tmp_path / "m.safetensors", settings)
+    weights = {k: p.detach().double().numpy().copy() for k, p in run.decoder.named_parameters()}
+    gradients, rates = [], []
+    for step in range(3):
+        tokens = data.sequences(source, 4, 32, data.generator("cpu", 3, step, 0))
+        logits = run.decoder(tokens)
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, 2), tokens.reshape(-1))
+        found = torch.autograd.grad(loss, list(run.decoder.parameters()))
+        names = [k for k, _ in run.decoder.named_parameters()]
+        gradients.append({k: g.double().numpy() for k, g in zip(names, found, strict=True)})
+        rates.append(optimiser.rate(step, 10))
+        assert float(run.advance()) == pytest.approx(loss.item(), rel=1e-5)
+    expected = adamw_by_hand(weights, gradients, rates, optimiser)
+    for k, p in run.decoder.named_parameters():
+        np.testing.assert_allclose(p.detach().numpy(), expected[k], atol=2e-6, err_msg=k)
+
+
+def test_a_golden_step(tmp_path: Path) -> None:
+    """Recorded once: initial weights, batch, loss and update together."""
+    settings = TrainingSettings(size=SMALL, steps=100, batch=8, seed=0, optimiser=NANODO)
+    run = Training(Imitate(lr.sources.paper_sources(32)["b"]), tmp_path / "m.safetensors", settings)
+    losses = [float(run.advance()) for _ in range(3)]
+    total = sum(float(p.detach().double().abs().sum()) for p in run.decoder.parameters())
+    assert losses == pytest.approx([0.764853, 0.748311, 0.749756], abs=2e-6)
+    assert total == pytest.approx(563.0816, rel=1e-6)
+
+
+def test_rates() -> None:
+    assert (
+        Optimiser(
+            peak=1.6e-3,
+            start=1.6e-4,
+            warmup=1000,
+            falls=False,
+            betas=(0.9, 0.98),
+            eps=1e-9,
+            weight_decay=0.1,
+            clip=None,
+        )
+        == NANODO
+    )
+    assert (
+        Optimiser(
+            peak=1e-3, start=2e-5, warmup=49, falls=True, betas=(0.9, 0.95), eps=1e-8, weight_decay=1e-4, clip=1.0
+        )
+        == DECAYING
+    )
+    assert NANODO.rate(0, 500) == 1.6e-4
+    assert NANODO.rate(500, 500) == pytest.approx(8.8e-4)
+    assert NANODO.rate(1000, 500) == NANODO.rate(10**6, 500) == 1.6e-3
+    rates = [DECAYING.rate(step, 300) for step in range(300)]
+    assert max(rates) == rates[DECAYING.warmup] == 1e-3
+    assert all(a > b for a, b in pairwise(rates[49:]))
+    assert rates[-1] < 1e-6
+
+
+def test_losses_by_hand() -> None:
+    probs = np.array([[[0.25, 0.75], [0.5, 0.5], [0.9, 0.1]]])
+    tokens = torch.tensor([[1, 0, 1]])
+    loss, count = loss_of(Fixed(probs), Batch(tokens), FLOAT32, None)
+    assert (float(loss), float(count)) == (pytest.approx(-math.log(0.75 * 0.5 * 0.1), rel=1e-6), 3)
+    weights = torch.tensor([[0.0, 1.0, 1.0]])
+    loss, count = loss_of(Fixed(probs), Batch(tokens, None, weights), FLOAT32, None)
+    assert (float(loss), float(count)) == (pytest.approx(-math.log(0.5 * 0.1), rel=1e-6), 2)
+    targets = np.array([[[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]]])
+    divergence = sum(p * math.log(p / q) for p, q in zip(targets.ravel(), probs.ravel(), strict=True) if p)
+    batch = Batch(tokens, torch.tensor(targets, dtype=torch.float32))
+    assert float(loss_of(Fixed(probs), batch, FLOAT32, None)[0]) == pytest.approx(divergence, rel=1e-5)
+    coin, warmth = lr.matching(), 0.25
+    responses = [coin.quantal_response(x.reshape(-1, 2), warmth) for x in (targets, probs)]
+    extra = float((responses[0] * np.log(responses[0] / responses[1])).sum())
+    stakes = Scaled(torch.tensor(coin.utility.T / warmth, dtype=torch.float32), 0.5)
+    both = loss_of(Fixed(probs), batch, FLOAT32, stakes)[0]
+    assert float(both) == pytest.approx(divergence + 0.5 * extra, rel=1e-5)
+
+
+def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Base: always 1/3. After t ones the response has regret .72, which first exceeds 1.5/sqrt(t) at t = 5."""
+    T = 8
+    base, rule = lr.Scheduled([[2 / 3, 1 / 3]]), lr.RegretRate(lr.matching(), T)
+    urn_half = torch.tensor([[1] * T, [0] * T, [0, 0, 0, 1, 1, 1, 1, 1]])
+    monkeypatch.setattr(data, "urns", lambda *_: urn_half)
+    batch = Masked(base, base, rule).batch(6, slice(None), T, data.generator("cpu", 0), None)
+    assert torch.equal(batch.tokens_BxT[3:], urn_half)
+    assert torch.equal(batch.tokens_BxT[:3], data.sequences(base, 3, T, data.generator("cpu", 0)))  # drawn first
+    expected = np.ones((6, T))
+    for i, tokens in enumerate(urn_half.numpy()):  # step by step, as the paper says it
+        policy = 1 / (1 + math.exp(-(1 / 3) / rule.temperature))  # chance of action 0
+        earned, tripped = 0.0, None
+        for t in range(1, T + 1):
+            earned += policy if tokens[t - 1] == 0 else 1 - policy
+            best = max((tokens[:t] == a).sum() for a in (0, 1))
+            if tripped is None and (best - earned) / t > 1.5 / math.sqrt(t):
+                tripped = t
+        expected[3 + i] = 0 if tripped is None else np.arange(T) >= tripped
+    np.testing.assert_array_equal(batch.weights_BxT.numpy(), expected)
+    assert expected[3].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert expected[4].sum() == 0  # discarded: the base does well on it
+    # Every third row of each part, as one of three processes would take them.
+    part = Masked(base, base, rule).batch(6, slice(0, None, 3), T, data.generator("cpu", 0), None)
+    np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
+
+
+@pytest.mark.parametrize("rule", [FirstTest, lr.RegretGap, lr.RegretRate])
+def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
+    T = 32
+    base = Transformer(Decoder(3, SMALL, seed=0))
+    tested = rule(lr.matching(3), T)
+    tokens = torch.randint(3, (64, T), generator=torch.Generator().manual_seed(0))
+    tokens[:32] = tokens[:32, :1]  # some that trip
+    targets = robust_laws(tested, base.laws_on_device(tokens), tokens)
+    expected = lr.Robust(base, tested).predict_sequence(tokens)
+    torch.testing.assert_close(targets, expected, atol=1e-5, rtol=0)
+    if rule is not lr.RegretGap:
+        assert not torch.allclose(targets, base.laws_on_device(tokens), atol=1e-2)
+
+
+def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows by part: half from the source, then other worlds, then the pool; the base is asked as training says."""
+    T, coin = 32, lr.matching()
+    source, rule = lr.sources.paper_sources(T)["b"], FirstTest(coin, T)
+    monkeypatch.setattr(data, "other_worlds", lambda source, n, horizon, random: torch.zeros((n, horizon)).long())
+    task = Distil(source, Transformer(Decoder(2, SMALL, seed=1)), rule)
+    plain = task.batch(7, slice(None), T, data.generator("cpu", 0), None)
+    assert plain.tokens_BxT.sum(-1).tolist()[4:] == [0, 0, 0]  # nothing was played yet
+    assert torch.equal(plain.tokens_BxT[:4], data.sequences(source, 4, T, data.generator("cpu", 0)))
+    task.played_NxT = torch.ones((5, T), dtype=torch.uint8)
+    for share, n, away, played in ((0.25, 8, 2, 2), (0.5, 8, 0, 4), (0.5, 7, 0, 3), (0.5, 1, 0, 0), (0.0, 4, 2, 0)):
+        task.play_share = share
+        tokens = task.batch(n, slice(None), T, data.generator("cpu", 0), None).tokens_BxT
+        assert len(tokens) == n
+        assert tokens.sum(-1).tolist()[n - away - played :] == [0] * away + [T] * played
+    other = Transformer(Decoder(2, SMALL, seed=2))
+    for laws, expected in ((None, task.base.laws_on_device), (other.laws_on_device, other.laws_on_device)):
+        batch = task.batch(4, slice(None), T, data.generator("cpu", 0), laws)
+        wanted = robust_laws(rule, expected(batch.tokens_BxT), batch.tokens_BxT)
+        torch.testing.assert_close(batch.targets_BxTxS, wanted)
+
+
+def test_the_pool_keeps_the_latest_and_is_played_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def play(decoder: Decoder, source: object, utility: object, temperature: float, n: int, random: object):
+        calls.append(n)
+        return torch.full((n, 32), len(calls) % 2)
+
+    monkeypatch.setattr(data, "greedy_play", play)
+    task, decoder = tasks("distil"), Decoder(2, SMALL)  # every 3 steps 4 sequences, of which 6 are kept
+    played = []
+    for step in range(8):
+        task.before(step, decoder, 0)
+        played.append(len(calls))
+    assert played == [1, 1, 1, 2, 2, 2, 3, 3]
+    assert calls == [4, 4, 4]
+    assert task.played_NxT[:, 0].tolist() == [0, 0, 1, 1, 1, 1]
+
+
+def test_soft_targets_are_the_sources_laws() -> None:
+    source = lr.sources.paper_sources(32)["sin5"]
+    assert Imitate(source).batch(3, slice(None), 32, data.generator("cpu", 0), None).targets_BxTxS is None
+    batch = Imitate(source, soft=True).batch(3, slice(None), 32, data.generator("cpu", 0), None)
+    np.testing.assert_allclose(batch.targets_BxTxS, source.predict_sequence(batch.tokens_BxT.numpy()), atol=1e-7)
+
+
+def test_the_teacher_is_the_base_in_the_types_of_the_run(tmp_path: Path) -> None:
+    tokens = torch.randint(2, (4, 32), generator=torch.Generator().manual_seed(0))
+    for stream in ("float32", "bfloat16"):
+        task = tasks("distil")
+        settings = TrainingSettings(size=SMALL, steps=2, batch=4, compute="bfloat16", stream=stream)
+        run = Training(task, tmp_path / f"{stream}.safetensors", settings)
+        expected = task.base.laws_on_device(tokens, torch.bfloat16, getattr(torch, stream))
+        assert torch.equal(run.base_laws(tokens), expected)
+        assert run.made["compute"] == "bfloat16"
+        assert run.made["stream"] == stream
+    assert not torch.equal(task.base.laws_on_device(tokens, torch.bfloat16, torch.float32), expected)
+
+
+def test_a_batch_in_which_nothing_counts_changes_no_weight_to_nan(tmp_path: Path) -> None:
+    class Nothing(Imitate):
+        def batch(self, *args: object) -> Batch:
+            tokens = super().batch(*args).tokens_BxT
+            return Batch(tokens, None, torch.zeros(tokens.shape))
+
+    run = Training(Nothing(lr.PolyaUrn(2)), tmp_path / "m.safetensors", TrainingSettings(size=SMALL, steps=3, batch=2))
+    assert float(run.advance()) == 0
+    assert all(bool(p.isfinite().all()) for p in run.decoder.parameters())
+
+
+def test_the_pool_holds_what_the_greedy_adversary_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+    coin, source = lr.matching(), lr.sources.paper_sources(32)["b"]
+    model = Transformer(Decoder(2, SMALL, seed=8))
+    real = torch.rand
+    # Uniforms of one: nobody follows the source, nothing is noise.
+    monkeypatch.setattr(torch, "rand", lambda *a, **k: torch.ones_like(real(*a, **k)))
+    played = data.greedy_play(model.decoder, source, coin.utility, 32**-0.5, 3, data.generator("cpu", 0))
+    worst = lr.adversaries.greedy(model, coin, 32)
+    assert played.tolist() == [worst.tokens.tolist()] * 3
+
+
+def test_greedy_play_follows_the_source_first_and_makes_mistakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Off the source's path a token is random with a chance of .75 x .15, and half of the random ones are another."""
+    n, T, coin = 600, 32, lr.matching()
+    model = Transformer(Decoder(2, SMALL, seed=8))
+    home = torch.randint(2, (n, T), generator=torch.Generator().manual_seed(3))
+    monkeypatch.setattr(data, "sequences", lambda *_: home)
+    played = data.greedy_play(model.decoder, lr.PolyaUrn(2), coin.utility, T**-0.5, n, data.generator("cpu", 0))
+    law = model.laws_on_device(played)[..., 1]
+    least = torch.where(law < 0.5, 1, 0)  # of two states the one that the response earns less on
+    random = data.generator("cpu", 0)  # how long each follows is drawn first, then whether it does
+    follow = torch.randint(T, (n,), generator=random)
+    follow = torch.where(torch.rand(n, generator=random) < 0.5, follow, 0)
+    follows = torch.arange(T) < follow[:, None]
+    assert bool((played == home)[follows].all())
+    alone = follow == 0
+    wrong = (played != least)[alone].double().mean(-1)
+    assert abs(float(wrong.mean()) - 0.75 * 0.15 / 2) <= 5 * float(wrong.std()) / math.sqrt(len(wrong))
+    spread = 5 * math.sqrt(0.25 / n)
+    assert 0.5 - spread <= float(alone.double().mean()) <= 0.5 + 1 / T + spread
+
+
+def test_every_world_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth each; half follow the source up to a uniform step. Each share within 5 standard errors."""
+    n, T = 4000, 16
+    worlds = ("urns", "drifts", "changes", "turned", "stuck")
+    for k, world in enumerate(worlds, start=1):
+        monkeypatch.setattr(data, world, lambda *_, k=k: torch.full((n, T), k))
+    monkeypatch.setattr(data, "sequences", lambda *_: torch.zeros((n, T)).long())
+    tokens = data.other_worlds(lr.PolyaUrn(6), n, T, data.generator("cpu", 0))
+    within = 5 * math.sqrt(0.25 / n)
+    for k in range(1, 6):
+        assert float((tokens[:, -1] == k).double().mean()) == pytest.approx(0.2, abs=within)
+    for t in range(T):
+        follows = 0.5 * (T - 1 - t) / T
+        assert float((tokens[:, t] == 0).double().mean()) == pytest.approx(follows, abs=within)
+    assert bool(((tokens == 0) | (tokens == tokens[:, -1:])).all())
+
+
+def test_worlds_are_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    n, T, random = 8000, 64, data.generator("cpu", 0)
+    within = 5 * math.sqrt(0.25 / n)
+    bits = torch.randint(2, (50, T), generator=random)
+    assert torch.equal(data.turned(bits, 2, random), 1 - bits)
+    three = torch.arange(3).repeat(200, 1)
+    renamed = data.turned(three, 3, random)
+    assert torch.equal(renamed.sort(-1).values, three)
+    assert len(renamed.unique(dim=0)) == 5  # every renaming but none at all
+    at = torch.tensor([0, 20, 63] * 100)
+    near = data.stuck(torch.arange(T).repeat(300, 1), at, random)
+    assert [set(near[at == k].flatten().tolist()) for k in (0, 20, 63)] == [
+        {0, 1, 2},
+        {18, 19, 20, 21, 22},
+        {61, 62, 63},
+    ]
+    # Law k gives state k: the tokens count the changes so far, each at a uniform step of 1.5 T.
+    monkeypatch.setattr(data, "dirichlet", lambda shape, random: torch.eye(6).expand(n, 6, 6))
+    parts = data.changes(n, T, 6, random).double()
+    assert bool((parts.diff() >= 0).all())
+    for t in range(T):
+        assert float(parts[:, t].mean()) == pytest.approx(5 * t / (1.5 * T), abs=5 * math.sqrt(1.25 / n))
+    # From state 0 to 1, half of them by a state of their own: |sin| of a uniform phase has mean 2/pi at every step.
+    monkeypatch.setattr(data, "dirichlet", lambda shape, random: torch.eye(2).expand(n, 2, 2))
+    ones = data.drifts(n, T, 2, random).double().mean(0)
+    np.testing.assert_allclose(ones, 0.5 * 2 / math.pi + 0.25, atol=within)
+
+
+@pytest.mark.parametrize("n_states", [2, 4])
+def test_worlds_are_sequences_of_states(n_states: int) -> None:
+    table = np.random.default_rng(0).dirichlet(np.ones(n_states), 64)
+    for source in (lr.Scheduled(table), lr.PolyaUrn(n_states), lr.Markov(np.full((n_states,) * 2, 1 / n_states), 1)):
+        tokens = data.other_worlds(source, 50, 64, data.generator("cpu", 1))
+        assert tokens.shape == (50, 64)
+        assert set(tokens.unique().tolist()) == set(range(n_states))
+        assert torch.equal(tokens, data.other_worlds(source, 50, 64, data.generator("cpu", 1)))
+        assert not torch.equal(tokens, data.other_worlds(source, 50, 64, data.generator("cpu", 2)))
+
+
+def test_sources_are_drawn_from_their_laws() -> None:
+    """Chances within 5 standard errors (chance of failing below 1e-4 over all bits); the urn's sums are uniform."""
+    n, T = 20_000, 16
+    source = lr.sources.paper_sources(T)["sin2"]
+    chance = np.asarray(source.probs_TxS if hasattr(source, "probs_TxS") else source.predict_sequence([0] * T))[:, 1]
+    mean = data.sequences(source, n, T, data.generator("cpu", 0)).double().mean(0).numpy()
+    assert (np.abs(mean - chance) <= 5 * np.sqrt(chance * (1 - chance) / n) + 1e-9).all()
+    sums = data.sequences(lr.PolyaUrn(2), n, T, data.generator("cpu", 0)).sum(-1)
+    counts = torch.bincount(sums, minlength=T + 1).double()
+    expected = n / (T + 1)
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    from scipy.stats import chi2
+
+    assert statistic < chi2.ppf(1 - 1e-6, T)
+
+
+def tasks(kind: str, T: int = 32):
+    source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
+    base = Transformer(Decoder(2, SMALL, seed=9))
+    if kind == "imitate":
+        return Imitate(source)
+    if kind == "masked":
+        return Masked(source, base, lr.RegretRate(coin, T))
+    return Distil(source, base, FirstTest(coin, T), play_every=3, play_count=4, pool=6)
+
+
+@pytest.mark.parametrize("kind", ["imitate", "masked", "distil"])
+def test_a_run_that_stopped_anywhere_ends_the_same(kind: str, tmp_path: Path) -> None:
+    settings = TrainingSettings(size=SMALL, steps=8, batch=4, optimiser=DECAYING)
+    whole = train(tasks(kind), tmp_path / "whole.safetensors", settings, report_every=1)
+    for stop in range(1, 8):
+        path = tmp_path / f"{stop}.safetensors"
+
+        def give_up(p: Progress, stop: int = stop) -> None:
+            if p.step == stop:
+                raise Stopped
+
+        with pytest.raises(Stopped):
+            train(tasks(kind), path, settings, save_every=3, report_every=1, on_report=give_up)
+        resumed = train(tasks(kind), path, settings, save_every=3, report_every=1)
+        same(resumed, whole)
+        lines = [json.loads(line) for line in (tmp_path / f"training/{stop}/metrics.jsonl").read_text().splitlines()]
+        assert [line["step"] for line in lines] == list(range(1, 9))
+        first = [json.loads(line) for line in (tmp_path / "training/whole/metrics.jsonl").read_text().splitlines()]
+        assert [line["loss"] for line in lines] == [line["loss"] for line in first]
+    same(train(tasks(kind), tmp_path / "whole.safetensors", settings), whole)  # finished: read, not trained
+
+
+class Stopped(Exception):
+    pass
+
+
+def stopped(path: Path, settings: TrainingSettings, at: int, **options: object) -> Path:
+    """The state of a run on source b that was stopped after a report."""
+
+    def give_up(p: Progress) -> None:
+        if p.step >= at:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(tasks("imitate"), path, settings, on_report=give_up, **options)
+    return path.parent / "training" / path.stem / "state.safetensors"
+
+
+def lines_of(state: Path) -> list[dict]:
+    return [json.loads(line) for line in state.with_name("metrics.jsonl").read_text().splitlines()]
+
+
+TWELVE = TrainingSettings(size=SMALL, steps=12, batch=4, optimiser=DECAYING)
+
+
+def test_metrics_of_a_resumed_run_are_those_of_a_whole_one(tmp_path: Path) -> None:
+    every = {"save_every": 5, "report_every": 4}
+    train(tasks("imitate"), tmp_path / "whole.safetensors", TWELVE, **every)
+    state = stopped(tmp_path / "m.safetensors", TWELVE, 8, **every)
+    found = checkpoints.read(state)
+    checkpoints.write(state, found.tensors, {**found.about, "seconds": 1000.0, "reported": 999.5})
+    train(tasks("imitate"), tmp_path / "m.safetensors", TWELVE, **every)
+    whole, ours = lines_of(tmp_path / "training/whole/state.safetensors"), lines_of(state)
+    assert [(p["step"], p["loss"]) for p in ours] == [(p["step"], p["loss"]) for p in whole]
+    assert ours[1]["seconds"] > 1000  # those of earlier runs are kept
+    for before, p in [({"seconds": 0}, whole[0]), *pairwise(whole), ({"seconds": 999.5}, ours[1])]:
+        took = p["seconds"] - before["seconds"]
+        assert p["tokens_per_second"] * took == pytest.approx(4 * TWELVE.batch * SMALL.context, rel=1e-6)
+
+
+def test_a_task_that_served_another_run_starts_afresh(tmp_path: Path) -> None:
+    task = tasks("distil")
+    models = [train(task, tmp_path / f"{i}.safetensors", replace(TWELVE, steps=4)) for i in range(2)]
+    same(*models)
+
+
+def test_a_run_that_is_lost_says_so(tmp_path: Path) -> None:
+    """Steps far too large: a finite state is kept, no NaN is written."""
+    wild = Optimiser(1e30, 1e30, 0, False, (0.9, 0.95), 1e-8, 0.0, None)
+    for name, save_every, report_every in (("a", 1, 1), ("b", 1, 10), ("c", 10, 2)):
+        with pytest.raises(ValueError, match=r"training was lost by step \d+: loss"):
+            train(
+                tasks("imitate"),
+                tmp_path / f"{name}.safetensors",
+                replace(TWELVE, optimiser=wild),
+                save_every=save_every,
+                report_every=report_every,
+            )
+        assert not (tmp_path / f"{name}.safetensors").exists()
+        folder = tmp_path / "training" / name
+        assert "NaN" not in "".join(p.read_text() for p in folder.glob("metrics.jsonl"))
+        for state in folder.glob("state.safetensors"):
+            assert all(bool(value.isfinite().all()) for value in checkpoints.read(state).tensors.values())
+    run = Training(tasks("imitate"), tmp_path / "d.safetensors", TWELVE)
+    run.decoder.position.weight.data[-1] = math.inf  # before any loss has seen it
+    with pytest.raises(ValueError, match=r"training was lost by step 0: loss 0\.5, or weights"):
+        run._refuse_lost(0.5)
+
+
+def test_a_damaged_folder_is_refused_by_name(tmp_path: Path) -> None:
+    every = {"save_every": 5, "report_every": 4}
+    train(tasks("imitate"), tmp_path / "model.safetensors", TWELVE)
+    for name, change, words in (
+        ("moments", lambda t, a: ({k: v for k, v in t.items() if "exp_avg_sq" not in k}, a), "exp_avg_sq"),
+        ("count", lambda t, a: (t, {k: v for k, v in a.items() if k != "since"}), r"damaged: KeyError\('since'\)"),
+        ("late", lambda t, a: (t, {**a, "step": 999}), "damaged: it is of step 999 of 12"),
+        ("half", lambda t, a: (t, {**a, "made": {**a["made"], "compute": "bfloat16"}}), "computed in bfloat16"),
+    ):
+        state = stopped(tmp_path / f"{name}.safetensors", TWELVE, 8, **every)
+        checkpoints.write(state, *change(*checkpoints.read(state)))
+        with pytest.raises(ValueError, match=rf"{name}/state\.safetensors .*{words}"):
+            train(tasks("imitate"), tmp_path / f"{name}.safetensors", TWELVE, **every)
+    state = stopped(tmp_path / "other.safetensors", TWELVE, 8, **every)
+    state.write_bytes((tmp_path / "model.safetensors").read_bytes())
+    with pytest.raises(ValueError, match=r"other/state\.safetensors is damaged"):
+        train(tasks("imitate"), tmp_path / "other.safetensors", TWELVE)
+    state = stopped(tmp_path / "lines.safetensors", TWELVE, 8, **every)
+    for garbage in ("garbage", "[]", "3", '{"loss": 1}'):
+        state.with_name("metrics.jsonl").write_text(f"{garbage}\n")
+        with pytest.raises(ValueError, match=r"lines/metrics\.jsonl is damaged"):
+            train(tasks("imitate"), tmp_path / "lines.safetensors", TWELVE)
+
+
+def test_a_run_from_other_weights_is_refused(tmp_path: Path) -> None:
+    first, second = (Transformer(Decoder(2, SMALL, seed=seed)) for seed in (5, 6))
+    every = {"save_every": 5, "report_every": 4}
+    stopped(tmp_path / "m.safetensors", TWELVE, 8, init=first, **every)
+    train(tasks("imitate"), tmp_path / "done.safetensors", replace(TWELVE, steps=1), init=first)
+    for init in (second, None):
+        for path, settings in (("m", TWELVE), ("done", replace(TWELVE, steps=1))):
+            with pytest.raises(ValueError, match="from a run with another init"):
+                train(tasks("imitate"), tmp_path / f"{path}.safetensors", settings, init=init)
+
+
+def test_descriptions_tell_apart_what_trains_differently() -> None:
+    def biased(p: float):
+        return lambda history: [1 - p, p]
+
+    heads = [Transformer(Decoder(2, SMALL._replace(heads=h))) for h in (2, 4)]
+    functions = [
+        biased(0.1),
+        biased(0.2),
+        lambda history: [0.5, 0.5],
+        lambda history: [0.9, 0.1],
+        lambda history, p=0.5: [p, p],
+        lambda history, p=0.4: [p, 1 - p],
+    ]
+    for things in (heads, [lr.FromFunction(fn, 2) for fn in functions]):
+        said = [json.dumps(described(Imitate(thing))) for thing in things]
+        assert len(set(said)) == len(things)
+        assert said == [json.dumps(described(Imitate(thing))) for thing in things]
+
+    class Callable:
+        def __call__(self, history: object) -> list[float]:
+            return [0.5, 0.5]
+
+    with pytest.raises(ValueError, match="a Callable cannot be told from another one"):
+        described(Callable())
+
+
+def same(one: Transformer, other: Transformer) -> None:
+    for (name, a), (_, b) in zip(one.decoder.named_parameters(), other.decoder.named_parameters(), strict=True):
+        assert torch.equal(a, b), name
+
+
+KILLER = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from lowregret.transformer import checkpoints
+from tests.transformer.test_training import *
+
+path, state = Path(sys.argv[1]), Path(sys.argv[2])
+chance, steps = random.Random(0), []
+Run(tasks("distil"), path.with_name("warm.safetensors"), LONG).advance()  # what is imported late is there
+while len(steps) < 10:
+    begun = state.stat().st_mtime_ns if state.exists() else 0
+    child = os.fork()
+    if not child:
+        train(tasks("distil"), path, LONG, save_every=1)
+        os._exit(0)
+    while not state.exists() or state.stat().st_mtime_ns == begun:
+        time.sleep(0.001)
+    time.sleep(chance.uniform(0, 0.05))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert not path.exists(), "the run was over before it could be killed ten times"
+    steps.append(checkpoints.read(state).about["step"])
+print(steps)
+"""
+LONG = TrainingSettings(size=SMALL, steps=2000, batch=2, optimiser=DECAYING)
+
+
+def script(tmp_path: Path, text: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+    """A Python program beside the tests, in one thread."""
+    path = tmp_path / "program.py"
+    path.write_text(text)
+    places = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(Path(__file__).resolve().parents[2])]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, places)), **environment}
+    command = [sys.executable, str(path), *map(str, arguments)]
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.long
+def test_a_run_killed_ten_times_ends_the_same(tmp_path: Path) -> None:
+    path, folder = tmp_path / "killed.safetensors", tmp_path / "training/killed"
+    process = script(tmp_path, KILLER, path, folder / "state.safetensors")
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    steps = json.loads(out)
+    assert steps[0] >= 1
+    assert all(a < b for a, b in pairwise(steps))
+    # From here to the end, beside a run that nobody disturbed.
+    ends = []
+    for name in ("killed", "whole"):
+        run = Training(tasks("distil"), tmp_path / f"{name}.safetensors", LONG)
+        assert run.step == (steps[-1] if name == "killed" else 0)
+        while run.step < steps[-1] + 5:
+            run.advance()
+        ends.append(Transformer(run.decoder))
+    same(*ends)
+
+
+TWO = """
+import sys, torch
+torch.set_num_threads(1)
+from tests.transformer.test_training import *
+for kind in KINDS:
+    train(tasks(kind), f"{sys.argv[1]}/two-{kind}.safetensors", SHARED, report_every=1)
+"""
+KINDS = ("imitate", "masked", "distil")
+# With so large an eps a step is proportional to the gradient: one that is off by a factor shows.
+PLAIN = replace(DECAYING, peak=1.0, start=1.0, eps=1.0, clip=None)
+SHARED = TrainingSettings(size=SMALL, steps=5, batch=8, optimiser=PLAIN)
+
+
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    port = str(free_port())
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    processes = [script(tmp_path, TWO, tmp_path, RANK=str(rank), **meeting) for rank in range(2)]
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    for kind in KINDS:
+        alone = train(tasks(kind), tmp_path / f"one-{kind}.safetensors", SHARED, report_every=1)
+        losses = [
+            [
+                json.loads(line)["loss"]
+                for line in (tmp_path / f"training/{n}-{kind}/metrics.jsonl").read_text().split("\n")[:-1]
+            ]
+            for n in ("one", "two")
+        ]
+        assert losses[1] == pytest.approx(losses[0], rel=1e-4), kind
+        theirs = load(tmp_path / f"two-{kind}.safetensors").decoder
+        for a, b in zip(alone.decoder.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(a, b, atol=1e-4, rtol=0)
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    settings = TrainingSettings(size=SMALL, steps=1, batch=2)
+    path = tmp_path / "m.safetensors"
+    source, coin = lr.sources.paper_sources(32)["b"], lr.matching()
+    with pytest.raises(ValueError, match="rule is for 16 steps, the decoder's context is 32"):
+        train(Masked(source, source, lr.RegretRate(coin, 16)), path, settings)
+    short = Transformer(Decoder(2, SMALL._replace(context=16)))
+    with pytest.raises(ValueError, match="base has a context of 16"):
+        train(Masked(source, short, lr.RegretRate(coin, 32)), path, settings)
+    with pytest.raises(ValueError, match="source has a context of 16"):
+        train(Imitate(short), path, settings)
+    for wrong, words in (
+        (lambda: Imitate("b"), "source must be a Predictor, got 'b'"),
+        (lambda: Masked(source, "b", lr.RegretRate(coin, 32)), "base must be a Predictor"),
+        (lambda: train("bernoulli", path, settings), "task must be an Imitate"),
+        (lambda: train(Imitate(source), path, settings, init=short.decoder), "init must be a Transformer, got Decoder"),
+        (lambda: train(Imitate(source), path, {}), "settings must be a Settings"),
+        (lambda: train(Imitate(source), path, settings, device="gpu"), "device must be one of cpu"),
+        (lambda: train(Imitate(source), tmp_path / "m.json", settings), r"path must end in \.safetensors"),
+        (lambda: train(Imitate(source), tmp_path, settings), r"path must end in \.safetensors"),
+        (lambda: Optimiser(-1, 0, 0, True, (0.9, 0.9), 1e-8, 0, None), "peak must be"),
+        (lambda: replace(DECAYING, betas=(0.9, 1.0)), "betas must be two numbers"),
+        (lambda: replace(DECAYING, clip=0.0), "clip must be"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wrong()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="rule must have a horizon"):
+        Masked(source, source, FirstTest(coin, None, delta=0.1))
+    with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
+        Distil(source, source, FirstTest(coin, 32), play_share=0.7)
+    with pytest.raises(ValueError, match="init is of another size"):
+        train(Imitate(source), path, settings, init=short)
+    train(Imitate(source), path, settings)
+    with pytest.raises(ValueError, match=r"from a run with another settings: seed: 0 there, 1 here"):
+        train(Imitate(source), path, TrainingSettings(size=SMALL, steps=1, batch=2, seed=1))
+    with pytest.raises(ValueError, match=r"from a run with another task"):
+        train(Imitate(lr.PolyaUrn(2)), path, settings)
+    for wrong in (
+        {"steps": 0},
+        {"batch": 0},
+        {"seed": -1},
+        {"seed": 2**70},
+        {"compute": "half"},
+        {"optimiser": "nanodo"},
+    ):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            TrainingSettings(**wrong)
+
+
+def test_learning_happens(tmp_path: Path) -> None:
+    """A few seconds of training bring the laws of source b near; the two recipes agree on what is to be learnt."""
+    source = lr.sources.paper_sources(32)["b"]
+    settings = TrainingSettings(size=SMALL, steps=250, batch=16, optimiser=DECAYING)
+    model = train(Imitate(source, soft=True), tmp_path / "b.safetensors", settings)
+    tokens = lr.sample(source, 32, 128, 0)
+    assert lr.next_token_tv(model, source, tokens).high < 0.05
+    assert lr.next_token_tv(Transformer(Decoder(2, SMALL)), source, tokens).low > 0.1
