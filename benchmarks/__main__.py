@@ -34,7 +34,7 @@ def batched_against_loop() -> None:
     tokens = lr.sample(base, T, N, seed=0)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     chances, rows = probs[..., 1].tolist(), tokens.tolist()
-    gap, exact = lr.RegretGap(coin, T), FirstTest(coin, T)
+    gap, exact = lr.rules.RegretGap(coin, T), FirstTest(coin, T)
     rates = exact.rates_K.tolist()
     loops = {
         gap: lambda c, r: regret_gap_loop(c, r, T),
@@ -177,7 +177,7 @@ def unknown_problems() -> None:
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     print(f"Algorithm 3, {T + 1} tips, {T} steps    one stream, us a step   recorded, ms a sequence: arrays   numba")
     for test in ("threshold", "exact"):
-        rule = lr.VRegret(T, test=test)
+        rule = lr.rules.VRegret(T, test=test)
         memory = rule.update(rule.start(), probs[0, 0], tokens[0, 0])
         step = best_of(lambda rule=rule, memory=memory: rule.update(memory, probs[0, 0], tokens[0, 0]), 50)
         costs = []

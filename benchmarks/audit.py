@@ -133,7 +133,7 @@ def _by_hand(log: Path, streams: int, steps: int) -> float:
         for law in (probs, laws[0]):
             played = problem.quantal_response(law, rule.temperature)
             earned.append((played * problem.utility[:, states].T).sum())
-        hedge = lr.Hedge(problem, steps).policy_sequence(states)
+        hedge = lr.policies.Hedge(problem, steps).policy_sequence(states)
         earned.append((hedge * problem.utility[:, states].T).sum())
     return (_cpu() - begin) / len(frame)
 

@@ -26,7 +26,7 @@ class Case(NamedTuple):
 
 
 def coin(chance: float) -> lr.Predictor:
-    return lr.Scheduled([[1 - chance, chance]])
+    return lr.predictors.Scheduled([[1 - chance, chance]])
 
 
 def stays(chance: float) -> lr.Predictor:
@@ -35,7 +35,7 @@ def stays(chance: float) -> lr.Predictor:
 
 
 def law(*probs: float) -> lr.Predictor:
-    return lr.Scheduled([probs])
+    return lr.predictors.Scheduled([probs])
 
 
 MATCHING, THREE, RPS = lr.matching(), lr.matching(3), lr.rock_paper_scissors()

@@ -40,8 +40,8 @@ def agreements(n: int, device: str, only: str) -> None:
             continue
         tokens = np.concatenate([lr.sample(truth, T, n // len(truths), seed=i) for i, truth in enumerate(truths)])
         for rule in (
-            lr.RegretGap(problem, T, alpha=0.02, span_aware=True),
-            lr.RegretRate(problem, T),
+            lr.rules.RegretGap(problem, T, alpha=0.02, span_aware=True),
+            lr.rules.RegretRate(problem, T),
             FirstTest(problem, T, delta=2 / T),
         ):
             for kind, dtype in DTYPES.items():
@@ -57,14 +57,14 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
     base, coin = load(base_file), lr.matching()
     T = base.context
     rules = {
-        "RegretGap": lr.RegretGap(coin, T),
-        "RegretRate": lr.RegretRate(coin, T),
+        "RegretGap": lr.rules.RegretGap(coin, T),
+        "RegretRate": lr.rules.RegretRate(coin, T),
         "ExactTest": FirstTest(coin, T, delta=2 / T),
     }
     models: dict[str, tuple[lr.Predictor, int]] = {"base": (base, 0)}
     for name, rule in rules.items():
         built = build(base, rule)
-        models[f"{name}, algorithm"] = lr.Robust(base, rule), 0
+        models[f"{name}, algorithm"] = lr.robust.Robust(base, rule), 0
         models[f"{name}, built"] = built, built.sizes.parameters
     shallow = build(base, rules["ExactTest"], shallow=True)
     models["ExactTest, shallow"] = shallow, shallow.sizes.parameters
@@ -78,7 +78,7 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
         cells = []
         for source in sources.values():
             tokens = lr.sample(source, T, n, seed=0)
-            policy = lr.Respond(model, coin, T**-0.5)
+            policy = lr.policies.Respond(model, coin, T**-0.5)
             cells.append(f"{lr.external_regret(coin, policy, tokens)[:, -1].mean():+.4f}")
         print(f"| {name} | {count or ''} | {' | '.join(cells)} |", flush=True)
 
@@ -106,8 +106,8 @@ def costs(device: str) -> None:
     times = f"1 ({whole / rows * 1e3:.2g} ms each) | 1 ({a_step / steps * 1e3:.1f} ms a step of {streams})"
     print(f"| the decoder alone | float32 | {times} |")
     for kind, rule in {
-        "RegretGap": lr.RegretGap(coin, T),
-        "RegretRate": lr.RegretRate(coin, T),
+        "RegretGap": lr.rules.RegretGap(coin, T),
+        "RegretRate": lr.rules.RegretRate(coin, T),
         "ExactTest": FirstTest(coin, T),
         "ExactTest, shallow": FirstTest(coin, T),
     }.items():
@@ -122,7 +122,7 @@ def costs(device: str) -> None:
 
 
 @dataclass(frozen=True)
-class Soon(lr.RegretGap):
+class Soon(lr.rules.RegretGap):
     """A threshold that so short a sequence reaches."""
 
     def threshold(self, step: Any) -> Any:
@@ -131,7 +131,7 @@ class Soon(lr.RegretGap):
 
 def picture(path: str) -> None:
     """The figure of the docs: 20 tokens as the base expects, then only ones."""
-    base = lr.Scheduled([[0.7, 0.3]])
+    base = lr.predictors.Scheduled([[0.7, 0.3]])
     tokens = np.concatenate([lr.sample(base, 20, 1, seed=0)[0], np.ones(28, dtype=int)])
     draw(build(base, Soon(lr.matching(), 48)), tokens).savefig(path, dpi=110)
 

@@ -26,7 +26,7 @@ def best_of(call: Callable[[], object], repeats: int, device: str) -> float:
     return min(times)
 
 
-def captured(rule: lr.Rule, laws: torch.Tensor, tokens: torch.Tensor) -> Callable[[], torch.Tensor]:
+def captured(rule: lr.rules.Rule, laws: torch.Tensor, tokens: torch.Tensor) -> Callable[[], torch.Tensor]:
     """The pass recorded once and replayed: no time is lost launching kernels from Python."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -53,7 +53,7 @@ def main() -> None:
     there, laws = torch.as_tensor(tokens, device=device), torch.as_tensor(probs, device=device)
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     print(f"trip times of {N} x {T} bits in float64 on {name}, torch {torch.__version__}")
-    for rule in (lr.RegretGap(lr.matching(), T), FirstTest(lr.matching(), T)):
+    for rule in (lr.rules.RegretGap(lr.matching(), T), FirstTest(lr.matching(), T)):
         expected = rule.trip_times(probs, tokens)
         ways = {
             "checked": lambda rule=rule: rule.trip_times(laws, there),

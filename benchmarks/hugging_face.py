@@ -89,7 +89,7 @@ def main() -> None:
     base = lr.HFPredictor(copy.deepcopy(model), STATES, prompt=[BOS])
     rule = FirstTest(problem, T, delta=2 / T)
     guarded = lr.robustify(base, problem, T, rule=rule)
-    recipe = lr.HFDistil(guarded, seed=asked.seed)
+    recipe = lr.adapters.HFDistil(guarded, seed=asked.seed)
     student = trained(
         model,
         recordings_NxT.tolist(),
@@ -110,7 +110,7 @@ def main() -> None:
     rows, rule_warmth = {}, rule.temperature
     home_NxT = np.asarray(lr.sample(sources["b"], T, 512, seed=asked.seed + 1))
     for name, player in players.items():
-        acts = lr.Respond(player, problem, rule_warmth)
+        acts = lr.policies.Respond(player, problem, rule_warmth)
         regrets = {}
         for source, world in sources.items():
             tokens_NxT = np.asarray(lr.sample(world, T, 512, seed=asked.seed + 2))

@@ -15,7 +15,7 @@ from lowregret.tables import Table
 COIN, DELTA = lr.matching(), 0.01
 
 
-def rule_of(steps: int, lag: int) -> lr.Rule:
+def rule_of(steps: int, lag: int) -> lr.rules.Rule:
     plain = lr.ExactTest(COIN, steps, delta=DELTA)
     return plain if lag == 1 else late_rule(plain, lag)
 

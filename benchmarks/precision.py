@@ -24,13 +24,13 @@ def precision(horizons: list[int], n: int, device: str) -> None:
     print("|---|---|---|---|---|---|")
     for T in horizons:
         sources = paper_sources(T)
-        rule = lr.RegretGap(lr.matching(), T, alpha=0.02, span_aware=True)
+        rule = lr.rules.RegretGap(lr.matching(), T, alpha=0.02, span_aware=True)
         tokens = np.concatenate([lr.sample(source, T, max(1, n // 8), seed=1) for source in sources.values()])
         base, step = sources["b"], np.arange(1, T)
         gap = rule.gains(rule.moments(base.predict_sequence(tokens), tokens))[1].cumsum(axis=-1)[:, :-1] / step
         excess = gap - rule.threshold(step.astype(float)) / step
         nearest = np.minimum.accumulate(np.abs(excess), axis=-1)
-        want = lr.Robust(base, rule).predict_sequence(tokens)
+        want = lr.robust.Robust(base, rule).predict_sequence(tokens)
         for name, dtype in DTYPES.items():
             for fused in (True, False):
                 model = build(base, rule, dtype=dtype, fused=fused)
@@ -142,7 +142,7 @@ def evidence(horizons: list[int], n: int, device: str) -> None:
             pay = np.exp(rule.rates_K * np.stack([*gain_S], axis=-1)[..., None])  # [..., S, K]
             cost = np.log((np.stack([*moment.probs_S], axis=-1)[..., None] * pay).sum(axis=-2))
             exact = (rule.rates_K * gain[..., None] - cost).cumsum(axis=-2)[:, :-1]
-            want = lr.Robust(base, rule).predict_sequence(tokens)
+            want = lr.robust.Robust(base, rule).predict_sequence(tokens)
             for name, dtype in DTYPES.items():
                 model = build(base, rule, dtype=dtype)
                 module = model.module.to(device)

@@ -83,10 +83,10 @@ def alternatives(problem: lr.DecisionProblem, probs: np.ndarray, states: np.ndar
     """The mixed actions ``[C, T, A]`` of the mixture and of (A,B)-Prod."""
     T, urn, played = states.shape[-1], lr.PolyaUrn(problem.n_states), {"mixture": [], "prod": []}
     for probs_TxS, row in zip(probs, states, strict=True):
-        model = lr.Scheduled(probs_TxS)
+        model = lr.predictors.Scheduled(probs_TxS)
         mixture = lr.Mixture([model, urn], [1 - 1 / T, 1 / T])
-        played["mixture"].append(lr.Respond(mixture, problem, T**-0.5).policy_sequence(row))
-        played["prod"].append(lr.Prod(model, problem, T).policy_sequence(row))
+        played["mixture"].append(lr.policies.Respond(mixture, problem, T**-0.5).policy_sequence(row))
+        played["prod"].append(lr.policies.Prod(model, problem, T).policy_sequence(row))
     return {name: np.stack(rows) for name, rows in played.items()}
 
 

@@ -22,7 +22,7 @@ LOAD = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "smollm2.p
 class Timed(lr.RobustLogitsProcessor):
     """Notes when each call begins and ends, and how much of it was spent computing."""
 
-    def __init__(self, robust: lr.Robust) -> None:
+    def __init__(self, robust: lr.robust.Robust) -> None:
         super().__init__(robust)
         self.calls: list[tuple[float, float, float]] = []
 
@@ -43,13 +43,13 @@ class Calls:
         self.count += 1
 
 
-def worst(robust: lr.Robust, n: int) -> list[int]:
+def worst(robust: lr.robust.Robust, n: int) -> list[int]:
     """States that make the rule switch."""
     found = lr.adversaries.greedy(robust.base, robust.rule.problem, n, temperature=robust.rule.temperature)
     return np.asarray(found.tokens).ravel().tolist()
 
 
-def cost(robust: lr.Robust, recorded: list[int], batch: int, steps: int) -> str:
+def cost(robust: lr.robust.Robust, recorded: list[int], batch: int, steps: int) -> str:
     """A row of the table: states written after the recorded ones."""
     model, timed = robust.base.model, Timed(robust)
     ids = robust.base.states.ids(torch.tensor([recorded] * batch, dtype=torch.int64))

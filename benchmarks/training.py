@@ -62,7 +62,7 @@ def steps(size: Size, batch: int, device: str, repeats: int) -> None:
     source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(device))
     bernoulli = Imitate(source)
-    robust = Masked(source, base, lr.RegretRate(coin, T))
+    robust = Masked(source, base, lr.rules.RegretRate(coin, T))
     distilled = Distil(source, base, FirstTest(coin, T, delta=2 / T, gate=0), play_share=0.0)
     flash = (SDPBackend.FLASH_ATTENTION, *ORDER[2:])
     paper = TrainingSettings(size=size, batch=batch, optimiser=NANODO)

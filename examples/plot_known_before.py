@@ -24,19 +24,21 @@ today = lr.PolyaUrn(5)
 new = lr.Markov(0.5 * np.eye(5) + 0.1, context_len=1)
 market = lr.Markov(0.5 * np.eye(5)[::-1] + 0.1, context_len=1)
 demand = np.concatenate([lr.sample(new, 400, 1, seed=4)[0], lr.sample(market, 600, 1, seed=5)[0]])
-on_trial = lr.challenge(new, today, shop, horizon=1000, delta=0.01)
+on_trial = lr.robust.challenge(new, today, shop, horizon=1000, delta=0.01)
 print("pulled after", int(on_trial.trip_times(demand)), "days")
 
 
-def earnings(player: lr.Policy) -> np.ndarray:
+def earnings(player: lr.policies.Policy) -> np.ndarray:
     """In money, day by day."""
     return (player.policy_sequence(demand) * shop.in_payoffs(shop.utility[:, demand]).T).sum(axis=-1)
 
 
 warmth = on_trial.rule.temperature
-of_today = earnings(lr.Respond(today, shop, warmth))
+of_today = earnings(lr.policies.Respond(today, shop, warmth))
 figures["incumbents"], axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
-axes.plot(np.cumsum(earnings(lr.Respond(new, shop, warmth)) - of_today), color="tab:red", label="the new model alone")
+axes.plot(
+    np.cumsum(earnings(lr.policies.Respond(new, shop, warmth)) - of_today), color="tab:red", label="the new model alone"
+)
 axes.plot(np.cumsum(earnings(on_trial) - of_today), color="tab:blue", label="on trial")
 axes.axhline(-1000 * on_trial.certificate.regret_bound_in_payoffs, color="grey", ls="--", label="promised at least")
 axes.axvline(400, color="grey", lw=0.5)

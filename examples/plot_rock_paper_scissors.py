@@ -38,7 +38,7 @@ opponents = np.stack([honest, turned])
 
 # %%
 # Average gain a round (1 for a win, -1 for a loss), and when the robust version switched.
-played = {"model": lr.Respond(model, game, safe.rule.temperature), "robust": safe.respond()}
+played = {"model": lr.policies.Respond(model, game, safe.rule.temperature), "robust": safe.respond()}
 for name, player in played.items():
     policy = player.policy_sequence(opponents)
     gain = np.einsum("bta,abt->bt", policy, game.utility[:, opponents]).mean(axis=-1)

@@ -21,7 +21,7 @@ tokens = np.concatenate([home, np.ones(T // 2, dtype=int)])  # as the model says
 # %%
 # ``AverageRestart`` asks copies of the robust model, started at each of the last ``extra`` steps, and averages their
 # answers. The more it looks back, the less it loses after the change; at home it says what the model says.
-players = {"the model": lr.Respond(model, problem, T**-0.5)}
+players = {"the model": lr.policies.Respond(model, problem, T**-0.5)}
 for extra in (64, 256):
     rule = lr.ExactTest(problem, extra, delta=0.01 / T)  # T copies, each with a chance of 0.01 / T to switch in vain
     players[f"{extra} tokens more"] = lr.AverageRestart(model, problem, 1, extra, T, rule=rule)

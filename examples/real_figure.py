@@ -46,7 +46,7 @@ def staged(said: np.ndarray, wrong: dict[str, np.ndarray], steps: Sequence[int])
     )
 
 
-def runs_of(found: lr.Backtest, cases: list) -> list[Run]:
+def runs_of(found: lr.audit.Backtest, cases: list) -> list[Run]:
     """The streams of a backtest of such cases."""
     money = {name: [found.problem.in_payoffs(paid_T) for paid_T in found.paid[name]] for name in LOOKS}
     return [

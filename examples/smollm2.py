@@ -85,7 +85,9 @@ def least(problem: lr.DecisionProblem, mixed_NxA: np.ndarray) -> np.ndarray:
     return (mixed_NxA @ problem.utility).argmin(-1)
 
 
-def against_one_who_exploits(policy: lr.Respond, rounds: int, opening_NxO: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def against_one_who_exploits(
+    policy: lr.policies.Respond, rounds: int, opening_NxO: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """What was played ``[N, T, A]`` and what came ``[N, T]``, a round at a time: the model's cache is kept."""
     memory, played, came = policy.start(opening_NxO.shape[:1], like=np.zeros(())), [], []
     for t in range(rounds):
@@ -99,7 +101,7 @@ def play(game: Game, model: Any, tokenizer: Any, rounds: int, n: int, seed: int)
     """Both players against both opponents."""
     predictor = lr.HFPredictor(model, game.words, tokenizer=tokenizer, prompt=game.prompt)
     safe = lr.robustify(predictor, game.problem, horizon=rounds)
-    players = {"alone": lr.Respond(predictor, game.problem, safe.rule.temperature), "robust": safe.respond()}
+    players = {"alone": lr.policies.Respond(predictor, game.problem, safe.rule.temperature), "robust": safe.respond()}
     rng = np.random.default_rng(seed)
     opening = rng.integers(len(game.words), size=(n, OPENING))
     habit_NxT = lr.sample(game.habit, rounds, n, seed=rng)

@@ -26,7 +26,7 @@ KINDS: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.Rule:
+def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.rules.Rule:
     fallback = lr.PolyaUrn(problem.n_states, prior=0.5)
     return {
         "default": lambda: lr.ExactTest(problem, horizon),
@@ -34,10 +34,10 @@ def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.Rule:
         "first": lambda: FirstTest(problem, horizon),
         "ungated": lambda: FirstTest(problem, horizon, delta=0.2, gate=0, fallback=fallback, temperature=0.3),
         "unknown horizon": lambda: FirstTest(problem, None, delta=0.3, gate=0),
-        "gap": lambda: lr.RegretGap(problem, horizon, span_aware=True),
-        "gap, unknown horizon": lambda: lr.RegretGap(problem, None, delta=0.5, span_aware=True),
-        "rate": lambda: lr.RegretRate(problem, horizon, alpha=0.5),
-        "function": lambda: lr.RegretRate(problem, horizon, alpha=0.5, fallback=last_state(problem.n_states)),
+        "gap": lambda: lr.rules.RegretGap(problem, horizon, span_aware=True),
+        "gap, unknown horizon": lambda: lr.rules.RegretGap(problem, None, delta=0.5, span_aware=True),
+        "rate": lambda: lr.rules.RegretRate(problem, horizon, alpha=0.5),
+        "function": lambda: lr.rules.RegretRate(problem, horizon, alpha=0.5, fallback=last_state(problem.n_states)),
     }[name]()
 
 

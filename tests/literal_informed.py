@@ -60,7 +60,7 @@ def told(rule: Any, steps: list[Step]) -> Told:
         if step.laws_NxS is not None:
             plays = np.array([respond(step.utility, law, eta) for law in step.laws_NxS])
         back = backs[step.context]
-        if tau < t and isinstance(rule.fallback, lr.Incumbent):
+        if tau < t and isinstance(rule.fallback, lr.policies.Incumbent):
             mixed = plays[rule.references.index(rule.fallback.name)]
         else:
             mixed = back.play(step, plays, eta) if tau < t else pi
@@ -78,7 +78,7 @@ def told(rule: Any, steps: list[Step]) -> Told:
                 spent += joined
                 wealth[who, k] = (wealth[who, k] + joined) * math.exp(rate * gain_S[step.state]) / charge
             leads[who] += step.scale * float((theirs - mixed) @ step.utility[:, step.state])
-        if not isinstance(rule.fallback, lr.Incumbent):
+        if not isinstance(rule.fallback, lr.policies.Incumbent):
             back.see(step, plays, mixed, tau < t)
         total = sum(wealth.values()) + 1 - spent
         totals.append(math.log(total))

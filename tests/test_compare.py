@@ -31,8 +31,8 @@ def one_way(problem: lr.DecisionProblem, horizon: int | None, delta: float, **se
     return lr.ExactTest(problem, horizon, delta, **{"fallback": lr.PolyaUrn(problem.n_states), **settings})
 
 
-def warm(temperature: float) -> lr.Robust:
-    return lr.Robust(MODEL, one_way(COIN, T, delta=0.1, temperature=temperature))
+def warm(temperature: float) -> lr.robust.Robust:
+    return lr.robust.Robust(MODEL, one_way(COIN, T, delta=0.1, temperature=temperature))
 
 
 def players() -> dict[str, Any]:
@@ -40,27 +40,27 @@ def players() -> dict[str, Any]:
         "model": MODEL,
         "urn": lr.PolyaUrn(2),
         "robust": warm(0.3),
-        "rate": lr.Robust(MODEL, lr.RegretRate(COIN, T)),
-        "unknown horizon": lr.Robust(MODEL, one_way(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
-        "hedge": lr.Hedge(COIN, T),
-        "cold": lr.Respond(warm(0.1), COIN, 0.01),
-        "can return": lr.Robust(MODEL, lr.ExactTest(COIN, T, delta=0.1)),
+        "rate": lr.robust.Robust(MODEL, lr.rules.RegretRate(COIN, T)),
+        "unknown horizon": lr.robust.Robust(MODEL, one_way(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2, prior=0.5))),
+        "hedge": lr.policies.Hedge(COIN, T),
+        "cold": lr.policies.Respond(warm(0.1), COIN, 0.01),
+        "can return": lr.robust.Robust(MODEL, lr.ExactTest(COIN, T, delta=0.1)),
     }
 
 
-def policies() -> dict[str, lr.Policy]:
+def policies() -> dict[str, lr.policies.Policy]:
     """How each of them plays."""
     known = players()
     rest = 1 / math.sqrt(T)
     return {
-        "model": lr.Respond(known["model"], COIN, rest),
-        "urn": lr.Respond(known["urn"], COIN, rest),
-        "robust": lr.Respond(known["robust"], COIN, 0.3),
-        "rate": lr.Respond(known["rate"], COIN, rest),
-        "unknown horizon": lr.Respond(known["unknown horizon"], COIN, None),
+        "model": lr.policies.Respond(known["model"], COIN, rest),
+        "urn": lr.policies.Respond(known["urn"], COIN, rest),
+        "robust": lr.policies.Respond(known["robust"], COIN, 0.3),
+        "rate": lr.policies.Respond(known["rate"], COIN, rest),
+        "unknown horizon": lr.policies.Respond(known["unknown horizon"], COIN, None),
         "hedge": known["hedge"],
         "cold": known["cold"],
-        "can return": lr.Respond(known["can return"], COIN, rest),
+        "can return": lr.policies.Respond(known["can return"], COIN, rest),
     }
 
 
@@ -79,7 +79,7 @@ def test_every_number_by_hand() -> None:
             low, high = stats.t.interval(0.95, n - 1, loc=final.mean(), scale=stats.sem(final))
             assert (found.low_PxW[i, w], found.high_PxW[i, w]) == pytest.approx((low, high), abs=1e-12)
             robust = getattr(policy, "predictor", None)
-            if isinstance(robust, lr.Robust):
+            if isinstance(robust, lr.robust.Robust):
                 times = robust.trip_times(tokens)
                 assert found.switch_PxW[i, w] == np.median(times)
                 assert found.switched_PxW[i, w] == np.mean(times < T)
@@ -111,14 +111,14 @@ def test_batches_and_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_base_model_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    class Counted(lr.Scheduled):
+    class Counted(lr.predictors.Scheduled):
         def predict_sequence(self, tokens: Any) -> Any:
             asked.append(len(tokens))
             return super().predict_sequence(tokens)
 
     base = Counted([[0.3, 0.7]])
-    rules = {f"{delta}": lr.Robust(base, one_way(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
-    rules["can return"] = lr.Robust(base, lr.ExactTest(COIN, T, delta=0.1))
+    rules = {f"{delta}": lr.robust.Robust(base, one_way(COIN, T, delta=delta)) for delta in (0.1, 0.2, 0.3)}
+    rules["can return"] = lr.robust.Robust(base, lr.ExactTest(COIN, T, delta=0.1))
     monkeypatch.setattr("lowregret.arrays._ROWS_ON_CPU", 3 * T * 2)  # few at a time, and all at once what can return
     lr.compare({"base": base, **rules}, {"other": ber(0.2)}, COIN, T, 20, seed=0)
     assert asked == [3] * 6 + [2]
@@ -136,12 +136,12 @@ def test_the_paper_s_sources() -> None:
 
 def test_torch_models_play_beside_the_others() -> None:
     double = TorchBer(0.7, torch.float64)
-    both = {"numpy": ber(0.7), "torch": double, "robust torch": lr.Robust(double, one_way(COIN, T, delta=0.1))}
+    both = {"numpy": ber(0.7), "torch": double, "robust torch": lr.robust.Robust(double, one_way(COIN, T, delta=0.1))}
     sources: dict[str, lr.Predictor] = {"numpy": ber(0.2), "torch": TorchBer(0.2, torch.float64)}
     found = lr.compare(both, sources, COIN, T, 30, seed=0)
     np.testing.assert_allclose(found.regret_PxWxT[0], found.regret_PxWxT[1], atol=1e-12)
     np.testing.assert_allclose(found.regret_PxWxT[:, 0], found.regret_PxWxT[:, 1], atol=1e-12)
-    by_numpy = lr.compare({"": lr.Robust(ber(0.7), one_way(COIN, T, delta=0.1))}, sources, COIN, T, 30, seed=0)
+    by_numpy = lr.compare({"": lr.robust.Robust(ber(0.7), one_way(COIN, T, delta=0.1))}, sources, COIN, T, 30, seed=0)
     np.testing.assert_allclose(found.regret_PxWxT[2], by_numpy.regret_PxWxT[0], atol=1e-12)
     np.testing.assert_array_equal(found.switch_PxW[2], by_numpy.switch_PxW[0])
 
@@ -165,23 +165,23 @@ def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lowregret.plots.regret_curves", lambda comparison: ("curves", comparison))
     monkeypatch.setattr("lowregret.plots.frontier", lambda frontier: ("frontier", frontier))
     assert found.plot() == ("curves", found)
-    priced = lr.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
+    priced = lr.frontier.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
     assert priced.plot() == ("frontier", priced)
 
 
 def test_json_gives_the_comparison_back() -> None:
     """Never switched stays never, and cannot switch stays that: they are not the same."""
     problem = lr.DecisionProblem([[1, 0], [0, 1]], actions=["stay", "go"], states=["dry", "wet"])
-    never, half = one_way(problem, T, delta=1e-9), lr.RegretRate(problem, T, alpha=0.9)
+    never, half = one_way(problem, T, delta=1e-9), lr.rules.RegretRate(problem, T, alpha=0.9)
     everyone: dict[str, lr.Predictor] = {"urn": lr.PolyaUrn(2)}
-    everyone.update(never=lr.Robust(MODEL, never), some=lr.Robust(MODEL, half))
+    everyone.update(never=lr.robust.Robust(MODEL, never), some=lr.robust.Robust(MODEL, half))
     found = lr.compare(everyone, SOURCES, problem, T, 30, seed=3)
     cells = {(cell.predictor, cell.source): cell for cell in found.cells}
     assert cells["urn", "as told"].switched is None
     assert cells["never", "as told"].switched == 0
     assert 0 < (cells["some", "as told"].switched or 0) < 0.5 < (cells["some", "reversed"].switched or 0)
     for written in (found.to_json(), json.loads(found.to_json())):
-        again = lr.Comparison.from_json(written)
+        again = lr.comparison.Comparison.from_json(written)
         assert again.cells == found.cells
         assert str(again.table()) == str(found.table())
         assert (again.problem.actions, again.problem.states) == (("stay", "go"), ("dry", "wet"))
@@ -199,7 +199,7 @@ def test_files_from_before_medians_were_written_down_are_read() -> None:
     for cell in old["cells"]:
         del cell["median"]
     del old["actions"], old["states"]
-    np.testing.assert_array_equal(lr.Comparison.from_json(old).switch_PxW, found.switch_PxW)
+    np.testing.assert_array_equal(lr.comparison.Comparison.from_json(old).switch_PxW, found.switch_PxW)
 
 
 def test_columns_line_up() -> None:
@@ -234,8 +234,8 @@ def test_a_generator_goes_on_from_source_to_source() -> None:
         ({"predictors": {"x": lr.PolyaUrn(3)}}, r"predictors\['x'\]: predictor and problem must have the same states"),
         ({"sources": {"y": lr.PolyaUrn(3)}}, r"sources\['y'\]: predictor and problem must have the same states"),
         ({"predictors": {"x": 3}}, r"predictors\['x'\] must be a Predictor, got int"),
-        ({"sources": {"y": lr.Hedge(COIN, T)}}, r"sources\['y'\] must be a Predictor, got Hedge"),
-        ({"predictors": {"x": lr.Hedge(lr.matching(3), T)}}, r"predictors\['x'\] acts in another problem"),
+        ({"sources": {"y": lr.policies.Hedge(COIN, T)}}, r"sources\['y'\] must be a Predictor, got Hedge"),
+        ({"predictors": {"x": lr.policies.Hedge(lr.matching(3), T)}}, r"predictors\['x'\] acts in another problem"),
         ({"horizon": T + 1}, r"predictors\['robust'\] is robust for 40 steps, horizon is 41"),
         ({"n": 1}, "n must be a whole number >= 2"),
         ({"seed": -1}, "seed must be"),
@@ -255,14 +255,14 @@ GAME = lr.DecisionProblem([[1.0, -0.5], [-0.75, 0.5], [0.0, 0.25]])
 LEANING = lr.Markov([[0.7, 0.3], [0.4, 0.6]], 1)
 
 
-def exactly_given_up(base: lr.Predictor, safe: lr.Robust, problem: lr.DecisionProblem, horizon: int) -> float:
+def exactly_given_up(base: lr.Predictor, safe: lr.robust.Robust, problem: lr.DecisionProblem, horizon: int) -> float:
     """Realised utilities over all sequences, each with its probability."""
     tokens = all_sequences(2, horizon)
     laws = base.predict_sequence(tokens)
     chance = np.take_along_axis(laws, tokens[..., None], -1)[..., 0].prod(-1)
     earned = []
     for player in (base, safe):
-        play = lr.Respond(player, problem, safe.rule.temperature).policy_sequence(tokens)
+        play = lr.policies.Respond(player, problem, safe.rule.temperature).policy_sequence(tokens)
         earned.append((play * problem.utility.T[tokens]).sum(-1).mean(-1))
     return float(chance @ (earned[0] - earned[1]))
 
@@ -273,22 +273,22 @@ def test_utility_given_up_against_all_sequences(delta: float) -> None:
     exact = exactly_given_up(LEANING, safe, GAME, SHORT)
     held = 0
     for seed in range(20):
-        [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 200, seed, deltas=[delta]).rows
+        [row] = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 200, seed, deltas=[delta]).rows
         held += row.given_up.low <= exact <= row.given_up.high
     assert held >= stats.binom.ppf(1e-4, 20, 0.93)
-    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta]).rows
+    [row] = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta]).rows
     assert row.given_up.value == pytest.approx(exact, abs=0.15 * abs(exact))
     tokens = lr.sample(LEANING, SHORT, 20_000, 0)
     assert row.switched == np.mean(safe.trip_times(tokens) < SHORT)
 
 
 def test_the_frontier_keeps_the_theorems() -> None:
-    found = lr.price_of_robustness(MODEL, COIN, T, 400, 0)
+    found = lr.frontier.price_of_robustness(MODEL, COIN, T, 400, 0)
     assert [row.delta for row in found.rows] == [0.5, 0.1, 0.02, 0.004]
     for row in found.rows:
         assert stats.binom.cdf(row.switched * 400 - 1, 400, row.delta) < 1 - 1e-6  # not more often than delta
         assert row.given_up.low <= row.delta * COIN.span
-        safe = lr.Robust(MODEL, one_way(COIN, T, delta=row.delta))
+        safe = lr.robust.Robust(MODEL, one_way(COIN, T, delta=row.delta))
         assert row.certificate == safe.certificate.regret_bound
         assert row.regret <= row.certificate
         assert row.removed == pytest.approx(found.base_regret - row.regret)
@@ -306,7 +306,7 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
         asked.append((player, horizon, temperature))
         return SimpleNamespace(tokens=nasty)
 
-    found = lr.price_of_robustness(
+    found = lr.frontier.price_of_robustness(
         MODEL,
         COIN,
         T,
@@ -318,9 +318,10 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
         adversary=adversary,
     )
     rule = one_way(COIN, T, delta=0.1, temperature=0.2, fallback=lr.PolyaUrn(2, 3.0))
-    players: list[lr.Predictor] = [MODEL, lr.Robust(MODEL, rule)]
+    players: list[lr.Predictor] = [MODEL, lr.robust.Robust(MODEL, rule)]
     most = [
-        lr.external_regret(COIN, lr.Respond(p, COIN, 0.2), np.stack([zeros, ones, nasty]))[:, -1].max() for p in players
+        lr.external_regret(COIN, lr.policies.Respond(p, COIN, 0.2), np.stack([zeros, ones, nasty]))[:, -1].max()
+        for p in players
     ]
     assert (found.base_regret, found.rows[0].regret) == pytest.approx(most)
     assert [(h, t) for _, h, t in asked] == [(T, 0.2)] * 2
@@ -332,15 +333,15 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
 def test_constant_sequences_are_tried_whatever_the_adversary_does(likely: float) -> None:
     """The worst for a model that leans to one side is the other side for ever."""
     idle = lambda *_, **__: SimpleNamespace(tokens=np.full(T, int(likely > 0.5)))  # noqa: E731
-    found = lr.price_of_robustness(ber(likely), COIN, T, 5, 0, deltas=[0.1], adversary=idle)
-    policy = lr.Respond(ber(likely), COIN, 1 / math.sqrt(T))
+    found = lr.frontier.price_of_robustness(ber(likely), COIN, T, 5, 0, deltas=[0.1], adversary=idle)
+    policy = lr.policies.Respond(ber(likely), COIN, 1 / math.sqrt(T))
     assert found.base_regret == pytest.approx(lr.external_regret(COIN, policy, [int(likely < 0.5)] * T)[-1])
 
 
 def test_batches_do_not_change_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
+    at_once = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
     monkeypatch.setattr(distances, "_LAWS_AT_ONCE", 7 * SHORT * 2)
-    in_parts = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
+    in_parts = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
     assert at_once.rows[0].given_up.value > 0
     assert in_parts.rows[0].given_up == pytest.approx(at_once.rows[0].given_up, abs=1e-14)
     assert in_parts.rows[0].switched == at_once.rows[0].switched
@@ -348,7 +349,7 @@ def test_batches_do_not_change_the_price(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_switch_that_was_not_seen_may_still_come() -> None:
     """No switch in 50 sequences: up to 7% may switch, and each may cost the span."""
-    [row] = lr.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[1e-6]).rows
+    [row] = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[1e-6]).rows
     assert (row.switched, row.given_up.value) == (0, 0)
     unseen = 1 - 0.025 ** (1 / 50)
     assert row.given_up.high == pytest.approx(GAME.span * unseen, rel=0.02)
@@ -358,8 +359,8 @@ def test_a_switch_that_was_not_seen_may_still_come() -> None:
 def test_the_default_adversary_is_greedy() -> None:
     """Against a model that answers the last token, it beats every constant sequence."""
     echo = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1)
-    found = lr.price_of_robustness(echo, COIN, 20, 5, 0, deltas=[0.1])
-    policy = lr.Respond(echo, COIN, 1 / math.sqrt(20))
+    found = lr.frontier.price_of_robustness(echo, COIN, 20, 5, 0, deltas=[0.1])
+    policy = lr.policies.Respond(echo, COIN, 1 / math.sqrt(20))
     memory, tokens = policy.start(), []
     for _ in range(20):
         tokens.append(int(np.argmin(policy.policy(memory) @ COIN.utility)))
@@ -369,15 +370,15 @@ def test_the_default_adversary_is_greedy() -> None:
 
 
 def test_a_torch_model_has_a_price_too() -> None:
-    ours = lr.price_of_robustness(ber(0.7), COIN, T, 200, 0, deltas=[0.5])
-    theirs = lr.price_of_robustness(TorchBer(0.7, torch.float64), COIN, T, 200, 0, deltas=[0.5])
+    ours = lr.frontier.price_of_robustness(ber(0.7), COIN, T, 200, 0, deltas=[0.5])
+    theirs = lr.frontier.price_of_robustness(TorchBer(0.7, torch.float64), COIN, T, 200, 0, deltas=[0.5])
     for a, b in zip(ours.rows, theirs.rows, strict=True):
         assert a.given_up == pytest.approx(b.given_up, abs=1e-12)
         assert a[2:] == pytest.approx(b[2:], abs=1e-12)
 
 
 def test_frontier_table_and_json() -> None:
-    found = lr.price_of_robustness(MODEL, COIN, T, 50, 0, deltas=[0.5, 0.1])
+    found = lr.frontier.price_of_robustness(MODEL, COIN, T, 50, 0, deltas=[0.5, 0.1])
     assert [row[0] for row in found.table().rows] == ["0.5", "0.1"]
     record = json.loads(found.to_json(), parse_constant=pytest.fail)
     assert record["rows"][1]["given_up"]["high"] == found.rows[1].given_up.high
@@ -392,21 +393,21 @@ def test_frontier_table_and_json() -> None:
         ({"horizon": None}, "horizon must be a whole number"),
         ({"n": 0}, "n must be a whole number >= 1"),
         ({"predictor": lr.PolyaUrn(3)}, "predictor and problem must have the same states"),
-        ({"fallback": lr.Hedge(COIN, T)}, "falls back on the policy Hedge"),
+        ({"fallback": lr.policies.Hedge(COIN, T)}, "falls back on the policy Hedge"),
         ({"fallback": lr.PolyaUrn(3)}, "must have the same states"),
     ],
 )
 def test_price_refusals_name_the_argument(change: dict[str, Any], message: str) -> None:
     usual = {"predictor": MODEL, "problem": COIN, "horizon": T, "n": 5, "seed": 0}
     with pytest.raises(ValueError, match=message):
-        lr.price_of_robustness(**{**usual, **change})  # type: ignore[arg-type]
+        lr.frontier.price_of_robustness(**{**usual, **change})  # type: ignore[arg-type]
 
 
 def test_policies_play_many_sequences_at_once_and_none_is_left_out() -> None:
     n = 2 * comparison._TOGETHER + 3
-    players = {"learns": lr.AdaHedge(COIN), "urn": lr.PolyaUrn(2)}
+    players = {"learns": lr.policies.AdaHedge(COIN), "urn": lr.PolyaUrn(2)}
     found = lr.compare(players, SOURCES, COIN, T, n, seed=3)
-    for i, policy in enumerate((players["learns"], lr.Respond(players["urn"], COIN, 1 / math.sqrt(T)))):
+    for i, policy in enumerate((players["learns"], lr.policies.Respond(players["urn"], COIN, 1 / math.sqrt(T)))):
         for w, source in enumerate(SOURCES.values()):
             each_NxT = lr.external_regret(COIN, policy, lr.sample(source, T, n, seed=3))
             np.testing.assert_allclose(found.regret_PxWxT[i, w], each_NxT.mean(axis=0), atol=1e-12)

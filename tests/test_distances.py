@@ -21,8 +21,8 @@ COIN = lr.matching()
 ESTIMATORS = ["symmetric", "one-sided"]
 
 
-def ber(one: float) -> lr.Scheduled:
-    return lr.Scheduled([[1 - one, one]])
+def ber(one: float) -> lr.predictors.Scheduled:
+    return lr.predictors.Scheduled([[1 - one, one]])
 
 
 def stuck(escape: float) -> lr.Markov:
@@ -30,9 +30,9 @@ def stuck(escape: float) -> lr.Markov:
     return lr.Markov([[1 - escape, escape], [0.5, 0.5]], 1, initial=[1, 0])
 
 
-def robust(horizon: int, **settings: Any) -> tuple[lr.Predictor, lr.Robust]:
+def robust(horizon: int, **settings: Any) -> tuple[lr.Predictor, lr.robust.Robust]:
     base = lr.sources.paper_sources(horizon)["b"]
-    return base, lr.Robust(base, FirstTest(COIN, horizon, **settings))
+    return base, lr.robust.Robust(base, FirstTest(COIN, horizon, **settings))
 
 
 class TorchBer(lr.Predictor):
@@ -78,7 +78,7 @@ def test_exact_tv_by_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     for sequence in itertools.product(range(n_states), repeat=horizon):
         chances = []
         for predictor in (p, q):
-            stream, chance = lr.Stream(predictor), 1.0
+            stream, chance = lr.predictors.Stream(predictor), 1.0
             for token in sequence:
                 chance *= float(stream.predict()[token])
                 stream.update(token)
@@ -90,7 +90,7 @@ def test_exact_tv_by_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
 def test_exact_tv_says_how_far_it_goes() -> None:
     with pytest.raises(ValueError, match="horizon must be at most 20 with 2 states"):
         exact_sequence_tv(ber(0.3), ber(0.4), 21)
-    assert exact_sequence_tv(lr.PolyaUrn(1), lr.Scheduled([[1.0]]), 1000) == 0
+    assert exact_sequence_tv(lr.PolyaUrn(1), lr.predictors.Scheduled([[1.0]]), 1000) == 0
 
 
 # The estimators and their intervals
@@ -110,7 +110,7 @@ REGIMES = {
     "near one": Regime(ber(0.15), ber(0.85), 8),
     "rare": Regime(stuck(0.002), stuck(0.0), 8),
     "robust": Regime(*robust(12, delta=0.1, gate=0.0), 12),
-    "three states": Regime(lr.Scheduled([[0.2, 0.3, 0.5]]), lr.PolyaUrn(3), 5),
+    "three states": Regime(lr.predictors.Scheduled([[0.2, 0.3, 0.5]]), lr.PolyaUrn(3), 5),
 }
 
 
@@ -179,8 +179,8 @@ def test_sequences_that_one_side_excludes(estimator: str) -> None:
 
 def test_long_sequences_do_not_underflow() -> None:
     """Probabilities of 2**-5000: the ratio is all that counts."""
-    assert lr.sequence_tv(ber(0.5), lr.Scheduled([[0.5, 0.5]] * 4999 + [[0.2, 0.8]]), 5000, 60, 0).low < 0.3
-    assert lr.sequence_tv(ber(0.5), lr.Scheduled([[0.5, 0.5]] * 4999 + [[0.2, 0.8]]), 5000, 60, 0).high > 0.3
+    assert lr.sequence_tv(ber(0.5), lr.predictors.Scheduled([[0.5, 0.5]] * 4999 + [[0.2, 0.8]]), 5000, 60, 0).low < 0.3
+    assert lr.sequence_tv(ber(0.5), lr.predictors.Scheduled([[0.5, 0.5]] * 4999 + [[0.2, 0.8]]), 5000, 60, 0).high > 0.3
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -222,7 +222,7 @@ def test_next_token_tv_takes_prefixes_from_the_empty_one() -> None:
     tokens = rng.integers(0, 3, (2, 5, 7))
     values = []
     for sequence in tokens.reshape(10, 7):
-        ours, theirs, apart = lr.Stream(p), lr.Stream(q), []
+        ours, theirs, apart = lr.predictors.Stream(p), lr.predictors.Stream(q), []
         for token in sequence:
             apart.append(np.abs(ours.predict() - theirs.predict()).sum() / 2)
             ours.update(int(token))
@@ -243,12 +243,12 @@ def test_the_urn_and_the_ber_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [None, lr.RegretRate(COIN, 64), FirstTest(COIN, 64, delta=0.1), FirstTest(COIN, 64, delta=0.5)]
+    "rule", [None, lr.rules.RegretRate(COIN, 64), FirstTest(COIN, 64, delta=0.1), FirstTest(COIN, 64, delta=0.5)]
 )
-def test_next_token_intervals_hold_the_mean(rule: lr.Rule | None) -> None:
+def test_next_token_intervals_hold_the_mean(rule: lr.rules.Rule | None) -> None:
     """Also where nearly all values are 0. The truth is the mean over many sequences, from which the few are drawn."""
     base = lr.sources.paper_sources(64)["b"]
-    other = lr.PolyaUrn(2) if rule is None else lr.Robust(base, rule)
+    other = lr.PolyaUrn(2) if rule is None else lr.robust.Robust(base, rule)
     tokens = lr.sample(base, 64, 20_000, seed=0)
     exact = lr.next_token_tv(base, other, tokens).value
     rng, times = np.random.default_rng(1), 150
@@ -272,7 +272,7 @@ def test_and_exactly_so(seed: int) -> None:
     """Over all sequences: TV(robust, base) <= P(switch) <= delta."""
     rng = np.random.default_rng(seed)
     base, delta = random_markov(rng, 2), float(rng.choice([0.5, 0.2, 0.05]))
-    safe = lr.Robust(base, FirstTest(COIN, 12, delta=delta, gate=0, fallback=lr.PolyaUrn(2, prior=0.2)))
+    safe = lr.robust.Robust(base, FirstTest(COIN, 12, delta=delta, gate=0, fallback=lr.PolyaUrn(2, prior=0.2)))
     assert exact_sequence_tv(safe, base, 12) <= delta
 
 
@@ -289,7 +289,7 @@ def test_refusals_name_the_argument() -> None:
         with pytest.raises(ValueError, match=r"p and q must predict the same states: Scheduled \(p\) has 2, .* has 3"):
             call(lr.PolyaUrn(3))
         with pytest.raises(ValueError, match="q must be a Predictor, got Hedge"):
-            call(lr.Hedge(COIN, 4))
+            call(lr.policies.Hedge(COIN, 4))
         with pytest.raises(ValueError, match=r"the probabilities of TorchBer \(q\) come in half precision"):
             call(TorchBer(0.5, torch.float16))
     with pytest.raises(ValueError, match=r"estimator must be .symmetric. or .one-sided., got 'naive'"):
@@ -305,7 +305,7 @@ def test_refusals_name_the_argument() -> None:
 
 
 def test_a_predictor_at_odds_with_itself_is_named() -> None:
-    class Fickle(lr.Scheduled):
+    class Fickle(lr.predictors.Scheduled):
         def predict_sequence(self, tokens: Any) -> Any:
             return np.broadcast_to([0.0, 1.0], (*tokens.shape, 2))
 
@@ -315,8 +315,8 @@ def test_a_predictor_at_odds_with_itself_is_named() -> None:
 
 
 def test_estimates_print() -> None:
-    assert str(lr.Estimate(0.5, 0.25, 0.75)) == "0.50 (95%: 0.25 to 0.75)"
-    assert str(lr.Estimate(0.0, 0.0, 0.0)) == "0.0000 (95%: 0.0000 to 0.0000)"
-    assert f"{lr.Estimate(0.5, 0.25, 0.75):.3f}" == "0.500 (95%: 0.250 to 0.750)"
-    value, low, high = lr.Estimate(1, 2, 3)
+    assert str(lr.distances.Estimate(0.5, 0.25, 0.75)) == "0.50 (95%: 0.25 to 0.75)"
+    assert str(lr.distances.Estimate(0.0, 0.0, 0.0)) == "0.0000 (95%: 0.0000 to 0.0000)"
+    assert f"{lr.distances.Estimate(0.5, 0.25, 0.75):.3f}" == "0.500 (95%: 0.250 to 0.750)"
+    value, low, high = lr.distances.Estimate(1, 2, 3)
     assert (value, low, high) == (1, 2, 3)

@@ -44,17 +44,17 @@ def laws(seed: int, *shape: int) -> np.ndarray:
 
 PREDICTORS: dict[str, lr.Predictor] = {
     "PolyaUrn": lr.PolyaUrn(3, prior=0.5),
-    "Scheduled": lr.Scheduled(laws(1, 8)),
+    "Scheduled": lr.predictors.Scheduled(laws(1, 8)),
     "Markov, order 0": lr.Markov(laws(2), context_len=0),
     "Markov, order 2": lr.Markov(laws(3, 3, 3), context_len=2, initial=laws(4)),
     "FromFunction": lr.FromFunction(noisy_law, 3),
     "FromFunction, batched": lr.FromFunction(noisy_laws, 3, batched=True),
-    "Robust": lr.robustify(lr.Scheduled([[0.9, 0.05, 0.05]]), GAME, HORIZON),
-    "Robust, gap": lr.Robust(lr.Markov(laws(3, 3, 3), context_len=2), lr.RegretGap(GAME, None, delta=0.4)),
-    "Robust, rate": lr.Robust(lr.PolyaUrn(3), lr.RegretRate(GAME, HORIZON, alpha=0.1)),
-    "Robust, growing": lr.Robust(
+    "Robust": lr.robustify(lr.predictors.Scheduled([[0.9, 0.05, 0.05]]), GAME, HORIZON),
+    "Robust, gap": lr.robust.Robust(lr.Markov(laws(3, 3, 3), context_len=2), lr.rules.RegretGap(GAME, None, delta=0.4)),
+    "Robust, rate": lr.robust.Robust(lr.PolyaUrn(3), lr.rules.RegretRate(GAME, HORIZON, alpha=0.1)),
+    "Robust, growing": lr.robust.Robust(
         lr.FromFunction(noisy_law, 3),
-        lr.RegretRate(GAME, HORIZON, alpha=0.1, fallback=lr.FromFunction(noisy_law, 3)),
+        lr.rules.RegretRate(GAME, HORIZON, alpha=0.1, fallback=lr.FromFunction(noisy_law, 3)),
     ),
     "Robust of Robust": lr.robustify(lr.robustify(lr.PolyaUrn(3), GAME, HORIZON), GAME, HORIZON),
 }
@@ -185,10 +185,15 @@ def test_take_leaves_inner_batch_axes_alone(name: str, like: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [lr.Hedge(GAME, HORIZON), lr.Respond(lr.PolyaUrn(3), GAME, 0.1), lr.Respond(lr.PolyaUrn(3), GAME, None)]
+    "policy",
+    [
+        lr.policies.Hedge(GAME, HORIZON),
+        lr.policies.Respond(lr.PolyaUrn(3), GAME, 0.1),
+        lr.policies.Respond(lr.PolyaUrn(3), GAME, None),
+    ],
 )
 @pytest.mark.parametrize("like", LIKE)
-def test_policies_have_memories_too(policy: lr.Policy, like: str) -> None:
+def test_policies_have_memories_too(policy: lr.policies.Policy, like: str) -> None:
     tokens = tokens_for(3, (N,), 5, like)
     memory = policy.start((N,), like=LIKE[like])
     for t in range(5):
@@ -228,8 +233,8 @@ def test_streams_that_are_not_there(name: str, like: str, which: str) -> None:
     "player",
     [
         *(pytest.param(p, id=n) for n, p in PREDICTORS.items()),
-        pytest.param(lr.Hedge(GAME, HORIZON), id="Hedge"),
-        pytest.param(lr.Respond(lr.PolyaUrn(3), GAME, 0.1), id="Respond"),
+        pytest.param(lr.policies.Hedge(GAME, HORIZON), id="Hedge"),
+        pytest.param(lr.policies.Respond(lr.PolyaUrn(3), GAME, 0.1), id="Respond"),
     ],
 )
 def test_one_stream_has_no_axis_to_take_from(player: Any) -> None:
@@ -285,7 +290,7 @@ def test_where_refuses_memories_of_different_lengths() -> None:
 def test_a_stream_is_its_predictor(name: str, like: str, shape: tuple[int, ...]) -> None:
     predictor = named(name)
     tokens = tokens_for(7, shape, HORIZON, like)
-    stream = lr.Stream(predictor, shape, like=LIKE[like])
+    stream = lr.predictors.Stream(predictor, shape, like=LIKE[like])
     whole = np.asarray(predictor.predict_sequence(tokens))
     for t in range(HORIZON):
         assert np.allclose(np.asarray(stream.predict()), whole[..., t, :], atol=1e-6 if "float32" in name else 1e-12)
@@ -297,11 +302,11 @@ def test_a_stream_is_its_predictor(name: str, like: str, shape: tuple[int, ...])
 def test_a_stream_resumes_bit_for_bit(name: str, like: str, shape: tuple[int, ...]) -> None:
     predictor = named(name)
     tokens = tokens_for(8, shape, HORIZON, like)
-    stream = lr.Stream(predictor, shape, like=LIKE[like])
+    stream = lr.predictors.Stream(predictor, shape, like=LIKE[like])
     for t in range(HORIZON):
         d = stream.state_dict()
         text = json.dumps(d, allow_nan=False)
-        resumed = lr.Stream(predictor, shape, like=LIKE[like])
+        resumed = lr.predictors.Stream(predictor, shape, like=LIKE[like])
         resumed.load_state_dict(json.loads(text))
         assert same(as_arrays(resumed.memory), as_arrays(stream.memory))
         assert np.array_equal(np.asarray(resumed.predict()), np.asarray(stream.predict()))
@@ -311,7 +316,7 @@ def test_a_stream_resumes_bit_for_bit(name: str, like: str, shape: tuple[int, ..
         assert json.dumps(d, allow_nan=False) == text  # a copy: what came later is not in it
     # into a stream that has lived, of the same age or of another
     for age in (0, 3, HORIZON):
-        used = lr.Stream(predictor, shape, like=LIKE[like])
+        used = lr.predictors.Stream(predictor, shape, like=LIKE[like])
         for t in range(age):
             used.update(tokens[..., t])
         used.load_state_dict(json.loads(text))
@@ -330,12 +335,12 @@ def as_arrays(memory: Any) -> Any:
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_numpy_and_torch_exchange_their_states(name: str) -> None:
     predictor = named(name)
-    streams = {kind: lr.Stream(predictor, (4,), like=like) for kind, like in LIKE.items()}
+    streams = {kind: lr.predictors.Stream(predictor, (4,), like=like) for kind, like in LIKE.items()}
     for kind, stream in streams.items():
         tokens = tokens_for(9, (4,), 5, kind)
         for t in range(5):
             stream.update(tokens[:, t])
-    other = lr.Stream(predictor, (4,), like=LIKE["torch"])
+    other = lr.predictors.Stream(predictor, (4,), like=LIKE["torch"])
     other.load_state_dict(streams["numpy"].state_dict())
     assert isinstance(other.predict(), torch.Tensor)
     assert np.allclose(np.asarray(other.predict()), np.asarray(streams["torch"].predict()), atol=1e-12)
@@ -343,8 +348,8 @@ def test_numpy_and_torch_exchange_their_states(name: str) -> None:
 
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_plain_tokens_for_torch_streams(name: str) -> None:
-    alone = lr.Stream(named(name), (), like=LIKE["torch"])
-    several = lr.Stream(named(name), (2,), like=LIKE["torch"])
+    alone = lr.predictors.Stream(named(name), (), like=LIKE["torch"])
+    several = lr.predictors.Stream(named(name), (2,), like=LIKE["torch"])
     for token in (0, 2, 1):
         alone.update(token)
         several.update([token, 2 - token])
@@ -400,7 +405,7 @@ def test_no_array_of_a_memory_may_be_garbled(name: str, like: str, how: str) -> 
         with pytest.raises(ValueError, match="state_dict does not fit"):
             restored(template, bad, fresh=True)
         if how in ANYHOW:
-            stream = lr.Stream(predictor, (N,), like=LIKE[like])
+            stream = lr.predictors.Stream(predictor, (N,), like=LIKE[like])
             with pytest.raises(ValueError, match="state_dict does not fit"):
                 stream.load_state_dict({"format": 1, "memory": bad})
             assert same(stream.memory, template)
@@ -409,7 +414,7 @@ def test_no_array_of_a_memory_may_be_garbled(name: str, like: str, how: str) -> 
 @pytest.mark.parametrize("how", FOR_FRESH)
 @pytest.mark.parametrize("name", ["PolyaUrn", "Robust", "FromFunction"])
 def test_a_stream_refuses_another_number_of_streams(name: str, how: str) -> None:
-    stream = lr.Stream(named(name), (N,))
+    stream = lr.predictors.Stream(named(name), (N,))
     d = stream.state_dict()
     for path in leaf_paths(stream.memory):
         with pytest.raises(ValueError, match="state_dict does not fit"):
@@ -419,7 +424,7 @@ def test_a_stream_refuses_another_number_of_streams(name: str, how: str) -> None
 @pytest.mark.parametrize("d", [None, [], "x", {}, {"format": 1}, {"format": 2, "memory": []}, {"memory": []}], ids=repr)
 def test_what_is_no_state_at_all(d: Any) -> None:
     for predictor in PREDICTORS.values():
-        stream = lr.Stream(predictor, (2,))
+        stream = lr.predictors.Stream(predictor, (2,))
         before = stream.memory
         with pytest.raises(ValueError, match=r"state_dict must be what Stream\.state_dict returned"):
             stream.load_state_dict(d)
@@ -432,7 +437,7 @@ def test_states_of_other_kinds_of_predictors() -> None:
         for theirs in names:
             if mine == theirs:
                 continue
-            stream, other = lr.Stream(named(mine), (2,)), lr.Stream(named(theirs), (2,))
+            stream, other = lr.predictors.Stream(named(mine), (2,)), lr.predictors.Stream(named(theirs), (2,))
             other.update([0, 1])
             before = stream.memory
             with pytest.raises(ValueError, match="state_dict does not fit"):

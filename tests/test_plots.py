@@ -18,10 +18,12 @@ def _close() -> object:
     plt.close("all")
 
 
-def comparison() -> lr.Comparison:
-    heads, tails, coin = lr.Scheduled([[0.2, 0.8]]), lr.Scheduled([[0.8, 0.2]]), lr.matching()
+def comparison() -> lr.comparison.Comparison:
+    heads, tails, coin = lr.predictors.Scheduled([[0.2, 0.8]]), lr.predictors.Scheduled([[0.8, 0.2]]), lr.matching()
     players = {"model": heads, "robust": lr.robustify(heads, coin, 200), "urn": lr.PolyaUrn(2)}
-    return lr.compare(players, {"as told": heads, "not": tails, "fair": lr.Scheduled([[0.5, 0.5]])}, coin, 200, 50, 0)
+    return lr.compare(
+        players, {"as told": heads, "not": tails, "fair": lr.predictors.Scheduled([[0.5, 0.5]])}, coin, 200, 50, 0
+    )
 
 
 def test_regret_curves_are_the_means() -> None:
@@ -66,7 +68,7 @@ def test_no_labels_overlap() -> None:
 
 
 def test_evidence_marks_the_switch() -> None:
-    safe = lr.robustify(lr.Scheduled([[0.9, 0.1]]), lr.matching(), 60)
+    safe = lr.robustify(lr.predictors.Scheduled([[0.9, 0.1]]), lr.matching(), 60)
     tokens = np.stack([np.zeros(60, dtype=int), np.repeat([0, 1], 30)])
     ax = plots.evidence(safe, tokens, names=["calm", "turned"])
     marks = [line for line in ax.get_lines() if line.get_marker() == "o"]
@@ -75,7 +77,9 @@ def test_evidence_marks_the_switch() -> None:
 
 
 def test_the_frontier_has_a_point_for_every_setting() -> None:
-    found = lr.price_of_robustness(lr.Scheduled([[0.4, 0.6]]), lr.matching(), 64, 100, 0, deltas=[0.3, 0.05])
+    found = lr.frontier.price_of_robustness(
+        lr.predictors.Scheduled([[0.4, 0.6]]), lr.matching(), 64, 100, 0, deltas=[0.3, 0.05]
+    )
     ax = found.plot()
     points = [line for line in ax.get_lines() if line.get_marker() in "ov" and len(line.get_xdata()) == 2]
     assert len(points) == 2  # promised and found

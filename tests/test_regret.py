@@ -44,7 +44,7 @@ def test_pure_actions_are_mixed_actions_at_a_corner() -> None:
 
 def test_a_policy_is_run_on_the_tokens() -> None:
     problem, tokens = lr.matching(), np.array([[0, 1, 1, 1, 0]])
-    hedge = lr.Hedge(problem, 5)
+    hedge = lr.policies.Hedge(problem, 5)
     np.testing.assert_array_equal(
         lr.external_regret(problem, hedge, tokens), lr.external_regret(problem, hedge.policy_sequence(tokens), tokens)
     )
@@ -54,8 +54,8 @@ def test_a_policy_is_run_on_the_tokens() -> None:
 
 def test_hedge_is_exponential_weights() -> None:
     problem, tokens = lr.rock_paper_scissors(), np.array([0, 0, 2, 1, 0])
-    policy = lr.Hedge(problem, horizon=25, rate=0.3).policy_sequence(tokens)
+    policy = lr.policies.Hedge(problem, horizon=25, rate=0.3).policy_sequence(tokens)
     for t in range(5):
         weights = np.exp(0.3 * problem.utility[:, tokens[:t]].sum(1))
         np.testing.assert_allclose(policy[t], weights / weights.sum(), rtol=1e-12)
-    assert lr.Hedge(problem, horizon=25).rate == pytest.approx(0.2)
+    assert lr.policies.Hedge(problem, horizon=25).rate == pytest.approx(0.2)

@@ -166,7 +166,8 @@ def compare(
     progress
         Called now and then with the share of the work done and the names of the player and the source at work.
 
-    >>> from lowregret import PolyaUrn, Scheduled, matching, robustify
+    >>> from lowregret import PolyaUrn, matching, robustify
+    >>> from lowregret.predictors import Scheduled
     >>> heads, tails = Scheduled([[0.2, 0.8]]), Scheduled([[0.8, 0.2]])
     >>> players = {"model": heads, "robust": robustify(heads, matching(), 200), "urn": PolyaUrn(2)}
     >>> print(compare(players, {"as told": heads, "not": tails}, matching(), horizon=200, n=100, seed=0).table())

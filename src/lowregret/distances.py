@@ -52,7 +52,7 @@ def sequence_tv(
         "symmetric": the mean of abs(tanh((ln P - ln Q) / 2)) over sequences from both. "one-sided": the mean of
         max(0, 1 - Q / P) over sequences from ``p``. Both are unbiased; neither always has the smaller variance.
 
-    >>> from lowregret import Scheduled
+    >>> from lowregret.predictors import Scheduled
     >>> print(sequence_tv(Scheduled([[0.7, 0.3]]), Scheduled([[0.5, 0.5]]), horizon=10, n=1000, seed=0))
     0.470 (95%: 0.451 to 0.489)
     """
@@ -71,7 +71,7 @@ def sequence_tv(
 def exact_sequence_tv(p: Predictor, q: Predictor, horizon: int) -> float:
     """The same exactly, by adding up all S**horizon sequences; for those that are at most about a million.
 
-    >>> from lowregret import Scheduled
+    >>> from lowregret.predictors import Scheduled
     >>> round(exact_sequence_tv(Scheduled([[0.7, 0.3]]), Scheduled([[0.5, 0.5]]), horizon=10), 4)
     0.4777
     """
@@ -100,7 +100,8 @@ def next_token_tv(p: Predictor, q: Predictor, tokens: Array) -> Estimate:
     [0, 1] would be needlessly wide: the unseen value lies beyond the furthest seen one by as much as that is from the
     median, and at 0 and 1 only where all values are the same (two models that part rarely, and did not).
 
-    >>> from lowregret import PolyaUrn, Scheduled, sample
+    >>> from lowregret import PolyaUrn, sample
+    >>> from lowregret.predictors import Scheduled
     >>> fair = Scheduled([[0.5, 0.5]])
     >>> print(next_token_tv(PolyaUrn(2), fair, sample(fair, horizon=100, n=1000, seed=0)))
     0.0650 (95%: 0.0630 to 0.0672)

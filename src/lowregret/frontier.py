@@ -101,7 +101,8 @@ def price_of_robustness(
     adversary
         ``adversaries.greedy`` by default; ``adversaries.beam`` finds more and takes longer.
 
-    >>> from lowregret import Scheduled, matching
+    >>> from lowregret import matching
+    >>> from lowregret.predictors import Scheduled
     >>> model = Scheduled([[0.4, 0.6]])
     >>> print(price_of_robustness(model, matching(), 64, n=500, seed=0, deltas=[0.1, 0.02]).table())
     Price of robustness, 64 steps, 500 sequences; regret of the base 0.8320

@@ -20,7 +20,7 @@ RULE = FirstTest(lr.matching(), T, delta=0.3, gate=0.0)
 
 def recipe(separator=SEPARATOR, **settings):
     base = lr.HFPredictor(llama(initializer_range=0.3), STATES, prompt=PROMPT, separator=separator)
-    return lr.HFDistil(lr.Robust(base, RULE), **settings)
+    return lr.adapters.HFDistil(lr.robust.Robust(base, RULE), **settings)
 
 
 def states_of(input_ids, separator=SEPARATOR):
@@ -150,9 +150,9 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="labels must be 12 laws a sequence, got 3"):
         distil.loss(torch.zeros((*batch["input_ids"].shape, 20)), batch["labels"][:, :3])
     with pytest.raises(ValueError, match="Recovery goes by what the model says"):
-        lr.HFDistil(lr.robustify(base, lr.matching(), T))
+        lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))
     with pytest.raises(ValueError, match="robust must be robustify"):
-        lr.HFDistil(base)
+        lr.adapters.HFDistil(base)
     with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
         recipe(play_share=0.7)
 
@@ -171,7 +171,7 @@ def test_built_on_a_language_model():
             else lr.FromModule(model, STATES, bos=PROMPT)
         )
         tokens = np.random.default_rng(0).integers(0, 2, (64, T))
-        built, algorithm = construct.build(base, RULE), lr.Robust(base, RULE)
+        built, algorithm = construct.build(base, RULE), lr.robust.Robust(base, RULE)
         np.testing.assert_allclose(built.predict_sequence(tokens), algorithm.predict_sequence(tokens), atol=1e-6)
         assert (np.asarray(algorithm.trip_times(tokens)) <= T).any()
         with pytest.raises(ValueError, match="gives must be logits"):
@@ -184,7 +184,7 @@ def test_a_built_language_model_as_onnx(tmp_path):
     from lowregret import construct
 
     base = lr.HFPredictor(llama(num_hidden_layers=1), STATES, prompt=PROMPT)
-    built = construct.build(base, lr.RegretRate(lr.matching(), T))
+    built = construct.build(base, lr.rules.RegretRate(lr.matching(), T))
     construct.export_onnx(built, tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     for shape in ((3, T), (1, 5)):

@@ -50,7 +50,7 @@ def test_laws_and_masses_are_the_models(model, separator):
     tokens = np.random.default_rng(1).integers(0, 3, (3, 8))
     predictor = lr.HFPredictor(model, STATES, prompt=PROMPT, separator=separator)
     laws, masses = predictor.predict_sequence(tokens), predictor.masses(tokens)
-    stream = lr.Stream(predictor, (3,), like=tokens)
+    stream = lr.predictors.Stream(predictor, (3,), like=tokens)
     for t in range(8):
         for row in range(3):
             whole = brute(model, PROMPT + read(tokens[row, :t], separator))[STATES]
@@ -315,10 +315,10 @@ def test_modules_that_are_no_next_token_models_are_refused(module, says):
 
 def test_memories_are_written_down_and_forks_cost_no_truth(model):
     predictor = lr.HFPredictor(model, STATES, prompt=PROMPT)
-    stream = lr.Stream(predictor, (2,), like=np.zeros(1))
+    stream = lr.predictors.Stream(predictor, (2,), like=np.zeros(1))
     for t in range(4):
         stream.update([t % 3, 1])
-    other = lr.Stream(predictor, (2,), like=np.zeros(1))
+    other = lr.predictors.Stream(predictor, (2,), like=np.zeros(1))
     other.load_state_dict(stream.state_dict())
     for token in ([0, 2], [1, 1]):
         stream.update(token)

@@ -25,7 +25,7 @@ from lowregret.guard.asked import MOST
 
 from ..late_worlds import switching_often
 
-Guarded, Online = lr.GuardedClassifier, lr.GuardedRiverClassifier
+Guarded, Online = lr.GuardedClassifier, lr.adapters.GuardedRiverClassifier
 COIN = lr.DecisionProblem(np.eye(2), actions=["heads", "tails"], states=["heads", "tails"])
 SIDES = ("heads", "tails")
 

@@ -199,7 +199,9 @@ def test_rows_come_in_any_order(robust, keep):
 
 def test_in_single_precision():
     """As models mostly are: what differs is how the model itself rounds, in one pass and with a cache."""
-    robust = lr.Robust(lr.HFPredictor(llama(initializer_range=0.2), STATES, prompt=PROMPT, separator=SEPARATOR), RULE)
+    robust = lr.robust.Robust(
+        lr.HFPredictor(llama(initializer_range=0.2), STATES, prompt=PROMPT, separator=SEPARATOR), RULE
+    )
     for settings in ({}, {"num_beams": 3}):
         _, watched = written(robust, [PROMPT] * 3, **settings)
         agrees(robust, watched.seen, tolerance=1e-5)
@@ -208,7 +210,7 @@ def test_in_single_precision():
 def test_drafts_of_another_model_leave_no_trace():
     """Assisted writing hands the draft model's scores over first; what the main model says then counts."""
     main, draft = llama(0).double(), llama(7).double()
-    robust = lr.Robust(lr.HFPredictor(main, STATES, prompt=PROMPT), RULE)
+    robust = lr.robust.Robust(lr.HFPredictor(main, STATES, prompt=PROMPT), RULE)
     _, watched = written(robust, [PROMPT], assistant_model=draft, max_new_tokens=10)
     own = []
     for input_ids, scores, out in watched.seen:
@@ -226,7 +228,7 @@ def test_drafts_of_another_model_leave_no_trace():
 
 def test_switches_are_told_once_for_each_history():
     told = []
-    robust = lr.Robust(lr.HFPredictor(MODELS["gpt2"], STATES, prompt=PROMPT), RULE)
+    robust = lr.robust.Robust(lr.HFPredictor(MODELS["gpt2"], STATES, prompt=PROMPT), RULE)
     worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, HORIZON, temperature=0.1).tokens).ravel()
     watched = lr.RobustLogitsProcessor(robust, on_event=told.append)
     for t in range(HORIZON):
@@ -241,7 +243,7 @@ def test_switches_are_told_once_for_each_history():
 
 def test_states_in_any_order_of_their_ids():
     ids, model = [6, 3, 5], IN_DOUBLE["llama"]
-    robust = lr.Robust(lr.HFPredictor(model, ids, prompt=PROMPT), RULE)
+    robust = lr.robust.Robust(lr.HFPredictor(model, ids, prompt=PROMPT), RULE)
     worst = np.asarray(lr.adversaries.greedy(robust.base, RULE.problem, HORIZON, temperature=0.1).tokens).ravel()
     assert robust.trip_times(worst) < HORIZON - 1
     processor, laws_TxS = lr.RobustLogitsProcessor(robust), robust.predict_sequence(worst)

@@ -11,7 +11,7 @@ from river.checks import common
 
 import lowregret as lr
 
-Guarded, Detector = lr.GuardedRiverClassifier, lr.GuardDriftDetector
+Guarded, Detector = lr.adapters.GuardedRiverClassifier, lr.adapters.GuardDriftDetector
 SEA = lr.DecisionProblem.from_payoffs([[20, -60], [0, 0]], actions=["sail", "stay"], states=["calm", "storm"])
 LABELS = ("calm", "storm")
 SEGMENTS = ("brickface", "sky", "foliage", "cement", "window", "path", "grass")
@@ -178,7 +178,7 @@ def test_a_refusal_changes_nothing() -> None:
                 broken.learn_one({}, "calm", id=name)
     assert broken.guard.regret == 0
     assert broken.guard.state_dict()["clock"] == 0
-    acts = Guarded(Breaks(), SEA, 5, fallback=lr.Hedge(SEA, 5))
+    acts = Guarded(Breaks(), SEA, 5, fallback=lr.policies.Hedge(SEA, 5))
     with pytest.raises(ValueError, match=r"Hedge acts: policy_one\(x\)"):
         acts.predict_proba_one({})
     assert sum(acts.policy_one({}).values()) == pytest.approx(1)
@@ -265,4 +265,4 @@ def test_without_river_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delitem(sys.modules, "lowregret.adapters.river_models")
     monkeypatch.setitem(sys.modules, "river", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'lowregret\[river\]'"):
-        _ = lr.GuardDriftDetector
+        _ = lr.adapters.GuardDriftDetector

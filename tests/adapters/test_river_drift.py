@@ -10,7 +10,7 @@ from river import drift, forest, naive_bayes, tree
 
 import lowregret as lr
 
-Detector = lr.GuardDriftDetector
+Detector = lr.adapters.GuardDriftDetector
 
 
 def largest_chance(hit_N: np.ndarray, rate: float) -> float:

@@ -63,7 +63,7 @@ def test_scikit_learn_s_own_checks(model: Guarded) -> None:
 SETTINGS: list[dict[str, Any]] = [
     {"problem": CROPS},
     {"problem": CROPS, "floor": 0.02, "fallback": lr.PolyaUrn(3)},
-    {"problem": CROPS, "rule": lr.RegretRate(CROPS, 300, alpha=0.1), "horizon": None},
+    {"problem": CROPS, "rule": lr.rules.RegretRate(CROPS, 300, alpha=0.1), "horizon": None},
     {"problem": CROPS, "episode": 40},
     {"problem": None},
     {"problem": lr.DecisionProblem(CROPS.utility)},  # its states have no names: the labels in sorted order
@@ -114,7 +114,10 @@ def test_states_without_names_are_called_as_the_classes_are() -> None:
     model.guard_.advise([0.1, 0.2, 0.7])
     with pytest.raises(ValueError, match="state must be one of"):
         model.guard_.observe(1)
-    for bound in ({"fallback": lr.Hedge(shop, 300)}, {"rule": lr.ExactTest(shop, 300)}):  # made for it as it is
+    for bound in (
+        {"fallback": lr.policies.Hedge(shop, 300)},
+        {"rule": lr.ExactTest(shop, 300)},
+    ):  # made for it as it is
         assert Guarded(LogisticRegression(), shop, 300, **bound).fit(X[:80], y[:80]).problem_ == shop
 
 
@@ -282,7 +285,7 @@ X0, Y0 = weather()
         ({"problem": COIN, "classes": ["sun", "rain", "cloud"]}, Y0, "a label for each of the 2 states"),
         ({"floor": 1.0}, Y0, r"floor must lie in \[0, 1\)"),
         ({"floor": -0.1}, Y0, "floor must be a finite number >= 0"),
-        ({"rule": lr.VRegret(300)}, Y0, "rule must be a Rule for a problem"),
+        ({"rule": lr.rules.VRegret(300)}, Y0, "rule must be a Rule for a problem"),
         ({"rule": lr.ExactTest(CROPS, 20), "horizon": 300}, Y0, "another horizon: 20 against 300"),
         ({}, np.full(len(Y0), "sun"), "one class"),
         ({}, np.linspace(0, 1, len(Y0)), "Unknown label type"),
@@ -343,7 +346,7 @@ def test_what_cannot_predict_is_refused() -> None:
     for model, says in ((Short(), r"shape \(240, 3\)"), (Lost(), "got 'fog'"), (Logits(), "if these are logits")):
         with pytest.raises(ValueError, match=says):
             Guarded(model, horizon=300).fit(X0, Y0).predict_proba(X0)
-    acts = Guarded(LogisticRegression(), CROPS, 300, fallback=lr.Hedge(CROPS, 300)).fit(X0, Y0)
+    acts = Guarded(LogisticRegression(), CROPS, 300, fallback=lr.policies.Hedge(CROPS, 300)).fit(X0, Y0)
     with pytest.raises(ValueError, match=r"Hedge acts: policy\(X\)"):
         acts.predict_proba(X0)
     assert acts.policy(X0).shape == (240, 3)

@@ -36,7 +36,7 @@ def smollm2():
 def robust(request, smollm2):
     tokenizer, model = smollm2
     predictor = lr.HFPredictor(model, WORDS, tokenizer=tokenizer, prompt=PROMPT, separator=request.param)
-    return lr.Robust(predictor, RULE)
+    return lr.robust.Robust(predictor, RULE)
 
 
 def generated(robust, recorded, **settings):

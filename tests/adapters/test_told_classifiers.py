@@ -20,7 +20,7 @@ from lowregret.problems import Positions
 
 from ..late_worlds import switching_often
 
-Guarded, Online = lr.GuardedClassifier, lr.GuardedRiverClassifier
+Guarded, Online = lr.GuardedClassifier, lr.adapters.GuardedRiverClassifier
 CROPS = lr.DecisionProblem.from_payoffs(
     [[30, -5, -20], [8, 10, 2], [-4, 0, 12]], actions=["sow", "wait", "cover"], states=["sun", "cloud", "rain"]
 )

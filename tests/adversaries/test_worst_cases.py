@@ -18,7 +18,7 @@ from ..conftest import extra, random_markov, random_problem, sweep
 torch = extra("torch")
 
 COIN, RPS = lr.matching(), lr.rock_paper_scissors()
-THIRD = lr.Scheduled([[2 / 3, 1 / 3]])  # says 1 with probability 1/3
+THIRD = lr.predictors.Scheduled([[2 / 3, 1 / 3]])  # says 1 with probability 1/3
 
 
 def brute_force(problem: lr.DecisionProblem, policy: Any, horizon: int) -> float:
@@ -27,7 +27,7 @@ def brute_force(problem: lr.DecisionProblem, policy: Any, horizon: int) -> float
     return float(lr.external_regret(problem, policy, tokens)[:, -1].max())
 
 
-def replayed(problem: lr.DecisionProblem, policy: Any, found: lr.Worst) -> float:
+def replayed(problem: lr.DecisionProblem, policy: Any, found: lr.adversaries.Worst) -> float:
     return float(lr.external_regret(problem, policy, found.tokens)[-1])
 
 
@@ -56,9 +56,9 @@ def test_the_worst_cases_of_the_urn_and_of_hedge(horizon: int, urn: float, hedge
     """Times sqrt(T), to the printed digits; and the sequence returned has that regret."""
     root = math.sqrt(horizon)
     for player, policy, expected in (
-        (lr.PolyaUrn(2), lr.Respond(lr.PolyaUrn(2), COIN, 1 / root), urn),
-        (lr.Hedge(COIN, horizon), lr.Hedge(COIN, horizon), hedge),
-        (rated := lr.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2)) / root), rated, tuned),
+        (lr.PolyaUrn(2), lr.policies.Respond(lr.PolyaUrn(2), COIN, 1 / root), urn),
+        (lr.policies.Hedge(COIN, horizon), lr.policies.Hedge(COIN, horizon), hedge),
+        (rated := lr.policies.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2)) / root), rated, tuned),
     ):
         worst = exact_worst_case(player, COIN, horizon)
         assert (worst.found_by, worst.exact, worst.upper) == ("counts", True, worst.regret)
@@ -74,20 +74,20 @@ def test_brute_force_equals_the_exact_adversary(seed: int) -> None:
     horizon = int(rng.integers(1, 13 if S == 2 else 8))
     warmth = float(rng.choice([0.02, 0.3, horizon**-0.5]))
     urn, markov = lr.PolyaUrn(S, float(rng.choice([0.5, 1.0, 4.0]))), random_markov(rng, S)
-    schedule = lr.Scheduled(rng.dirichlet(np.ones(S), horizon))
+    schedule = lr.predictors.Scheduled(rng.dirichlet(np.ones(S), horizon))
     rule = FirstTest(problem, horizon, delta=0.9, gate=0, temperature=warmth)
     for player, found_by in (
         (urn, "counts"),
         (schedule, "counts"),
-        (lr.Hedge(problem, horizon, rate=float(rng.choice([0.1, 3.0]))), "counts"),
-        (lr.Respond(urn, problem, None), "counts"),
+        (lr.policies.Hedge(problem, horizon, rate=float(rng.choice([0.1, 3.0]))), "counts"),
+        (lr.policies.Respond(urn, problem, None), "counts"),
         (markov, "keys"),
         (opaque(urn), "exhaustive"),
-        (lr.Robust(markov, rule), None),
-        (lr.Robust(schedule, lr.RegretRate(problem, horizon, alpha=0.1, temperature=warmth)), None),
+        (lr.robust.Robust(markov, rule), None),
+        (lr.robust.Robust(schedule, lr.rules.RegretRate(problem, horizon, alpha=0.1, temperature=warmth)), None),
     ):
         acts = hasattr(player, "policy")
-        policy = player if acts else lr.Respond(player, problem, warmth)
+        policy = player if acts else lr.policies.Respond(player, problem, warmth)
         worst = exact_worst_case(player, problem, horizon, None if acts else warmth)
         assert worst.exact
         assert found_by in (None, worst.found_by)
@@ -100,7 +100,7 @@ def test_brute_force_equals_the_exact_adversary_of_best_responses(seed: int) -> 
     """Under uniform utilities no two actions tie, so rounding decides nothing."""
     rng = np.random.default_rng(seed)
     problem = lr.DecisionProblem(rng.uniform(-1, 1, (3, 2)))
-    for player in (lr.PolyaUrn(2), random_markov(rng, 2), lr.Scheduled(rng.dirichlet(np.ones(2), 9))):
+    for player in (lr.PolyaUrn(2), random_markov(rng, 2), lr.predictors.Scheduled(rng.dirichlet(np.ones(2), 9))):
         tokens = np.array(list(itertools.product(range(2), repeat=9)))
         actions = problem.best_response(player.predict_sequence(tokens))
         worst = exact_worst_case(player, problem, 9, respond="best")
@@ -121,7 +121,7 @@ def test_sequences_are_tried_block_by_block(monkeypatch: pytest.MonkeyPatch) -> 
 def test_counts_of_many_states_agree_with_a_search_that_lets_nothing_go(n_states: int, horizon: int) -> None:
     """Two algorithms: the table, and a beam that merges streams with equal counts."""
     problem = lr.DecisionProblem(np.random.default_rng(n_states).uniform(-1, 1, (3, n_states)))
-    for player in (lr.PolyaUrn(n_states), lr.Hedge(problem, horizon)):
+    for player in (lr.PolyaUrn(n_states), lr.policies.Hedge(problem, horizon)):
         worst, other = exact_worst_case(player, problem, horizon), beam(player, problem, horizon, width=10**5)
         assert other.exact
         assert worst.found_by == "counts"
@@ -151,7 +151,7 @@ class Turns(lr.Predictor):
         return np.stack([memory.last, memory.even], axis=-1)
 
 
-class Careful(lr.Hedge):
+class Careful(lr.policies.Hedge):
     """A policy of one's own that joins by its policy of counts: Hedge, half of the time."""
 
     def policy(self, memory: Any) -> np.ndarray:
@@ -171,7 +171,7 @@ def test_players_of_ones_own_join() -> None:
     assert worst.regret == pytest.approx(brute_force(RPS, careful, 7), abs=1e-12)
     worst = exact_worst_case(turns, COIN, 11)
     assert worst.found_by == "keys"
-    assert worst.regret == pytest.approx(brute_force(COIN, lr.Respond(turns, COIN, 11**-0.5), 11), abs=1e-12)
+    assert worst.regret == pytest.approx(brute_force(COIN, lr.policies.Respond(turns, COIN, 11**-0.5), 11), abs=1e-12)
     assert exact_worst_case(turns, COIN, 100).exact
 
 
@@ -194,18 +194,18 @@ def test_laws_of_counts_are_the_players(kind: str) -> None:
     tokens = rng.integers(0, 3, (5, 30))
     counts = np.cumsum(tokens[..., None] == np.arange(3), axis=-2) - (tokens[..., None] == np.arange(3))
     as_given = counts if kind == "numpy" else torch.asarray(counts)
-    for predictor in (lr.PolyaUrn(3, 0.7), lr.Scheduled(rng.dirichlet(np.ones(3), 20))):
+    for predictor in (lr.PolyaUrn(3, 0.7), lr.predictors.Scheduled(rng.dirichlet(np.ones(3), 20))):
         law = predictor.law_of_counts(as_given)
         assert type(law) is type(like)
         np.testing.assert_allclose(np.asarray(law), predictor.predict_sequence(tokens), atol=1e-15)
-    hedge = lr.Hedge(RPS, 30)
+    hedge = lr.policies.Hedge(RPS, 30)
     np.testing.assert_allclose(np.asarray(hedge.policy_of_counts(as_given)), hedge.policy_sequence(tokens), atol=1e-14)
 
 
 def test_worst_case_by_counts_is_for_counts_only() -> None:
     assert worst_case_by_counts(lr.Markov(np.eye(2) * 0.8 + 0.1, 1), COIN, 10, 0.1) is None
     assert worst_case_by_counts(lr.PolyaUrn(9), lr.matching(9), 1000, 0.1) is None
-    hedge = lr.Hedge(COIN, 64)
+    hedge = lr.policies.Hedge(COIN, 64)
     truth = exact_worst_case(hedge, COIN, 64).regret  # whatever the temperature: it has no use for one
     assert worst_case_by_counts(hedge, COIN, 64, 0.1) == pytest.approx(truth, abs=1e-12)
 
@@ -218,7 +218,7 @@ def test_worst_case_by_counts_is_for_counts_only() -> None:
 )
 def test_the_two_sided_programme(horizon: int, worst_case: float, certified: float) -> None:
     """Theorem 3.1's rule on Ber(1/3): the bound of the notes, here attained, below the certificate."""
-    robust = lr.Robust(THIRD, lr.RegretGap(COIN, horizon))
+    robust = lr.robust.Robust(THIRD, lr.rules.RegretGap(COIN, horizon))
     found = exact_worst_case(robust, COIN, horizon)
     assert found.found_by == "two-sided"
     assert found.upper == pytest.approx(worst_case, abs=5e-5)
@@ -227,9 +227,9 @@ def test_the_two_sided_programme(horizon: int, worst_case: float, certified: flo
     assert robust.certificate.sharpen().regret_bound == pytest.approx(certified, abs=5e-5)
 
 
-def early_gap(problem: lr.DecisionProblem, horizon: int, temperature: float) -> lr.RegretGap:
+def early_gap(problem: lr.DecisionProblem, horizon: int, temperature: float) -> lr.rules.RegretGap:
     """The rule with so low a threshold that it trips within a few steps."""
-    rule = lr.RegretGap(problem, horizon, span_aware=True, temperature=temperature)
+    rule = lr.rules.RegretGap(problem, horizon, span_aware=True, temperature=temperature)
     object.__setattr__(rule, "alpha", -0.8)
     return rule
 
@@ -240,11 +240,11 @@ def test_the_two_sided_programme_is_a_bound_and_attained_by_constant_models(seed
     problem = [COIN, lr.matching(3), random_problem(rng, 3, 3)][seed % 3]
     S = problem.n_states
     horizon = 14 if S == 2 else 8
-    constant = lr.Scheduled(rng.dirichlet(np.full(S, 0.3), 1) * 0.99 + 0.01 / S)
-    varied = lr.Scheduled(rng.dirichlet(np.ones(S), horizon))
+    constant = lr.predictors.Scheduled(rng.dirichlet(np.full(S, 0.3), 1) * 0.99 + 0.01 / S)
+    varied = lr.predictors.Scheduled(rng.dirichlet(np.ones(S), horizon))
     rule = early_gap(problem, horizon, temperature=float(rng.choice([0.01, 0.2])))
     for base in (constant, varied, lr.PolyaUrn(S, 5.0)):
-        robust = lr.Robust(base, rule)
+        robust = lr.robust.Robust(base, rule)
         upper, tokens, regret = two_sided.worst_two_sided(robust.respond(), robust, horizon)
         truth = brute_force(problem, robust.respond(), horizon)
         assert regret - 1e-12 <= truth <= upper + 1e-12
@@ -258,13 +258,13 @@ def test_the_two_sided_programme_is_a_bound_and_attained_by_constant_models(seed
 
 def test_the_rules_of_that_test_do_trip() -> None:
     tokens = adversaries.all_sequences(2, 14)
-    assert 0.05 < (lr.Robust(THIRD, early_gap(COIN, 14, 0.01)).trip_times(tokens) < 14).mean() < 0.95
+    assert 0.05 < (lr.robust.Robust(THIRD, early_gap(COIN, 14, 0.01)).trip_times(tokens) < 14).mean() < 0.95
 
 
 @pytest.mark.parametrize("source", ["sin5", "sin10"])
 def test_the_two_sided_bound_lies_between_a_sequence_and_the_certificate(source: str) -> None:
     """For a model that changes over time it need not be attained."""
-    robust = lr.Robust(lr.sources.paper_sources(128)[source], lr.RegretGap(COIN, 128, span_aware=True))
+    robust = lr.robust.Robust(lr.sources.paper_sources(128)[source], lr.rules.RegretGap(COIN, 128, span_aware=True))
     found = exact_worst_case(robust, COIN, 128)
     assert found.upper is not None
     assert not found.exact
@@ -273,7 +273,7 @@ def test_the_two_sided_bound_lies_between_a_sequence_and_the_certificate(source:
 
 
 def test_another_temperature_than_the_rules_is_not_bounded_two_sidedly() -> None:
-    robust = lr.Robust(THIRD, lr.RegretGap(COIN, 60))
+    robust = lr.robust.Robust(THIRD, lr.rules.RegretGap(COIN, 60))
     assert exact_worst_case(robust, COIN, 60).found_by == "two-sided"
     with pytest.raises(ValueError, match="horizon"):
         exact_worst_case(robust, COIN, 60, temperature=0.3)
@@ -288,7 +288,7 @@ def test_another_temperature_than_the_rules_is_not_bounded_two_sidedly() -> None
 )
 def test_the_beam_finds_what_the_notes_found_against_the_exact_test(horizon: int, seen: float, source: str) -> None:
     rule = FirstTest(COIN, horizon, delta=2 / horizon, gate=0)
-    robust = lr.Robust(lr.sources.paper_sources(horizon)[source], rule)
+    robust = lr.robust.Robust(lr.sources.paper_sources(horizon)[source], rule)
     found = beam(robust, COIN, horizon)
     assert (found.exact, found.upper, found.found_by) == (False, None, "beam")
     assert replayed(COIN, robust.respond(), found) == pytest.approx(found.regret, abs=1e-12)
@@ -308,15 +308,15 @@ def test_a_beam_that_lets_nothing_go_is_exact() -> None:
 
 def test_the_beam_comes_close_where_the_truth_is_known() -> None:
     """The table of the urn at T = 1024 has 1025 counts at the end; 64 streams find its worst case to three per cent."""
-    for player in (lr.PolyaUrn(2), lr.Hedge(COIN, 1024)):
+    for player in (lr.PolyaUrn(2), lr.policies.Hedge(COIN, 1024)):
         worst, found = exact_worst_case(player, COIN, 1024).regret, beam(player, COIN, 1024, width=64).regret
         assert 0.97 * worst <= found <= worst + 1e-12
 
 
 def test_streams_that_have_switched_merge() -> None:
     """With the urn as base every stream of a rule that trips at once is an urn: 41 counts, not 2**40 sequences."""
-    impossible = lr.Scheduled([[1.0, 0.0]])  # a one is an alarm at once
-    robust = lr.Robust(impossible, FirstTest(COIN, 40))
+    impossible = lr.predictors.Scheduled([[1.0, 0.0]])  # a one is an alarm at once
+    robust = lr.robust.Robust(impossible, FirstTest(COIN, 40))
     found = exact_worst_case(robust, COIN, 40)
     assert (found.exact, found.found_by) == (True, "keys")
     assert exact_worst_case(lr.PolyaUrn(2), COIN, 40).regret <= found.regret
@@ -327,7 +327,7 @@ def test_streams_that_have_switched_merge() -> None:
 
 def test_greedy_plays_the_state_in_which_the_player_earns_least() -> None:
     problem = lr.DecisionProblem(np.random.default_rng(0).uniform(-1, 1, (3, 4)))
-    player = lr.Respond(lr.PolyaUrn(4), problem, 0.2)
+    player = lr.policies.Respond(lr.PolyaUrn(4), problem, 0.2)
     found = greedy(lr.PolyaUrn(4), problem, 30, temperature=0.2)
     played = player.policy_sequence(found.tokens)
     assert found.tokens.tolist() == (played @ problem.utility).argmin(axis=-1).tolist()
@@ -337,9 +337,9 @@ def test_greedy_plays_the_state_in_which_the_player_earns_least() -> None:
 
 def test_greedy_takes_the_lowest_state_on_ties() -> None:
     """The uniform response earns 0 against each hand, up to rounding."""
-    assert greedy(lr.Scheduled([[1 / 3, 1 / 3, 1 / 3]]), RPS, 5).tokens.tolist() == [0] * 5
+    assert greedy(lr.predictors.Scheduled([[1 / 3, 1 / 3, 1 / 3]]), RPS, 5).tokens.tolist() == [0] * 5
     ninth = lr.matching(9)
-    assert greedy(lr.Scheduled(np.full((1, 9), 1 / 9)), ninth, 5, temperature=0.3).tokens.tolist() == [0] * 5
+    assert greedy(lr.predictors.Scheduled(np.full((1, 9), 1 / 9)), ninth, 5, temperature=0.3).tokens.tolist() == [0] * 5
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -355,13 +355,13 @@ def test_lemma_2_2(seed: int) -> None:
 
 
 def test_greedy_against_the_exact_test() -> None:
-    robust = lr.Robust(lr.sources.paper_sources(1024)["b"], FirstTest(COIN, 1024, delta=2 / 1024, gate=0))
+    robust = lr.robust.Robust(lr.sources.paper_sources(1024)["b"], FirstTest(COIN, 1024, delta=2 / 1024, gate=0))
     assert greedy(robust, COIN, 1024).regret == pytest.approx(0.023, abs=5e-4)
 
 
 def test_greedy_after_prefixes() -> None:
-    base = lr.Scheduled([[2 / 3, 1 / 3]])
-    robust = lr.Robust(base, FirstTest(COIN, 50))
+    base = lr.predictors.Scheduled([[2 / 3, 1 / 3]])
+    robust = lr.robust.Robust(base, FirstTest(COIN, 50))
     prefixes = lr.sample(base, 20, 6, seed=0)
     found = greedy(robust, COIN, 50, prefixes=prefixes)
     assert (found.tokens.shape, found.regret.shape) == ((6, 50), (6,))
@@ -386,9 +386,9 @@ def test_no_adversary_breaks_a_certificate(horizon: int) -> None:
         for rule in (
             FirstTest(problem, horizon),
             FirstTest(problem, None, delta=0.01),
-            lr.RegretGap(problem, horizon, span_aware=True),
+            lr.rules.RegretGap(problem, horizon, span_aware=True),
         ):
-            player = lr.Robust(base, rule)
+            player = lr.robust.Robust(base, rule)
             bound = rule.certificate.sharpen() if rule.horizon else rule.certificate.at(horizon)
             for found in (greedy(player, problem, horizon), beam(player, problem, horizon, width=48)):
                 assert 0 < found.regret <= bound.regret_bound
@@ -423,7 +423,7 @@ def test_torch_players() -> None:
 
 
 def test_the_temperature_is_the_rules_or_one_over_root_horizon() -> None:
-    robust = lr.Robust(THIRD, FirstTest(COIN, 40, temperature=0.7))
+    robust = lr.robust.Robust(THIRD, FirstTest(COIN, 40, temperature=0.7))
     for adversary in (greedy, beam):
         assert adversary(robust, COIN, 40).regret == adversary(robust.respond(), COIN, 40).regret
         assert adversary(robust, COIN, 40).regret == adversary(robust, COIN, 40, temperature=0.7).regret
@@ -437,14 +437,14 @@ def test_the_temperature_is_the_rules_or_one_over_root_horizon() -> None:
         (lambda: greedy(lr.PolyaUrn(2), "coin", 9), "problem"),
         (lambda: greedy(lr.PolyaUrn(3), COIN, 9), "same states"),
         (lambda: greedy(lr.PolyaUrn(3), COIN, 9, respond="best"), "same states"),
-        (lambda: greedy(lr.Hedge(RPS, 9), COIN, 9), "another problem"),
+        (lambda: greedy(lr.policies.Hedge(RPS, 9), COIN, 9), "another problem"),
         (lambda: greedy(lr.PolyaUrn(2), COIN, 0), "horizon"),
         (lambda: beam(lr.PolyaUrn(2), COIN, 1.5), "horizon"),
         (lambda: greedy(lr.PolyaUrn(2), COIN, 9, temperature=0), "temperature"),
         (lambda: greedy(lr.PolyaUrn(2), COIN, 9, respond="worst"), "respond"),
         (lambda: greedy(lr.PolyaUrn(2), COIN, 9, temperature=0.1, respond="best"), "temperature"),
-        (lambda: greedy(lr.Hedge(COIN, 9), COIN, 9, temperature=0.1), "temperature"),
-        (lambda: exact_worst_case(lr.Hedge(COIN, 9), COIN, 9, respond="best"), "respond"),
+        (lambda: greedy(lr.policies.Hedge(COIN, 9), COIN, 9, temperature=0.1), "temperature"),
+        (lambda: exact_worst_case(lr.policies.Hedge(COIN, 9), COIN, 9, respond="best"), "respond"),
         (lambda: beam(lr.PolyaUrn(2), COIN, 9, width=0), "width"),
         (lambda: greedy(lr.PolyaUrn(2), COIN, 9, prefixes=[0, 1]), "prefixes"),
         (lambda: greedy(lr.PolyaUrn(2), COIN, 2, prefixes=[[0, 1, 0]]), "prefixes"),

@@ -28,7 +28,7 @@ def by_hand(problem, guard, probs, states):
     T, fresh = len(states), dict.fromkeys(("model", "guard", "Hedge"), 0.0)
     whole = guard._whole if guard.episode else guard.horizon
     live = lr.Guard(problem, whole, rule=guard.rule, episode=guard.episode)
-    hedge = lr.Hedge(problem, T)
+    hedge = lr.policies.Hedge(problem, T)
     memory, actions = hedge.start(), np.zeros(problem.n_actions)
     payoffs = problem.in_payoffs(problem.utility)
     for t, (law, state) in enumerate(zip(probs, states, strict=True)):
@@ -46,7 +46,7 @@ GUARDS = {
     "default": None,
     "first test": lambda T: lr.Guard(SHOP, T, rule=lr.rules.FirstTest(SHOP, T, delta=0.1)),
     "gate": lambda T: lr.Guard(SHOP, T, rule=lr.rules.FirstTest(SHOP, T, delta=0.2, gate=0.3)),
-    "hedge": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, fallback=lr.Hedge(SHOP, T))),
+    "hedge": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, fallback=lr.policies.Hedge(SHOP, T))),
     "episodes": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, 17, delta=0.2), episode=17),
     "unknown horizon": lambda T: lr.Guard(SHOP, None, rule=lr.ExactTest(SHOP, None, delta=0.1)),
 }
@@ -99,7 +99,7 @@ def test_the_fallback_alone():
     rule = lr.ExactTest(SHOP, 40, delta=0.1, fallback=lr.PolyaUrn(3))
     found = lr.backtest(SHOP, probs, states, guard=lr.Guard(SHOP, 40, rule=rule))
     for i in range(2):
-        policy = lr.Respond(lr.PolyaUrn(3), SHOP, rule.temperature).policy_sequence(states[i])
+        policy = lr.policies.Respond(lr.PolyaUrn(3), SHOP, rule.temperature).policy_sequence(states[i])
         paid = (policy * SHOP.in_payoffs(SHOP.utility)[:, states[i]].T).sum(-1).mean()
         assert found.streams[i].earned["fallback"] == pytest.approx(paid)
     assert "fallback" not in lr.backtest(SHOP, probs, states, fallback=False).earned
@@ -244,9 +244,11 @@ def test_recorded_evidence_is_that_of_guards(monkeypatch):
 
 ALONE = {
     "recovery": lambda T: lr.Guard(SHOP, T),
-    "recovery to a policy": lambda T: lr.Guard(SHOP, T, fallback=lr.Recovery(safe=lr.Hedge(SHOP, T), budget=0.05)),
+    "recovery to a policy": lambda T: lr.Guard(
+        SHOP, T, fallback=lr.Recovery(safe=lr.policies.Hedge(SHOP, T), budget=0.05)
+    ),
     "urn": lambda T: lr.Guard(SHOP, T, fallback=lr.PolyaUrn(3)),
-    "policy": lambda T: lr.Guard(SHOP, T, fallback=lr.Hedge(SHOP, T)),
+    "policy": lambda T: lr.Guard(SHOP, T, fallback=lr.policies.Hedge(SHOP, T)),
     "episodes": lambda T: lr.Guard(SHOP, T, episode=17),
     "minimax play in episodes": lambda T: lr.Guard(lr.matching(), T, episode=9, fallback=lr.Recovery(budget=0.05)),
 }

@@ -133,13 +133,15 @@ def test_equals_guards_asked_step_by_step(case, episode):
 
 def test_the_fallback_alone_is_an_incumbent():
     streams = recorded()
-    rule = lr.ExactTest(SHOP, 160, 0.1, references=("today", "flat"), fallback=lr.Incumbent("today"))
+    rule = lr.ExactTest(SHOP, 160, 0.1, references=("today", "flat"), fallback=lr.policies.Incumbent("today"))
     told = given("references")
     laws, states = [o["probs"] for o in streams], Positions([o["states"] for o in streams])
     found = lr.backtest(SHOP, laws, states, guard=lr.Guard(SHOP, 160, rule=rule), **told)
     for result in found.streams:
         assert result.earned["fallback"] == pytest.approx(result.earned["reference today"], abs=1e-12)
-    alone = lr.ExactTest(SHOP, 160, 0.1, references=("today", "flat"), actions=False, fallback=lr.Incumbent("today"))
+    alone = lr.ExactTest(
+        SHOP, 160, 0.1, references=("today", "flat"), actions=False, fallback=lr.policies.Incumbent("today")
+    )
     found = lr.backtest(SHOP, laws, states, guard=lr.Guard(SHOP, 160, rule=alone), **told)
     for result in found.streams:
         best = max(result.earned[f"reference {name}"] for name in ("today", "flat"))

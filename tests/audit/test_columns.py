@@ -6,7 +6,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.audit import audit_log
-from lowregret.audit.law_columns import probs_in, told_in_words
+from lowregret.audit.laws import probs_in, told_in_words
 
 from ..audit_logs import written
 from ..cli.test_audit import run

@@ -26,13 +26,13 @@ def test_the_printed_numbers() -> None:
     assert exact.regret_bound == pytest.approx(0.1259, abs=5e-5)
     assert exact.sharpen().regret_bound == pytest.approx(0.1172, abs=5e-5)
     assert exact.tv_bound == 2 / 1024
-    gap = lr.RegretGap(coin, 1024).certificate
+    gap = lr.rules.RegretGap(coin, 1024).certificate
     assert gap.sharpen().regret_bound == pytest.approx(0.3902, abs=5e-5)
     assert gap.tv_bound == 1 / 1024
-    aware = lr.RegretGap(coin, 1024, span_aware=True).certificate
+    aware = lr.rules.RegretGap(coin, 1024, span_aware=True).certificate
     assert aware.sharpen().regret_bound == pytest.approx(0.2256, abs=5e-5)
     for horizon, bound in ((128, 0.9377), (512, 0.5256)):
-        assert lr.RegretGap(coin, horizon).certificate.sharpen().regret_bound == pytest.approx(bound, abs=5e-5)
+        assert lr.rules.RegretGap(coin, horizon).certificate.sharpen().regret_bound == pytest.approx(bound, abs=5e-5)
 
 
 def test_the_exact_worst_case_of_the_urn() -> None:
@@ -48,7 +48,7 @@ def test_the_urn_never_breaks_lemma_2_3(seed: int) -> None:
     T = int(rng.integers(1, 13 if problem.n_states == 2 else 9))
     temperature, prior = float(rng.choice([0.05, 0.3, T**-0.5, 2.0])), float(rng.choice([0.25, 1.0, 3.0]))
     urn, tokens = lr.PolyaUrn(problem.n_states, prior), all_of(problem.n_states, T)
-    worst = lr.external_regret(problem, lr.Respond(urn, problem, temperature), tokens)[:, -1].max()
+    worst = lr.external_regret(problem, lr.policies.Respond(urn, problem, temperature), tokens)[:, -1].max()
     assert worst <= certificates.lemma_2_3(problem, T, temperature, prior) + 1e-12
     assert worst_case_by_counts(urn, problem, T, temperature) == pytest.approx(worst, abs=1e-12)
 
@@ -59,7 +59,7 @@ def test_the_urn_never_breaks_its_anytime_bound(seed: int) -> None:
     problem = random_problem(rng, 4, 3)
     T = 12 if problem.n_states == 2 else 8
     tokens = all_of(problem.n_states, T)
-    regret = lr.external_regret(problem, lr.Respond(lr.PolyaUrn(problem.n_states), problem, None), tokens)
+    regret = lr.external_regret(problem, lr.policies.Respond(lr.PolyaUrn(problem.n_states), problem, None), tokens)
     for t in range(1, T + 1):
         assert regret[:, t - 1].max() <= certificates.urn_anytime(problem, t) + 1e-12
 
@@ -76,16 +76,16 @@ def test_hedge_never_breaks_its_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 4, 3)
     T = 10 if problem.n_states == 2 else 7
-    hedge = lr.Hedge(problem, T, rate=float(rng.choice([0.1, 0.5, 2.0])))
+    hedge = lr.policies.Hedge(problem, T, rate=float(rng.choice([0.1, 0.5, 2.0])))
     regret = lr.external_regret(problem, hedge, all_of(problem.n_states, T))[:, -1].max()
     assert regret <= certificates.hedge(problem, T, hedge.rate) + 1e-12
 
 
-def rules_for(problem: lr.DecisionProblem, T: int) -> list[lr.Rule]:
+def rules_for(problem: lr.DecisionProblem, T: int) -> list[lr.rules.Rule]:
     return [
-        lr.RegretGap(problem, T),
-        lr.RegretGap(problem, T, 0.01, span_aware=True),
-        lr.RegretGap(problem, None, span_aware=True, delta=0.9),
+        lr.rules.RegretGap(problem, T),
+        lr.rules.RegretGap(problem, T, 0.01, span_aware=True),
+        lr.rules.RegretGap(problem, None, span_aware=True, delta=0.9),
         FirstTest(problem, T),
         FirstTest(problem, T, delta=0.9, gate=0),
         FirstTest(problem, T, delta=0.6, gate=1.0, temperature=0.05),
@@ -106,9 +106,9 @@ def test_no_sequence_breaks_a_certificate(seed: int) -> None:
     tokens = all_of(problem.n_states, T)
     for rule in rules_for(problem, T):
         certificate = rule.certificate
-        safe = lr.Robust(base, rule)
+        safe = lr.robust.Robust(base, rule)
         regret = lr.external_regret(problem, safe.respond(), tokens)
-        urn = lr.external_regret(problem, lr.Respond(rule.fallback, problem, rule.temperature), tokens)
+        urn = lr.external_regret(problem, lr.policies.Respond(rule.fallback, problem, rule.temperature), tokens)
         for t in range(1, T + 1):
             held = certificate.at(t)
             assert regret[:, t - 1].max() <= held.regret_bound + 1e-12
@@ -125,13 +125,13 @@ def test_the_bounds_on_the_gap_are_not_idle() -> None:
     """
     rng = np.random.default_rng(0)
     coin, T, tokens = lr.matching(), 12, all_of(2, 12)
-    rules = lr.RegretGap(coin, T, 0.01, span_aware=True), FirstTest(coin, T, delta=0.9, gate=0)
+    rules = lr.rules.RegretGap(coin, T, 0.01, span_aware=True), FirstTest(coin, T, delta=0.9, gate=0)
     closest = dict.fromkeys(rules, 0.0)
     for _ in range(10):
         base = random_markov(rng, 2, 1)
         for rule in rules:
-            regret = lr.external_regret(coin, lr.Robust(base, rule).respond(), tokens)
-            urn = lr.external_regret(coin, lr.Respond(rule.fallback, coin, rule.temperature), tokens)
+            regret = lr.external_regret(coin, lr.robust.Robust(base, rule).respond(), tokens)
+            urn = lr.external_regret(coin, lr.policies.Respond(rule.fallback, coin, rule.temperature), tokens)
             passed = sum(v for name, v in rule.certificate.terms.items() if name != "fallback")
             closest[rule] = max(closest[rule], (regret - urn)[:, -1].max() / passed)
     assert 1 / 2 < closest[rules[0]] <= 1
@@ -147,8 +147,8 @@ def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
     ):
         honest = lr.sample(base, horizon, 16, seed=0)
         starts = np.linspace(0, horizon, 16).astype(int)
-        for rule in (FirstTest(problem, horizon), lr.RegretGap(problem, horizon, span_aware=True)):
-            player = lr.Robust(base, rule).respond()
+        for rule in (FirstTest(problem, horizon), lr.rules.RegretGap(problem, horizon, span_aware=True)):
+            player = lr.robust.Robust(base, rule).respond()
             memory, played = player.start((16,)), []
             for t in range(horizon):
                 worst = (player.policy(memory) @ problem.utility).argmin(-1)
@@ -179,12 +179,12 @@ def test_a_fallback_of_unknown_regret_enters_as_the_span() -> None:
     assert "Markov" in rule.certificate.statement
     assert rule.certificate.sharpen().regret_bound == 1
     # A law that depends on the step alone can be searched for its worst case all the same.
-    sharp = FirstTest(lr.matching(), 100, fallback=lr.Scheduled([[0.5, 0.5]])).certificate.sharpen()
+    sharp = FirstTest(lr.matching(), 100, fallback=lr.predictors.Scheduled([[0.5, 0.5]])).certificate.sharpen()
     assert sharp.terms["fallback"] == pytest.approx(0.5)
 
 
 def test_a_rule_without_a_guarantee_says_so() -> None:
-    certificate = lr.RegretRate(lr.matching(), 100).certificate
+    certificate = lr.rules.RegretRate(lr.matching(), 100).certificate
     assert certificate.tv_bound == 1
     assert certificate.regret_bound == lr.matching().span
     assert "no guarantee" in certificate.statement
@@ -212,7 +212,7 @@ def test_sharpened_certificates_stay_sharp() -> None:
 
 
 def test_settings_in_numpy_numbers_can_be_written_down() -> None:
-    for rule in (FirstTest(lr.matching(), np.int64(100)), lr.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
+    for rule in (FirstTest(lr.matching(), np.int64(100)), lr.rules.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
         json.loads(rule.certificate.to_json())
 
 

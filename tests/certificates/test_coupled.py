@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 import lowregret as lr
 from lowregret.certificates import coupled, every_start, late
 from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, supremum
-from lowregret.policies import Minimax
+from lowregret.policies import CoverPlay
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 RNG = np.random.default_rng(0)
@@ -207,7 +207,7 @@ def test_the_exact_supremum_is_tight_for_games_that_are_searched_to_the_end() ->
 
 
 def fresh(problem: lr.DecisionProblem, T: int) -> np.ndarray:
-    return Minimax(problem, T).after_T()
+    return CoverPlay(problem, T).after_T()
 
 
 def certificate(problem: lr.DecisionProblem, T: int, at_best_temperature: bool, exact: bool) -> float:
@@ -404,8 +404,8 @@ def test_what_a_fallback_with_its_history_may_cost() -> None:
     urn_total = urn.regret_bound(MATCHING, T, warmth)
     assert urn_total is not None
     for play, after in (
-        (lr.Hedge(MATCHING, T, rate), every_start.hedge_after(MATCHING, rate, T - tau)),
-        (lr.Respond(urn, MATCHING, warmth), every_start.urn_after(MATCHING, T, warmth, 1.0, T - tau)),
+        (lr.policies.Hedge(MATCHING, T, rate), every_start.hedge_after(MATCHING, rate, T - tau)),
+        (lr.policies.Respond(urn, MATCHING, warmth), every_start.urn_after(MATCHING, T, warmth, 1.0, T - tau)),
     ):
         played = np.array(play.policy_sequence(tokens))
         played[:, :tau] = base

@@ -18,7 +18,7 @@ import lowregret as lr
 from lowregret.certificates import WayBack, best_response, every_start, over_contexts
 from lowregret.certificates.late import Bettors, SwitchesLate, certify_late
 from lowregret.certificates.switching import certify_switch, certify_untested
-from lowregret.policies import Minimax
+from lowregret.policies import CoverPlay
 from lowregret.policies.experts import ExpertHedge
 
 from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
@@ -102,7 +102,7 @@ def default(problem: lr.DecisionProblem, horizon: int | None, delta: float) -> l
     (SHOP, 10_000, 0.0501, 0.0561),
 ])  # fmt: skip
 def test_all_capital_on_the_actions(problem: lr.DecisionProblem, T: int, once: float, back: float) -> None:
-    safe: Any = Afresh(problem) if problem is SHOP else Minimax(problem, T)
+    safe: Any = Afresh(problem) if problem is SHOP else CoverPlay(problem, T)
     prior = every_start.joint_prior(problem, T, 2 / T, 0.0)
     assert certified(problem, prior, 2 / T, safe).regret_bound == pytest.approx(once, rel=0.01)
     recovery: Any = Fallback(WayBack(problem.span, problem.n_actions, T))
@@ -142,7 +142,7 @@ def test_the_default_without_a_horizon() -> None:
 def test_actions_as_they_are_drawn(problem: lr.DecisionProblem, best: float, quantal: float) -> None:
     """A best response draws nothing before the alarm; a quantal response at every step."""
     T, delta, warmth = 1024, 2 / 1024, 1 / 32
-    safe: Any = Afresh(problem) if problem is SHOP else Minimax(problem, T)
+    safe: Any = Afresh(problem) if problem is SHOP else CoverPlay(problem, T)
     made = certified(problem, every_start.joint_prior(problem, T, delta, 0.0), delta, safe)
     drawn = made.realised(1 - delta)
     assert drawn.regret_bound == pytest.approx(best, rel=0.01)

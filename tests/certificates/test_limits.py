@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import Minimax
 from lowregret.certificates import coupled, every_start
 from lowregret.certificates.limits import limit, owed
+from lowregret.policies import CoverPlay
 
 MATCHING = lr.matching()
 UNEVEN = lr.cost_loss(cost=1, loss=4)
@@ -90,7 +90,7 @@ def test_any_law_by_brute_force(problem: lr.DecisionProblem, T: int, delta: floa
 
 def test_what_is_owed_is_minimax() -> None:
     table = owed(-0.5, 1.5, 6)
-    play = Minimax(lr.DecisionProblem([[0.5, -0.75], [0, 0.75]]), 6)
+    play = CoverPlay(lr.DecisionProblem([[0.5, -0.75], [0, 0.75]]), 6)
     for t, up in itertools.product(range(7), range(7)):
         if up <= t:
             lead = up * 1.5 - (t - up) * 0.5
@@ -115,10 +115,10 @@ def test_certificates_stay_above_their_limits(problem: lr.DecisionProblem, warmt
     prior = every_start.joint_prior(problem, T, delta, warmth)
     charges, costs_K = coupled.charges(problem, prior.rates_K, T, warmth), prior.log_costs_K(delta)
     before = every_start.before_alarm(charges, prior.rates_K, costs_K, problem.span, np.arange(T + 1))
-    promised = every_start.switching_once(before, Minimax(problem, T).after_T(), problem.span) / T
+    promised = every_start.switching_once(before, CoverPlay(problem, T).after_T(), problem.span) / T
     iid = limit(problem, T, delta, temperature=warmth)
     adaptive = limit(problem, T, delta, base="adaptive", temperature=warmth, resolution=16)
-    assert Minimax(problem, T).after_T()[-1] / T < iid <= adaptive < promised
+    assert CoverPlay(problem, T).after_T()[-1] / T < iid <= adaptive < promised
 
 
 def test_finer_bases_only_raise_the_limit() -> None:
@@ -129,7 +129,7 @@ def test_finer_bases_only_raise_the_limit() -> None:
 def test_nothing_at_all_is_below_the_value_of_the_game() -> None:
     for base in ("iid", "adaptive"):
         assert limit(MATCHING, 1, 0.9, base=base) >= 0.5
-        assert limit(MATCHING, 30, 0.999, base=base) >= Minimax(MATCHING, 30).after_T()[-1] / 30 - 1e-12
+        assert limit(MATCHING, 30, 0.999, base=base) >= CoverPlay(MATCHING, 30).after_T()[-1] / 30 - 1e-12
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import coupled, every_start, late, switching
 from lowregret.certificates.worst_alarm import worst_alarm
-from lowregret.policies import AdaHedge, FixedShare, MaximinPlay, Minimax
+from lowregret.policies import AdaHedge, CoverPlay, FixedShare, SecurityPlay
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 ODD = lr.DecisionProblem(np.random.default_rng(1).uniform(-1, 1, (3, 4)))
@@ -95,11 +95,11 @@ def dealt(values: np.ndarray, lag: int) -> np.ndarray:
 @pytest.mark.parametrize("fallback", [
     None,
     lr.PolyaUrn(2),
-    lr.Hedge(MATCHING, 700),
+    lr.policies.Hedge(MATCHING, 700),
     AdaHedge(MATCHING),
     FixedShare(MATCHING, 700),
-    MaximinPlay(MATCHING),
-    Minimax(MATCHING, 700),
+    SecurityPlay(MATCHING),
+    CoverPlay(MATCHING, 700),
     lr.Recovery(safe=AdaHedge(MATCHING)),
     lr.Markov([0.5, 0.5], context_len=0),
 ], ids=lambda fallback: type(fallback).__name__)  # fmt: skip
@@ -163,7 +163,7 @@ def test_what_hedge_and_the_urn_lose_is_the_sum_of_their_rates() -> None:
         expected = np.minimum(math.log(3) / rates_T[-1] + J**2 / 8 * spent + more, J * np.arange(T + 1))
         found = lr.PolyaUrn(3).regret_after(RPS, T, warmth)(np.arange(T + 1))
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-    found = lr.Hedge(RPS, T, 0.1).regret_after(RPS, T, None)(np.arange(T + 1))
+    found = lr.policies.Hedge(RPS, T, 0.1).regret_after(RPS, T, None)(np.arange(T + 1))
     np.testing.assert_allclose(
         found, np.minimum(math.log(3) / 0.1 + J**2 / 8 * 0.1 * np.arange(T + 1), J * np.arange(T + 1))
     )

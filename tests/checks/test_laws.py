@@ -23,7 +23,7 @@ def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
 
 
 ONE_ACTION = lr.DecisionProblem([[0.3, -0.2]])
-MISTAKEN = lr.Scheduled([[0.9, 0.1]])
+MISTAKEN = lr.predictors.Scheduled([[0.9, 0.1]])
 ALTERNATOR = lr.Markov([[0.1, 0.9], [0.9, 0.1]], 1)
 STICKY = lr.Markov(np.eye(3) * 0.97 + 0.01, 1)
 SIZE = transformer.Size(context=12, width=24, heads=3, layers=2, inner=48)
@@ -31,67 +31,67 @@ PREDICTORS = {
     "urn 1": lr.PolyaUrn(1),
     "urn 2": lr.PolyaUrn(2),
     "urn 3, light prior": lr.PolyaUrn(3, 0.25),
-    "scheduled": lr.Scheduled(RNG.dirichlet(np.ones(3), 7)),
+    "scheduled": lr.predictors.Scheduled(RNG.dirichlet(np.ones(3), 7)),
     "markov 0": lr.Markov([0.2, 0.8], 0),
     "markov 2": lr.Markov(RNG.dirichlet(np.ones(3), (3, 3)), 2, initial=[0.5, 0.25, 0.25]),
     "markov longer than the horizon": lr.Markov(RNG.dirichlet(np.ones(2), (2,) * 14), 14),
     "function": lr.FromFunction(lambda h: [0.5, 0.5] if len(h) < 2 else [0.1, 0.9], 2),
     "batched function": lr.FromFunction(lambda h: np.full((h.shape[0], 3), 1 / 3), 3, batched=True),
-    "shrunk urn": lr.ShrunkUrn(RPS, 12),
-    "shrunk urn, past the edge": lr.ShrunkUrn(lr.DecisionProblem([[1.0, -0.5], [-0.25, 0.75]]), 12, c=9.0),
-    "maximin": lr.Maximin(RPS, horizon=50),
+    "shrunk urn": lr.predictors.ShrunkUrn(RPS, 12),
+    "shrunk urn, past the edge": lr.predictors.ShrunkUrn(lr.DecisionProblem([[1.0, -0.5], [-0.25, 0.75]]), 12, c=9.0),
+    "maximin": lr.predictors.SecurityLaw(RPS, horizon=50),
     "mixture": lr.Mixture([MISTAKEN, lr.PolyaUrn(2)]),
-    "minimax law": lr.MinimaxLaw(MATCHING, 12),
-    "context tree": lr.ContextTree(3, 2),
-    "context tree, no depth": lr.ContextTree(2, 0, stop=0.3),
+    "minimax law": lr.predictors.CoverLaw(MATCHING, 12),
+    "context tree": lr.predictors.ContextTree(3, 2),
+    "context tree, no depth": lr.predictors.ContextTree(2, 0, stop=0.3),
     "robust, the urn for good": lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)),
     "robust": lr.robustify(MISTAKEN, MATCHING, 12),
-    "challenge": lr.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
+    "challenge": lr.robust.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
     "robust robust": lr.robustify(lr.robustify(STICKY, RPS, 12), RPS, 20),
     "robust, unknown problem": lr.robustify(MISTAKEN, None, 12),
     "average restart": restart(MATCHING, ALTERNATOR),
     "transformer": transformer.Transformer(transformer.Decoder(3, SIZE, seed=2).double()),
-    "constructed": construct.build(MISTAKEN, lr.RegretRate(MATCHING, 12, 0.7)),
+    "constructed": construct.build(MISTAKEN, lr.rules.RegretRate(MATCHING, 12, 0.7)),
 }
 POLICIES = {
-    "respond": lr.Respond(lr.PolyaUrn(3), RPS, 0.1),
+    "respond": lr.policies.Respond(lr.PolyaUrn(3), RPS, 0.1),
     "respond to robust": lr.robustify(MISTAKEN, MATCHING, 12).respond(),
-    "respond, unknown horizon": lr.Respond(lr.PolyaUrn(3), RPS, None),
-    "respond, one action": lr.Respond(lr.PolyaUrn(2), ONE_ACTION, 0.1),
-    "hedge": lr.Hedge(RPS, 50),
-    "hedge, five actions": lr.Hedge(lr.DecisionProblem(RNG.uniform(-1, 1, (5, 3))), 50, rate=0.5),
-    "adahedge": lr.AdaHedge(MATCHING),
-    "adahedge, rps": lr.AdaHedge(RPS),
-    "adahedge, one action": lr.AdaHedge(ONE_ACTION),
-    "fixed share": lr.FixedShare(RPS, 50),
-    "fixed share, quick": lr.FixedShare(MATCHING, 50, rate=2.0, share=0.3),
-    "maximin play": lr.MaximinPlay(RPS),
-    "maximin play, one action": lr.MaximinPlay(ONE_ACTION),
-    "minimax": lr.Minimax(MATCHING, 12),
-    "prod": lr.Prod(MISTAKEN, MATCHING, 12),
-    "restart hedge": lr.RestartHedge(RPS, 4),
-    "restart hedge, in blocks": lr.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),
+    "respond, unknown horizon": lr.policies.Respond(lr.PolyaUrn(3), RPS, None),
+    "respond, one action": lr.policies.Respond(lr.PolyaUrn(2), ONE_ACTION, 0.1),
+    "hedge": lr.policies.Hedge(RPS, 50),
+    "hedge, five actions": lr.policies.Hedge(lr.DecisionProblem(RNG.uniform(-1, 1, (5, 3))), 50, rate=0.5),
+    "adahedge": lr.policies.AdaHedge(MATCHING),
+    "adahedge, rps": lr.policies.AdaHedge(RPS),
+    "adahedge, one action": lr.policies.AdaHedge(ONE_ACTION),
+    "fixed share": lr.policies.FixedShare(RPS, 50),
+    "fixed share, quick": lr.policies.FixedShare(MATCHING, 50, rate=2.0, share=0.3),
+    "maximin play": lr.policies.SecurityPlay(RPS),
+    "maximin play, one action": lr.policies.SecurityPlay(ONE_ACTION),
+    "minimax": lr.policies.CoverPlay(MATCHING, 12),
+    "prod": lr.policies.Prod(MISTAKEN, MATCHING, 12),
+    "restart hedge": lr.policies.RestartHedge(RPS, 4),
+    "restart hedge, in blocks": lr.policies.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),
     "beside": lr.robustify(MISTAKEN, MATCHING, 12, references=[lr.PolyaUrn(2), ALTERNATOR]),
     "beside, rps": lr.robustify(STICKY, RPS, 20, references=[lr.PolyaUrn(3)]),
-    "challenge": lr.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
+    "challenge": lr.robust.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
     "average restart": restart(MATCHING, ALTERNATOR),
     "average restart, rps": restart(RPS, STICKY),
 }
 BASES = {
     "matching": (MATCHING, MISTAKEN),
     "rps": (RPS, lr.Markov(np.random.default_rng(1).dirichlet([0.2] * 3, 3) * 0.97 + 0.01, 1)),
-    "newsvendor": (lr.newsvendor([0, 1, 2, 3], 5, 3), lr.Scheduled([[0.01, 0.02, 0.02, 0.95]])),
+    "newsvendor": (lr.newsvendor([0, 1, 2, 3], 5, 3), lr.predictors.Scheduled([[0.01, 0.02, 0.02, 0.95]])),
 }
 
 
-def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.Rule]:
+def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.rules.Rule]:
     S = problem.n_states
-    rules: dict[str, lr.Rule] = {
-        "gap": lr.RegretGap(problem, 40, 0.01, True),
-        "gap, unknown horizon": lr.RegretGap(problem, None, span_aware=True, delta=0.5),
-        "rate": lr.RegretRate(problem, 40, 0.7),
-        "rate, unknown horizon": lr.RegretRate(problem, None, 0.7),
-        "gap, sharp": lr.RegretGap(problem, 40, 0.01, sharp=True),
+    rules: dict[str, lr.rules.Rule] = {
+        "gap": lr.rules.RegretGap(problem, 40, 0.01, True),
+        "gap, unknown horizon": lr.rules.RegretGap(problem, None, span_aware=True, delta=0.5),
+        "rate": lr.rules.RegretRate(problem, 40, 0.7),
+        "rate, unknown horizon": lr.rules.RegretRate(problem, None, 0.7),
+        "gap, sharp": lr.rules.RegretGap(problem, 40, 0.01, sharp=True),
         "every start": lr.ExactTest(problem, 40),
         "every start, urn": lr.ExactTest(problem, 40, delta=0.3, fallback=lr.PolyaUrn(S)),
         "every start, unknown horizon": lr.ExactTest(problem, None, delta=0.3),
@@ -102,17 +102,17 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.Rule]:
         "first": FirstTest(problem, 40),
         "first, no gate": FirstTest(problem, 64, delta=0.2, gate=0),
         "first, unknown horizon": FirstTest(problem, None, delta=0.3),
-        "first, other fallback": FirstTest(problem, 40, fallback=lr.Scheduled(np.full((1, S), 1 / S))),
+        "first, other fallback": FirstTest(problem, 40, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))),
         "first, warm": FirstTest(problem, 40, temperature=0.7),
     }
     if S == 2:
-        rules["v-regret"] = lr.VRegret(40)
-        rules["v-regret, threshold"] = lr.VRegret(40, delta=0.4, tips=[0, 0.2, 0.5, 0.8, 1], test="threshold")
+        rules["v-regret"] = lr.rules.VRegret(40)
+        rules["v-regret, threshold"] = lr.rules.VRegret(40, delta=0.4, tips=[0, 0.2, 0.5, 0.8, 1], test="threshold")
     return rules
 
 
 RULES = {(which, name): rule for which, (problem, _) in BASES.items() for name, rule in rules_for(problem).items()}
-EXAMPLES: dict[type, Mapping[Any, Any]] = {lr.Predictor: PREDICTORS, lr.Policy: POLICIES, lr.Rule: RULES}
+EXAMPLES: dict[type, Mapping[Any, Any]] = {lr.Predictor: PREDICTORS, lr.policies.Policy: POLICIES, lr.rules.Rule: RULES}
 
 
 def without_example(kind: type, examples: Mapping[Any, Any]) -> list[str]:
@@ -132,8 +132,8 @@ def test_every_public_class_has_an_example(kind: type) -> None:
     ("kind", "forgotten"),
     [
         (lr.Predictor, ["AverageRestart", "Constructed", "Markov", "Transformer"]),
-        (lr.Policy, ["AverageRestart", "Hedge"]),
-        (lr.Rule, ["ExactTest", "VRegret"]),
+        (lr.policies.Policy, ["AverageRestart", "Hedge"]),
+        (lr.rules.Rule, ["ExactTest", "VRegret"]),
     ],
 )
 def test_a_class_without_example_is_named(kind: type, forgotten: list[str]) -> None:
@@ -167,7 +167,7 @@ def test_the_examples_that_may_switch_do() -> None:
     for name, base in {"average restart, rps": STICKY}.items():
         tokens = checks.policy_subject(POLICIES[name], 12, 4, 0, 1e-12).tokens
         player = POLICIES[name]
-        response = lr.Respond(base, player.problem, player.temperature).policy_sequence(tokens)
+        response = lr.policies.Respond(base, player.problem, player.temperature).policy_sequence(tokens)
         assert 0.1 < (np.abs(player.policy_sequence(tokens) - response).max(axis=-1) > 1e-3).mean() < 1, name
 
 
@@ -265,4 +265,4 @@ class Forgetful(lr.ExactTest):
 
 def test_a_rule_that_trusts_again_is_caught() -> None:
     with pytest.raises(checks.LawBroken, match="one-way"):
-        checks.check_rule(Forgetful(MATCHING, 40), lr.Scheduled([[0.9, 0.1]]), horizon=40)
+        checks.check_rule(Forgetful(MATCHING, 40), lr.predictors.Scheduled([[0.9, 0.1]]), horizon=40)

@@ -31,9 +31,9 @@ def test_players_are_scored_side_by_side_and_a_run_goes_on(tmp_path: Path) -> No
     assert lines[0] == "2 opponents, 2 matches each of 1000 rounds: payoff of a match ± standard error"
     assert [line.split()[0] for line in lines[2:4]] == ["urn", "copybot"]
     found = json.loads((tmp_path / "arena.json").read_text())
-    urn, copybot = (lr.Arena.from_json(player) for player in found["players"])
+    urn, copybot = (lr.games.Arena.from_json(player) for player in found["players"])
     assert copybot.by_opponent["rockbot"].value > 990
-    again = lr.arena(
+    again = lr.games.arena(
         lr.games.Plain(lr.PolyaUrn(3), name="urn"), [lr.games.OpenSpielBot("rockbot"), Fixed([1 / 3] * 3, "uniform")],
         1000, 2, 0,
     )  # fmt: skip
@@ -50,7 +50,7 @@ def test_players_are_scored_side_by_side_and_a_run_goes_on(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["mixture", "guarded", "guarded-maximin", "guarded-urn", "uniform"])
 def test_every_player_of_ours_can_be_sent_and_plays(name: str) -> None:
     player = pickle.loads(pickle.dumps(_player(name)))
-    match = lr.play(lr.rock_paper_scissors(), (player, Fixed([0, 0, 1])), 30, 0)
+    match = lr.games.play(lr.rock_paper_scissors(), (player, Fixed([0, 0, 1])), 30, 0)
     assert player.name == name == match.names[0]
     assert (match.certificates[0] is None) == (not name.startswith("guarded"))
 
@@ -113,10 +113,10 @@ def test_any_bot_may_play_any_matrix_game(seat: int) -> None:
 
     problem = lr.DecisionProblem([[0.5, -1, 0], [0, 0.25, 1], [1, 0, 0]])
     bot, us = SpielPlayer(make, "copies"), Says(lambda own, other: np.eye(3)[len(own) ** 2 % 3], "us")
-    match = lr.play(problem, (bot, us) if seat == 0 else (us, bot), 9, 0)
+    match = lr.games.play(problem, (bot, us) if seat == 0 else (us, bot), 9, 0)
     assert match.moves[seat].tolist() == [0, *match.moves[1 - seat][:-1].tolist()]
     assert made[-1].told == list(zip(*(moves.tolist() for moves in match.moves), strict=True))
     with pytest.raises(ValueError, match=r"make must return a pyspiel\.Bot, got 3"):
-        lr.play(problem, (SpielPlayer(lambda *_: 3), us), 9, 0)
+        lr.games.play(problem, (SpielPlayer(lambda *_: 3), us), 9, 0)
     with pytest.raises(ValueError, match="make must be a function"):
         SpielPlayer(3)  # type: ignore[arg-type]

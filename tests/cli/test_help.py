@@ -49,7 +49,7 @@ def test_demo_prints_tables_and_writes_files(demo: tuple[subprocess.CompletedPro
     for name, player in players(64).items():
         row = data["adversary"][name]
         tokens = np.array([int(bit) for bit in row["tokens"]])
-        regret = lr.external_regret(coin, lr.Respond(player, coin, 64**-0.5), tokens)[-1]
+        regret = lr.external_regret(coin, lr.policies.Respond(player, coin, 64**-0.5), tokens)[-1]
         assert abs(regret - row["regret"]) < 1e-12
         assert row["regret_bound"] is None or regret <= row["regret_bound"] + 1e-12
 

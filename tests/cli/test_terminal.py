@@ -296,7 +296,7 @@ def test_divergences_are_from_algorithm_1(tmp_path: Path) -> None:
     task = Distil(lr.sources.paper_sources(T)["b"], base, FirstTest(coin, T, delta=0.5), response_weight=0.5)
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.laws_on_device).tokens_BxT.numpy()
-    laws, robust = base.predict_sequence(tokens), lr.Robust(base, task.rule).predict_sequence(tokens)
+    laws, robust = base.predict_sequence(tokens), lr.robust.Robust(base, task.rule).predict_sequence(tokens)
 
     def divergence(p: Any, q: Any) -> float:
         return float((p * np.log(p / q)).sum(-1).mean())

@@ -18,7 +18,7 @@ from ..conftest import sweep
 
 
 @dataclass(frozen=True)
-class Early(lr.RegretGap):
+class Early(lr.rules.RegretGap):
     """A threshold of one's own, so low that short sequences reach it."""
 
     def threshold(self, step: Any) -> Any:
@@ -33,14 +33,14 @@ class Faster(FirstTest):
 
 def some_rules(problem: lr.DecisionProblem, horizon: int) -> list[Any]:
     return [
-        lr.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
+        lr.rules.RegretGap(problem, horizon, alpha=0.02, span_aware=True),
         Early(problem, horizon),
-        lr.RegretRate(problem, horizon),
+        lr.rules.RegretRate(problem, horizon),
         FirstTest(problem, horizon, delta=2 / horizon),
     ]
 
 
-@pytest.mark.parametrize("rule", [Early, lr.RegretRate])
+@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate])
 def test_all_binary_strings(rule: Any) -> None:
     base, found = lr.Markov([[0.8, 0.2], [0.4, 0.6]], 1), []
     for length in range(1, 13):
@@ -52,7 +52,7 @@ def test_all_binary_strings(rule: Any) -> None:
     assert all(0 < one.switched < 1 for one in found[6:])
 
 
-@pytest.mark.parametrize("rule", [Early, lr.RegretRate])
+@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate])
 def test_all_strings_of_three_states(rule: Any) -> None:
     base = lr.Markov([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.4, 0.4, 0.2]], 1)
     for length in range(1, 9):
@@ -169,16 +169,16 @@ def markov_and_others(S: int, horizon: int, n: int, rng: np.random.Generator) ->
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_thresholds_without_end(dtype: torch.dtype) -> None:
     @dataclass(frozen=True)
-    class Bounded(lr.RegretGap):
+    class Bounded(lr.rules.RegretGap):
         level: float = 0.0
 
         def threshold(self, step: Any) -> Any:
             return np.where(step < 4, np.inf, self.level)
 
-    base, tokens = lr.Scheduled([[0.8, 0.2]]), every_string(2, 8)
+    base, tokens = lr.predictors.Scheduled([[0.8, 0.2]]), every_string(2, 8)
     for level in (0.9, np.inf, -np.inf, 1e300, -1e300):
         rule = Bounded(lr.matching(), 8, level=level)
-        robust = lr.Robust(base, rule).predict_sequence(tokens)
+        robust = lr.robust.Robust(base, rule).predict_sequence(tokens)
         np.testing.assert_allclose(build(base, rule, dtype=dtype).predict_sequence(tokens), robust, atol=1e-6)
     with pytest.raises(ValueError, match="threshold that is a number: that of Bounded at 4 is NaN"):
         build(base, Bounded(lr.matching(), 8, level=np.nan))
@@ -187,7 +187,7 @@ def test_thresholds_without_end(dtype: torch.dtype) -> None:
 def test_a_threshold_of_ones_own_promises_nothing() -> None:
     built = build(lr.PolyaUrn(2), Early(lr.matching(), 12)).module.about
     assert (built["regret_bound"], built["tv_bound"]) == (1.0, 1.0)
-    proved = lr.RegretGap(lr.matching(), 4096)
+    proved = lr.rules.RegretGap(lr.matching(), 4096)
     built, promise = build(lr.PolyaUrn(2), proved).module.about, proved.certificate
     assert (built["regret_bound"], built["tv_bound"]) == (promise.regret_bound, promise.tv_bound)
 
@@ -198,16 +198,16 @@ def test_how_little_is_at_stake_does_not_matter(span: float, dtype: torch.dtype)
     """The same problem in other units and on another level gives the same model."""
     whole, T = lr.matching(), 128
     tiny = lr.DecisionProblem(0.9 * (1 - span) + span * whole.utility)
-    base = lr.Scheduled([[0.6, 0.4]])
+    base = lr.predictors.Scheduled([[0.6, 0.4]])
     tokens = np.concatenate([lr.sample(m, T, 16, seed=1) for m in (base, lr.PolyaUrn(2))])
-    for kind in (lr.RegretRate, FirstTest):
-        alpha = {"alpha": 1.5 * span} if kind is lr.RegretRate else {"delta": 0.05}
+    for kind in (lr.rules.RegretRate, FirstTest):
+        alpha = {"alpha": 1.5 * span} if kind is lr.rules.RegretRate else {"delta": 0.05}
         rule = kind(tiny, T, temperature=span * T**-0.5, **alpha)
         found = agreement(build(base, rule, dtype=dtype), rule, tokens)
         assert found.differ == 0
         assert found.undecided <= 0.1 * found.positions
         assert 0 < found.switched < 1
-        large = kind(whole, T, **({"alpha": 1.5} if kind is lr.RegretRate else {"delta": 0.05}))
+        large = kind(whole, T, **({"alpha": 1.5} if kind is lr.rules.RegretRate else {"delta": 0.05}))
         laws = [build(base, one, dtype=dtype).predict_sequence(tokens) for one in (rule, large)]
         assert (np.abs(laws[0] - laws[1]).max(axis=(1, 2)) > 1e-3).mean() < 0.05  # units round otherwise
 
@@ -230,10 +230,10 @@ def every_string(S: int, length: int) -> np.ndarray:
 
 
 def test_the_urn_may_have_any_prior() -> None:
-    base, horizon = lr.Scheduled([[0.7, 0.3]]), 64
-    tokens = lr.sample(lr.Scheduled([[0.1, 0.9]]), horizon, 8, seed=0)
+    base, horizon = lr.predictors.Scheduled([[0.7, 0.3]]), 64
+    tokens = lr.sample(lr.predictors.Scheduled([[0.1, 0.9]]), horizon, 8, seed=0)
     for prior in (1e-3, 0.5, 20.0):
-        rule = lr.RegretRate(lr.matching(), horizon, fallback=lr.PolyaUrn(2, prior))
+        rule = lr.rules.RegretRate(lr.matching(), horizon, fallback=lr.PolyaUrn(2, prior))
         assert agreement(build(base, rule), rule, tokens).differ == 0
 
 
@@ -242,7 +242,7 @@ def test_on_a_decoder_that_gives_logits(fused: bool) -> None:
     decoder = Decoder(3, size=Size(context=64, width=24, heads=3, layers=2, inner=48), seed=4)
     problem = lr.rock_paper_scissors()
     tokens = np.concatenate([np.full((1, 64), s) for s in range(3)] + [lr.sample(lr.PolyaUrn(3), 64, 8, seed=0)])
-    for rule in (Early(problem, 64), lr.RegretRate(problem, 64)):
+    for rule in (Early(problem, 64), lr.rules.RegretRate(problem, 64)):
         model = build(Transformer(decoder), rule, fused=fused)
         found = agreement(model, rule, tokens)
         assert found.differ == 0
@@ -257,7 +257,7 @@ def test_any_torch_module_will_do() -> None:
     laws = torch.softmax(Counting()(torch.as_tensor(tokens)), dim=-1).numpy()
     recorded = lr.FromFunction(lambda h: [1, np.exp(0.25 - 0.5 * h.sum())] / (1 + np.exp(0.25 - 0.5 * h.sum())), 2)
     np.testing.assert_allclose(recorded.predict_sequence(tokens), laws, atol=1e-12)
-    robust = lr.Robust(recorded, rule).predict_sequence(tokens)
+    robust = lr.robust.Robust(recorded, rule).predict_sequence(tokens)
     assert np.abs(model.predict_sequence(tokens) - robust).max() < 1e-6
     found = agreement(model, rule, tokens)
     assert (found.undecided, found.differ, 0 < found.switched < 1) == (0, 0, True)
@@ -283,7 +283,7 @@ def test_it_obeys_the_laws_of_predictors(fused: bool) -> None:
 
 def test_sizes_grow_as_the_docs_say() -> None:
     def sizes(problem: lr.DecisionProblem, horizon: int) -> Any:
-        return build(lr.PolyaUrn(problem.n_states), lr.RegretGap(problem, horizon)).sizes
+        return build(lr.PolyaUrn(problem.n_states), lr.rules.RegretGap(problem, horizon)).sizes
 
     small, long = sizes(lr.matching(), 64), sizes(lr.matching(), 4096)
     assert (small.layers, small.heads, small.hidden) == (long.layers, long.heads, long.hidden) == (3, 5, 8)
@@ -297,38 +297,52 @@ def test_sizes_grow_as_the_docs_say() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: build(Decoder(2, size="quick"), lr.RegretGap(lr.matching(), 257)), "context of 256 tokens, got 257"),
-        (lambda: build(lr.PolyaUrn(2), lr.VRegret(64)), "VRegret has no compiled form"),
+        (
+            lambda: build(Decoder(2, size="quick"), lr.rules.RegretGap(lr.matching(), 257)),
+            "context of 256 tokens, got 257",
+        ),
+        (lambda: build(lr.PolyaUrn(2), lr.rules.VRegret(64)), "VRegret has no compiled form"),
         (
             lambda: build(lr.PolyaUrn(2), Faster(lr.matching(), 8)),
             "Faster has rates_K of its own, and no",
         ),
         (
-            lambda: build(lr.PolyaUrn(3), lr.RegretGap(lr.matching(), 64)),
+            lambda: build(lr.PolyaUrn(3), lr.rules.RegretGap(lr.matching(), 64)),
             "PolyaUrn predicts 3, the rule's problem has 2",
         ),
-        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), None, delta=0.1)), "must have a known horizon"),
         (
-            lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9, fallback=lr.Scheduled([[0.5, 0.5]]))),
+            lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), None, delta=0.1)),
+            "must have a known horizon",
+        ),
+        (
+            lambda: build(
+                lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 9, fallback=lr.predictors.Scheduled([[0.5, 0.5]]))
+            ),
             "must fall back on a PolyaUrn, the only one built: got Scheduled",
         ),
-        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9), dtype=torch.float16), "dtype must be"),
-        (lambda: build(torch.nn.Linear(2, 2), lr.RegretGap(lr.matching(), 9)), "gives must be one of"),
+        (lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 9), dtype=torch.float16), "dtype must be"),
+        (lambda: build(torch.nn.Linear(2, 2), lr.rules.RegretGap(lr.matching(), 9)), "gives must be one of"),
         (
-            lambda: build(Counting(), lr.RegretGap(lr.matching(), 9), gives="logits", n_states=3),
+            lambda: build(Counting(), lr.rules.RegretGap(lr.matching(), 9), gives="logits", n_states=3),
             "Counting predicts 3, the rule's problem has 2",
         ),
         (
-            lambda: build(Decoder(2, "quick"), lr.RegretGap(lr.matching(), 9), n_states=3),
+            lambda: build(Decoder(2, "quick"), lr.rules.RegretGap(lr.matching(), 9), n_states=3),
             "n_states must be what Decoder says, 2, or None, got 3",
         ),
         (
-            lambda: build(torch.nn.Embedding(1, 2), lr.RegretGap(lr.matching(), 9), gives="logits"),
+            lambda: build(torch.nn.Embedding(1, 2), lr.rules.RegretGap(lr.matching(), 9), gives="logits"),
             "Embedding fails on tokens .* is there a row of its embedding for it",
         ),
-        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 9), gives="odds"), "got 'odds'"),
-        (lambda: build("model", lr.RegretGap(lr.matching(), 9)), "base must be a Predictor or a torch module, got str"),
-        (lambda: build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 4)).predict_sequence([0] * 5), "at most 4 long"),
+        (lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 9), gives="odds"), "got 'odds'"),
+        (
+            lambda: build("model", lr.rules.RegretGap(lr.matching(), 9)),
+            "base must be a Predictor or a torch module, got str",
+        ),
+        (
+            lambda: build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 4)).predict_sequence([0] * 5),
+            "at most 4 long",
+        ),
     ],
 )
 def test_what_is_refused(make: Any, message: str) -> None:
@@ -337,7 +351,7 @@ def test_what_is_refused(make: Any, message: str) -> None:
 
 
 def test_past_the_horizon() -> None:
-    model = build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 2))
+    model = build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 2))
     memory = model.update(model.update(model.start(like=np.zeros(1)), 0), 1)
     assert model.predict(memory).tolist() == [0.5, 0.5]
     with pytest.raises(ValueError, match="horizon of 2 steps is over"):
@@ -346,7 +360,7 @@ def test_past_the_horizon() -> None:
 
 def test_pictures_show_the_switch() -> None:
     tokens, rule = np.ones(16, dtype=int), Early(lr.matching(), 16)
-    base = lr.Scheduled([[0.8, 0.2]])
+    base = lr.predictors.Scheduled([[0.8, 0.2]])
     model = build(base, rule)
     switch = int(rule.trip_times(base.predict_sequence(tokens), tokens))
     last = attention_patterns(model, tokens)["4: any"]  # rows: SINK, START, tokens

@@ -80,7 +80,7 @@ def check(rule: lr.ExactTest, base: lr.Predictor, tokens: np.ndarray, dtype: tor
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 @pytest.mark.parametrize("length", sweep([1, 2, 10, 12], usual=3))
 def test_all_binary_strings(length: int, gate: float) -> None:
-    base, rule = lr.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), length, delta=0.2, gate=gate)
+    base, rule = lr.predictors.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), length, delta=0.2, gate=gate)
     times = check(rule, base, np.array(list(itertools.product([0, 1], repeat=length))))
     assert length < 10 or len(set(times)) > 4
 
@@ -123,7 +123,7 @@ def test_other_problems_and_models(shape: tuple[int, int], dtype: torch.dtype) -
 def test_false_alarms_stay_within_delta(law: list[float], dtype: torch.dtype) -> None:
     """Exactly: the chance of a switch in distribution, over all sequences of 10 bits or of 6 of three states."""
     S, T = len(law), {2: 10, 3: 6}[len(law)]
-    base, rule = lr.Scheduled([law]), FirstTest(lr.matching(S), T, delta=0.05, gate=0.0)
+    base, rule = lr.predictors.Scheduled([law]), FirstTest(lr.matching(S), T, delta=0.05, gate=0.0)
     tokens = np.array(list(itertools.product(range(S), repeat=T)))
     switched = switches(build(base, rule, dtype=dtype), base, tokens) < T
     assert 0 < np.array(law)[tokens].prod(axis=-1)[switched].sum() <= 0.05
@@ -146,7 +146,7 @@ def test_on_a_decoder(n: int) -> None:
 
 def test_the_worst_law_for_the_quadrature() -> None:
     """A base that is sure and wrong: psi is -4 at the fastest rate, the end of the range. Half the slack covers it."""
-    horizon, base = 128, lr.Scheduled([[1 - 1e-12, 1e-12]])
+    horizon, base = 128, lr.predictors.Scheduled([[1 - 1e-12, 1e-12]])
     rule, tokens = FirstTest(lr.matching(), horizon, temperature=0.01), np.ones((1, horizon), dtype=int)
     exact = wealth(rule, base, tokens)[0, :-1]
     module = build(base, rule).module
@@ -205,7 +205,7 @@ def test_streams_and_whole_sequences_agree(fused: bool) -> None:
 @pytest.mark.parametrize(("dtype", "band"), [(torch.float64, 1e-10), (torch.float32, 2e-3)])
 def test_the_band_around_the_threshold(dtype: torch.dtype, band: float) -> None:
     """Asked for ln E less the band, the model alarms with the rule; for ever so little more than ln E, it does not."""
-    base, problem, T = lr.Scheduled([[0.85, 0.15]]), lr.matching(), 64
+    base, problem, T = lr.predictors.Scheduled([[0.85, 0.15]]), lr.matching(), 64
     tokens = np.ones((1, T), dtype=int)
     rule = FirstTest(problem, T, delta=4e-4, gate=0.0)
     fifth = evidence(rule, base, tokens)[0][0, 4]
@@ -233,7 +233,7 @@ def test_logits_that_exclude(gate: float) -> None:
     laws = torch.softmax(Cycle.logits_SxS, dim=-1).numpy()
     laws = np.where(laws < 1e-30, 0, laws)
     base = lr.FromFunction(lambda h: laws[h[-1] if len(h) else 0], 3)
-    want = lr.Robust(base, rule).predict_sequence(tokens)
+    want = lr.robust.Robust(base, rule).predict_sequence(tokens)
     model = build(Cycle(), rule, gives="logits", n_states=3)
     np.testing.assert_allclose(model.predict_sequence(tokens), want, atol=1e-9)
     memory, some = model.start((27,), like=np.zeros(1)), slice(0, 729, 27)
@@ -258,7 +258,10 @@ def test_a_token_that_was_excluded(gate: float, dtype: torch.dtype) -> None:
     """The base says 0 of a 1 after a 0: the alarm comes with it, as the rule's does, whatever the bets say."""
     base, rule = lr.Markov([[1, 0], [0.3, 0.7]], 1), FirstTest(lr.matching(), 10, delta=0.02, gate=gate)
     tokens = np.array(list(itertools.product([0, 1], repeat=10)))
-    got, want = build(base, rule, dtype=dtype).predict_sequence(tokens), lr.Robust(base, rule).predict_sequence(tokens)
+    got, want = (
+        build(base, rule, dtype=dtype).predict_sequence(tokens),
+        lr.robust.Robust(base, rule).predict_sequence(tokens),
+    )
     assert np.abs(got - want).max() < (1e-9 if dtype == torch.float64 else 1e-5)
     laws = base.predict_sequence(tokens)
     excluded = (np.take_along_axis(laws, tokens[..., None], axis=-1)[..., :-1, 0] == 0).any(axis=-1)

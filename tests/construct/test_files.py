@@ -20,7 +20,9 @@ from lowregret.transformer import save as save_decoder
 SIZE = Size(context=48, width=16, heads=2, layers=1, inner=32)
 
 
-@pytest.mark.parametrize(("rule", "n"), [(lr.RegretGap, 2), (lr.RegretRate, 2), (FirstTest, 2), (FirstTest, 3)])
+@pytest.mark.parametrize(
+    ("rule", "n"), [(lr.rules.RegretGap, 2), (lr.rules.RegretRate, 2), (FirstTest, 2), (FirstTest, 3)]
+)
 def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) -> None:
     model = construct.build(Decoder(n, size=SIZE, seed=1), rule(lr.matching(n), 40))
     construct.save(model, tmp_path / "model.safetensors")
@@ -41,7 +43,7 @@ def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) ->
     assert (about["regret_bound"], about["tv_bound"]) == (pytest.approx(promise.regret_bound), promise.tv_bound)
 
 
-@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, FirstTest])
+@pytest.mark.parametrize("rule", [lr.rules.RegretGap, lr.rules.RegretRate, FirstTest])
 def test_a_decoder_in_doubles_stays_so(rule: type, tmp_path: Path) -> None:
     decoder, tested = Decoder(2, size=SIZE, seed=1), rule(lr.matching(), 40)
     tokens = np.concatenate([lr.sample(lr.PolyaUrn(2), 40, 8, seed=0), np.ones((1, 40), dtype=int)])
@@ -55,7 +57,9 @@ def test_a_decoder_in_doubles_stays_so(rule: type, tmp_path: Path) -> None:
 
 
 def test_a_file_is_read_to_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors")
+    construct.save(
+        construct.build(Decoder(2, size=SIZE), lr.rules.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors"
+    )
     monkeypatch.setattr(construct.files, "device_named", torch.device)  # every device counts as there
     model = construct.load(tmp_path / "b.safetensors", "meta")
     assert (model.device.type, model.base.device.type) == ("meta", "meta")
@@ -65,18 +69,22 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     save_decoder(Decoder(2, size=SIZE), tmp_path / "decoder.safetensors")
     with pytest.raises(ValueError, match="is not of a built model"):
         construct.load(tmp_path / "decoder.safetensors")
-    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors")
+    construct.save(
+        construct.build(Decoder(2, size=SIZE), lr.rules.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors"
+    )
     with pytest.raises(ValueError, match=r"b.safetensors is of a constructed model, .*construct.load reads it"):
         load_decoder(tmp_path / "b.safetensors")
     with pytest.raises(ValueError, match="device must be one of cpu"):
         construct.load(tmp_path / "b.safetensors", device="gpu")
     with pytest.raises(ValueError, match="must be built on a Decoder to be saved, got one on Asked"):
-        construct.save(construct.build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8)), tmp_path / "c.safetensors")
+        construct.save(
+            construct.build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 8)), tmp_path / "c.safetensors"
+        )
 
 
 def test_files_with_parts_missing_are_refused(tmp_path: Path) -> None:
     path, whole = tmp_path / "part.safetensors", tmp_path / "whole.safetensors"
-    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(lr.matching(), 8)), whole)
+    construct.save(construct.build(Decoder(2, size=SIZE), lr.rules.RegretGap(lr.matching(), 8)), whole)
     found = checkpoints.read(whole)
     about, tensors = found.about, found.tensors
     # A layer without perceptrons takes nothing from them; the format is written with every file.
@@ -126,7 +134,7 @@ def test_the_command(folder: Path) -> None:
     assert second.startswith("6 layers more: ")
     assert f"{model.sizes.parameters} weights that are not zero" in second
     assert third == "Written: deep/built.safetensors"
-    robust, tokens = lr.Robust(load_decoder("base.safetensors"), rule), np.array([[0] * 48, [1] * 48])
+    robust, tokens = lr.robust.Robust(load_decoder("base.safetensors"), rule), np.array([[0] * 48, [1] * 48])
     np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
     done = lowregret("construct", "base.safetensors", "--rule", "rate", "--horizon", "20", "--out", "r.safetensors")
     assert "RegretRate over 20 steps: regret at most 1.0000 a step on every sequence (no guarantee)" in done.output
@@ -134,7 +142,7 @@ def test_the_command(folder: Path) -> None:
     done = lowregret("construct", "three.safetensors", "--rule", "exact", *game)
     assert done.exit_code == 0, done.output
     assert "6 layers more" in done.output
-    robust = lr.Robust(load_decoder("three.safetensors"), FirstTest(lr.rock_paper_scissors(), 48, delta=2 / 48))
+    robust = lr.robust.Robust(load_decoder("three.safetensors"), FirstTest(lr.rock_paper_scissors(), 48, delta=2 / 48))
     tokens, model = np.repeat(np.arange(3)[:, None], 48, axis=1), construct.load("game.safetensors")
     np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
 
@@ -158,7 +166,7 @@ def test_built_models_are_evaluated(folder: Path) -> None:
     assert done.exit_code == 0, done.output
     ours, theirs, T = construct.load("built.safetensors"), load_decoder("base.safetensors"), 48
     problem, sources = lr.DecisionProblem(json.loads(utility)), lr.sources.paper_sources(48)
-    robust = lr.Robust(theirs, lr.RegretRate(problem, T))
+    robust = lr.robust.Robust(theirs, lr.rules.RegretRate(problem, T))
     found, tokens = json.loads(Path("n.json").read_text()), lr.sample(sources["b"], T, 4, 0)
     assert found == {
         **json.loads(lr.compare({"built": ours}, sources, problem, T, 4, 0).to_json()),
@@ -218,14 +226,14 @@ def own_units() -> lr.DecisionProblem:
     )
 
 
-class Bolder(lr.RegretGap):
+class Bolder(lr.rules.RegretGap):
     """A threshold of its own, for which nothing is proved."""
 
     def threshold(self, *arguments: Any) -> Any:
         return super().threshold(*arguments) / 2
 
 
-@pytest.mark.parametrize("rule", [lr.RegretGap, lr.RegretRate, FirstTest, Bolder])
+@pytest.mark.parametrize("rule", [lr.rules.RegretGap, lr.rules.RegretRate, FirstTest, Bolder])
 def test_names_units_and_promises_survive(rule: type, tmp_path: Path) -> None:
     problem = own_units()
     tested = rule(problem, 24)
@@ -270,7 +278,9 @@ def test_a_later_alarm_is_in_the_promise() -> None:
 
 def test_files_from_before_names_were_kept(tmp_path: Path) -> None:
     """Format 1 had a matrix and two bounds: numbers for names, a scale of one."""
-    construct.save(construct.build(Decoder(2, size=SIZE), lr.RegretGap(own_units(), 8)), tmp_path / "b.safetensors")
+    construct.save(
+        construct.build(Decoder(2, size=SIZE), lr.rules.RegretGap(own_units(), 8)), tmp_path / "b.safetensors"
+    )
     found = checkpoints.read(tmp_path / "b.safetensors")
     old = {k: v for k, v in found.about["built"].items() if k not in ("actions", "states", "units", "certificate")}
     checkpoints.write(tmp_path / "b.safetensors", found.tensors, {**found.about, "built": old})

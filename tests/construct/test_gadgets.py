@@ -234,7 +234,7 @@ def modules() -> list[Appended]:
         build(base, rule).module
         for base in (lr.PolyaUrn(3), decoder)
         for problem in (wide, lr.DecisionProblem(wide.utility[:2]))
-        for rule in (lr.RegretGap(problem, 32), lr.RegretRate(problem, 32), FirstTest(problem, 32))
+        for rule in (lr.rules.RegretGap(problem, 32), lr.rules.RegretRate(problem, 32), FirstTest(problem, 32))
     ]
 
 

@@ -40,11 +40,11 @@ def test_masks_and_offsets_of_logits(mask: float, offset: float, dtype: torch.dt
             return given.expand(*tokens_BxT.shape, -1)
 
     law = torch.softmax(given, dim=-1).numpy()
-    base, problem = lr.Scheduled([law]), lr.rock_paper_scissors()
+    base, problem = lr.predictors.Scheduled([law]), lr.rock_paper_scissors()
     tokens = np.concatenate([lr.sample(base, 64, 16, seed=0), lr.sample(lr.PolyaUrn(3), 64, 4, seed=0)])
-    for rule in (Early(problem, 64), lr.RegretRate(problem, 64), FirstTest(problem, 64)):
+    for rule in (Early(problem, 64), lr.rules.RegretRate(problem, 64), FirstTest(problem, 64)):
         model = build(Fixed(), rule, gives="logits", dtype=dtype)
-        robust = lr.Robust(base, rule).predict_sequence(tokens)
+        robust = lr.robust.Robust(base, rule).predict_sequence(tokens)
         off = np.abs(model.predict_sequence(tokens) - robust).max(axis=-1) > 1e-5
         assert off.mean() < (0.01 if dtype == torch.float32 else 1e-9)  # in float32 a switch may be a step late
         streamed = lr.predictors.unroll(model, tokens[-2:])
@@ -59,7 +59,9 @@ def test_shallow_layers_take_any_first_logit() -> None:
             return first
 
     rule = FirstTest(lr.matching(), 64, delta=0.05)
-    tokens = np.concatenate([np.ones((8, 1), dtype=int), lr.sample(lr.Scheduled([[0.5, 0.5]]), 63, 8, seed=0)], axis=1)
+    tokens = np.concatenate(
+        [np.ones((8, 1), dtype=int), lr.sample(lr.predictors.Scheduled([[0.5, 0.5]]), 63, 8, seed=0)], axis=1
+    )
     laws = [build(Sure(), rule, gives="logits", shallow=way).predict_sequence(tokens) for way in (True, False)]
     np.testing.assert_allclose(laws[0], laws[1], atol=1e-6)
 
@@ -111,7 +113,7 @@ def test_a_language_model_behind_bos(n_states: int) -> None:
         logits = module.model(torch.tensor([[n_states, *history.tolist()]]))[0, -1, :n_states]
         return torch.softmax(logits.double(), dim=-1).detach().numpy()
 
-    robust = lr.Robust(lr.FromFunction(law, n_states), Early(lr.matching(n_states), 16))
+    robust = lr.robust.Robust(lr.FromFunction(law, n_states), Early(lr.matching(n_states), 16))
     tokens = np.stack([np.full(16, state) for state in range(n_states)])
     laws = model.predict_sequence(tokens)
     np.testing.assert_allclose(laws, robust.predict_sequence(tokens), atol=1e-5)

@@ -56,7 +56,7 @@ def test_onnxruntime_agrees(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "dtype", "size"),
     [
-        (lr.RegretRate, torch.float32, ONE_BLOCK),
+        (lr.rules.RegretRate, torch.float32, ONE_BLOCK),
         pytest.param(Early, torch.float64, SIZE, marks=pytest.mark.long),
         pytest.param(FirstTest, torch.float64, ONE_BLOCK, marks=pytest.mark.long),
     ],
@@ -82,7 +82,7 @@ def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Si
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rule", [Early, lr.RegretRate, FirstTest])
+@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate, FirstTest])
 def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: torch.dtype) -> None:
     model = construct.build(Decoder(2, SIZE, seed=1).to(kind), rule(lr.matching(), 32), dtype=dtype)
     step, tokens = OneToken(model.module), some_tokens(5, 32)
@@ -95,7 +95,7 @@ def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: tor
 
 
 def of_ones_own() -> construct.Constructed:
-    rule = lr.RegretRate(lr.matching(), 24)
+    rule = lr.rules.RegretRate(lr.matching(), 24)
     return construct.build(Shifted(Recurrent(3), 2), rule, gives="logits", dtype=torch.float32)
 
 
@@ -116,9 +116,9 @@ def test_a_module_of_ones_own_is_no_stream(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_what_is_refused(streaming: bool, tmp_path: Path) -> None:
-    model = construct.build(Decoder(2, SIZE), lr.RegretGap(lr.matching(), 8))
-    short = construct.build(Decoder(2, SIZE), lr.RegretGap(lr.matching(), 1))
-    urn = construct.build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8))
+    model = construct.build(Decoder(2, SIZE), lr.rules.RegretGap(lr.matching(), 8))
+    short = construct.build(Decoder(2, SIZE), lr.rules.RegretGap(lr.matching(), 1))
+    urn = construct.build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 8))
     (tmp_path / "file").write_text("")
     for wrong, path, words in (
         (urn, "model.onnx", "to be exported, got one on the predictor PolyaUrn"),

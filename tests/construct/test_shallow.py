@@ -38,7 +38,7 @@ def test_softplus_is_bracketed() -> None:
 
 @pytest.mark.parametrize("gate", [0.5, 0.0])
 def test_all_binary_strings(gate: float) -> None:
-    base, rule = lr.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), BITS, delta=0.2, gate=gate)
+    base, rule = lr.predictors.Scheduled([[0.85, 0.15]]), FirstTest(lr.matching(), BITS, delta=0.2, gate=gate)
     model = build(base, rule, shallow=True)
     found = agreement(model, rule, STRINGS)
     assert found.differ == 0
@@ -87,7 +87,7 @@ def test_other_problems_and_models() -> None:
 
 def test_false_alarms_stay_within_delta() -> None:
     """Exactly: the chance of a switch in distribution, over all sequences of 10 bits."""
-    base, rule = lr.Scheduled([[0.6, 0.4]]), FirstTest(lr.matching(), BITS, delta=0.05, gate=0.0)
+    base, rule = lr.predictors.Scheduled([[0.6, 0.4]]), FirstTest(lr.matching(), BITS, delta=0.05, gate=0.0)
     laws = build(base, rule, shallow=True).predict_sequence(STRINGS)
     switched = (np.abs(laws - [0.6, 0.4]).max(axis=-1) > 1e-6).any(axis=-1)
     chance = np.where(STRINGS == 1, 0.4, 0.6).prod(axis=-1)
@@ -96,7 +96,7 @@ def test_false_alarms_stay_within_delta() -> None:
 
 def test_a_token_that_was_excluded() -> None:
     base, rule = lr.Markov([[0.5, 0.5], [1.0, 0.0]], 1), FirstTest(lr.matching(), BITS, delta=0.05)
-    model, robust = build(base, rule, shallow=True), lr.Robust(base, rule)
+    model, robust = build(base, rule, shallow=True), lr.robust.Robust(base, rule)
     np.testing.assert_allclose(model.predict_sequence(STRINGS), robust.predict_sequence(STRINGS), atol=1e-6)
 
 
@@ -124,4 +124,4 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="two actions and two states only: its problem has 3 and 3"):
         build(lr.PolyaUrn(3), FirstTest(lr.matching(3), 8), shallow=True)
     with pytest.raises(ValueError, match="shallow is for a FirstTest only: RegretGap has one form"):
-        build(lr.PolyaUrn(2), lr.RegretGap(lr.matching(), 8), shallow=True)
+        build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 8), shallow=True)

@@ -71,9 +71,9 @@ def test_long_batches_go_through_in_chunks(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == [3, 3, 1]
 
 
-@pytest.mark.parametrize("rule", [Early, lr.RegretRate, FirstTest])
+@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate, FirstTest])
 def test_a_base_that_excludes_a_token(rule: type) -> None:
-    sure = lr.Scheduled([[1.0, 0.0]])
+    sure = lr.predictors.Scheduled([[1.0, 0.0]])
     model = build(sure, rule(lr.matching(), 16), gives="logits")
     tokens = np.array([[0] * 16, [0] * 8 + [1] * 8, [1] * 16])
     whole = model.predict_sequence(tokens)

@@ -53,7 +53,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save(Decoder(2, SIZE, seed=3), tmp_path / "n.safetensors")
     monkeypatch.setattr("lowregret.construct.onnx._exported", lambda *_: Graph())
     construct.save(
-        construct.build(load(tmp_path / "m.safetensors"), lr.RegretGap(lr.matching(), 8)), tmp_path / "b.safetensors"
+        construct.build(load(tmp_path / "m.safetensors"), lr.rules.RegretGap(lr.matching(), 8)),
+        tmp_path / "b.safetensors",
     )
     monkeypatch.chdir(tmp_path)
     return tmp_path

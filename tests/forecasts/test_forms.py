@@ -22,7 +22,7 @@ def test_bins_conserve_mass(form: str, seed: int) -> None:
         edges[2] = forecast.values[0, 0]
         edges.sort()
     ends = ([-math.inf], [math.inf]) if seed % 2 else ([edges[0] - 1], [edges[-1] + 1])
-    bins = lr.Bins(np.concatenate([ends[0], edges, ends[1]]))
+    bins = lr.forecasts.Bins(np.concatenate([ends[0], edges, ends[1]]))
     probs = bins.probs(forecast)
     assert probs.shape == (5, 6)
     assert (probs >= 0).all()
@@ -52,12 +52,12 @@ def literal_cdf(forecast: Any, n: int, y: float) -> float:
 
 def test_what_stands_for_a_range_is_the_mean_of_what_was_recorded_there() -> None:
     outcomes = [0.0, 4.0, 8.0, 10.0, 33.0]
-    bins = lr.Bins([0, 10, 20, 30, math.inf], outcomes)
+    bins = lr.forecasts.Bins([0, 10, 20, 30, math.inf], outcomes)
     assert bins.representatives.tolist() == [5.5, 15.0, 25.0, 33.0]
     assert bins.counts.tolist() == [4, 0, 0, 1]
     assert bins.unseen == ((10.0, 20.0), (20.0, 30.0))
-    assert lr.Bins([-math.inf, 3.0, math.inf]).representatives.tolist() == [3.0, 3.0]
-    assert lr.Bins([-math.inf, math.inf]).representatives.tolist() == [0.0]
+    assert lr.forecasts.Bins([-math.inf, 3.0, math.inf]).representatives.tolist() == [3.0, 3.0]
+    assert lr.forecasts.Bins([-math.inf, math.inf]).representatives.tolist() == [0.0]
     problem = bins.problem(SHOP)
     assert problem.in_payoffs(problem.utility) == pytest.approx(
         np.array([SHOP.payoffs(r) for r in bins.representatives]).T
@@ -73,7 +73,7 @@ def test_the_gap_is_what_a_step_can_lose_more(seed: int) -> None:
     payoff, T = random_payoff(rng), 60
     outcomes = random_outcomes(rng, payoff, (T,))
     low, high = max(payoff.outcomes[0], -12.0), min(payoff.outcomes[1], 12.0)
-    bins = lr.Bins([low, *np.sort(rng.uniform(low, high, 4)), high], outcomes)
+    bins = lr.forecasts.Bins([low, *np.sort(rng.uniform(low, high, 4)), high], outcomes)
     gap, stand = bins.gap(payoff), payoff.payoffs(bins.representatives)
     fine = np.linspace(low, high, 20_001)
     more = payoff.payoffs(fine) - stand[:, bins.states(fine)]
@@ -89,12 +89,12 @@ def test_the_gap_is_what_a_step_can_lose_more(seed: int) -> None:
 
 
 def test_without_knots_the_gap_is_measured_on_what_was_recorded() -> None:
-    bins = lr.Bins([-2.0, 0.0, 2.0], [-1.0, -0.5, 0.1, 0.9])
+    bins = lr.forecasts.Bins([-2.0, 0.0, 2.0], [-1.0, -0.5, 0.1, 0.9])
     known, seen = bins.gap(TRADE), bins.gap(BLIND)
     assert seen.worst <= known.worst
     assert seen.mean == pytest.approx(known.mean)
     with pytest.raises(ValueError, match="gap needs a Payoff with knots"):
-        lr.Bins([-2.0, 0.0, 2.0]).gap(BLIND)
+        lr.forecasts.Bins([-2.0, 0.0, 2.0]).gap(BLIND)
     with pytest.raises(ValueError, match="forecast must be Samples"):
         bins.probs([0.5, 0.5])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="payoff must be a Payoff"):

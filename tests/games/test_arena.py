@@ -83,42 +83,45 @@ def test_the_worst_is_between_its_two_estimates() -> None:
 def test_both_seats_are_taken_in_turn() -> None:
     """Deterministic players in a game that favours the row: each seat's payoff by hand."""
     row = lr.DecisionProblem.from_payoffs([[2.0, 2.0, 2.0]] * 3)
-    found = lr.arena(Says(in_turn, "us"), [Says(after_the_others, "them")], 7, 4, 0, problem=row)
+    found = lr.games.arena(Says(in_turn, "us"), [Says(after_the_others, "them")], 7, 4, 0, problem=row)
     assert [(p.seat, p.match, p.payoff, p.theirs) for p in found.played] == [
         *[(0, 0, 14.0, -14.0), (1, 0, -14.0, 14.0)],
         *[(0, 1, 14.0, -14.0), (1, 1, -14.0, 14.0)],
     ]
     assert found.population == found.worst == (0, 0)  # nothing is left to chance, so there is no error
-    assert lr.arena(Says(in_turn, "us"), [Says(after_the_others, "them")], 7, 2, 0, problem=row).worst == (0, 14.0)
+    assert lr.games.arena(Says(in_turn, "us"), [Says(after_the_others, "them")], 7, 2, 0, problem=row).worst == (
+        0,
+        14.0,
+    )
     paper, rock = Fixed([0, 1, 0], "paper"), Fixed([1, 0, 0], "rock")
-    assert [(p.payoff, p.theirs) for p in lr.arena(paper, [rock], 7, 2, 0).played] == [(7.0, -7.0)] * 2
+    assert [(p.payoff, p.theirs) for p in lr.games.arena(paper, [rock], 7, 2, 0).played] == [(7.0, -7.0)] * 2
 
 
 def test_a_match_depends_on_seed_name_seat_and_number_alone() -> None:
-    whole = lr.arena(URN, OTHERS, 30, 4, 7)
+    whole = lr.games.arena(URN, OTHERS, 30, 4, 7)
     by_key = {p[:3]: p for p in timeless(whole)}
-    for fewer in (lr.arena(URN, OTHERS[::-1], 30, 2, 7), lr.arena(URN, {"rocky": OTHERS[0]}, 30, 4, 7)):
+    for fewer in (lr.games.arena(URN, OTHERS[::-1], 30, 2, 7), lr.games.arena(URN, {"rocky": OTHERS[0]}, 30, 4, 7)):
         assert all(by_key[p[:3]] == p for p in timeless(fewer))
     assert len({p.expected for p in whole.played}) == 12  # no two matches are one
-    renamed = lr.arena(URN, {"stone": OTHERS[0]}, 30, 4, 7)
+    renamed = lr.games.arena(URN, {"stone": OTHERS[0]}, 30, 4, 7)
     assert [p.payoff for p in renamed.played] != [p.payoff for p in whole.played[:4]]
-    assert timeless(lr.arena(URN, OTHERS, 30, 4, 8)) != timeless(whole)
-    alike = lr.arena(OTHERS[0], {"twin": OTHERS[0]}, 30, 4, 7).played  # one seed in both seats: opposite payoffs
+    assert timeless(lr.games.arena(URN, OTHERS, 30, 4, 8)) != timeless(whole)
+    alike = lr.games.arena(OTHERS[0], {"twin": OTHERS[0]}, 30, 4, 7).played  # one seed in both seats: opposite payoffs
     assert [p.payoff for p in alike[::2]] != [-p.payoff for p in alike[1::2]]
-    assert lr.arena(URN, OTHERS, 30, 2, np.random.default_rng(0)).seed > 2**32
+    assert lr.games.arena(URN, OTHERS, 30, 2, np.random.default_rng(0)).seed > 2**32
 
 
 def test_processes_play_the_same_matches() -> None:
     guarded = Guarded(lr.PolyaUrn(3), name="us")
-    others = [*OTHERS[:2], Plain(lr.ContextMixture(), name="mixture")]  # another process can import them
-    alone, spread = (lr.arena(guarded, others, 20, 2, 3, jobs=jobs) for jobs in (1, 2))
+    others = [*OTHERS[:2], Plain(lr.predictors.OpponentModel(), name="mixture")]  # another process can import them
+    alone, spread = (lr.games.arena(guarded, others, 20, 2, 3, jobs=jobs) for jobs in (1, 2))
     assert timeless(alone) == timeless(spread)
     assert spread.held is True
 
 
 def test_a_process_that_cannot_load_a_player_is_told_of() -> None:
     with pytest.raises(RuntimeError, match=r"jobs: .* take jobs=1"):
-        lr.arena(URN, [Plain(Nowhere(), name="nowhere"), OTHERS[0]], 20, 2, 3, jobs=2)
+        lr.games.arena(URN, [Plain(Nowhere(), name="nowhere"), OTHERS[0]], 20, 2, 3, jobs=2)
 
 
 class Nowhere(Follows):
@@ -143,7 +146,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         "if __name__ == '__main__':\n"
         "    others = [Fixed([1, 0, 0], 'rocky')]\n"
         "    told = lambda share, name: print('one', flush=True)\n"
-        "    lr.arena(Fixed([1, 0, 0]), others, 1000, 2000, 0, jobs=2, progress=told)\n"
+        "    lr.games.arena(Fixed([1, 0, 0]), others, 1000, 2000, 0, jobs=2, progress=told)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(lr.__file__).parents[1])}
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, env=env) as run:
@@ -155,28 +158,28 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
 
 def test_cut_at_any_byte_it_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     whole, cut, seen = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl", []
-    asked = lr.arena(URN, OTHERS[:2], 6, 2, 5, path=whole)
+    asked = lr.games.arena(URN, OTHERS[:2], 6, 2, 5, path=whole)
     data = whole.read_bytes()
     ends = np.cumsum([len(line) for line in data.splitlines(keepends=True)]).tolist()
     assert len(ends) == 6
     for n in sorted({*range(0, len(data), 61), *(end + k for end in ends for k in (-2, -1, 0, 1)), len(data)}):
         cut.write_bytes(data[:n])
         seen.clear()
-        found = lr.arena(URN, OTHERS[:2], 6, 2, 5, path=cut, progress=lambda share, name: seen.append(share))
+        found = lr.games.arena(URN, OTHERS[:2], 6, 2, 5, path=cut, progress=lambda share, name: seen.append(share))
         assert timeless(found) == timeless(asked), n
         kept = max(0, sum(end <= n + 1 for end in ends) - 2)  # a line is whole without its end
         assert len(seen) == 4 - kept, n
         assert found.played[:kept] == asked.played[:kept], (
             n
         )  # those were not played again, their times are the old ones
-    more = lr.arena(URN, OTHERS, 6, 4, 5, path=whole)
-    assert timeless(more) == timeless(lr.arena(URN, OTHERS, 6, 4, 5))
+    more = lr.games.arena(URN, OTHERS, 6, 4, 5, path=whole)
+    assert timeless(more) == timeless(lr.games.arena(URN, OTHERS, 6, 4, 5))
 
 
 def test_another_run_s_matches_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "matches.jsonl"
     usual: dict[str, Any] = {"player": URN, "opponents": OTHERS[:1], "rounds": 6, "matches": 2, "seed": 5}
-    lr.arena(**usual, path=path)
+    lr.games.arena(**usual, path=path)
     data = path.read_bytes()
     for change, words in (
         ({"rounds": 7}, "played with rounds 6, these have 7"),
@@ -186,19 +189,19 @@ def test_another_run_s_matches_are_refused_by_name(tmp_path: Path) -> None:
         ({"opponents": [Fixed([0.5, 0.3, 0.2], "rocky")]}, "the opponent rocky was .*0.6.*, now it is .*0.5"),
     ):
         with pytest.raises(ValueError, match=words):
-            lr.arena(**{**usual, **change}, path=path)
+            lr.games.arena(**{**usual, **change}, path=path)
     assert path.read_bytes() == data
     # Settings that print alike: functions, and whatever a version changed.
     other = tmp_path / "other.jsonl"
-    lr.arena(**{**usual, "player": Says(lambda *_: np.eye(3)[0])}, path=other)
+    lr.games.arena(**{**usual, "player": Says(lambda *_: np.eye(3)[0])}, path=other)
     with pytest.raises(ValueError, match=r"match 0 with rocky in seat 0 earned .* and now earns .* take another path"):
-        lr.arena(**{**usual, "player": Says(lambda *_: np.eye(3)[1])}, path=other)
+        lr.games.arena(**{**usual, "player": Says(lambda *_: np.eye(3)[1])}, path=other)
     path.write_bytes(data.replace(b'"seat":0', b'"seat":1', 1))
     with pytest.raises(ValueError, match="line 3 is damaged"):
-        lr.arena(**usual, path=path)
+        lr.games.arena(**usual, path=path)
     path.write_text("my notes\n")
     with pytest.raises(ValueError, match="must be a record of matches"):
-        lr.arena(**usual, path=path)
+        lr.games.arena(**usual, path=path)
     assert path.read_text() == "my notes\n"
 
 
@@ -229,26 +232,26 @@ EVEN, ROCKY = [1 / 3] * 3, [0.6, 0.2, 0.2]
 def test_any_opponent_that_has_changed_is_found(changed: Any, seat: int, tmp_path: Path) -> None:
     path, before = tmp_path / "matches.jsonl", Hidden((EVEN, EVEN), "b")
     others = [Hidden((EVEN, EVEN), "a"), before, Hidden((EVEN, EVEN), "c")]
-    lr.arena(URN, others, 8, 4, 5, path=path)
+    lr.games.arena(URN, others, 8, 4, 5, path=path)
     data = path.read_bytes()
     others[1] = Hidden(changed, "b")
     with pytest.raises(ValueError, match=rf"match 0 with b in seat {1 - seat} earned .* take another path"):
-        lr.arena(URN, others, 8, 8, 5, path=path)
+        lr.games.arena(URN, others, 8, 8, 5, path=path)
     assert path.read_bytes() == data
     others[1] = before
-    assert timeless(lr.arena(URN, others, 8, 8, 5, path=path)) == timeless(lr.arena(URN, others, 8, 8, 5))
+    assert timeless(lr.games.arena(URN, others, 8, 8, 5, path=path)) == timeless(lr.games.arena(URN, others, 8, 8, 5))
 
 
 def test_records_from_before_go_on(tmp_path: Path) -> None:
     """Lines that say nothing of what was said in a match: what it earned must then do."""
     path = tmp_path / "matches.jsonl"
-    asked = lr.arena(URN, OTHERS, 8, 2, 5, path=path)
+    asked = lr.games.arena(URN, OTHERS, 8, 2, 5, path=path)
     lines = lines_in(path, "arena", "a record of matches")
     path.unlink()
     with Journal(path, "arena", "a record of matches") as journal:
         journal.append({name: value for name, value in line.items() if name != "said"} for line in lines)
     assert b"said" not in path.read_bytes()
-    assert timeless(lr.arena(URN, OTHERS, 8, 2, 5, path=path)) == timeless(asked)
+    assert timeless(lr.games.arena(URN, OTHERS, 8, 2, 5, path=path)) == timeless(asked)
 
 
 @pytest.mark.parametrize(
@@ -276,11 +279,11 @@ def test_records_from_before_go_on(tmp_path: Path) -> None:
 def test_what_cannot_be_played_is_refused_before_it_begins(tmp_path: Path, change: dict[str, Any], words: str) -> None:
     settings: dict[str, Any] = {"player": URN, "opponents": OTHERS, "rounds": 6, "matches": 2, "seed": 0, **change}
     with pytest.raises(ValueError, match=words):
-        lr.arena(**settings)
+        lr.games.arena(**settings)
 
 
 def test_what_was_found_is_written_and_read_back() -> None:
-    found = lr.arena(Guarded(lr.PolyaUrn(3), name="us"), OTHERS, 20, 4, 0)
+    found = lr.games.arena(Guarded(lr.PolyaUrn(3), name="us"), OTHERS, 20, 4, 0)
     assert "± standard error" in found.table().title
     again = Arena.from_json(found.to_json())
     assert again.played == found.played
@@ -303,7 +306,7 @@ def test_what_was_found_is_written_and_read_back() -> None:
 
 def test_tournament_programs_play_the_same_again_whatever_is_in_between() -> None:
     rps, (one, other) = lr.rock_paper_scissors(), (OpenSpielBot("iocainebot"), OpenSpielBot("randbot"))
-    match = lr.play(rps, (one, other), 1000, 5)
+    match = lr.games.play(rps, (one, other), 1000, 5)
     seats = [who.sit(rps, 1000, np.random.default_rng(i), i) for i, who in enumerate((one, other))]
     alone = [int(np.argmax(seats[1].policy()))]
     for _ in range(9):
@@ -315,10 +318,10 @@ def test_tournament_programs_play_the_same_again_whatever_is_in_between() -> Non
         assert int(np.argmax(seat.policy())) == alone[t]
         seats[0].observe(0, alone[t])
         seat.observe(alone[t], 0)
-    again = lr.play(rps, (one, other), 1000, 5)
+    again = lr.games.play(rps, (one, other), 1000, 5)
     assert np.array_equal(match.moves[0], again.moves[0])
     assert np.array_equal(match.moves[1], again.moves[1])
-    assert not np.array_equal(match.moves[1], lr.play(rps, (one, other), 1000, 6).moves[1])
+    assert not np.array_equal(match.moves[1], lr.games.play(rps, (one, other), 1000, 6).moves[1])
 
 
 def test_programs_that_are_known_play_as_they_are_known() -> None:
@@ -328,10 +331,10 @@ def test_programs_that_are_known_play_as_they_are_known() -> None:
     for seat in (0, 1):
         for name, rule in (("rockbot", lambda t, us: 0), ("copybot", lambda t, us: (us[t - 1] + 1) % 3)):
             pair = (ours, OpenSpielBot(name)) if seat == 1 else (OpenSpielBot(name), ours)
-            match = lr.play(rps, pair, 1000, 0)
+            match = lr.games.play(rps, pair, 1000, 0)
             us, them = match.moves[1 - seat].tolist(), match.moves[seat].tolist()
             assert them[1:] == [rule(t, us) for t in range(1, 1000)], (name, seat)
-    found = lr.arena(Guarded(lr.PolyaUrn(3)), [OpenSpielBot("rockbot"), Nemesis()], 1000, 2, 0)
+    found = lr.games.arena(Guarded(lr.PolyaUrn(3)), [OpenSpielBot("rockbot"), Nemesis()], 1000, 2, 0)
     assert found.by_opponent["rockbot"].value > 980
     assert found.held is True
 

@@ -41,7 +41,7 @@ def test_every_history_of_two_rounds_comes_as_often_as_it_should() -> None:
     n, seen = 1000, dict.fromkeys(chances, 0)
     earned, rng = 0.0, np.random.default_rng(1)
     for _ in range(n):
-        match = lr.play(problem, (one, other), 2, rng)
+        match = lr.games.play(problem, (one, other), 2, rng)
         (a, c), (b, d) = (moves.tolist() for moves in match.moves)
         seen[a, b, c, d] += 1
         assert match.totals[0] == pytest.approx(payoffs[a, b] + payoffs[c, d])
@@ -57,21 +57,21 @@ def test_every_history_of_two_rounds_comes_as_often_as_it_should() -> None:
 
 def test_a_match_is_its_seed() -> None:
     players = Plain(Follows()), Plain(lr.PolyaUrn(3))
-    one, again, another = (lr.play(RPS, players, 50, seed) for seed in (3, 3, 4))
-    generator = lr.play(RPS, players, 50, np.random.default_rng(3))
+    one, again, another = (lr.games.play(RPS, players, 50, seed) for seed in (3, 3, 4))
+    generator = lr.games.play(RPS, players, 50, np.random.default_rng(3))
     for match in (again, generator):
         assert all(np.array_equal(one.moves[i], match.moves[i]) for i in (0, 1))
         assert all(np.array_equal(one.mixed[i], match.mixed[i]) for i in (0, 1))
     assert not np.array_equal(one.moves[0], another.moves[0])
-    longer = lr.play(RPS, (Fixed([0.2, 0.3, 0.5]), Fixed([0.3, 0.3, 0.4])), 80, 3)
-    shorter = lr.play(RPS, (Fixed([0.2, 0.3, 0.5]), Fixed([0.3, 0.3, 0.4])), 50, 3)
+    longer = lr.games.play(RPS, (Fixed([0.2, 0.3, 0.5]), Fixed([0.3, 0.3, 0.4])), 80, 3)
+    shorter = lr.games.play(RPS, (Fixed([0.2, 0.3, 0.5]), Fixed([0.3, 0.3, 0.4])), 50, 3)
     assert np.array_equal(longer.moves[1][:50], shorter.moves[1])
 
 
 def test_seats_are_alike_where_the_game_is() -> None:
     """Players who draw nothing: with the seats changed the match is the same from the other side."""
     one, other = Says(after_the_others, "follower"), Says(in_turn, "turner")
-    here, there = lr.play(RPS, (one, other), 40, 0), lr.play(RPS, (other, one), 40, 0)
+    here, there = lr.games.play(RPS, (one, other), 40, 0), lr.games.play(RPS, (other, one), 40, 0)
     for i in (0, 1):
         assert np.array_equal(here.moves[i], there.moves[1 - i])
         assert here.totals[i] == there.totals[1 - i]
@@ -88,15 +88,15 @@ def test_seats_are_alike_where_the_game_is() -> None:
 def test_a_pair_of_problems_need_not_sum_to_zero() -> None:
     row = lr.DecisionProblem.from_payoffs([[3, 0], [5, 1]])
     column = lr.DecisionProblem.from_payoffs([[3, 0], [5, 1]], actions=["c", "d"])
-    match = lr.play((row, column), (Fixed([0.5, 0.5]), Fixed([0.2, 0.8])), 200, 0)
+    match = lr.games.play((row, column), (Fixed([0.5, 0.5]), Fixed([0.2, 0.8])), 200, 0)
     own, other = match.moves
     table = {(0, 0): (3, 3), (0, 1): (0, 5), (1, 0): (5, 0), (1, 1): (1, 1)}
     both = [table[a, b] for a, b in zip(own.tolist(), other.tolist(), strict=True)]
     assert match.totals == pytest.approx(tuple(map(sum, zip(*both, strict=True))))
     with pytest.raises(ValueError, match=r"problem: the actions of each side.* 2 actions x 3 states"):
-        lr.play((UNEVEN, column), (Fixed([1, 0]), Fixed([1, 0])), 2, 0)
+        lr.games.play((UNEVEN, column), (Fixed([1, 0]), Fixed([1, 0])), 2, 0)
     with pytest.raises(ValueError, match="a pair of them"):
-        lr.play((row, column, row), (Fixed([1, 0]), Fixed([1, 0])), 2, 0)
+        lr.games.play((row, column, row), (Fixed([1, 0]), Fixed([1, 0])), 2, 0)
 
 
 def test_the_other_side_has_minus_the_payoffs_in_the_same_units() -> None:
@@ -110,7 +110,7 @@ def test_the_other_side_has_minus_the_payoffs_in_the_same_units() -> None:
 
 
 def test_expected_payoffs_and_regret_are_of_the_mixed_actions() -> None:
-    match = lr.play(UNEVEN, (Plain(Follows()), Plain(lr.PolyaUrn(2))), 60, 5)
+    match = lr.games.play(UNEVEN, (Plain(Follows()), Plain(lr.PolyaUrn(2))), 60, 5)
     for i in (0, 1):
         side, gained, fixed = match.problems[i], 0.0, np.zeros(match.problems[i].n_actions)
         payoffs = np.asarray(side.in_payoffs(side.utility))
@@ -128,19 +128,19 @@ def test_expected_payoffs_and_regret_are_of_the_mixed_actions() -> None:
 @pytest.mark.parametrize("seat", [0, 1])
 def test_the_nemesis_answers_best(seat: int) -> None:
     us = Plain(Follows(), temperature=0.3)
-    match = lr.play(UNEVEN, (us, Nemesis()) if seat == 1 else (Nemesis(), us), 30, 0)
+    match = lr.games.play(UNEVEN, (us, Nemesis()) if seat == 1 else (Nemesis(), us), 30, 0)
     side = match.problems[seat]
     for t in range(30):
         earned = [float(side.utility[a] @ match.mixed[1 - seat][t]) for a in range(side.n_actions)]
         assert earned[match.moves[seat][t]] == pytest.approx(max(earned))
     with pytest.raises(ValueError, match="nemesis and nemesis both see through"):
-        lr.play(RPS, (Nemesis(), Nemesis()), 3, 0)
+        lr.games.play(RPS, (Nemesis(), Nemesis()), 3, 0)
 
 
 def test_a_guard_keeps_its_promise_and_the_match_has_its_account() -> None:
-    wrong = lr.Scheduled([[0.8, 0.1, 0.1]])
+    wrong = lr.predictors.Scheduled([[0.8, 0.1, 0.1]])
     player = Guarded(wrong, name="careful")
-    match = lr.play(RPS, (player, Fixed([0.1, 0.1, 0.8], "scissory")), 300, 0)
+    match = lr.games.play(RPS, (player, Fixed([0.1, 0.1, 0.8], "scissory")), 300, 0)
     assert match.held == (True, None)
     assert match.events[0][0].rule == "ExactTest"
     guard = lr.Guard(RPS, 300)
@@ -151,27 +151,29 @@ def test_a_guard_keeps_its_promise_and_the_match_has_its_account() -> None:
     assert tuple(guard.events) == match.events[0]
     assert float(guard.regret) == pytest.approx(match.regret[0])
     assert guard.certificate.regret_bound == match.certificates[0].regret_bound
-    plain = lr.play(RPS, (Plain(wrong), Fixed([0.1, 0.1, 0.8])), 300, 0)
+    plain = lr.games.play(RPS, (Plain(wrong), Fixed([0.1, 0.1, 0.8])), 300, 0)
     assert plain.regret[0] > match.certificates[0].regret_bound  # what the guard saved it from
 
 
 def test_a_promise_that_is_broken_is_seen() -> None:
     """A rule that cannot fire, with a certificate of nearly nothing: ``held`` must say so."""
 
-    class Boasts(lr.RegretRate):
+    class Boasts(lr.rules.RegretRate):
         @property
         def certificate(self) -> lr.Certificate:
             import dataclasses
 
             return dataclasses.replace(super().certificate, regret_bound=0.001)
 
-    player = Guarded(lr.Scheduled([[0.8, 0.1, 0.1]]), rule=lambda problem, rounds: Boasts(problem, rounds, alpha=100.0))
-    assert lr.play(RPS, (player, Fixed([0.1, 0.1, 0.8])), 100, 0).held == (False, None)
+    player = Guarded(
+        lr.predictors.Scheduled([[0.8, 0.1, 0.1]]), rule=lambda problem, rounds: Boasts(problem, rounds, alpha=100.0)
+    )
+    assert lr.games.play(RPS, (player, Fixed([0.1, 0.1, 0.8])), 100, 0).held == (False, None)
 
 
 def test_a_promise_of_payoff_counts_too() -> None:
     coins = lr.DecisionProblem.from_payoffs([[0, 4], [4, 0]])
-    guard = lr.Guard(coins, 10_000, fallback=lr.Maximin(coins, horizon=10_000))
+    guard = lr.Guard(coins, 10_000, fallback=lr.predictors.SecurityLaw(coins, horizon=10_000))
     promised = guard.certificate
     assert promised.payoff_bound is not None
     least = float(coins.in_payoffs(promised.payoff_bound))
@@ -181,11 +183,11 @@ def test_a_promise_of_payoff_counts_too() -> None:
 
 
 def test_rules_and_fallbacks_may_be_recipes() -> None:
-    match = lr.play(
+    match = lr.games.play(
         RPS,
         (
-            Guarded(lr.PolyaUrn(3), rule=lr.RegretGap),
-            Guarded(Follows(), fallback=lambda p, n: lr.Maximin(p, horizon=n)),
+            Guarded(lr.PolyaUrn(3), rule=lr.rules.RegretGap),
+            Guarded(Follows(), fallback=lambda p, n: lr.predictors.SecurityLaw(p, horizon=n)),
         ),
         40,
         0,
@@ -194,7 +196,7 @@ def test_rules_and_fallbacks_may_be_recipes() -> None:
     assert match.certificates[0].theorem.startswith("Theorem 3.1")
     assert match.held == (True, True)
     for fallback in (lr.PolyaUrn(3), lr.Recovery()):
-        assert lr.play(RPS, (Guarded(Follows(), fallback=fallback), Fixed([1, 0, 0])), 20, 0).held[0]
+        assert lr.games.play(RPS, (Guarded(Follows(), fallback=fallback), Fixed([1, 0, 0])), 20, 0).held[0]
 
 
 @pytest.mark.parametrize(
@@ -239,12 +241,12 @@ def test_moves_are_drawn_as_tokens_are() -> None:
 )
 def test_who_cannot_play_is_refused_by_name(players: tuple, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        lr.play(RPS, players, 3, 0)
+        lr.games.play(RPS, players, 3, 0)
 
 
 def test_settings_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="rounds must be a whole number >= 1, got 0"):
-        lr.play(RPS, (Nemesis(), Fixed([1, 0, 0])), 0, 0)
+        lr.games.play(RPS, (Nemesis(), Fixed([1, 0, 0])), 0, 0)
     with pytest.raises(ValueError, match="model must be a Predictor"):
         Plain(3)
     with pytest.raises(ValueError, match="model must be a Predictor"):

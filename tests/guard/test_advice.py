@@ -58,14 +58,14 @@ def test_guard_is_algorithm_1(name: str, seed: int, shape: tuple[int, ...], kind
     guard.on_event = heard.append
     advice = play(guard, probs, states, actions)
 
-    safe = lr.Robust(Recorded(probs), rule)
+    safe = lr.robust.Robust(Recorded(probs), rule)
     expected = safe.predict_sequence(states)
     assert advice[0].dtype == np.asarray(probs).dtype
     assert np.allclose(np.stack(advice, axis=-2), np.asarray(expected), atol=1e-12 if "32" not in kind else 1e-7)
     times = np.asarray(safe.trip_times(states))
     assert {(e.stream, e.step) for e in guard.events} == events_of(times, horizon)
     assert heard == guard.events
-    regret = lr.external_regret(problem, lr.Respond(safe, problem, rule.temperature), states)[..., -1]
+    regret = lr.external_regret(problem, lr.policies.Respond(safe, problem, rule.temperature), states)[..., -1]
     assert np.allclose(np.asarray(guard.regret), np.asarray(regret), atol=1e-12 if "32" not in kind else 1e-6)
     realised = lr.external_regret(problem, actions, states)[..., -1]
     assert np.allclose(np.asarray(guard.realised_regret), np.asarray(realised), atol=1e-12)
@@ -98,7 +98,7 @@ def test_the_random_runs_switch_or_do_not() -> None:
 def test_the_policy_is_the_quantal_response_to_the_advice(seed: int, shape: tuple[int, ...], kind: str) -> None:
     rng, horizon = np.random.default_rng(seed), 8
     problem = a_game(rng)
-    rule = lr.RegretRate(problem, horizon, alpha=0.3)
+    rule = lr.rules.RegretRate(problem, horizon, alpha=0.3)
     guard = lr.Guard(problem, horizon, rule=rule, batch_shape=shape)
     probs, states, _ = a_run(rng, problem, shape, horizon)
     for t in range(horizon):
@@ -136,7 +136,7 @@ def test_an_unknown_horizon_cools_down() -> None:
 
 
 def test_advice_before_the_switch_is_the_model_and_after_it_the_fallback() -> None:
-    guard, urn = lr.Guard(COIN, 100, fallback=lr.PolyaUrn(2)), lr.Stream(lr.PolyaUrn(2))
+    guard, urn = lr.Guard(COIN, 100, fallback=lr.PolyaUrn(2)), lr.predictors.Stream(lr.PolyaUrn(2))
     for step in range(30):
         advice = guard.advise(WRONG).law
         late = bool(guard.events)
@@ -226,7 +226,7 @@ def test_states_and_actions_of_any_kind(shape: tuple[int, ...]) -> None:
     for of_probs in ("numpy", "torch"):
         dicts = []
         for carry in carriers:
-            guard = lr.Guard(COIN, 8, batch_shape=shape, rule=lr.RegretRate(COIN, 8, alpha=0.5))
+            guard = lr.Guard(COIN, 8, batch_shape=shape, rule=lr.rules.RegretRate(COIN, 8, alpha=0.5))
             for t in range(8):
                 guard.advise(KINDS[of_probs](probs[..., t, :]))
                 guard.observe(carry(states[..., t]), action=carry(actions[..., t]))

@@ -56,7 +56,7 @@ def test_a_new_episode_is_a_new_guard(name: str, kind: str) -> None:
 )
 def test_some_streams_start_again(streams: Any, kind: str) -> None:
     rng = np.random.default_rng(6)
-    rule = lr.RegretRate(COIN, 12, alpha=0.3)
+    rule = lr.rules.RegretRate(COIN, 12, alpha=0.3)
     guard = lr.Guard(COIN, 12, rule=rule, batch_shape=(4,))
     probs, states, actions = a_run(rng, COIN, (4,), 12)
     play(guard, KINDS[kind](probs[:, :6]), states[:, :6], actions[:, :6])

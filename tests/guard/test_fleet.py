@@ -22,7 +22,7 @@ TRADE = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, k
 MAKES: dict[str, Callable[..., Any]] = {
     "default": lambda problem, **more: lr.Guard(problem, 30, **more),
     "urn": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.PolyaUrn(problem.n_states), **more),
-    "policy": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.AdaHedge(problem), **more),
+    "policy": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.policies.AdaHedge(problem), **more),
     "episodes": lambda problem, **more: lr.Guard(problem, 30, episode=7, **more),
     "no horizon": lambda problem, **more: lr.Guard(problem, None, rule=lr.ExactTest(problem, None, delta=0.3), **more),
     "scaled": lambda problem, **more: lr.Guard(problem, 30, payoffs="scaled", contexts=3, **more),
@@ -281,7 +281,7 @@ def test_streams_wait_for_late_outcomes_and_for_equal_ages() -> None:
         with pytest.raises(ValueError, match=r"add\(\) and retire\(\) must wait for the outcomes of steps"):
             call()
     grows = lr.FromFunction(lambda history: [0.5, 0.5], 2)
-    guard = lr.Guard(COIN, 9, rule=lr.RegretRate(COIN, 9, alpha=0.5, fallback=grows), batch_shape=(2,))
+    guard = lr.Guard(COIN, 9, rule=lr.rules.RegretRate(COIN, 9, alpha=0.5, fallback=grows), batch_shape=(2,))
     guard.advise([[0.5, 0.5]] * 2)
     guard.observe([0, 1])
     with pytest.raises(ValueError, match=r"add\(n\) needs .*different ages"):

@@ -98,7 +98,7 @@ def a_play(seed: int, kind: str) -> Play:
     def make() -> lr.Guard:
         if kind == "any problem":
             return lr.Guard(None, horizon)
-        fallback: Any = lr.AdaHedge(problem) if kind == "policy" else None
+        fallback: Any = lr.policies.AdaHedge(problem) if kind == "policy" else None
         return lr.Guard(
             problem,
             horizon,

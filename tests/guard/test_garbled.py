@@ -36,8 +36,8 @@ def garbled_guards() -> list[tuple[lr.Guard, lr.Guard]]:
     for shape, kind, rule in (
         ((), "numpy", FirstTest(COIN, 12)),
         ((3,), "torch", FirstTest(COIN, None, delta=0.1)),
-        ((2, 2), "numpy, float32", lr.RegretRate(COIN, 12, alpha=0.3)),
-        ((2,), "numpy", lr.RegretGap(COIN, 12, fallback=last_state(2))),
+        ((2, 2), "numpy, float32", lr.rules.RegretRate(COIN, 12, alpha=0.3)),
+        ((2,), "numpy", lr.rules.RegretGap(COIN, 12, fallback=last_state(2))),
     ):
         guard, other = (lr.Guard(COIN, rule.horizon, rule=rule, batch_shape=shape) for _ in range(2))
         for one, steps in ((guard, 6), (other, 2)):

@@ -47,7 +47,7 @@ def test_bad_input_by_name_changes_nothing() -> None:
     for refused, message in (
         (lambda: lr.Guard(MATCHING, 9, lag=0), "lag must be a whole number >= 1"),
         (lambda: lr.Guard(None, 9, lag=2), "lag must be 1 with this rule, got 2"),
-        (lambda: lr.Guard(MATCHING, 9, lag=2, rule=lr.RegretGap(MATCHING, 9)), "not by RegretGap"),
+        (lambda: lr.Guard(MATCHING, 9, lag=2, rule=lr.rules.RegretGap(MATCHING, 9)), "not by RegretGap"),
         (lambda: lr.Guard(MATCHING, 9).skip(), "no step waits for its outcome"),
         (lambda: lr.Guard(MATCHING, 9).advise([0.5, 0.5], step=2), "step must be the next, 1, got 2"),
         (lambda: lr.Guard(MATCHING, 9, lag=2).observe(0), "advise.forecast. must come before this"),

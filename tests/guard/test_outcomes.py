@@ -203,9 +203,9 @@ BAD: dict[str, Any] = {
     "no density": (lambda: lr.Density([0, 1], [0, 0]), "weights must not all be 0"),
     "grid falls": (lambda: lr.Density([0, 2, 1], [1, 1, 1]), "grid must increase"),
     "grid is short": (lambda: lr.Density([0, 1], [1, 1, 1]), "weights must have one height"),
-    "edges": (lambda: lr.Bins([1.0, 0.0]), "edges must increase"),
-    "one edge": (lambda: lr.Bins([1.0]), "edges must be a list of at least two"),
-    "recorded outside": (lambda: lr.Bins([0.0, 1.0], [2.0]), "outcomes must lie within the edges"),
+    "edges": (lambda: lr.forecasts.Bins([1.0, 0.0]), "edges must increase"),
+    "one edge": (lambda: lr.forecasts.Bins([1.0]), "edges must be a list of at least two"),
+    "recorded outside": (lambda: lr.forecasts.Bins([0.0, 1.0], [2.0]), "outcomes must lie within the edges"),
     "no function": (lambda: lr.Payoff(3, [0], 0, 1), "fn must be a function"),  # type: ignore[arg-type]
     "no actions": (lambda: lr.Payoff(abs, [], 0, 1), "actions must be a list"),  # type: ignore[arg-type]
     "low": (lambda: lr.Payoff(abs, [0], 1, 1), "low must be below high"),  # type: ignore[arg-type]

@@ -63,12 +63,16 @@ def test_what_each_stream_waits_for() -> None:
     assert {str(words) for words in guard.waiting_for.ravel()} == {"evidence and gate", "switched"}
     still = lr.Guard(lr.DecisionProblem([[0.5, 0.5]]), 10)
     assert still.waiting_for == "never"
-    assert lr.Guard(None, 10).waiting_for == lr.Guard(COIN, 10, rule=lr.RegretRate(COIN, 10)).waiting_for == "evidence"
+    assert (
+        lr.Guard(None, 10).waiting_for
+        == lr.Guard(COIN, 10, rule=lr.rules.RegretRate(COIN, 10)).waiting_for
+        == "evidence"
+    )
     assert set(lr.Guard(COIN, 10, rule=FirstTest(COIN, 10, gate=0)).conditions) == {"evidence"}
 
 
 def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
-    for rule in (FirstTest(COIN, 20), lr.VRegret(20)):
+    for rule in (FirstTest(COIN, 20), lr.rules.VRegret(20)):
         guard = lr.Guard(rule.problem, 20, rule=rule)
         play(guard, [[1.0, 0.0]], [1])
         (event,) = guard.events
@@ -105,7 +109,7 @@ class Stubborn(lr.Predictor):
         return memory
 
 
-class Own(lr.RegretRate):
+class Own(lr.rules.RegretRate):
     """A rule with a setting that is no field."""
 
     extra = 1.0
@@ -132,10 +136,10 @@ UNLIKE: dict[str, tuple[Callable[[Any], lr.Guard], str]] = {
     "a function": (lambda x: lr.Guard(COIN, 12, fallback=lr.FromFunction(last_or(x), 2)), "fallback"),
     "no dataclass": (lambda x: lr.Guard(COIN, 12, fallback=Stubborn(x)), "fallback"),
     "a part of a part": (
-        lambda x: lr.Guard(COIN, 12, fallback=lr.Robust(Stubborn(x), lr.RegretGap(COIN, 50))),
+        lambda x: lr.Guard(COIN, 12, fallback=lr.robust.Robust(Stubborn(x), lr.rules.RegretGap(COIN, 50))),
         "fallback",
     ),
-    "a policy": (lambda x: lr.Guard(COIN, 12, fallback=lr.Respond(Stubborn(x), COIN, 0.3)), "fallback"),
+    "a policy": (lambda x: lr.Guard(COIN, 12, fallback=lr.policies.Respond(Stubborn(x), COIN, 0.3)), "fallback"),
     "a rule of one's own": (with_extra, "rule"),
 }
 
@@ -190,7 +194,7 @@ def test_no_two_draws_share_their_seed() -> None:
     """Seeds, steps and guards made otherwise: all uniforms differ."""
     drawn = set()
     guards = [lr.Guard(lr.matching(n), T, batch_shape=shape) for n in (2, 3) for T in (5, 6) for shape in ((), (1,))]
-    guards.append(lr.Guard(COIN, 5, rule=lr.RegretGap(COIN, 5)))
+    guards.append(lr.Guard(COIN, 5, rule=lr.rules.RegretGap(COIN, 5)))
     for guard in guards:
         for seed in (0, 1, 2, 2**32, 2**32 + 1, 2**64, 2**160):
             for clock in range(4):

@@ -130,13 +130,16 @@ OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
         lambda: lr.Guard(COIN, 12, rule=FirstTest(COIN, 12)),
         ("gate", "rule ('ExactTest' against 'FirstTest')"),
     ),
-    "rule": (lambda: lr.Guard(COIN, 12, rule=lr.RegretRate(COIN, 12)), ("rule ('ExactTest' against 'RegretRate')",)),
-    "gap": (lambda: lr.Guard(COIN, 12, rule=lr.RegretGap(COIN, 12)), ("rule", "alpha", "span_aware")),
+    "rule": (
+        lambda: lr.Guard(COIN, 12, rule=lr.rules.RegretRate(COIN, 12)),
+        ("rule ('ExactTest' against 'RegretRate')",),
+    ),
+    "gap": (lambda: lr.Guard(COIN, 12, rule=lr.rules.RegretGap(COIN, 12)), ("rule", "alpha", "span_aware")),
     "utility": (lambda: lr.Guard(lr.DecisionProblem([[1, 0], [0, 0.5]]), 12), ("utility",)),
     "states": (lambda: lr.Guard(lr.matching(3), 12), ("utility",)),
     "batch": (lambda: lr.Guard(COIN, 12, batch_shape=(1,)), ("batch_shape ([] against [1])",)),
     "prior": (lambda: lr.Guard(COIN, 12, fallback=lr.PolyaUrn(2, prior=0.5)), ("fallback", "0.5")),
-    "fallback": (lambda: lr.Guard(COIN, 12, fallback=lr.Scheduled([[0.5, 0.5]])), ("fallback", "Scheduled")),
+    "fallback": (lambda: lr.Guard(COIN, 12, fallback=lr.predictors.Scheduled([[0.5, 0.5]])), ("fallback", "Scheduled")),
 }
 
 
@@ -163,7 +166,7 @@ def test_the_state_of_another_guard_is_refused_by_what_differs(name: str) -> Non
 
 
 def test_schedules_are_told_apart() -> None:
-    fallbacks = [lr.Scheduled([[0.5, 0.5]]), lr.Scheduled([[0.4, 0.6]])]
+    fallbacks = [lr.predictors.Scheduled([[0.5, 0.5]]), lr.predictors.Scheduled([[0.4, 0.6]])]
     one, other = (lr.Guard(COIN, 12, fallback=f) for f in fallbacks)
     with pytest.raises(ValueError, match="differs in: fallback"):
         other.load_state_dict(through_json(one))

@@ -13,7 +13,7 @@ import lowregret as lr
 from ..conftest import random_markov
 
 COIN = lr.matching()
-UP, DOWN = lr.Scheduled([[0.2, 0.8]]), lr.Scheduled([[0.8, 0.2]])
+UP, DOWN = lr.predictors.Scheduled([[0.2, 0.8]]), lr.predictors.Scheduled([[0.8, 0.2]])
 
 
 def chances(parts: list[Any], tokens: np.ndarray) -> np.ndarray:
@@ -33,7 +33,10 @@ def all_of(n_states: int, horizon: int) -> np.ndarray:
 def test_each_model_keeps_its_own_chance_of_a_switch(seed: int) -> None:
     """Over all sequences: at most delta each, guarded at delta_for(delta); at most delta_mix / w_i for any weights."""
     rng, T, delta = np.random.default_rng(seed), 9, 0.3
-    parts = [lr.Scheduled(rng.dirichlet([0.4, 0.4], T)) for _ in range(2)] + [random_markov(rng, 2), lr.PolyaUrn(2)]
+    parts = [lr.predictors.Scheduled(rng.dirichlet([0.4, 0.4], T)) for _ in range(2)] + [
+        random_markov(rng, 2),
+        lr.PolyaUrn(2),
+    ]
     mixture = lr.Mixture(parts, None if seed % 2 else rng.dirichlet(np.ones(4)))
     tokens = all_of(2, T)
     for level in (delta, mixture.delta_for(delta)):
@@ -74,10 +77,10 @@ def test_shares_are_read_live() -> None:
     """By Bayes' rule, word by word; and after a switch the mixture's own share on top."""
     rng, T = np.random.default_rng(1), 60
     weights = [0.5, 0.3, 0.2]
-    mixture = lr.Mixture([DOWN, lr.Scheduled([[0.9, 0.1]]), lr.Markov([[0.6, 0.4], [0.7, 0.3]], 1)], weights)
+    mixture = lr.Mixture([DOWN, lr.predictors.Scheduled([[0.9, 0.1]]), lr.Markov([[0.6, 0.4], [0.7, 0.3]], 1)], weights)
     rule = lr.ExactTest(COIN, T, delta=mixture.delta_for(0.2))
-    alone, guard = lr.Stream(mixture), lr.Guard(COIN, T, rule=rule)
-    safe = lr.Stream(lr.robustify(mixture, COIN, T, rule=rule))
+    alone, guard = lr.predictors.Stream(mixture), lr.Guard(COIN, T, rule=rule)
+    safe = lr.predictors.Stream(lr.robustify(mixture, COIN, T, rule=rule))
     tokens = np.where(np.arange(T) < 30, 1, rng.integers(2, size=T))  # all of them expect 0
     literal, played = np.array(weights), []
     for t, token in enumerate(tokens):
@@ -93,23 +96,23 @@ def test_shares_are_read_live() -> None:
         literal /= literal.sum()
     assert guard.switched
     assert any(0 < total < 1 for total in played)
-    again = lr.Stream(safe.predictor)
+    again = lr.predictors.Stream(safe.predictor)
     again.load_state_dict(json.loads(json.dumps(safe.state_dict(), allow_nan=False)))
     assert np.array_equal(again.shares, safe.shares)
-    batch = lr.Stream(mixture, (4,))
+    batch = lr.predictors.Stream(mixture, (4,))
     assert batch.shares.shape == (4, 3)
 
 
 def test_the_certificate_says_it() -> None:
     rule = lr.ExactTest(COIN, 100, delta=0.02)
-    even = lr.Robust(lr.Mixture([UP, DOWN]), rule).certificate
+    even = lr.robust.Robust(lr.Mixture([UP, DOWN]), rule).certificate
     assert "any one of the 2 models is right, a switch has a chance of at most 0.04." in str(even)
-    odd = lr.Robust(lr.Mixture([UP, DOWN], [0.8, 0.2]), rule).certificate
+    odd = lr.robust.Robust(lr.Mixture([UP, DOWN], [0.8, 0.2]), rule).certificate
     assert "at most 0.025, 0.1, in their order" in odd.statement
-    alone = lr.Robust(UP, rule)
+    alone = lr.robust.Robust(UP, rule)
     assert "models" not in str(alone.certificate)
     assert alone.shares(alone.start((3,))).tolist() == [[1.0], [1.0], [1.0]]
     with pytest.raises(ValueError, match="shares needs a predictor made of models, such as Mixture, got Scheduled"):
-        lr.Stream(UP).shares  # noqa: B018
+        lr.predictors.Stream(UP).shares  # noqa: B018
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
         lr.Mixture([UP]).delta_for(1.5)

@@ -43,8 +43,8 @@ def test_nothing_at_stake_never_switches(seed: int, n_states: int, n_actions: in
     for rule in (
         FirstTest(problem, 12),
         FirstTest(problem, 12, gate=0),
-        lr.RegretGap(problem, 12),
-        lr.RegretRate(problem, 12, alpha=1e-9),
+        lr.rules.RegretGap(problem, 12),
+        lr.rules.RegretRate(problem, 12, alpha=1e-9),
     ):
         guard = lr.Guard(problem, 12, rule=rule, batch_shape=(3,))
         for _ in range(12):

@@ -359,10 +359,14 @@ class World:
     def fallback(self) -> Any:
         kind = self.case["fallback"]
         if kind == "Incumbent":
-            return lr.Incumbent(NAMES[1])
+            return lr.policies.Incumbent(NAMES[1])
         if kind == "predictor":
             return lr.PolyaUrn(self.S or 2)
-        return self.recovery if kind == "Recovery" else lr.AdaHedge(lr.matching() if self.numbers else self.problem)
+        return (
+            self.recovery
+            if kind == "Recovery"
+            else lr.policies.AdaHedge(lr.matching() if self.numbers else self.problem)
+        )
 
     def rule(self, horizon: int | None) -> lr.ExactTest:
         return lr.ExactTest(

@@ -294,7 +294,7 @@ def test_tune_tries_incumbents_whatever_they_say(kind: str, forecast: str) -> No
     usual = {name: values[0] for name, values in SETTINGS.items()}
     case = {**usual, "forecast": forecast, "references": kind, "batch": "several", "fallback": "Incumbent"}
     world = next(world for world in (World(n, case) for n in range(5, 50)) if world.S != world.A)
-    fallbacks = [lr.Recovery(), lr.Incumbent(cases.NAMES[0])]
+    fallbacks = [lr.Recovery(), lr.policies.Incumbent(cases.NAMES[0])]
     found = lr.tune(world.problem, world.forecast, world.came, deltas=[0.3], fallbacks=fallbacks, **beside(world))
     assert {setting.fallback for setting in found.settings} == {"Recovery", "Incumbent"}
     until = world.T // 2
@@ -323,13 +323,13 @@ def part_of(said: Any, until: int) -> Any:
 
 
 def predictor(world: World, b: int, rule: Any = None) -> Any:
-    base: Any = lr.Scheduled(world.forecast[b]) if not world.numbers else lr.PolyaUrn(2)
+    base: Any = lr.predictors.Scheduled(world.forecast[b]) if not world.numbers else lr.PolyaUrn(2)
     rule = world.rule(world.horizon) if rule is None else rule
     if not world.references:
         return lr.robustify(base, world.problem, world.horizon, rule=rule)
     references = [base, base]
     if isinstance(world.beside, np.ndarray):
-        references = [lr.Scheduled(world.beside[b, :, n]) for n in range(2)]
+        references = [lr.predictors.Scheduled(world.beside[b, :, n]) for n in range(2)]
     return lr.robustify(base, world.problem, world.horizon, rule=rule, references=references)
 
 

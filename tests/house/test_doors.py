@@ -826,9 +826,9 @@ def arena_door(rng: np.random.Generator, folder: Path) -> Case:
 
     def attempt() -> None:
         path = folder / "matches.jsonl"
-        lr.arena(us, [first], 6, 2, seed, path=path)
-        found = lr.arena(us, [second], 6, matches, seed, path=path)
-        fresh = lr.arena(us, [second], 6, matches, seed)
+        lr.games.arena(us, [first], 6, 2, seed, path=path)
+        found = lr.games.arena(us, [second], 6, matches, seed, path=path)
+        fresh = lr.games.arena(us, [second], 6, matches, seed)
         if [one._replace(ms=0.0) for one in found.played] != [one._replace(ms=0.0) for one in fresh.played]:
             raise Different(
                 f"payoffs {[p.payoff for p in found.played]}, played anew {[p.payoff for p in fresh.played]}"

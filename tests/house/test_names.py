@@ -454,7 +454,7 @@ def test_names_that_are_made_of_numbers_are_told_apart() -> None:
     assert [float(name) for name in found.actions] == close
     edges = [0.0, 1.0, 1.0000001, 2.0]
     stall = lr.Payoff(lambda order, demand: np.minimum(order, demand), [0.0, 1.0], 0, 1)
-    states = lr.Bins(edges, [0.5, 1.5]).problem(stall).states
+    states = lr.forecasts.Bins(edges, [0.5, 1.5]).problem(stall).states
     assert states == ("0.0 to 1.0", "1.0 to 1.0000001", "1.0000001 to 2.0")
 
 

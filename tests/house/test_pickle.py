@@ -25,23 +25,25 @@ def last_token(history: np.ndarray) -> list[float]:
 RULES = {
     "FirstTest": FirstTest(COIN, 20),
     "FirstTest, unknown horizon": FirstTest(COIN, None, delta=0.1),
-    "FirstTest onto a policy": FirstTest(COIN, 20, fallback=lr.AdaHedge(COIN)),
-    "FirstTest onto Maximin": FirstTest(COIN, 20, fallback=lr.Maximin(COIN, horizon=20)),
+    "FirstTest onto a policy": FirstTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
+    "FirstTest onto SecurityLaw": FirstTest(COIN, 20, fallback=lr.predictors.SecurityLaw(COIN, horizon=20)),
     "ExactTest": lr.ExactTest(COIN, 20),
     "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
     "ExactTest, scaled": lr.ExactTest(COIN, 20, payoffs="scaled"),
-    "ExactTest onto Recovery onto MaximinPlay": lr.ExactTest(COIN, 20, fallback=lr.Recovery(safe=lr.MaximinPlay(COIN))),
-    "RegretGap": lr.RegretGap(COIN, 20),
-    "RegretGap, unknown horizon": lr.RegretGap(COIN, None, delta=0.1),
-    "RegretRate": lr.RegretRate(COIN, 20),
-    "VRegret": lr.VRegret(20),
-    "VRegret, threshold": lr.VRegret(20, test="threshold"),
+    "ExactTest onto Recovery onto SecurityPlay": lr.ExactTest(
+        COIN, 20, fallback=lr.Recovery(safe=lr.policies.SecurityPlay(COIN))
+    ),
+    "RegretGap": lr.rules.RegretGap(COIN, 20),
+    "RegretGap, unknown horizon": lr.rules.RegretGap(COIN, None, delta=0.1),
+    "RegretRate": lr.rules.RegretRate(COIN, 20),
+    "VRegret": lr.rules.VRegret(20),
+    "VRegret, threshold": lr.rules.VRegret(20, test="threshold"),
 }
 PREDICTORS = {
     "PolyaUrn": lr.PolyaUrn(2),
-    "ShrunkUrn": lr.ShrunkUrn(COIN, 20),
-    "Maximin": lr.Maximin(COIN, horizon=20),
-    "Scheduled": lr.Scheduled([[0.9, 0.1], [0.2, 0.8]]),
+    "ShrunkUrn": lr.predictors.ShrunkUrn(COIN, 20),
+    "SecurityLaw": lr.predictors.SecurityLaw(COIN, horizon=20),
+    "Scheduled": lr.predictors.Scheduled([[0.9, 0.1], [0.2, 0.8]]),
     "Markov": STICKY,
     "FromFunction": lr.FromFunction(last_token, n_states=2),
     "bounded model": impossibility.bounded_model([0.5, 1.0, 0.5, 0.0], [0.5, 0.5, 0.0, 0.0]),
@@ -51,11 +53,11 @@ PREDICTORS = {
     "AverageRestart": lr.AverageRestart(STICKY, COIN, 1, 5, 20),
 }
 POLICIES = {
-    "Respond": lr.Respond(STICKY, COIN, 0.1),
-    "Hedge": lr.Hedge(COIN, 20),
-    "AdaHedge": lr.AdaHedge(COIN),
-    "FixedShare": lr.FixedShare(COIN, 20),
-    "RestartHedge": lr.RestartHedge(COIN, 5),
+    "Respond": lr.policies.Respond(STICKY, COIN, 0.1),
+    "Hedge": lr.policies.Hedge(COIN, 20),
+    "AdaHedge": lr.policies.AdaHedge(COIN),
+    "FixedShare": lr.policies.FixedShare(COIN, 20),
+    "RestartHedge": lr.policies.RestartHedge(COIN, 5),
 }
 CERTIFIED = {**RULES, **{name: PREDICTORS[name] for name in ("Robust", "AverageRestart")}, **POLICIES}
 CERTIFICATES = {name: thing.certificate for name, thing in CERTIFIED.items() if hasattr(thing, "certificate")}
@@ -63,10 +65,10 @@ SHARPENED = {f"{name}, sharpened": c.sharpen() for name, c in CERTIFICATES.items
 AT_TEN = {f"{name}, at 10": c.at(10) for name, c in (CERTIFICATES | SHARPENED).items() if c.terms_at is not None}
 RESULTS = {
     "Comparison": lr.compare({"urn": lr.PolyaUrn(2)}, {"sticky": STICKY}, COIN, 20, n=4, seed=0),
-    "Frontier": lr.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1]),
+    "Frontier": lr.frontier.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1]),
     "Estimate": lr.sequence_tv(STICKY, lr.PolyaUrn(2), 4, n=8, seed=0),
     "Worst": adversaries.greedy(STICKY, COIN, 6),
-    "Tips": lr.tips_of(COIN),
+    "Tips": lr.tips.tips_of(COIN),
     "TradeOff": impossibility.trade_off(2, [0.5], starts=1),
     "ScoringRule": scoring.log_loss(0.01),
 }
@@ -80,7 +82,7 @@ def stepped(thing: Any) -> Any:
     return memory
 
 
-def rule_memory(rule: lr.Rule) -> Any:
+def rule_memory(rule: lr.rules.Rule) -> Any:
     memory = rule.start((3,))
     for t in range(10):
         memory = rule.update(memory, np.full((3, 2), 0.5), TOKENS[:, t])
@@ -111,7 +113,7 @@ def certified(c: lr.Certificate) -> Any:
     return said
 
 
-def guard_after(rule: lr.Rule) -> lr.Guard:
+def guard_after(rule: lr.rules.Rule) -> lr.Guard:
     guard = lr.Guard(rule.problem, rule.horizon, rule=rule, batch_shape=(3,))
     for t in range(10):
         guard.advise(np.tile([0.95, 0.05], (3, 1)))
@@ -128,7 +130,7 @@ def guarded(guard: lr.Guard) -> Any:
     return [*said, guard.state_dict(), guard.regret]
 
 
-def streamed(stream: lr.Stream) -> Any:
+def streamed(stream: lr.predictors.Stream) -> Any:
     stream = copy.deepcopy(stream)
     stream.update(1)
     return stream.predict(), stream.state_dict()
@@ -160,7 +162,7 @@ CASES: list[Any] = [
         ("certificate of episodes", {n: guard_after(r).certificate for n, r in RULES.items()}, lambda c: c.to_dict()),
         ("memory of a rule", {name: rule_memory(rule) for name, rule in RULES.items()}, lambda memory: memory),
         ("memory", {name: stepped(thing) for name, thing in (PREDICTORS | POLICIES).items()}, lambda memory: memory),
-        ("stream", {"Stream": lr.Stream(PREDICTORS["Robust"])}, streamed),
+        ("stream", {"Stream": lr.predictors.Stream(PREDICTORS["Robust"])}, streamed),
         ("result", RESULTS, found),
     )
     for name, thing in things.items()

@@ -159,7 +159,7 @@ class Misspelt(lr.Predictor):
         return memory
 
 
-class Silent(lr.Policy):
+class Silent(lr.policies.Policy):
     problem = lr.matching()
 
     def start(self, batch_shape: Any = (), like: Any = None) -> Any:
@@ -176,15 +176,32 @@ def test_what_a_contract_asks_for_is_missed_by_name() -> None:
         Silent()  # type: ignore[abstract]
 
 
+def public_things() -> list[Any]:
+    """What stands at the top, and in the rooms."""
+    rooms = [thing for name in lr.__all__ if isinstance(thing := getattr(lr, name), types.ModuleType)]
+    return [getattr(place, name) for place in (lr, *rooms) for name in getattr(place, "__all__", ())] + [
+        getattr(lr.adapters, name) for name in lr.adapters._FILES
+    ]
+
+
+def test_the_hall_has_the_names_of_a_first_week() -> None:
+    names = [name for name in lr.__all__ if not isinstance(getattr(lr, name), types.ModuleType)]
+    assert len(names) <= 41, names  # forty, and the version
+    with pytest.raises(AttributeError, match=r"it is lowregret\.policies\.AdaHedge"):
+        _ = lr.AdaHedge
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        _ = lr.nothing
+
+
 @pytest.mark.parametrize("name", sorted(ABILITIES))
 def test_abilities_are_had_as_they_are_declared(name: str) -> None:
     """Every public class that has an ability has it with the declared parameters."""
     declared, bearers = getattr(Abilities, name), 0
-    for thing in (getattr(lr, public) for public in (*lr.__all__, *lr._ELSEWHERE)):
+    for thing in public_things():
         if (
             not isinstance(thing, type)
             or not hasattr(thing, name)
-            or not {lr.Predictor, lr.Policy, lr.Recovery} & set(thing.__mro__)
+            or not {lr.Predictor, lr.policies.Policy, lr.Recovery} & set(thing.__mro__)
         ):
             continue
         bearers += 1

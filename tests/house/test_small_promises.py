@@ -56,11 +56,11 @@ def test_switched_of_one_and_of_many() -> None:
 
 
 def test_capped_is_said_only_where_it_is() -> None:
-    capped = lr.RegretGap(lr.matching(), horizon=64).certificate
+    capped = lr.rules.RegretGap(lr.matching(), horizon=64).certificate
     total = sum(capped.terms.values())
     assert capped.regret_bound < total < 2 * capped.regret_bound
     assert "capped at the span 1" in str(capped)
-    assert "capped" not in str(lr.RegretGap(lr.matching(), horizon=4096).certificate)
+    assert "capped" not in str(lr.rules.RegretGap(lr.matching(), horizon=4096).certificate)
 
 
 def test_no_streams_of_a_function() -> None:
@@ -91,6 +91,6 @@ def test_how_many_streams_are_over() -> None:
 
 
 def test_its_own_bound_is_for_the_problem_at_stake() -> None:
-    given = lr.VRegret(100_000).certificate
+    given = lr.rules.VRegret(100_000).certificate
     most = lr.DecisionProblem([[1, -1], [-1, 1]])
     assert given.regret_bound == given.for_problem(most).regret_bound < most.span

@@ -455,7 +455,7 @@ def test_other_arguments_that_are_refused() -> None:
 
 
 def test_models_that_are_not_bounded_are_refused() -> None:
-    late = lr.Scheduled([[0.5, 0.5]] * 5 + [[0.1, 0.9]])  # other only at the last of 6 steps
+    late = lr.predictors.Scheduled([[0.5, 0.5]] * 5 + [[0.1, 0.9]])  # other only at the last of 6 steps
     for bad in (lr.PolyaUrn(2), late, sources.de_bruijn_pair(4)[0]):
         with pytest.raises(ValueError, match=f"last 3 tokens only, and {type(bad).__name__} does not"):
             impossibility.measure(bad, 3)

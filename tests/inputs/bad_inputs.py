@@ -15,15 +15,15 @@ HORIZON = 6
 GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.0]])  # two actions, three states
 OTHER_GAME = lr.DecisionProblem([[1.0, -0.5, 0.25], [-1.0, 0.75, 0.5]])
 RULES = {
-    "RegretGap": lr.RegretGap(GAME, HORIZON),
-    "RegretRate": lr.RegretRate(GAME, HORIZON),
+    "RegretGap": lr.rules.RegretGap(GAME, HORIZON),
+    "RegretRate": lr.rules.RegretRate(GAME, HORIZON),
     "ExactTest": lr.ExactTest(GAME, HORIZON),
     "ExactTest, unknown horizon": lr.ExactTest(GAME, None, delta=0.1),
 }
 EVEN = [1 / 3, 1 / 3, 1 / 3]
 PREDICTORS: dict[str, lr.Predictor] = {
     "PolyaUrn": lr.PolyaUrn(3),
-    "Scheduled": lr.Scheduled([EVEN]),
+    "Scheduled": lr.predictors.Scheduled([EVEN]),
     "Markov": lr.Markov(np.full((3, 3, 3), 1 / 3), context_len=2),
     "FromFunction": lr.FromFunction(lambda history: EVEN, 3),
     "FromFunction, batched": lr.FromFunction(lambda history: np.full((len(history), 3), 1 / 3), 3, batched=True),

@@ -23,7 +23,7 @@ def test_predictors_of_another_alphabet(n: int, data: st.DataObject) -> None:
         st.sampled_from(
             [
                 lr.PolyaUrn(n),
-                lr.Scheduled(np.eye(n)),
+                lr.predictors.Scheduled(np.eye(n)),
                 lr.Markov(np.eye(n), 1),
                 lr.FromFunction(lambda history: EVEN, n),
                 lr.robustify(lr.PolyaUrn(n), lr.matching(n), HORIZON),
@@ -33,13 +33,13 @@ def test_predictors_of_another_alphabet(n: int, data: st.DataObject) -> None:
     call = data.draw(
         st.sampled_from(
             [
-                lambda p: lr.Respond(p, GAME, 0.1),
-                lambda p: lr.Robust(p, RULES["ExactTest"]),
+                lambda p: lr.policies.Respond(p, GAME, 0.1),
+                lambda p: lr.robust.Robust(p, RULES["ExactTest"]),
                 lambda p: lr.robustify(p, GAME, HORIZON),
                 lambda p: lr.robustify(lr.PolyaUrn(3), GAME, HORIZON, fallback=p),
                 lambda p: lr.Guard(GAME, HORIZON, fallback=p),
-                lambda p: lr.RegretGap(GAME, HORIZON, fallback=p),
-                lambda p: lr.RegretRate(GAME, HORIZON, fallback=p),
+                lambda p: lr.rules.RegretGap(GAME, HORIZON, fallback=p),
+                lambda p: lr.rules.RegretRate(GAME, HORIZON, fallback=p),
                 lambda p: FirstTest(GAME, HORIZON, fallback=p),
             ]
         )
@@ -58,7 +58,7 @@ def by_rule(predictor: lr.Predictor) -> list[Callable[..., Any]]:
     ).filter(bool),
 )
 @some
-def test_a_rule_brings_its_own_fallback_and_temperature(rule: lr.Rule, given_: dict[str, Any]) -> None:
+def test_a_rule_brings_its_own_fallback_and_temperature(rule: lr.rules.Rule, given_: dict[str, Any]) -> None:
     for make in by_rule(lr.PolyaUrn(3)):
         with pytest.raises(ValueError, match="only build the default rule"):
             make(GAME, rule.horizon, rule=rule, **given_)
@@ -66,7 +66,7 @@ def test_a_rule_brings_its_own_fallback_and_temperature(rule: lr.Rule, given_: d
 
 @given(horizon=st.integers(1, 99) | st.none(), rule=st.sampled_from(list(RULES.values())))
 @many
-def test_rules_for_another_horizon(horizon: int | None, rule: lr.Rule) -> None:
+def test_rules_for_another_horizon(horizon: int | None, rule: lr.rules.Rule) -> None:
     for make in by_rule(lr.PolyaUrn(3)):
         if horizon == rule.horizon:
             make(GAME, horizon, rule=rule)
@@ -76,7 +76,7 @@ def test_rules_for_another_horizon(horizon: int | None, rule: lr.Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_rules_for_another_problem(rule: lr.Rule) -> None:
+def test_rules_for_another_problem(rule: lr.rules.Rule) -> None:
     for make in by_rule(lr.PolyaUrn(3)):
         for problem in (OTHER_GAME, lr.matching(3), lr.matching(2), None):
             with pytest.raises(ValueError, match="rule was made for another problem"):
@@ -85,7 +85,7 @@ def test_rules_for_another_problem(rule: lr.Rule) -> None:
 
 @pytest.mark.parametrize("rule", ["ExactTest", lr.ExactTest, 0.5, lr.PolyaUrn(3)], ids=repr)
 def test_rules_that_are_none(rule: Any) -> None:
-    for make in (*by_rule(lr.PolyaUrn(3)), lambda problem, horizon, rule: lr.Robust(lr.PolyaUrn(3), rule)):
+    for make in (*by_rule(lr.PolyaUrn(3)), lambda problem, horizon, rule: lr.robust.Robust(lr.PolyaUrn(3), rule)):
         with pytest.raises(ValueError, match=f"rule must be a Rule such as ExactTest, got {type(rule).__name__}"):
             make(GAME, HORIZON, rule=rule)
 
@@ -95,9 +95,9 @@ def test_problems_that_are_none(problem: Any) -> None:
     unknown = (lambda p: lr.Guard(p, HORIZON), lambda p: lr.robustify(lr.PolyaUrn(3), p, HORIZON))
     for make in (
         *(() if problem is None else unknown),  # None is a problem nobody knows, with two states: VRegret
-        lambda p: lr.Respond(lr.PolyaUrn(3), p, 0.1),
-        lambda p: lr.RegretGap(p, HORIZON),
-        lambda p: lr.RegretRate(p, HORIZON),
+        lambda p: lr.policies.Respond(lr.PolyaUrn(3), p, 0.1),
+        lambda p: lr.rules.RegretGap(p, HORIZON),
+        lambda p: lr.rules.RegretRate(p, HORIZON),
         lambda p: FirstTest(p, HORIZON),
     ):
         with pytest.raises(ValueError, match=f"problem must be a DecisionProblem, got {type(problem).__name__}"):
@@ -107,9 +107,9 @@ def test_problems_that_are_none(problem: Any) -> None:
 @pytest.mark.parametrize("predictor", [None, "model", [0.5, 0.5]], ids=repr)
 def test_predictors_that_are_none(predictor: Any) -> None:
     for make in (
-        lambda p: lr.Robust(p, RULES["ExactTest"]),
+        lambda p: lr.robust.Robust(p, RULES["ExactTest"]),
         lambda p: lr.robustify(p, GAME, HORIZON),
-        lambda p: lr.Respond(p, GAME, 0.1),
+        lambda p: lr.policies.Respond(p, GAME, 0.1),
     ):
         with pytest.raises(
             ValueError, match=f"predictor must be a Predictor, got {type(predictor).__name__}: wrap a function"
@@ -127,10 +127,10 @@ def test_a_predictor_is_no_policy() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: lr.external_regret(GAME, lr.Hedge(OTHER_GAME, 3), [0, 1, 2]),
-        lambda: lr.external_regret(GAME, lr.Hedge(lr.matching(3), 3), [0, 1, 2]),
+        lambda: lr.external_regret(GAME, lr.policies.Hedge(OTHER_GAME, 3), [0, 1, 2]),
+        lambda: lr.external_regret(GAME, lr.policies.Hedge(lr.matching(3), 3), [0, 1, 2]),
         lambda: lr.external_regret(np.eye(3), [0, 1, 2], [0, 1, 2]),
-        lambda: lr.Hedge(np.eye(3), 3),
+        lambda: lr.policies.Hedge(np.eye(3), 3),
     ],
     ids=["another policy", "other actions", "matrix", "Hedge"],
 )
@@ -148,28 +148,28 @@ def test_near_must_fit_the_policy(shape: tuple[int, ...]) -> None:
 def test_an_unknown_horizon_needs_a_delta() -> None:
     for make in (
         lambda: FirstTest(GAME, None),
-        lambda: lr.RegretGap(GAME, None),
+        lambda: lr.rules.RegretGap(GAME, None),
         lambda: lr.Guard(GAME, None),
         lambda: lr.robustify(lr.PolyaUrn(3), GAME, None),
     ):
         with pytest.raises(ValueError, match=r"horizon=None .* needs an explicit delta"):
             make()
     with pytest.raises(ValueError, match="delta goes with horizon=None"):
-        lr.RegretGap(GAME, HORIZON, delta=0.1)
+        lr.rules.RegretGap(GAME, HORIZON, delta=0.1)
 
 
 @given(horizon=st.integers(1, 8), extra=st.integers(1, 5), kind=st.sampled_from(["gap", "rate", "exact"]))
 @many
 def test_past_the_horizon(horizon: int, extra: int, kind: str) -> None:
-    rule = {"gap": lr.RegretGap, "rate": lr.RegretRate, "exact": lr.ExactTest}[kind](GAME, horizon)
-    safe, guard = lr.Robust(lr.PolyaUrn(3), rule), lr.Guard(GAME, horizon, rule=rule)
+    rule = {"gap": lr.rules.RegretGap, "rate": lr.rules.RegretRate, "exact": lr.ExactTest}[kind](GAME, horizon)
+    safe, guard = lr.robust.Robust(lr.PolyaUrn(3), rule), lr.Guard(GAME, horizon, rule=rule)
     tokens = np.arange(horizon + extra) % 3
     with pytest.raises(ValueError, match=f"longer than the rule's horizon: {horizon + extra} steps"):
         rule.trip_times([EVEN] * len(tokens), tokens)
     for call in (safe.trip_times, safe.predict_sequence):
         with pytest.raises(ValueError, match=f"longer than the rule's horizon: {horizon + extra} steps"):
             call(tokens)
-    watched, memory, stream = rule.start(), safe.start(), lr.Stream(safe)
+    watched, memory, stream = rule.start(), safe.start(), lr.predictors.Stream(safe)
     for token in tokens[:horizon]:
         guard.advise(EVEN)
         guard.observe(token)

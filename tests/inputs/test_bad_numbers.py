@@ -37,26 +37,26 @@ def sink(history: Any) -> Any:
 POSITIVE = {
     "quantal_response": (lambda v: GAME.quantal_response(EVEN, v), "temperature", False),
     "invert_quantal_response": (lambda v: GAME.invert_quantal_response([0.5, 0.5], v), "temperature", False),
-    "Respond": (lambda v: lr.Respond(lr.PolyaUrn(3), GAME, v), "temperature", True),
-    "RegretGap": (lambda v: lr.RegretGap(GAME, HORIZON, temperature=v), "temperature", True),
-    "RegretRate": (lambda v: lr.RegretRate(GAME, HORIZON, temperature=v), "temperature", True),
-    "Hedge, rate": (lambda v: lr.Hedge(GAME, HORIZON, rate=v), "rate", True),
+    "Respond": (lambda v: lr.policies.Respond(lr.PolyaUrn(3), GAME, v), "temperature", True),
+    "RegretGap": (lambda v: lr.rules.RegretGap(GAME, HORIZON, temperature=v), "temperature", True),
+    "RegretRate": (lambda v: lr.rules.RegretRate(GAME, HORIZON, temperature=v), "temperature", True),
+    "Hedge, rate": (lambda v: lr.policies.Hedge(GAME, HORIZON, rate=v), "rate", True),
     "PolyaUrn, prior": (lambda v: lr.PolyaUrn(3, prior=v), "prior", False),
-    "RegretGap, alpha": (lambda v: lr.RegretGap(GAME, HORIZON, alpha=v), "alpha", False),
-    "RegretRate, alpha": (lambda v: lr.RegretRate(GAME, HORIZON, alpha=v), "alpha", False),
+    "RegretGap, alpha": (lambda v: lr.rules.RegretGap(GAME, HORIZON, alpha=v), "alpha", False),
+    "RegretRate, alpha": (lambda v: lr.rules.RegretRate(GAME, HORIZON, alpha=v), "alpha", False),
 }
 CHANCES = {
     "ExactTest": (lambda v: lr.ExactTest(GAME, HORIZON, delta=v), "delta", True),
     "ExactTest, unknown horizon": (lambda v: lr.ExactTest(GAME, None, delta=v), "delta", False),
-    "RegretGap, unknown horizon": (lambda v: lr.RegretGap(GAME, None, delta=v), "delta", False),
+    "RegretGap, unknown horizon": (lambda v: lr.rules.RegretGap(GAME, None, delta=v), "delta", False),
 }
 COUNTS = {
-    "RegretGap": (lambda v: lr.RegretGap(GAME, v), "horizon", True),
-    "RegretRate": (lambda v: lr.RegretRate(GAME, v), "horizon", True),
+    "RegretGap": (lambda v: lr.rules.RegretGap(GAME, v), "horizon", True),
+    "RegretRate": (lambda v: lr.rules.RegretRate(GAME, v), "horizon", True),
     "ExactTest": (lambda v: lr.ExactTest(GAME, v), "horizon", True),
     "robustify": (lambda v: lr.robustify(lr.PolyaUrn(3), GAME, v), "horizon", True),
     "Guard": (lambda v: lr.Guard(GAME, v), "horizon", True),
-    "Hedge": (lambda v: lr.Hedge(GAME, v), "horizon", False),
+    "Hedge": (lambda v: lr.policies.Hedge(GAME, v), "horizon", False),
     "sample": (lambda v: lr.sample(lr.PolyaUrn(3), v, 1, 0), "horizon", False),
     "paper_sources": (lr.sources.paper_sources, "horizon", False),
     "PolyaUrn": (lr.PolyaUrn, "n_states", False),
@@ -118,12 +118,12 @@ BATCHES: list[Any] = [-1, (-1,), (2, -3), (1.5,), 1.5, "ab", None, (True,), ((2,
 @pytest.mark.parametrize("shape", BATCHES, ids=repr)
 def test_batch_shapes_that_are_none(shape: Any) -> None:
     starts = [p.start for p in PREDICTORS.values()] + [r.start for r in RULES.values()]
-    starts += [lr.Hedge(GAME, HORIZON).start, lr.Respond(lr.PolyaUrn(3), GAME, 0.1).start]
+    starts += [lr.policies.Hedge(GAME, HORIZON).start, lr.policies.Respond(lr.PolyaUrn(3), GAME, 0.1).start]
 
     def guarded(shape: Any) -> Any:
         return lr.Guard(GAME, HORIZON, batch_shape=shape)
 
-    starts += [guarded, lambda s: lr.Stream(lr.PolyaUrn(3), s)]
+    starts += [guarded, lambda s: lr.predictors.Stream(lr.PolyaUrn(3), s)]
     for start in starts:
         if shape is None and start is guarded:  # nothing was said of it
             continue

@@ -35,8 +35,8 @@ class Says(lr.Predictor):
         return self.sequence
 
 
-def robust(law: Any, first: Any = None, sequence: Any = None) -> lr.Robust:
-    return lr.Robust(Says(law, first, sequence), RULES["ExactTest"])
+def robust(law: Any, first: Any = None, sequence: Any = None) -> lr.robust.Robust:
+    return lr.robust.Robust(Says(law, first, sequence), RULES["ExactTest"])
 
 
 def updated(law: Any) -> Any:
@@ -95,7 +95,7 @@ def test_probabilities_that_are_none(entry: Entry, data: st.DataObject) -> None:
 
 
 TABLES = {
-    "Scheduled": Entry(lr.Scheduled, "probs_TxS", shape=(3,)),
+    "Scheduled": Entry(lr.predictors.Scheduled, "probs_TxS", shape=(3,)),
     "Markov, transition": Entry(lambda p: lr.Markov(p, context_len=1), "transition", shape=(3,)),
     "Markov, initial": Entry(lambda p: lr.Markov(np.eye(3), 1, initial=p), "initial", shape=()),
 }
@@ -129,7 +129,7 @@ def test_tables_from_torch(entry: Entry) -> None:
 )
 def test_schedules_without_steps_or_states(bad: Any) -> None:
     with pytest.raises(ValueError, match="probs_TxS must"):
-        lr.Scheduled(bad)
+        lr.predictors.Scheduled(bad)
 
 
 @pytest.mark.parametrize(

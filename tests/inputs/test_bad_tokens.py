@@ -32,10 +32,10 @@ from .bad_inputs import (
 
 def token_entries() -> dict[str, Entry]:
     entries = {
-        "Hedge.update": step_entry(lr.Hedge(GAME, HORIZON), ()),
-        "Hedge.update, batch": step_entry(lr.Hedge(GAME, HORIZON), (4,)),
-        "Hedge.policy_sequence": Entry(lr.Hedge(GAME, HORIZON).policy_sequence, "tokens"),
-        "external_regret, tokens": Entry(lambda s: lr.external_regret(GAME, lr.Hedge(GAME, 3), s), "tokens"),
+        "Hedge.update": step_entry(lr.policies.Hedge(GAME, HORIZON), ()),
+        "Hedge.update, batch": step_entry(lr.policies.Hedge(GAME, HORIZON), (4,)),
+        "Hedge.policy_sequence": Entry(lr.policies.Hedge(GAME, HORIZON).policy_sequence, "tokens"),
+        "external_regret, tokens": Entry(lambda s: lr.external_regret(GAME, lr.policies.Hedge(GAME, 3), s), "tokens"),
         # What is written out is a name there: tests/house/test_names.py has what is none.
         "Guard.observe": Entry(lambda s: advised(()).observe(s), "state", 3, (), NAMED_WAYS),
         "Guard.observe, batch": Entry(lambda s: advised((2, 2)).observe(s), "state", 3, (2, 2), NAMED_WAYS),
@@ -45,12 +45,14 @@ def token_entries() -> dict[str, Entry]:
         ),
     }
     for name, predictor in PREDICTORS.items():
-        act = lr.Respond(predictor, GAME, temperature=0.1)
+        act = lr.policies.Respond(predictor, GAME, temperature=0.1)
         entries |= {
             f"{name}.update": step_entry(predictor, ()),
             f"{name}.update, batch": step_entry(predictor, (2, 2)),
             f"{name}.predict_sequence": Entry(predictor.predict_sequence, "tokens"),
-            f"Stream({name}).update": Entry(lambda s, p=predictor: lr.Stream(p).update(s), "token", shape=()),
+            f"Stream({name}).update": Entry(
+                lambda s, p=predictor: lr.predictors.Stream(p).update(s), "token", shape=()
+            ),
             f"Respond({name}).update": step_entry(act, (4,)),
             f"Respond({name}).policy_sequence": Entry(act.policy_sequence, "tokens"),
         }
@@ -99,7 +101,7 @@ def test_actions_that_are_none(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("probs", "tokens"), [([EVEN] * 3, [0, 1]), ([EVEN], [[0], [1]]), (EVEN, [0]), ([[EVEN] * 2], [0, 1])]
 )
-def test_probabilities_and_tokens_of_different_lengths(rule: lr.Rule, probs: Any, tokens: Any) -> None:
+def test_probabilities_and_tokens_of_different_lengths(rule: lr.rules.Rule, probs: Any, tokens: Any) -> None:
     with pytest.raises(ValueError, match=r"probs must have shape .* got"):
         rule.trip_times(probs, tokens)
 

@@ -83,7 +83,7 @@ def test_a_guard_is_not_moved_by_what_it_refuses(
 @given(name=st.sampled_from(list(PREDICTORS)), shape=st.sampled_from([(), (4,), (2, 2)]), data=st.data())
 @many
 def test_a_stream_is_not_moved_by_what_it_refuses(name: str, shape: tuple[int, ...], data: st.DataObject) -> None:
-    stream, twin = (lr.Stream(PREDICTORS[name], shape) for _ in range(2))
+    stream, twin = (lr.predictors.Stream(PREDICTORS[name], shape) for _ in range(2))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     for _ in range(HORIZON):
         before, memory = copy.deepcopy(stream.state_dict()), stream.memory
@@ -104,7 +104,7 @@ def test_a_stream_is_not_moved_by_what_it_refuses(name: str, shape: tuple[int, .
 @given(name=st.sampled_from(list(RULES)), shape=st.sampled_from([(), (4,)]), data=st.data())
 @many
 def test_a_memory_is_not_moved_by_what_is_refused(name: str, shape: tuple[int, ...], data: st.DataObject) -> None:
-    rule, hedge = RULES[name], lr.Hedge(GAME, HORIZON)
+    rule, hedge = RULES[name], lr.policies.Hedge(GAME, HORIZON)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     watched, weights = rule.start(shape), hedge.start(shape)
     for _ in range(3):

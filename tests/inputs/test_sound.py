@@ -43,7 +43,7 @@ def test_numbers_out_of_reach_are_refused_by_name(which: int) -> None:
 
 @pytest.mark.parametrize("value", [SMALLEST, LARGEST])
 def test_numbers_just_within_reach_give_numbers(value: float) -> None:
-    for rule in (lr.ExactTest(COIN, 9, temperature=value), lr.RegretGap(lr.matching(3), 9, temperature=value)):
+    for rule in (lr.ExactTest(COIN, 9, temperature=value), lr.rules.RegretGap(lr.matching(3), 9, temperature=value)):
         problem = rule.problem
         guard = lr.Guard(problem, 9, rule=rule)
         for t in range(9):
@@ -69,8 +69,8 @@ def test_utilities_next_to_nothing_are_nothing() -> None:
 
 def test_flags_are_flags() -> None:
     for call in (
-        lambda x: lr.RegretGap(COIN, 9, 1.0, x),
-        lambda x: lr.RestartHedge(COIN, 9, x),
+        lambda x: lr.rules.RegretGap(COIN, 9, 1.0, x),
+        lambda x: lr.policies.RestartHedge(COIN, 9, x),
         lambda x: lr.FromFunction(lambda h: [0.5, 0.5], 2, x),
     ):
         for bad in ("no", 0, None, [True]):
@@ -96,11 +96,11 @@ def test_a_mask_is_never_ignored() -> None:
         "utility": lambda: lr.DecisionProblem(np.ma.masked_array(np.eye(2), mask=np.eye(2))),
         "payoffs": lambda: lr.DecisionProblem.from_payoffs([hidden, law]),
         "levels": lambda: lr.newsvendor(np.ma.masked_array([0, 1, 2], mask=[0, 1, 0]), 5, 3),
-        "probs_TxS": lambda: lr.Scheduled([hidden, law]),
+        "probs_TxS": lambda: lr.predictors.Scheduled([hidden, law]),
         "transition": lambda: lr.Markov(np.ma.masked_array(np.eye(2), mask=np.eye(2)), 1),
         "beliefs": lambda: COIN.best_response(hidden),
         "policy": lambda: lr.external_regret(COIN, gone, tokens),
-        "tips": lambda: lr.VRegret(9, tips=np.ma.masked_array([0.1, 0.5], mask=[0, 1])),
+        "tips": lambda: lr.rules.VRegret(9, tips=np.ma.masked_array([0.1, 0.5], mask=[0, 1])),
         "index": lambda: lr.take(URN.start((3,)), gone),
         "p": lambda: lr.tips.v_regret(np.ma.masked_array([0.1, 0.5, 0.2], mask=[0, 1, 0]), tokens, [0.5]),
         "what fn returned": lambda: lr.FromFunction(lambda h: hidden, 2).predict_sequence([0]),
@@ -112,8 +112,8 @@ def test_a_mask_is_never_ignored() -> None:
     assert guard._at.ledger.missed.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize("rule", [lr.ExactTest(COIN, 9), lr.RegretRate(COIN, 9), lr.VRegret(9)], ids=type)
-def test_trip_times_look_before_they_cast(rule: lr.Rule) -> None:
+@pytest.mark.parametrize("rule", [lr.ExactTest(COIN, 9), lr.rules.RegretRate(COIN, 9), lr.rules.VRegret(9)], ids=type)
+def test_trip_times_look_before_they_cast(rule: lr.rules.Rule) -> None:
     probs = np.full((3, 2), 0.5)
     good = rule.trip_times(torch.tensor(probs), np.array([0, 1, 1]))
     assert int(good) == 4
@@ -145,7 +145,7 @@ class Says(lr.Predictor):
         return (memory[0] + 1,)
 
 
-class Plays(lr.Policy):
+class Plays(lr.policies.Policy):
     problem = COIN
 
     def __init__(self, mixed: Any) -> None:
@@ -178,10 +178,10 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
 
     for call in (
         lambda: lr.sample(liar, 3, 2, 0),
-        lambda: lr.Stream(liar).predict(),
-        lambda: lr.Respond(liar, COIN, 0.1).policy_sequence(tokens),
-        lambda: lr.Respond(liar, COIN, 0.1).policy(lr.Respond(liar, COIN, 0.1).start()),
-        lambda: lr.external_regret(COIN, lr.Respond(liar, COIN, 0.1), tokens),
+        lambda: lr.predictors.Stream(liar).predict(),
+        lambda: lr.policies.Respond(liar, COIN, 0.1).policy_sequence(tokens),
+        lambda: lr.policies.Respond(liar, COIN, 0.1).policy(lr.policies.Respond(liar, COIN, 0.1).start()),
+        lambda: lr.external_regret(COIN, lr.policies.Respond(liar, COIN, 0.1), tokens),
         lambda: lr.robustify(liar, COIN, 9).predict_sequence(tokens),
         lambda: lr.robustify(liar, COIN, 9).start(),
         lambda: liar.predict_sequence(tokens),
@@ -193,7 +193,7 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
         lambda: lr.adversaries.greedy(liar, COIN, 3, respond="best"),
         lambda: lr.adversaries.beam(liar, COIN, 3),
         lambda: lr.adversaries.exact_worst_case(liar, COIN, 3),
-        lambda: lr.price_of_robustness(liar, COIN, 3, 2, 0),
+        lambda: lr.frontier.price_of_robustness(liar, COIN, 3, 2, 0),
         lambda: fallback.trip_times(np.full((1, 3, 2), 0.5), tokens),
         lambda: fallback.look(fallback.start(), np.array([0.5, 0.5])),
         switched,
@@ -220,12 +220,12 @@ def test_what_someone_else_s_policy_plays_is_checked_wherever_it_is_asked(mixed:
 
 
 def test_a_subclass_is_asked_for_what_it_overrides() -> None:
-    class Other(lr.Scheduled):
+    class Other(lr.predictors.Scheduled):
         def predict_sequence(self, tokens: Any) -> Any:
             return 1 - super().predict_sequence(tokens)
 
     other = Other([[0.2, 0.8]])
-    assert lr.Respond(other, COIN, 0.1).policy_sequence([0, 0])[0, 0] > 0.9
+    assert lr.policies.Respond(other, COIN, 0.1).policy_sequence([0, 0])[0, 0] > 0.9
 
 
 # Modules and gradients
@@ -258,7 +258,7 @@ def test_gradients_stay_outside() -> None:
     law = torch.tensor([0.25, 0.75], dtype=torch.float64, requires_grad=True)
     matrix = torch.eye(2, dtype=torch.float64, requires_grad=True)
     assert lr.DecisionProblem(matrix).utility.tolist() == [[1, 0], [0, 1]]
-    assert lr.Scheduled(law[None]).probs_TxS.tolist() == [[0.25, 0.75]]
+    assert lr.predictors.Scheduled(law[None]).probs_TxS.tolist() == [[0.25, 0.75]]
     assert lr.FromFunction(lambda h: law, 2).predict_sequence([0, 1]).tolist() == [[0.25, 0.75]] * 2
     assert COIN.invert_quantal_response([0.5, 0.5], 0.1, near=law).tolist() == [0.5, 0.5]
     assert lr.newsvendor(torch.tensor([0.0, 1.0], requires_grad=True), 5, 3).n_states == 2
@@ -272,8 +272,8 @@ def test_gradients_stay_outside() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: lr.ExactTest(COIN, 9), lambda: lr.VRegret(9), lambda: lr.Maximin(COIN, horizon=9),
-        lambda: COIN, lambda: STICKY, lambda: lr.Scheduled([[0.5, 0.5]]),
+        lambda: lr.ExactTest(COIN, 9), lambda: lr.rules.VRegret(9), lambda: lr.predictors.SecurityLaw(COIN, horizon=9),
+        lambda: COIN, lambda: STICKY, lambda: lr.predictors.Scheduled([[0.5, 0.5]]),
         lambda: lr.compare({"urn": URN}, {"urn": URN}, COIN, 3, 2, 0),
     ],
 )  # fmt: skip
@@ -290,17 +290,17 @@ def test_what_an_object_is_made_of_cannot_be_written_to(make: Any) -> None:
 
 PLAYERS = {
     "PolyaUrn": URN,
-    "ShrunkUrn": lr.ShrunkUrn(COIN, 9),
-    "Maximin": lr.Maximin(COIN, horizon=9),
-    "Scheduled": lr.Scheduled([[0.5, 0.5]]),
+    "ShrunkUrn": lr.predictors.ShrunkUrn(COIN, 9),
+    "SecurityLaw": lr.predictors.SecurityLaw(COIN, horizon=9),
+    "Scheduled": lr.predictors.Scheduled([[0.5, 0.5]]),
     "Markov": STICKY,
     "Robust": lr.robustify(STICKY, COIN, 9),
     "AverageRestart": lr.AverageRestart(STICKY, COIN, 1, 5, 9),
-    "Hedge": lr.Hedge(COIN, 9),
-    "AdaHedge": lr.AdaHedge(COIN),
-    "FixedShare": lr.FixedShare(COIN, 9),
-    "RestartHedge": lr.RestartHedge(COIN, 5),
-    "Respond": lr.Respond(URN, COIN, 0.1),
+    "Hedge": lr.policies.Hedge(COIN, 9),
+    "AdaHedge": lr.policies.AdaHedge(COIN),
+    "FixedShare": lr.policies.FixedShare(COIN, 9),
+    "RestartHedge": lr.policies.RestartHedge(COIN, 5),
+    "Respond": lr.policies.Respond(URN, COIN, 0.1),
 }
 
 
@@ -374,7 +374,7 @@ def test_names_of_states_read_well() -> None:
 
 
 def test_a_certificate_holds_at_its_own_horizon() -> None:
-    certificate = lr.RegretRate(COIN, 9).certificate
+    certificate = lr.rules.RegretRate(COIN, 9).certificate
     assert certificate.at(9) == certificate
     with pytest.raises(ValueError, match="step must be the horizon 9"):
         certificate.at(8)
@@ -400,9 +400,9 @@ def test_an_error_about_another_problem_says_what_differs() -> None:
                 call()
     scaled = lr.DecisionProblem.from_payoffs([[1.0, -1.0], [-1.0, 1.0]])
     with pytest.raises(ValueError, match=r"payoffs are 1 x utility \+ 0 against 1 x utility \+ 2"):
-        lr.external_regret(priced, lr.Hedge(scaled, 9), [0, 1])
+        lr.external_regret(priced, lr.policies.Hedge(scaled, 9), [0, 1])
     with pytest.raises(ValueError, match=r"predictors\['h'\] acts in another problem: .*named"):
-        lr.compare({"h": lr.Hedge(named, 9)}, {"u": URN}, COIN, 3, 2, 0)
+        lr.compare({"h": lr.policies.Hedge(named, 9)}, {"u": URN}, COIN, 3, 2, 0)
 
 
 def test_a_guard_keeps_its_own_regret() -> None:

@@ -81,10 +81,10 @@ def test_tokens_of_any_integer_type(name: str, dtype: Any) -> None:
         memory = predictor.update(memory, tokens[:, t].astype(dtype))
     assert np.allclose(predictor.predict(memory), expected[:, 3], atol=1e-12)
     assert np.array_equal(
-        lr.external_regret(GAME, lr.Hedge(GAME, 4), tokens.astype(dtype)),
-        lr.external_regret(GAME, lr.Hedge(GAME, 4), tokens),
+        lr.external_regret(GAME, lr.policies.Hedge(GAME, 4), tokens.astype(dtype)),
+        lr.external_regret(GAME, lr.policies.Hedge(GAME, 4), tokens),
     )
-    one = lr.Stream(predictor)
+    one = lr.predictors.Stream(predictor)
     for token in tokens[0, :3].astype(dtype):  # NumPy scalars
         one.update(token)
     assert np.allclose(one.predict(), expected[0, 3], atol=1e-12)
@@ -94,14 +94,14 @@ def test_tokens_of_any_integer_type(name: str, dtype: Any) -> None:
 def test_one_state_or_one_action_is_a_problem(kind: str) -> None:
     for shape in ((1, 1), (1, 3), (3, 1)):
         problem = lr.DecisionProblem(np.linspace(-1, 1, shape[0] * shape[1]).reshape(shape))
-        rule = {"gap": lr.RegretGap, "rate": lr.RegretRate, "exact": lr.ExactTest}[kind](problem, HORIZON)
+        rule = {"gap": lr.rules.RegretGap, "rate": lr.rules.RegretRate, "exact": lr.ExactTest}[kind](problem, HORIZON)
         for batch in ((), (2,)):
             guard = lr.Guard(problem, HORIZON, rule=rule, batch_shape=batch)
             for _ in range(HORIZON):
                 guard.advise(np.full((*batch, shape[1]), 1 / shape[1]))
                 guard.observe(np.zeros(batch, dtype=np.int64), action=guard.act(0))
             assert np.isfinite(guard.regret).all()
-        safe = lr.Robust(lr.PolyaUrn(shape[1]), rule)
+        safe = lr.robust.Robust(lr.PolyaUrn(shape[1]), rule)
         tokens = np.zeros((2, HORIZON), dtype=np.int64)
         assert safe.predict_sequence(tokens).shape == (2, HORIZON, shape[1])
         assert safe.trip_times(tokens).shape == (2,)

@@ -17,10 +17,10 @@ def test_lemma_2_1_is_false_for_the_best_action_in_hindsight() -> None:
     exact = float((stats.binom.pmf(heads, T, 0.5) * np.abs(heads - T / 2)).sum() / T)
     assert exact == pytest.approx(0.01246, abs=5e-6)
     assert exact == pytest.approx(1 / math.sqrt(2 * math.pi * T), rel=1e-2)
-    fair = lr.Scheduled([[0.5, 0.5]])
+    fair = lr.predictors.Scheduled([[0.5, 0.5]])
     tokens = lr.sample(fair, T, 2000, seed=0)
     best = np.zeros_like(tokens)  # the best response to the true law, ties to action 0
-    for policy in (best, lr.Respond(fair, coin, T**-0.5), lr.Respond(lr.PolyaUrn(2), coin, T**-0.5)):
+    for policy in (best, lr.policies.Respond(fair, coin, T**-0.5), lr.policies.Respond(lr.PolyaUrn(2), coin, T**-0.5)):
         regret = lr.external_regret(coin, policy, tokens)[:, -1]
         assert abs(regret.mean() - exact) < 4 * regret.std() / math.sqrt(len(regret))
     assert exact <= certificates.lemma_2_1(coin, T)
@@ -41,28 +41,28 @@ def test_lemma_2_1_holds_for_each_fixed_action() -> None:
         for a in range(3):
             assert chance @ (problem.utility[a, grid].sum(-1) - earned) <= 1e-12
         assert chance @ lr.external_regret(problem, actions, grid)[:, -1] <= certificates.lemma_2_1(problem, T)
-        warm = lr.external_regret(problem, lr.Respond(model, problem, 0.3), grid)[:, -1]
+        warm = lr.external_regret(problem, lr.policies.Respond(model, problem, 0.3), grid)[:, -1]
         assert chance @ warm <= certificates.lemma_2_1(problem, T, 0.3)
 
 
 def test_lemma_2_2_best_responses_can_be_beaten() -> None:
     """Whatever the model, playing the other bit costs at least 1/2; quantal responses to the urn are safe from it."""
     coin, T = lr.matching(), 400
-    for model in (lr.Scheduled([[2 / 3, 1 / 3]]), lr.PolyaUrn(2), lr.Markov([[0.2, 0.8], [0.6, 0.4]], 1)):
+    for model in (lr.predictors.Scheduled([[2 / 3, 1 / 3]]), lr.PolyaUrn(2), lr.Markov([[0.2, 0.8], [0.6, 0.4]], 1)):
         memory, tokens, actions = model.start(), [], []
         for _ in range(T):
             actions.append(int(coin.best_response(model.predict(memory))))
             tokens.append(1 - actions[-1])
             memory = model.update(memory, tokens[-1])
         assert lr.external_regret(coin, np.array(actions), np.array(tokens))[-1] >= 0.5
-    urn = lr.Respond(lr.PolyaUrn(2), coin, T**-0.5)
+    urn = lr.policies.Respond(lr.PolyaUrn(2), coin, T**-0.5)
     assert lr.external_regret(coin, urn, np.array(tokens))[-1] < 0.1
 
 
 def test_the_bad_sequence_of_section_3_is_all_ones() -> None:
     """A model that says 1 with probability 1/3 is right on all zeros; all ones is what hurts it."""
-    coin, model = lr.matching(), lr.Scheduled([[2 / 3, 1 / 3]])
-    player = lr.Respond(model, coin, 1 / 32)
+    coin, model = lr.matching(), lr.predictors.Scheduled([[2 / 3, 1 / 3]])
+    player = lr.policies.Respond(model, coin, 1 / 32)
     zeros, ones = np.zeros(1024, dtype=int), np.ones(1024, dtype=int)
     assert lr.external_regret(coin, player, zeros)[-1] < 1e-4
     assert lr.external_regret(coin, player, ones)[-1] > 0.999
@@ -74,8 +74,8 @@ def test_the_comparator_cancels() -> None:
     problem = lr.DecisionProblem(rng.uniform(-1, 1, (4, 3)))
     base, urn = lr.Markov(rng.dirichlet(np.ones(3), 3), 1), lr.PolyaUrn(3)
     tokens = rng.integers(3, size=(5, 50))
-    regrets = [lr.external_regret(problem, lr.Respond(p, problem, 0.1), tokens) for p in (base, urn)]
-    rule = lr.RegretGap(problem, 100, temperature=0.1)
+    regrets = [lr.external_regret(problem, lr.policies.Respond(p, problem, 0.1), tokens) for p in (base, urn)]
+    rule = lr.rules.RegretGap(problem, 100, temperature=0.1)
     memory, probs = rule.start((5,)), base.predict_sequence(tokens)
     for t in range(50):
         memory = rule.update(memory, probs[:, t], tokens[:, t])
@@ -88,7 +88,7 @@ def test_theorem_3_1_at_the_papers_own_size() -> None:
     t = np.arange(1, 1024, dtype=float)  # a trip at T changes nothing
     shares = {}
     for alpha, lowest in ((1, 0.3509), (0.001, 0.2546)):
-        rule = lr.RegretGap(coin, 1024, alpha)
+        rule = lr.rules.RegretGap(coin, 1024, alpha)
         assert (rule.threshold(t) / t).min() == pytest.approx(lowest, abs=5e-5)
         for name in sources.keys() - {"b"}:
             tokens = lr.sample(sources[name], 1024, 200, seed=1)
@@ -102,14 +102,14 @@ def test_theorem_3_1_at_the_papers_own_size() -> None:
 def test_the_crossing_step_costs_one_span() -> None:
     """When the rule trips, more than the threshold is already lost: the printed proof says less. One span covers it."""
     coin, T = lr.matching(), 40
-    rule = lr.RegretGap(coin, T, 0.01, span_aware=True)
-    base = lr.Scheduled([[0.6, 0.4]])
+    rule = lr.rules.RegretGap(coin, T, 0.01, span_aware=True)
+    base = lr.predictors.Scheduled([[0.6, 0.4]])
     tokens = np.ones((1, T), dtype=int)
-    safe = lr.Robust(base, rule)
+    safe = lr.robust.Robust(base, rule)
     s = int(safe.trip_times(tokens)[0])
     assert s < T
     regret = lr.external_regret(coin, safe.respond(), tokens)[0]
-    urn = lr.external_regret(coin, lr.Respond(rule.fallback, coin, rule.temperature), tokens)[0]
+    urn = lr.external_regret(coin, lr.policies.Respond(rule.fallback, coin, rule.temperature), tokens)[0]
     gap = s * (regret - urn)[s - 1]  # what had been lost when the rule tripped
     assert rule.threshold(float(s)) < gap <= rule.threshold(float(s - 1)) + coin.span
 
@@ -118,7 +118,7 @@ def test_the_urn_may_regret_a_suffix() -> None:
     """T/2 zeros, then ones: the second half costs .48 of all steps in regret to ones; over the whole it is small."""
     coin, T = lr.matching(), 1024
     tokens = np.repeat([0, 1], T // 2)
-    policy = lr.Respond(lr.PolyaUrn(2), coin, T**-0.5).policy_sequence(tokens)
+    policy = lr.policies.Respond(lr.PolyaUrn(2), coin, T**-0.5).policy_sequence(tokens)
     suffix = lr.external_regret(coin, policy[T // 2 :], tokens[T // 2 :])[-1]
     assert suffix * (T // 2) / T == pytest.approx(0.48, abs=0.01)
     assert lr.external_regret(coin, policy, tokens)[-1] < certificates.lemma_2_3(coin, T, T**-0.5)
@@ -130,7 +130,7 @@ def test_the_repair_the_urns_regret_is_never_far_below_zero() -> None:
     for _ in range(20):
         problem = lr.DecisionProblem(rng.uniform(-1, 1, (3, 2)))
         tokens = np.stack(np.meshgrid(*[np.arange(2)] * 10, indexing="ij"), -1).reshape(-1, 10)
-        regret = lr.external_regret(problem, lr.Respond(lr.PolyaUrn(2), problem, 0.2), tokens)
+        regret = lr.external_regret(problem, lr.policies.Respond(lr.PolyaUrn(2), problem, 0.2), tokens)
         C = problem.utility.sum(1)
         for s in range(1, 11):
             floor = -((s - 1) * 0.2 * math.log(3) + C.max() - C.mean()) / s
@@ -153,7 +153,7 @@ def test_the_experiments_rule_is_not_safe() -> None:
     coin, T = lr.matching(), 1024
     rates = []
     for p in (0.5, 0.52, 0.55, 0.6):
-        base = lr.Scheduled([[1 - p, p]])
+        base = lr.predictors.Scheduled([[1 - p, p]])
         tokens = lr.sample(base, T, 4000, seed=1)
-        rates.append((lr.Robust(base, lr.RegretRate(coin, T)).trip_times(tokens) < T).mean())
+        rates.append((lr.robust.Robust(base, lr.rules.RegretRate(coin, T)).trip_times(tokens) < T).mean())
     assert 0.15 < max(rates) < 0.25

@@ -32,16 +32,16 @@ FIRST_TEST: dict[str, tuple[float, int | None]] = {
 def test_the_eight_sources(name: str, N: int) -> None:
     coin, sources, everyone = lr.matching(), lr.sources.paper_sources(T), players(T)
     base = sources["b"]
-    everyone["first test"] = lr.Robust(base, FirstTest(coin, T, delta=2 / T, gate=0))
+    everyone["first test"] = lr.robust.Robust(base, FirstTest(coin, T, delta=2 / T, gate=0))
     tokens = lr.sample(sources[name], T, N, seed=11)
     regrets, medians = TABLE[name]
     for (who, player), expected in zip(everyone.items(), (*regrets, FIRST_TEST[name][0]), strict=True):
         some = tokens[:300] if who == "Recovery" else tokens  # what returns is asked step by step
-        regret = lr.external_regret(coin, lr.Respond(player, coin, 1 / 32), some)[:, -1]
+        regret = lr.external_regret(coin, lr.policies.Respond(player, coin, 1 / 32), some)[:, -1]
         error = math.hypot(regret.std() / math.sqrt(len(some)), 6e-4)
         assert abs(regret.mean() - expected) < 4 * error, who
     probs = base.predict_sequence(tokens)
-    rules = {who: player.rule for who, player in everyone.items() if isinstance(player, lr.Robust)}
+    rules = {who: player.rule for who, player in everyone.items() if isinstance(player, lr.robust.Robust)}
     for (who, rule), median in zip(rules.items(), (*medians, FIRST_TEST[name][1]), strict=True):
         times = np.sort(rule.trip_times(probs, tokens))
         low, high = times[int(N / 2 - 2 * math.sqrt(N))], times[int(N / 2 + 2 * math.sqrt(N))]  # +- 4 standard errors

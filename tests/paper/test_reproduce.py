@@ -77,7 +77,7 @@ def test_the_numbers_are_those_of_the_models(finished: Path) -> None:
         models["BERNOULLI_1"]
     )
     assert results["greedy"]["ROBUST"] == pytest.approx(lr.adversaries.greedy(models["ROBUST"], coin, T).regret)
-    regret = lr.external_regret(coin, lr.Respond(models["ROBUST"], coin, T**-0.5), lr.sample(source, T, 6, 0))
+    regret = lr.external_regret(coin, lr.policies.Respond(models["ROBUST"], coin, T**-0.5), lr.sample(source, T, 6, 0))
     cell = next(c for c in results["comparison"]["cells"] if (c["source"], c["predictor"]) == ("b", "ROBUST"))
     assert cell["regret"]["value"] == pytest.approx(float(np.mean(np.asarray(regret)[:, -1])), abs=1e-6)
     assert results["summary"]["regret of ROBUST on its own source b"] == cell["regret"]["value"]
@@ -116,7 +116,7 @@ def test_the_comparison_survives_json() -> None:
     sources, T = lr.sources.paper_sources(16), 16
     players = {"urn": lr.PolyaUrn(2), "robust": lr.robustify(sources["b"], lr.matching(), T)}
     found = lr.compare(players, sources, lr.matching(), T, 20, 0)
-    again = lr.Comparison.from_json(found.to_json())
+    again = lr.comparison.Comparison.from_json(found.to_json())
     assert str(again.table()) == str(found.table())
     np.testing.assert_allclose(again.regret_PxWxT, found.regret_PxWxT, atol=1e-7)
 
@@ -150,13 +150,13 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
         expected = {"from_first": first, "from_second": second, "symmetric": np.mean(apart)}
         assert found == pytest.approx(expected, abs=1e-5), (p, q)
     # Regrets of everyone everywhere; Algorithm 1 has BERNOULLI_1 as its base.
-    exact = lr.Robust(models["BERNOULLI_1"], FirstTest(coin, T, delta=2 / T, gate=0))
+    exact = lr.robust.Robust(models["BERNOULLI_1"], FirstTest(coin, T, delta=2 / T, gate=0))
     players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
     players |= {"Algorithm 1": exact}
     regrets = {}
     for source, law in lr.sources.paper_sources(T).items():
         for name, player in players.items():
-            found = lr.external_regret(coin, lr.Respond(player, coin, T**-0.5), lr.sample(law, T, 5, 3))
+            found = lr.external_regret(coin, lr.policies.Respond(player, coin, T**-0.5), lr.sample(law, T, 5, 3))
             regrets[source, name] = float(np.asarray(found)[:, -1].mean())
     cells = {(c["source"], c["predictor"]): c["regret"]["value"] for c in results["comparison"]["cells"]}
     assert cells == pytest.approx(regrets, abs=1e-6)
@@ -180,11 +180,13 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
     # And what people read.
     tables = {table.title.split(" (")[0]: table for table in report.tables({**results, "summary": expected})}
     for row, (p, q) in zip(tables["Sequence TV"].rows, PAIRS, strict=True):
-        ways = [str(lr.Estimate(**tv[f"{p} to {q}"][way])) for way in ("from_first", "from_second", "symmetric")]
+        ways = [
+            str(lr.distances.Estimate(**tv[f"{p} to {q}"][way])) for way in ("from_first", "from_second", "symmetric")
+        ]
         assert row[:4] == (f"{p} to {q}", *ways)
     assert tables["Sequence TV"].header[1:4] == ("sampling the first", "sampling the second", "symmetric")
     for row, (p, q) in zip(tables["Next-token TV"].rows, PAIRS, strict=True):
-        assert row[:2] == (f"{p} to {q}", str(lr.Estimate(**next_token[f"{p} to {q}"])))
+        assert row[:2] == (f"{p} to {q}", str(lr.distances.Estimate(**next_token[f"{p} to {q}"])))
 
 
 def test_small_distances_keep_their_digits() -> None:
@@ -258,7 +260,7 @@ def test_presets(name: str) -> None:
             assert described(task.source) == described(source)
             assert task.base is base
     T, coin = size.context, lr.matching()
-    expected = lr.RegretRate(coin, T, alpha=1.5) if name == "paper" else FirstTest(coin, T, delta=2 / T, gate=0)
+    expected = lr.rules.RegretRate(coin, T, alpha=1.5) if name == "paper" else FirstTest(coin, T, delta=2 / T, gate=0)
     assert described(chosen.rule) == described(expected)
     assert described(chosen.task("ROBUST", base).rule) == described(expected)
     if name != "paper":

@@ -53,7 +53,7 @@ def test_the_table_of_the_eight_sources_has_every_player_of_the_demo() -> None:
     everyone = eight_sources.players(16)  # the statement itself is slow: no other test would see a column missing
     for regrets, medians in TABLE.values():
         assert len(regrets) == len(everyone)
-        assert len(medians) == sum(isinstance(player, lr.Robust) for player in everyone.values())
+        assert len(medians) == sum(isinstance(player, lr.robust.Robust) for player in everyone.values())
 
 
 def test_every_statement_says_what_it_is() -> None:
@@ -71,9 +71,9 @@ def test_every_statement_says_what_it_is() -> None:
 
 def test_the_chance_of_a_switch_by_enumeration() -> None:
     """The dynamic programme behind .0522, against all sequences of 12 through the rule itself."""
-    tokens, rule = all_sequences(2, 12), lr.RegretRate(lr.matching(), 12)
+    tokens, rule = all_sequences(2, 12), lr.rules.RegretRate(lr.matching(), 12)
     for a, b in ((0.6, 0.6), (0.55, 0.8), (0.4, 0.3)):
-        model = lr.Scheduled([[1 - a, a]] * 6 + [[1 - b, b]] * 6)
+        model = lr.predictors.Scheduled([[1 - a, a]] * 6 + [[1 - b, b]] * 6)
         switched = rule.trip_times(model.predict_sequence(tokens), tokens) < 12
         exact = chances(model, tokens)[switched, -1].sum()
         assert exact > 1e-3
@@ -83,7 +83,7 @@ def test_the_chance_of_a_switch_by_enumeration() -> None:
 
 def test_the_models_exact_regret_against_samples() -> None:
     source, T = lr.sources.paper_sources(1024)["sin5"], 1024
-    model = lr.Respond(lr.sources.paper_sources(T)["b"], lr.matching(), 1 / 32)
+    model = lr.policies.Respond(lr.sources.paper_sources(T)["b"], lr.matching(), 1 / 32)
     regret = lr.external_regret(lr.matching(), model, lr.sample(source, T, 400, seed=0))[:, -1]
     assert abs(regret.mean() - mean_regret_of_the_model(source)) < 4 * regret.std() / 20
     np.testing.assert_allclose(laws_of_ones(np.full(9, 0.3))[-1] @ np.arange(10), 2.7, atol=1e-12)
@@ -124,8 +124,8 @@ def test_theorem_3_1_without_a_tenth_fails(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_broken_algorithm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    true = lr.RegretGap.threshold
-    monkeypatch.setattr(lr.RegretGap, "threshold", lambda rule, step: 1.05 * true(rule, step))
+    true = lr.rules.RegretGap.threshold
+    monkeypatch.setattr(lr.rules.RegretGap, "threshold", lambda rule, step: 1.05 * true(rule, step))
     outcome = verify.examine(named("Algorithm 1"))
     assert outcome.verdict == "failed"
     assert "pseudo-code" in outcome.note
@@ -139,13 +139,13 @@ def test_mutants_of_rules_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> No
             patched.setattr(where, part, mutant)
             assert verify.examine(named(name)).verdict == "failed", (name, part)
 
-    def touched(rule: lr.RegretRate, lead_A: np.ndarray, step: np.ndarray) -> np.ndarray:
+    def touched(rule: lr.rules.RegretRate, lead_A: np.ndarray, step: np.ndarray) -> np.ndarray:
         return lead_A.max(axis=0) / step >= rule.alpha / step**0.5
 
     bounds, prior = certificates.bounds, certificates.every_start.Prior
     urn, most, c_4 = bounds.urn_anytime, bounds.regret_gap_anytime, bounds.theorem_c_4
     log, weights, windows = bounds.anytime_log, prior.weights_K, certificates.limits.owed
-    fails("5.2, the switching rule, strictly", lr.RegretRate, "_crossed", touched)
+    fails("5.2, the switching rule, strictly", lr.rules.RegretRate, "_crossed", touched)
     fails("Unknown horizon, bounds", certificates, "urn_anytime", lambda *a: 0.99 * urn(*a))
     fails(
         "Unknown horizon, bounds", certificates, "regret_gap_anytime", lambda *a, **k: {**most(*a, **k), "threshold": 0}

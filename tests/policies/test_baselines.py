@@ -74,46 +74,48 @@ def test_ada_hedge_is_what_the_literature_says(seed: int) -> None:
         rng.integers(problem.n_states, size=300) if seed % 3 else np.repeat(rng.integers(problem.n_states, size=30), 10)
     )
     np.testing.assert_allclose(
-        lr.AdaHedge(problem).policy_sequence(tokens), literal_ada_hedge(problem, tokens), atol=1e-8
+        lr.policies.AdaHedge(problem).policy_sequence(tokens), literal_ada_hedge(problem, tokens), atol=1e-8
     )
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_ada_hedge_never_breaks_its_bound(seed: int) -> None:
     _, problem, tokens = small_case(seed)
-    regret = lr.external_regret(problem, lr.AdaHedge(problem), tokens).max(0)
+    regret = lr.external_regret(problem, lr.policies.AdaHedge(problem), tokens).max(0)
     for t, worst in enumerate(regret, start=1):
         assert worst <= certificates.ada_hedge(problem, t) + 1e-12
-        assert certificates.ada_hedge(problem, t) == lr.AdaHedge(problem).regret_bound(problem, t, None)
+        assert certificates.ada_hedge(problem, t) == lr.policies.AdaHedge(problem).regret_bound(problem, t, None)
 
 
 def test_ada_hedge_under_attack() -> None:
     """Long hostile play stays within the bound; alternation, then one state for good, comes within a sixth of it."""
     T = 1500
     for problem in (COIN, RPS, lr.cost_loss(1, 4), lr.DecisionProblem(RPS.utility * 1e-6)):
-        player = lr.AdaHedge(problem)
+        player = lr.policies.AdaHedge(problem)
         tokens = hostile(player, problem, T, np.array([0, 10, T // 3]), np.zeros((3, T), dtype=int))
         bound = np.array([certificates.ada_hedge(problem, t) for t in range(1, T + 1)])
         assert (lr.external_regret(problem, player, tokens) <= bound + 1e-12).all()
     t = np.arange(T)
     tokens = np.stack([np.where(t < turn, t % 2, 1) for turn in range(0, T, 50)])
-    closest = lr.external_regret(COIN, lr.AdaHedge(COIN), tokens)[:, -1].max() / certificates.ada_hedge(COIN, T)
+    closest = lr.external_regret(COIN, lr.policies.AdaHedge(COIN), tokens)[:, -1].max() / certificates.ada_hedge(
+        COIN, T
+    )
     assert 5 / 6 < closest <= 1
 
 
 def test_ada_hedge_plays_alike_what_earns_alike() -> None:
     problem = lr.DecisionProblem([[1.0, 1.0], [1.0, -1.0], [0.5, 0.5]])
-    played = lr.AdaHedge(problem).policy_sequence([0, 0, 0])
+    played = lr.policies.AdaHedge(problem).policy_sequence([0, 0, 0])
     np.testing.assert_allclose(played[0], [1 / 3] * 3)
     assert played[-1, 2] < played[1, 2] < 1 / 3
     assert played[-1, 0] == played[-1, 1]
-    same = lr.AdaHedge(lr.DecisionProblem([[0.3, -0.2], [0.3, -0.2]])).policy_sequence([0, 1, 0])
+    same = lr.policies.AdaHedge(lr.DecisionProblem([[0.3, -0.2], [0.3, -0.2]])).policy_sequence([0, 1, 0])
     np.testing.assert_array_equal(same, np.full((3, 2), 0.5))
     assert certificates.ada_hedge(lr.DecisionProblem([[0.3, -0.2], [0.3, -0.2]]), 10) == 0
     # It scales with the stakes: a thousandth of the utilities, the same play.
     tokens = np.random.default_rng(0).integers(3, size=200)
-    small = lr.AdaHedge(lr.DecisionProblem(RPS.utility / 1024)).policy_sequence(tokens)
-    np.testing.assert_allclose(small, lr.AdaHedge(RPS).policy_sequence(tokens), atol=1e-9)
+    small = lr.policies.AdaHedge(lr.DecisionProblem(RPS.utility / 1024)).policy_sequence(tokens)
+    np.testing.assert_allclose(small, lr.policies.AdaHedge(RPS).policy_sequence(tokens), atol=1e-9)
 
 
 # Fixed share
@@ -124,7 +126,10 @@ def test_fixed_share_is_what_it_says() -> None:
     for _ in range(5):
         problem, rate, share = random_problem(rng, 4, 4), float(rng.uniform(0.1, 3)), float(rng.uniform(0.01, 0.9))
         tokens = rng.integers(problem.n_states, size=50)
-        player, weights = lr.FixedShare(problem, 50, rate, share), np.full(problem.n_actions, 1 / problem.n_actions)
+        player, weights = (
+            lr.policies.FixedShare(problem, 50, rate, share),
+            np.full(problem.n_actions, 1 / problem.n_actions),
+        )
         for played, token in zip(player.policy_sequence(tokens), tokens, strict=True):
             np.testing.assert_allclose(played, weights, atol=1e-12)
             weights = weights * np.exp(rate * problem.utility[:, token])
@@ -147,7 +152,10 @@ def best_path(problem: lr.DecisionProblem, tokens: np.ndarray, switches: int) ->
 def test_fixed_share_never_breaks_its_bounds(seed: int) -> None:
     rng, problem, tokens = small_case(seed)
     T = tokens.shape[1]
-    for player in (lr.FixedShare(problem, T), lr.FixedShare(problem, T, rate=float(rng.uniform(0.2, 2)), share=0.3)):
+    for player in (
+        lr.policies.FixedShare(problem, T),
+        lr.policies.FixedShare(problem, T, rate=float(rng.uniform(0.2, 2)), share=0.3),
+    ):
         regret = lr.external_regret(problem, player, tokens).max(0)
         for t, worst in enumerate(regret, start=1):
             assert worst <= player.regret_bound(problem, t, None) + 1e-12
@@ -159,7 +167,7 @@ def test_fixed_share_never_breaks_its_bounds(seed: int) -> None:
 
 def test_the_bound_of_fixed_share_is_not_idle_and_its_rate_is_the_best() -> None:
     T = 2000
-    player = lr.FixedShare(COIN, T)
+    player = lr.policies.FixedShare(COIN, T)
     tokens = hostile(player, COIN, T, np.zeros(1), np.zeros((1, T), dtype=int))
     regret = lr.external_regret(COIN, player, tokens)[0, -1]
     bound = player.regret_bound(COIN, T, None)
@@ -171,7 +179,8 @@ def test_the_bound_of_fixed_share_is_not_idle_and_its_rate_is_the_best() -> None
 def test_fixed_share_follows_where_hedge_does_not() -> None:
     tokens = np.repeat([0, 1, 0, 1], 200)
     share, hedge = (
-        lr.external_regret(COIN, p, tokens)[-1] for p in (lr.FixedShare(COIN, 800, 0.5), lr.Hedge(COIN, 800))
+        lr.external_regret(COIN, p, tokens)[-1]
+        for p in (lr.policies.FixedShare(COIN, 800, 0.5), lr.policies.Hedge(COIN, 800))
     )
     assert share < -0.35
     assert hedge > -0.2
@@ -180,8 +189,8 @@ def test_fixed_share_follows_where_hedge_does_not() -> None:
 def test_what_baselines_refuse() -> None:
     for name, bad in (("rate", 0.0), ("share", 0.0), ("share", 1.0)):
         with pytest.raises(ValueError, match=name):
-            lr.FixedShare(COIN, 10, **{name: bad})
-    for make in (lr.AdaHedge, lambda p: lr.FixedShare(p, 10)):
+            lr.policies.FixedShare(COIN, 10, **{name: bad})
+    for make in (lr.policies.AdaHedge, lambda p: lr.policies.FixedShare(p, 10)):
         with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
             make(np.eye(2))
 
@@ -189,29 +198,29 @@ def test_what_baselines_refuse() -> None:
 # Policies as fallbacks
 
 
-def policies(problem: lr.DecisionProblem, horizon: int) -> dict[str, lr.Policy]:
+def policies(problem: lr.DecisionProblem, horizon: int) -> dict[str, lr.policies.Policy]:
     return {
-        "hedge": lr.Hedge(problem, horizon),
-        "adahedge": lr.AdaHedge(problem),
-        "fixed share": lr.FixedShare(problem, horizon),
-        "respond": lr.Respond(lr.PolyaUrn(problem.n_states), problem, 0.2),
+        "hedge": lr.policies.Hedge(problem, horizon),
+        "adahedge": lr.policies.AdaHedge(problem),
+        "fixed share": lr.policies.FixedShare(problem, horizon),
+        "respond": lr.policies.Respond(lr.PolyaUrn(problem.n_states), problem, 0.2),
     }
 
 
 @pytest.mark.parametrize("name", policies(COIN, 40))
 def test_rules_with_a_policy_keep_the_laws(name: str) -> None:
-    base = lr.Scheduled([[0.9, 0.1]])
+    base = lr.predictors.Scheduled([[0.9, 0.1]])
     for rule in (
         FirstTest(COIN, 40, fallback=policies(COIN, 40)[name]),
-        lr.RegretGap(COIN, 40, 0.01, True, fallback=policies(COIN, 40)[name]),
-        lr.RegretRate(COIN, 40, 0.7, fallback=policies(COIN, 40)[name]),
+        lr.rules.RegretGap(COIN, 40, 0.01, True, fallback=policies(COIN, 40)[name]),
+        lr.rules.RegretRate(COIN, 40, 0.7, fallback=policies(COIN, 40)[name]),
     ):
         trial = checks.rule_trial(rule, base, 40, 64, 0, 1e-12)
         for law in checks.RULE_LAWS.values():
             law(trial)
         assert (rule.trip_times(base.predict_sequence(trial.tokens), trial.tokens) <= 40).any()
         with pytest.raises(ValueError, match=r"rule falls back on the policy .*no laws"):
-            lr.Robust(base, rule)
+            lr.robust.Robust(base, rule)
 
 
 def test_hedge_and_the_shrunk_urn_are_one_fallback() -> None:
@@ -223,7 +232,7 @@ def test_hedge_and_the_shrunk_urn_are_one_fallback() -> None:
         probs = base.predict_sequence(tokens)
         laws, acts = (
             FirstTest(problem, 200, fallback=fallback)
-            for fallback in (lr.ShrunkUrn(problem, 200, c=1.0), lr.Hedge(problem, 200))
+            for fallback in (lr.predictors.ShrunkUrn(problem, 200, c=1.0), lr.policies.Hedge(problem, 200))
         )
         assert 1 / 3 <= (laws.trip_times(probs, tokens) < 200).mean() < 1
         np.testing.assert_array_equal(laws.trip_times(probs, tokens), acts.trip_times(probs, tokens))
@@ -239,9 +248,9 @@ def test_no_sequence_breaks_a_certificate_over_a_policy(seed: int) -> None:
     for name, policy in policies(problem, T).items():
         for rule in (
             FirstTest(problem, T, delta=0.9, gate=0, fallback=policy),
-            lr.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),
+            lr.rules.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),
         ):
-            own = lr.Respond(base, problem, rule.temperature).policy_sequence(tokens)
+            own = lr.policies.Respond(base, problem, rule.temperature).policy_sequence(tokens)
             late = np.arange(T) >= rule.trip_times(probs, tokens)[:, None]
             regret = lr.external_regret(problem, np.where(late[..., None], policy.policy_sequence(tokens), own), tokens)
             alone = lr.external_regret(problem, policy, tokens)
@@ -287,11 +296,11 @@ def test_a_guard_takes_a_policy(name: str, kind: str) -> None:
 
 
 def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
-    quick, slow = (lr.Guard(COIN, 10, fallback=lr.FixedShare(COIN, 10, rate=r)) for r in (1.0, 0.1))
+    quick, slow = (lr.Guard(COIN, 10, fallback=lr.policies.FixedShare(COIN, 10, rate=r)) for r in (1.0, 0.1))
     with pytest.raises(ValueError, match="differs in: fallback"):
         quick.load_state_dict(slow.state_dict())
     uneven = lr.DecisionProblem([[1.0, 0.0], [0.0, 1.0], [0.6, 0.6]])  # more actions than states
-    guard = lr.Guard(uneven, 10, fallback=lr.AdaHedge(uneven))
+    guard = lr.Guard(uneven, 10, fallback=lr.policies.AdaHedge(uneven))
     guard.advise([0.5, 0.5])
     guard.observe(1)
     guard.load_state_dict(guard.state_dict())
@@ -304,12 +313,12 @@ def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
 
 def test_policies_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="fallback AdaHedge was made for another problem"):
-        FirstTest(COIN, 10, fallback=lr.AdaHedge(RPS))
+        FirstTest(COIN, 10, fallback=lr.policies.AdaHedge(RPS))
     with pytest.raises(ValueError, match="fallback Hedge was made for 9 steps, the rule may run for 10"):
-        FirstTest(COIN, 10, fallback=lr.Hedge(COIN, 9))
+        FirstTest(COIN, 10, fallback=lr.policies.Hedge(COIN, 9))
     with pytest.raises(ValueError, match="an unknown number of"):
-        FirstTest(COIN, None, delta=0.1, fallback=lr.FixedShare(COIN, 9))
-    endless = FirstTest(COIN, None, delta=0.1, fallback=lr.AdaHedge(COIN)).certificate
+        FirstTest(COIN, None, delta=0.1, fallback=lr.policies.FixedShare(COIN, 9))
+    endless = FirstTest(COIN, None, delta=0.1, fallback=lr.policies.AdaHedge(COIN)).certificate
     assert endless.at(10**6).regret_bound < 0.01
     with pytest.raises(ValueError, match="predictor"):
         FirstTest(COIN, 10, fallback=object())  # type: ignore[arg-type]

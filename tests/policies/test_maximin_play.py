@@ -61,7 +61,7 @@ def test_the_value_is_that_of_some_support(kind: int) -> None:
     rng = np.random.default_rng(kind)
     for _ in range(60):
         problem = lr.DecisionProblem(some_game(rng, kind))
-        play, U = lr.MaximinPlay(problem), problem.utility
+        play, U = lr.policies.SecurityPlay(problem), problem.utility
         assert play.value == pytest.approx(by_supports(U), abs=1e-11)
         assert play.value == (play.mixed_A @ U).min()
         assert (U @ play.law_S).max() <= play.value + play.gap
@@ -71,18 +71,18 @@ def test_the_value_is_that_of_some_support(kind: int) -> None:
 
 
 def test_known_values() -> None:
-    np.testing.assert_allclose(lr.MaximinPlay(RPS).mixed_A, [1 / 3] * 3, atol=1e-12)
-    assert lr.MaximinPlay(MATCHING).value == pytest.approx(0.5)
-    skewed = lr.MaximinPlay(lr.DecisionProblem([[1 / 3, 0.0], [0.0, 1.0]]))
+    np.testing.assert_allclose(lr.policies.SecurityPlay(RPS).mixed_A, [1 / 3] * 3, atol=1e-12)
+    assert lr.policies.SecurityPlay(MATCHING).value == pytest.approx(0.5)
+    skewed = lr.policies.SecurityPlay(lr.DecisionProblem([[1 / 3, 0.0], [0.0, 1.0]]))
     assert skewed.value == pytest.approx(1 / 4)
-    assert lr.MaximinPlay(lr.DecisionProblem([[0.25, 0.25]])).regret_bound(RPS, 9, None) is None
-    nothing = lr.MaximinPlay(lr.DecisionProblem(np.zeros((2, 3))))
+    assert lr.policies.SecurityPlay(lr.DecisionProblem([[0.25, 0.25]])).regret_bound(RPS, 9, None) is None
+    nothing = lr.policies.SecurityPlay(lr.DecisionProblem(np.zeros((2, 3))))
     assert (nothing.value, nothing.gap) == (0, 0)
     for n in (30, 80):  # a large game: the dual is the proof
         game = solved(lr.DecisionProblem(np.random.default_rng(n).uniform(-1, 1, (n, n + 7))))
         assert game.gap < 1e-12
     # Where nature stays is where maximin play loses most to a fixed action.
-    play = lr.MaximinPlay(WIDE)
+    play = lr.policies.SecurityPlay(WIDE)
     worst = lr.adversaries.exact_worst_case(play, WIDE, 12)
     assert worst.regret == pytest.approx(play.regret_bound(WIDE, 12, None))
 
@@ -92,14 +92,14 @@ def test_every_regret_bound_bounds_the_payoff() -> None:
         given = lr.ExactTest(problem, 200).certificate
         assert given.payoff_bound is None
         assert given.payoff_floor == pytest.approx(by_supports(problem.utility) - given.regret_bound)
-        safe = lr.ExactTest(problem, 200, fallback=lr.MaximinPlay(problem)).certificate
+        safe = lr.ExactTest(problem, 200, fallback=lr.policies.SecurityPlay(problem)).certificate
         assert given.payoff_floor < safe.payoff_floor == safe.payoff_bound
-        back = lr.ExactTest(problem, 200, fallback=lr.Recovery(safe=lr.MaximinPlay(problem))).certificate
+        back = lr.ExactTest(problem, 200, fallback=lr.Recovery(safe=lr.policies.SecurityPlay(problem))).certificate
         assert back.payoff_bound == pytest.approx(safe.payoff_bound - 0.5 * problem.span / math.sqrt(200))
         assert "utility >= " in str(back)
     with pytest.raises(ValueError, match=r"at\(step\)\.payoff_floor"):
         _ = lr.ExactTest(RPS, None, delta=0.1).certificate.payoff_floor
-    late = lr.Guard(RPS, 200, lag=2, fallback=lr.Recovery(safe=lr.MaximinPlay(RPS))).certificate
+    late = lr.Guard(RPS, 200, lag=2, fallback=lr.Recovery(safe=lr.policies.SecurityPlay(RPS))).certificate
     assert late.payoff_bound is not None
     assert late.payoff_bound < back.payoff_bound
 
@@ -125,10 +125,10 @@ def test_no_sequence_earns_less_than_promised(seed: int, known: bool) -> None:
     tokens = all_sequences(S, T)
     tables = [rng.dirichlet(np.full(S, 0.15), S**t) * 0.99 + 0.01 / S for t in range(T)]
     laws = np.stack([np.repeat(table, S ** (T - t), axis=0) for t, table in enumerate(tables)])
-    play, warmth = lr.MaximinPlay(problem), 0.05 if known else None
+    play, warmth = lr.policies.SecurityPlay(problem), 0.05 if known else None
     fallbacks = [play, lr.Recovery(safe=play, budget=0.6)]
     if known:
-        fallbacks.append(lr.Recovery(safe=lr.Maximin(problem, temperature=warmth), budget=0.6))
+        fallbacks.append(lr.Recovery(safe=lr.predictors.SecurityLaw(problem, temperature=warmth), budget=0.6))
     for fallback in fallbacks:
         rule = lr.ExactTest(problem, T if known else None, delta=0.95, fallback=fallback, temperature=warmth)
         guard = lr.Guard(problem, rule.horizon, rule=rule, batch_shape=(len(tokens),))
@@ -142,7 +142,7 @@ def test_no_sequence_earns_less_than_promised(seed: int, known: bool) -> None:
 
 def literal(back: Recovering, probs_TxS: np.ndarray, tokens: list[int]) -> tuple[list[bool], list[float]]:
     """In safe play or not, and the shortfall, after every step of one stream with the alarm before its first."""
-    problem, mixed = back.problem, lr.MaximinPlay(back.problem)
+    problem, mixed = back.problem, lr.policies.SecurityPlay(back.problem)
     U, v = problem.utility, mixed.value
     mixture = Recovering(problem, back.horizon, back.temperature, back.memories, back.share, 1e9, mixed)
     memory, never = mixture.start(), np.array(False)
@@ -173,7 +173,9 @@ def test_the_way_back_is_its_definition_and_keeps_its_budget(problem: lr.Decisio
     """Against an opponent who hides while safe play is in force and strikes when it is not, and against others."""
     rng, T, N = np.random.default_rng(3), 500, 6
     S, mood = problem.n_states, np.arange(N) % 3
-    back = lr.Recovery(safe=lr.MaximinPlay(problem), memories=(8, 30), budget=0.4).made_for(problem, None, 0.05)
+    back = lr.Recovery(safe=lr.policies.SecurityPlay(problem), memories=(8, 30), budget=0.4).made_for(
+        problem, None, 0.05
+    )
     memory, always = back.start((N,)), np.ones(N, dtype=bool)
     tokens, probs, safe, short, bound = [], [], [], np.zeros(N), []
     for t in range(1, T + 1):
@@ -184,7 +186,7 @@ def test_the_way_back_is_its_definition_and_keeps_its_budget(problem: lr.Decisio
         hides = np.where(mood == 1, 0, law_NxS.argmax(axis=-1))
         token = np.where((mood == 2) | ~memory.rows.is_safe[:, 0], strikes, hides)
         token = np.where((mood == 0) & (t > T // 2), 0, token)
-        short = short + lr.MaximinPlay(problem).value - (played * problem.utility.T[token]).sum(-1)
+        short = short + lr.policies.SecurityPlay(problem).value - (played * problem.utility.T[token]).sum(-1)
         memory = back.update(memory, scene, token, always)
         tokens.append(token), probs.append(law_NxS), safe.append(memory.rows.is_safe[:, 0])
         np.testing.assert_allclose(memory.rows.account[:, 0, 0], short, atol=1e-9)
@@ -205,7 +207,7 @@ def test_the_way_back_is_its_definition_and_keeps_its_budget(problem: lr.Decisio
 def test_recorded_is_streaming_with_a_law_that_guarantees_a_payoff() -> None:
     """Safe play by the quantal response to a maximin law: the same budget, and laws all along."""
     rng, T, N = np.random.default_rng(5), 120, 5
-    safe = lr.Maximin(RPS, temperature=0.05)
+    safe = lr.predictors.SecurityLaw(RPS, temperature=0.05)
     back = lr.Recovery(safe=safe, budget=0.3).made_for(RPS, T, 0.05)
     assert isinstance(back._budget, PayoffBudget)
     assert not back.acts
@@ -229,8 +231,10 @@ def test_adversaries_find_no_payoff_below_the_promise(problem: lr.DecisionProble
     """Greedy takes the state in which the player earns least, step by step; a beam looks ahead for regret."""
     T, S = 120, problem.n_states
     base = lr.Markov(np.eye(S) * 0.9 + 0.1 / S, 1)
-    rule = lr.ExactTest(problem, T, delta=0.5, fallback=lr.Recovery(safe=lr.Maximin(problem, horizon=T), budget=0.3))
-    player, promised = lr.Robust(base, rule).respond(), rule.certificate.payoff_bound
+    rule = lr.ExactTest(
+        problem, T, delta=0.5, fallback=lr.Recovery(safe=lr.predictors.SecurityLaw(problem, horizon=T), budget=0.3)
+    )
+    player, promised = lr.robust.Robust(base, rule).respond(), rule.certificate.payoff_bound
     for found in (lr.adversaries.greedy(player, problem, T), lr.adversaries.beam(player, problem, T, width=24)):
         played = player.policy_sequence(found.tokens)
         assert (played * problem.utility.T[found.tokens]).sum(-1).mean() >= promised
@@ -240,7 +244,7 @@ def test_adversaries_find_no_payoff_below_the_promise(problem: lr.DecisionProble
 @pytest.mark.parametrize("budget", [0.05, 0.5])
 def test_a_nemesis_takes_no_more_than_promised(budget: float) -> None:
     """Best responses to the very mixed action that is played, against counts of pairs taken for certain."""
-    T, play = 300, lr.MaximinPlay(RPS)
+    T, play = 300, lr.policies.SecurityPlay(RPS)
     guard = lr.Guard(RPS, T, fallback=lr.Recovery(safe=play, budget=budget))
     counts, last, total, after = np.full((3, 3), 0.1), 0, 0.0, 0.0
     for _ in range(T):
@@ -259,8 +263,8 @@ def test_a_nemesis_takes_no_more_than_promised(budget: float) -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
-        lr.MaximinPlay("rock")  # type: ignore[arg-type]
+        lr.policies.SecurityPlay("rock")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="made for another problem"):
-        lr.Guard(RPS, 9, fallback=lr.MaximinPlay(MATCHING))
+        lr.Guard(RPS, 9, fallback=lr.policies.SecurityPlay(MATCHING))
     with pytest.raises(ValueError, match="made for another problem"):
-        lr.Guard(RPS, 9, fallback=lr.Recovery(safe=lr.MaximinPlay(MATCHING)))
+        lr.Guard(RPS, 9, fallback=lr.Recovery(safe=lr.policies.SecurityPlay(MATCHING)))

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import Minimax, MinimaxLaw, checks
+from lowregret import checks
 from lowregret.certificates.games_of_chance import Trinomial, binomial_tails, hinge
+from lowregret.policies import CoverPlay
+from lowregret.predictors import CoverLaw
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 UNEVEN = lr.cost_loss(cost=1, loss=4)
@@ -46,7 +48,7 @@ def equaliser(problem: lr.DecisionProblem) -> np.ndarray:
 def test_the_value_is_what_nature_gains_and_the_worst_case_is_no_more(
     problem: lr.DecisionProblem, horizon: int
 ) -> None:
-    play = Minimax(problem, horizon)
+    play = CoverPlay(problem, horizon)
     value = float(play.after_T()[-1])
     # No policy can be below this against the equaliser, and this one is never above: both together are minimax.
     assert value == pytest.approx(value_against_chance(problem, horizon, equaliser(problem)), abs=1e-12)
@@ -56,8 +58,8 @@ def test_the_value_is_what_nature_gains_and_the_worst_case_is_no_more(
 
 @pytest.mark.parametrize("problem", [*TWO_ACTIONS.values(), RPS])
 def test_each_number_of_steps_left_has_its_own_value(problem: lr.DecisionProblem) -> None:
-    values = [0.0] + [float(Minimax(problem, n).after_T()[-1]) for n in range(1, 7)]
-    np.testing.assert_allclose(Minimax(problem, 6).after_T(), values, rtol=0, atol=1e-14)
+    values = [0.0] + [float(CoverPlay(problem, n).after_T()[-1]) for n in range(1, 7)]
+    np.testing.assert_allclose(CoverPlay(problem, 6).after_T(), values, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("lead", [-2.0, -0.4, 0.0, 0.7, 3.0])
@@ -67,18 +69,18 @@ def test_from_the_current_lead(name: str, lead: float) -> None:
     law_S, sequences = equaliser(problem), all_sequences(problem.n_states, left)
     ahead = lead + problem.advantage[0][sequences].sum(axis=1)
     expected = float(law_S[sequences].prod(axis=1) @ np.maximum(ahead, 0))
-    value = float(Minimax(problem, 20).from_lead(lead, left))
+    value = float(CoverPlay(problem, 20).from_lead(lead, left))
     assert value == pytest.approx(expected, abs=1e-12)
-    assert value <= max(lead, 0) + Minimax(problem, left).after_T()[-1] + 1e-12  # never worse than afresh
+    assert value <= max(lead, 0) + CoverPlay(problem, left).after_T()[-1] + 1e-12  # never worse than afresh
 
 
 def test_afresh_forgets_the_lead_and_keeps_the_steps() -> None:
-    play, tokens = Minimax(MATCHING, 12), np.array([1, 1, 1, 0, 1, 0, 0, 0])
+    play, tokens = CoverPlay(MATCHING, 12), np.array([1, 1, 1, 0, 1, 0, 0, 0])
     memory = play.start()
     for token in tokens[:4]:
         memory = play.update(memory, token)
     memory = play.afresh(memory.seen)
-    short = Minimax(MATCHING, 8).policy_sequence(tokens)
+    short = CoverPlay(MATCHING, 8).policy_sequence(tokens)
     for t, token in enumerate(tokens):
         np.testing.assert_allclose(play.policy(memory), short[t], rtol=0, atol=1e-15)
         memory = play.update(memory, token)
@@ -88,7 +90,7 @@ def test_afresh_forgets_the_lead_and_keeps_the_steps() -> None:
 @pytest.mark.parametrize("temperature", [0.05, 0.3, 1.0])
 def test_the_law_is_minimax_among_responses(problem: lr.DecisionProblem, temperature: float) -> None:
     horizon = 7
-    law = MinimaxLaw(problem, horizon, temperature)
+    law = CoverLaw(problem, horizon, temperature)
     worst = lr.adversaries.exact_worst_case(law, problem, horizon, temperature)
     assert worst.regret * horizon == pytest.approx(law.after_T()[-1], abs=1e-10)
     assert worst.regret * horizon == pytest.approx(_least_by_recursion(problem, horizon, temperature), abs=1e-6)
@@ -118,30 +120,30 @@ def _least_by_recursion(problem: lr.DecisionProblem, horizon: int, temperature: 
 
 
 def test_a_law_without_a_lattice_is_clipped_and_says_what_that_costs() -> None:
-    law = MinimaxLaw(NO_LATTICE, 9)
+    law = CoverLaw(NO_LATTICE, 9)
     sequences = all_sequences(3, 9)
-    regret = lr.external_regret(NO_LATTICE, lr.Respond(law, NO_LATTICE, 1 / 3), sequences)[:, -1] * 9
-    exact = float(Minimax(NO_LATTICE, 9).after_T()[-1])
+    regret = lr.external_regret(NO_LATTICE, lr.policies.Respond(law, NO_LATTICE, 1 / 3), sequences)[:, -1] * 9
+    exact = float(CoverPlay(NO_LATTICE, 9).after_T()[-1])
     assert exact + 1e-3 < regret.max() <= law.after_T()[-1]
 
 
 def test_known_worst_cases() -> None:
-    for player in (Minimax(MATCHING, 1024), MinimaxLaw(MATCHING, 1024)):
+    for player in (CoverPlay(MATCHING, 1024), CoverLaw(MATCHING, 1024)):
         worst = lr.adversaries.exact_worst_case(player, MATCHING, 1024)
         assert worst.regret == pytest.approx(0.012464, abs=1e-6)
         assert worst.regret <= player.after_T()[-1] / 1024 + 1e-14
-    assert MinimaxLaw(MATCHING, 24).after_T()[-1] - Minimax(MATCHING, 24).after_T()[-1] == pytest.approx(
+    assert CoverLaw(MATCHING, 24).after_T()[-1] - CoverPlay(MATCHING, 24).after_T()[-1] == pytest.approx(
         0.032, abs=1e-3
     )
     steps = np.arange(1025)
-    assert (Minimax(MATCHING, 1024).after_T()[1:] <= np.sqrt((steps[1:] + 1) / (2 * np.pi))).all()
-    play = Minimax(RPS, 30)
+    assert (CoverPlay(MATCHING, 1024).after_T()[1:] <= np.sqrt((steps[1:] + 1) / (2 * np.pi))).all()
+    play = CoverPlay(RPS, 30)
     worst = lr.adversaries.exact_worst_case(play, RPS, 30)
     assert worst.regret * 30 == pytest.approx(play.after_T()[-1], abs=1e-12)
 
 
 def test_rock_paper_scissors_costs_what_three_normals_do() -> None:
-    values = Minimax(RPS, 2000).after_T()
+    values = CoverPlay(RPS, 2000).after_T()
     steps = np.arange(1, 2001)
     assert values[-1] / math.sqrt(2000) == pytest.approx(1.5 / math.sqrt(math.pi), rel=1e-3)  # E max of three normals
     assert (np.diff(values) >= 0).all()
@@ -180,11 +182,11 @@ def test_hinges_with_and_without_a_table() -> None:
 
 
 PLAYERS = {
-    "two actions": Minimax(MATCHING, 12),
-    "three states": Minimax(THREE_STATES, 15),
-    "equaliser": Minimax(RPS, 13),
-    "one action": Minimax(lr.DecisionProblem([[0.3, -0.2]]), 12),
-    "one action is better": Minimax(lr.DecisionProblem([[0.3, -0.2], [0.1, -0.5]]), 12),
+    "two actions": CoverPlay(MATCHING, 12),
+    "three states": CoverPlay(THREE_STATES, 15),
+    "equaliser": CoverPlay(RPS, 13),
+    "one action": CoverPlay(lr.DecisionProblem([[0.3, -0.2]]), 12),
+    "one action is better": CoverPlay(lr.DecisionProblem([[0.3, -0.2], [0.1, -0.5]]), 12),
 }
 
 
@@ -195,13 +197,13 @@ def test_the_policy_keeps_the_laws(name: str) -> None:
 
 @pytest.mark.parametrize("problem", [MATCHING, THREE_STATES, NO_LATTICE])
 def test_the_law_keeps_the_laws(problem: lr.DecisionProblem) -> None:
-    assert checks.check_predictor(MinimaxLaw(problem, 12), tolerance=1e-9)
+    assert checks.check_predictor(CoverLaw(problem, 12), tolerance=1e-9)
 
 
 def test_where_one_action_is_never_worse_nothing_is_lost() -> None:
     for utility in ([[0.3, -0.2], [0.1, -0.5]], [[0.1, -0.5], [0.3, -0.5]], [[0.2, 0.1], [0.2, 0.1]]):
         problem = lr.DecisionProblem(utility)
-        play = Minimax(problem, 6)
+        play = CoverPlay(problem, 6)
         assert play.after_T().tolist() == [0.0] * 7
         assert lr.external_regret(problem, play, all_sequences(2, 6)).max() <= 1e-15
         for lead in (-1.0, -0.1, 0.2):
@@ -214,14 +216,14 @@ def test_where_one_action_is_never_worse_nothing_is_lost() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Minimax(lr.matching(3), 10), "use Hedge or AdaHedge"),
-        (lambda: Minimax(lr.newsvendor([0, 1, 2, 3], 5, 3), 10), "use Hedge or AdaHedge"),
-        (lambda: Minimax(MATCHING, 0), "horizon must be a whole number"),
-        (lambda: MinimaxLaw(RPS, 10), "the policy Minimax may do"),
-        (lambda: MinimaxLaw(lr.DecisionProblem([[0.3, 0.2], [0.1, 0.0]]), 10), "each better in some state"),
-        (lambda: MinimaxLaw(MATCHING, 10, temperature=0.0), "temperature must be a positive finite number"),
-        (lambda: Minimax(MATCHING, 3).policy_sequence([0, 1, 1, 0]), "longer than the horizon"),
-        (lambda: Minimax(RPS, 3).from_lead(0.0, 2), "from_lead is for two actions"),
+        (lambda: CoverPlay(lr.matching(3), 10), "use Hedge or AdaHedge"),
+        (lambda: CoverPlay(lr.newsvendor([0, 1, 2, 3], 5, 3), 10), "use Hedge or AdaHedge"),
+        (lambda: CoverPlay(MATCHING, 0), "horizon must be a whole number"),
+        (lambda: CoverLaw(RPS, 10), "the policy CoverPlay may do"),
+        (lambda: CoverLaw(lr.DecisionProblem([[0.3, 0.2], [0.1, 0.0]]), 10), "each better in some state"),
+        (lambda: CoverLaw(MATCHING, 10, temperature=0.0), "temperature must be a positive finite number"),
+        (lambda: CoverPlay(MATCHING, 3).policy_sequence([0, 1, 1, 0]), "longer than the horizon"),
+        (lambda: CoverPlay(RPS, 3).from_lead(0.0, 2), "from_lead is for two actions"),
     ],
 )
 def test_refusals(make: Any, said: str) -> None:
@@ -230,7 +232,7 @@ def test_refusals(make: Any, said: str) -> None:
 
 
 def test_the_horizon_is_the_end() -> None:
-    play = Minimax(MATCHING, 2)
+    play = CoverPlay(MATCHING, 2)
     memory = play.update(play.update(play.start(), 1), 1)
     assert play.policy(memory).shape == (2,)
     with pytest.raises(ValueError, match="is over"):
@@ -244,12 +246,12 @@ def test_matching_with_three_states_has_no_equalising_play() -> None:
 
 
 def test_bounds_are_for_the_problem_at_hand() -> None:
-    play, law = Minimax(MATCHING, 100), MinimaxLaw(MATCHING, 100)
+    play, law = CoverPlay(MATCHING, 100), CoverLaw(MATCHING, 100)
     assert play.regret_bound(MATCHING, 100, None) == pytest.approx(play.after_T()[-1] / 100)
     assert play.regret_bound(RPS, 100, None) is None
     assert play.regret_bound(MATCHING, 101, None) is None
     assert law.regret_bound(MATCHING, 100, 0.1) == pytest.approx(law.after_T()[-1] / 100)
     assert law.regret_bound(MATCHING, 100, 0.2) is None
     # A prefix has no more in total than the whole may have.
-    worst = lr.external_regret(MATCHING, Minimax(MATCHING, 8), all_sequences(2, 8)).max(axis=0)
-    assert (worst <= [Minimax(MATCHING, 8).regret_bound(MATCHING, t, None) for t in range(1, 9)]).all()
+    worst = lr.external_regret(MATCHING, CoverPlay(MATCHING, 8), all_sequences(2, 8)).max(axis=0)
+    assert (worst <= [CoverPlay(MATCHING, 8).regret_bound(MATCHING, t, None) for t in range(1, 9)]).all()

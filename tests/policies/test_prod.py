@@ -20,7 +20,7 @@ ALTERNATOR = lr.Markov([[0.1, 0.9], [0.9, 0.1]], 1)
 STICKY = lr.Markov(np.eye(3) * 0.97 + 0.01, 1)
 
 
-def literal(player: lr.Prod, tokens: np.ndarray) -> np.ndarray:
+def literal(player: lr.policies.Prod, tokens: np.ndarray) -> np.ndarray:
     """One sequence, with products in place of logarithms."""
     U, J, T = player.problem.utility, player.problem.span, len(tokens)
     r = min(math.sqrt(math.log(player.horizon) / player.horizon) / 2, 0.5)
@@ -44,7 +44,7 @@ def literal(player: lr.Prod, tokens: np.ndarray) -> np.ndarray:
 def test_it_is_what_the_definition_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = [COIN, RPS][seed] if seed < 2 else random_problem(rng)
-    player = lr.Prod(random_markov(rng, problem.n_states), problem, 60)
+    player = lr.policies.Prod(random_markov(rng, problem.n_states), problem, 60)
     tokens = rng.integers(problem.n_states, size=60)
     np.testing.assert_allclose(player.policy_sequence(tokens), literal(player, tokens), atol=1e-11)
 
@@ -58,22 +58,22 @@ def hostile(player: Any, problem: lr.DecisionProblem, horizon: int) -> np.ndarra
     return np.array(states)
 
 
-def totals(player: lr.Prod, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def totals(player: lr.policies.Prod, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """After each step: the loss to the response to the model, to safe play, and to the best action."""
     problem, safe = player.problem, player.safe
     assert safe is not None
     assert player.temperature is not None
     earned_A = np.moveaxis(problem.utility[:, tokens], 0, -1)
 
-    def earned(policy: lr.Policy) -> np.ndarray:
+    def earned(policy: lr.policies.Policy) -> np.ndarray:
         return (policy.policy_sequence(tokens) * earned_A).sum(-1).cumsum(-1)
 
     own = earned(player)
-    model = earned(lr.Respond(player.predictor, problem, player.temperature))
+    model = earned(lr.policies.Respond(player.predictor, problem, player.temperature))
     return model - own, earned(safe) - own, earned_A.cumsum(-2).max(-1) - own
 
 
-def check_bounds(player: lr.Prod, tokens: np.ndarray) -> None:
+def check_bounds(player: lr.policies.Prod, tokens: np.ndarray) -> None:
     problem, T = player.problem, tokens.shape[-1]
     to_model, to_safe, regret = totals(player, tokens)
     assert to_model.max() <= player.loss_to_model + 1e-9
@@ -92,27 +92,27 @@ def test_its_bounds_hold_on_every_sequence(seed: int) -> None:
     T = 9 if problem.n_states == 2 else 6
     tokens = np.array(list(itertools.product(range(problem.n_states), repeat=T)))
     rate = None if seed % 2 else float(rng.uniform(0.01, 0.5))
-    check_bounds(lr.Prod(random_markov(rng, problem.n_states), problem, T, rate=rate), tokens)
+    check_bounds(lr.policies.Prod(random_markov(rng, problem.n_states), problem, T, rate=rate), tokens)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_its_bounds_hold_against_an_enemy(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = [COIN, RPS][seed] if seed < 2 else random_problem(rng)
-    player = lr.Prod(random_markov(rng, problem.n_states), problem, 400)
+    player = lr.policies.Prod(random_markov(rng, problem.n_states), problem, 400)
     check_bounds(player, hostile(player, problem, 400))
-    check_bounds(player, hostile(lr.Respond(player.predictor, problem, 0.05), problem, 400))
+    check_bounds(player, hostile(lr.policies.Respond(player.predictor, problem, 0.05), problem, 400))
 
 
 def test_the_bounds_are_not_idle() -> None:
     """With one adviser right in every step and the other never, both come close to what the other may cost."""
-    wrong, right, T = lr.Scheduled([[1.0, 0.0]]), lr.Scheduled([[0.0, 1.0]]), 400
-    sure = lr.Respond(right, COIN, 1e-3)
+    wrong, right, T = lr.predictors.Scheduled([[1.0, 0.0]]), lr.predictors.Scheduled([[0.0, 1.0]]), 400
+    sure = lr.policies.Respond(right, COIN, 1e-3)
     tokens = np.ones(T, dtype=int)
-    left = lr.Prod(wrong, COIN, T, temperature=1e-3, safe=sure)
+    left = lr.policies.Prod(wrong, COIN, T, temperature=1e-3, safe=sure)
     assert left.rate is not None
     assert totals(left, tokens)[1][-1] >= 0.8 * loss_to_safe(COIN.span, T, left.rate) - left.rate * T
-    kept = lr.Prod(right, COIN, T, temperature=1e-3, rate=0.5, safe=lr.Respond(wrong, COIN, 1e-3))
+    kept = lr.policies.Prod(right, COIN, T, temperature=1e-3, rate=0.5, safe=lr.policies.Respond(wrong, COIN, 1e-3))
     assert totals(kept, tokens)[0][-1] >= 0.7 * kept.loss_to_model
 
 
@@ -121,18 +121,18 @@ def test_no_term_of_the_loss_to_safe_play_is_idle() -> None:
     rate, T = 0.05, 40_000
     share = math.log1p(-rate) / (math.log1p(-rate) - math.log1p(rate))  # (1 + r)^share (1 - r)^(1 - share) = 1
     tokens = np.diff(np.floor(share * np.arange(T + 1))).astype(int)
-    zero, one = lr.Scheduled([[1.0, 0.0]]), lr.Scheduled([[0.0, 1.0]])
-    player = lr.Prod(zero, COIN, T, temperature=1e-3, rate=rate, safe=lr.Respond(one, COIN, 1e-3))
+    zero, one = lr.predictors.Scheduled([[1.0, 0.0]]), lr.predictors.Scheduled([[0.0, 1.0]])
+    player = lr.policies.Prod(zero, COIN, T, temperature=1e-3, rate=rate, safe=lr.policies.Respond(one, COIN, 1e-3))
     bound = loss_to_safe(COIN.span, T, rate)
     assert 0.85 * bound <= totals(player, tokens)[1][-1] <= bound
 
 
 KINDS = {
-    "coin": lr.Prod(lr.Scheduled([[0.9, 0.1]]), COIN, 12),
-    "rps": lr.Prod(STICKY, RPS, 12, rate=0.5),
-    "another safe": lr.Prod(ALTERNATOR, COIN, 12, temperature=0.2, safe=lr.AdaHedge(COIN)),
-    "one action": lr.Prod(lr.PolyaUrn(2), lr.DecisionProblem([[0.3, -0.2]]), 12),
-    "nothing at stake": lr.Prod(lr.PolyaUrn(2), lr.DecisionProblem([[0.3, -0.2]] * 2), 12),
+    "coin": lr.policies.Prod(lr.predictors.Scheduled([[0.9, 0.1]]), COIN, 12),
+    "rps": lr.policies.Prod(STICKY, RPS, 12, rate=0.5),
+    "another safe": lr.policies.Prod(ALTERNATOR, COIN, 12, temperature=0.2, safe=lr.policies.AdaHedge(COIN)),
+    "one action": lr.policies.Prod(lr.PolyaUrn(2), lr.DecisionProblem([[0.3, -0.2]]), 12),
+    "nothing at stake": lr.policies.Prod(lr.PolyaUrn(2), lr.DecisionProblem([[0.3, -0.2]] * 2), 12),
 }
 
 
@@ -142,7 +142,7 @@ def test_it_keeps_the_laws(name: str) -> None:
 
 
 def test_weights_beyond_all_floats() -> None:
-    player = lr.Prod(lr.Scheduled([[1.0, 0.0]]), COIN, 8000, rate=0.5)
+    player = lr.policies.Prod(lr.predictors.Scheduled([[1.0, 0.0]]), COIN, 8000, rate=0.5)
     played = player.policy_sequence([1] * 6000 + [0] * 2000)
     assert np.isfinite(played).all()
     assert played[5999, 1] > 1 - 1e-12
@@ -154,10 +154,10 @@ def test_weights_beyond_all_floats() -> None:
 
 def test_it_leaves_a_model_that_is_right_a_little_from_the_first_step_on() -> None:
     """No TV: the response to a model that states the exact law is not what is played."""
-    model = lr.Scheduled([[0.45, 0.55]])
-    player = lr.Prod(model, COIN, 400)
+    model = lr.predictors.Scheduled([[0.45, 0.55]])
+    player = lr.policies.Prod(model, COIN, 400)
     tokens = lr.sample(model, 400, 50, seed=0)
-    response = lr.Respond(model, COIN, 0.05).policy_sequence(tokens)
+    response = lr.policies.Respond(model, COIN, 0.05).policy_sequence(tokens)
     apart = np.abs(player.policy_sequence(tokens) - response).sum(-1) / 2
     first = math.sqrt(math.log(400) / 400) / 2 * abs(response[0, 0, 0] - 0.5)  # Hedge starts with all alike
     np.testing.assert_allclose(apart[:, 0], first)
@@ -165,7 +165,7 @@ def test_it_leaves_a_model_that_is_right_a_little_from_the_first_step_on() -> No
 
 
 def test_it_plays_in_comparisons_and_with_torch_models() -> None:
-    players = {"model": ALTERNATOR, "prod": lr.Prod(ALTERNATOR, COIN, 100)}
+    players = {"model": ALTERNATOR, "prod": lr.policies.Prod(ALTERNATOR, COIN, 100)}
     found = lr.compare(players, {"home": ALTERNATOR}, COIN, horizon=100, n=20, seed=0)
     assert found.regret_PxWxT[1, 0, -1] <= found.regret_PxWxT[0, 0, -1] + 2 * math.log(2) / 100
     tokens = torch.as_tensor(np.random.default_rng(0).integers(2, size=(2, 30)))
@@ -180,11 +180,11 @@ def test_it_plays_in_comparisons_and_with_torch_models() -> None:
         ({"rate": 0.0}, "rate must be a positive"),
         ({"temperature": -1.0}, "temperature must be a positive"),
         ({"safe": lr.PolyaUrn(2)}, "safe must be a Policy such as Hedge, got PolyaUrn"),
-        ({"safe": lr.Hedge(RPS, 10)}, "safe was made for another problem"),
+        ({"safe": lr.policies.Hedge(RPS, 10)}, "safe was made for another problem"),
         ({"problem": RPS}, "must have the same states"),
         ({"problem": 3}, "problem must be a DecisionProblem"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        lr.Prod(**{"predictor": ALTERNATOR, "problem": COIN, "horizon": 10} | arguments)  # type: ignore[arg-type]
+        lr.policies.Prod(**{"predictor": ALTERNATOR, "problem": COIN, "horizon": 10} | arguments)  # type: ignore[arg-type]

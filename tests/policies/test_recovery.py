@@ -106,8 +106,8 @@ SAFE = {
     "default": lambda problem, T: None,
     "urn": lambda problem, T: lr.PolyaUrn(problem.n_states, 0.5),
     "fading": lambda problem, T: Fading(problem.n_states),
-    "AdaHedge": lambda problem, T: lr.AdaHedge(problem),
-    "Hedge": lambda problem, T: None if T is None else lr.Hedge(problem, T),
+    "AdaHedge": lambda problem, T: lr.policies.AdaHedge(problem),
+    "Hedge": lambda problem, T: None if T is None else lr.policies.Hedge(problem, T),
 }
 
 
@@ -166,7 +166,7 @@ class AtStep(lr.ExactTest):
         return None, step == self.at + moment.token  # the time differs from stream to stream
 
     def recorded(self, step_T: Any, moment: Any) -> Any:
-        return lr.ResponseRule.recorded(self, step_T, moment)
+        return lr.rules.ResponseRule.recorded(self, step_T, moment)
 
     def suspicion(self, memory: Any) -> Any:
         return None
@@ -291,7 +291,10 @@ def test_a_guard_resumes_it_from_json(kind: str, safe: str) -> None:
         ruled("matching", 96, safe, memories=(8, 31), budget=0.25),
         ruled("matching", 96, "default", memories=(8, 30), budget=0.25),
         AtStep(
-            MATCHING, 96, at=6, fallback=lr.Recovery((8, 30), budget=0.25, safe=lr.Respond(lr.PolyaUrn(2), MATCHING, 1))
+            MATCHING,
+            96,
+            at=6,
+            fallback=lr.Recovery((8, 30), budget=0.25, safe=lr.policies.Respond(lr.PolyaUrn(2), MATCHING, 1)),
         ),
     ):
         with pytest.raises(ValueError, match="fallback"):
@@ -426,18 +429,18 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="safe must be a Predictor or a Policy, got int"):
         lr.Recovery(safe=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="another problem"):
-        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.AdaHedge(RPS)))
+        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.policies.AdaHedge(RPS)))
     with pytest.raises(ValueError, match="predicts 3 states"):
         AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.PolyaUrn(3)))
     with pytest.raises(ValueError, match="made for 5 steps, the rule may run for 10"):
-        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.Hedge(MATCHING, 5)))
+        AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.policies.Hedge(MATCHING, 5)))
     with pytest.raises(ValueError, match="an unknown number of"):
-        AtStep(MATCHING, None, 0.1, fallback=lr.Recovery(safe=lr.Hedge(MATCHING, 5)))
+        AtStep(MATCHING, None, 0.1, fallback=lr.Recovery(safe=lr.policies.Hedge(MATCHING, 5)))
     with pytest.raises(ValueError, match="grows with the past"):
         AtStep(MATCHING, 10, fallback=lr.Recovery(safe=lr.FromFunction(lambda h: [0.5, 0.5], 2)))
     with pytest.raises(ValueError, match="bets on how the fallback differs"):
-        lr.RegretGap(MATCHING, 10, fallback=lr.Recovery())
+        lr.rules.RegretGap(MATCHING, 10, fallback=lr.Recovery())
     with pytest.raises(ValueError, match="gives actions and no laws"):
-        lr.Robust(lr.PolyaUrn(2), ruled("matching", 40, "AdaHedge"))
+        lr.robust.Robust(lr.PolyaUrn(2), ruled("matching", 40, "AdaHedge"))
     with pytest.raises(ValueError, match="until must say"):
         made(MATCHING, None, "urn").total_bound(10)

@@ -90,7 +90,7 @@ def test_sampling_is_seeded_and_the_same_in_torch() -> None:
 
 def test_a_state_of_probability_zero_is_never_drawn() -> None:
     for law in ([0.0, 0.3, 0.7, 0.0], [0.3, 0.0, 0.0, 0.7], [0.1, 0.2, 0.7, 0.0]):
-        drawn = lr.sample(lr.Scheduled([law]), 50, 2000, seed=0)
+        drawn = lr.sample(lr.predictors.Scheduled([law]), 50, 2000, seed=0)
         assert set(np.unique(drawn)) == {s for s, p in enumerate(law) if p > 0}
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.predictors import ContextMixture
+from lowregret.predictors import OpponentModel
 
 
-def literal_laws(mixture: ContextMixture, theirs: list[list[float]], moves: list[tuple[int, int]]) -> list[list[float]]:
+def literal_laws(mixture: OpponentModel, theirs: list[list[float]], moves: list[tuple[int, int]]) -> list[list[float]]:
     """The law before each round and after the last, with cells in dictionaries and one number at a time."""
     S, A = len(theirs), len(theirs[0])
     kinds = [(0, 0)] + [pair for n in range(1, mixture.length + 1) for pair in ((n, n), (0, n), (n, 0))]
@@ -72,7 +72,7 @@ def literal_laws(mixture: ContextMixture, theirs: list[list[float]], moves: list
 def test_it_is_what_the_description_says(A: int, S: int, length: int) -> None:
     rng = np.random.default_rng(A * S)
     problem = lr.DecisionProblem(rng.uniform(-1, 1, (A, S)))
-    mixture = ContextMixture(length=length, keeps=(1.0, 0.7), cells=2**20)
+    mixture = OpponentModel(length=length, keeps=(1.0, 0.7), cells=2**20)
     theirs = rng.uniform(-1, 1, (S, A))
     moves = [(int(rng.integers(A)), int(rng.integers(S))) for _ in range(40)]
     moves += [(t % A, (t * t) % S) for t in range(40)]
@@ -86,7 +86,7 @@ def test_it_is_what_the_description_says(A: int, S: int, length: int) -> None:
 
 def test_without_their_payoffs_the_game_is_zero_sum() -> None:
     problem = lr.rock_paper_scissors()
-    told, untold = ContextMixture().begin(problem, -problem.utility.T), ContextMixture().begin(problem)
+    told, untold = OpponentModel().begin(problem, -problem.utility.T), OpponentModel().begin(problem)
     for t in range(30):
         told.observe(t % 2, t % 3)
         untold.observe(t % 2, t % 3)
@@ -94,7 +94,7 @@ def test_without_their_payoffs_the_game_is_zero_sum() -> None:
 
 
 def test_few_cells_still_give_laws() -> None:
-    reader = ContextMixture(cells=3).begin(lr.matching(5))
+    reader = OpponentModel(cells=3).begin(lr.matching(5))
     for t in range(50):
         reader.observe(t % 5, (t * t) % 5)
         assert abs(reader.predict().sum() - 1) < 1e-12
@@ -103,7 +103,7 @@ def test_few_cells_still_give_laws() -> None:
 
 def test_whoever_answers_our_last_move_is_found_out_though_its_moves_are_uniform() -> None:
     """Of its own history alone nothing can be learnt: it beats what we did last, and we throw dice."""
-    reader = ContextMixture().begin(lr.rock_paper_scissors())
+    reader = OpponentModel().begin(lr.rock_paper_scissors())
     throws = np.random.default_rng(0).integers(0, 3, 301)
     right = 0
     for last, now in zip(throws[:-1].tolist(), throws[1:].tolist(), strict=True):
@@ -116,7 +116,7 @@ def test_whoever_answers_our_last_move_is_found_out_though_its_moves_are_uniform
 def test_whoever_is_a_step_ahead_is_found_out_by_what_it_expects_of_us() -> None:
     """It beats the move that we made most after the same last move of ours: no count of its own moves says which."""
     rng = np.random.default_rng(1)
-    reader = ContextMixture().begin(lr.rock_paper_scissors())
+    reader = OpponentModel().begin(lr.rock_paper_scissors())
     after = np.zeros((3, 3))
     last, right = 0, []
     for _ in range(600):
@@ -146,11 +146,11 @@ def test_whoever_is_a_step_ahead_is_found_out_by_what_it_expects_of_us() -> None
 )
 def test_settings_that_make_no_sense_are_refused_by_name(settings: dict, named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        ContextMixture(**settings)
+        OpponentModel(**settings)
 
 
 def test_moves_that_are_none_are_refused_and_change_nothing() -> None:
-    reader = ContextMixture().begin(lr.rock_paper_scissors())
+    reader = OpponentModel().begin(lr.rock_paper_scissors())
     before = reader.predict()
     for own, other, named in [(3, 0, "own"), (0, 3, "other"), (-1, 0, "own"), (0, 1.5, "other"), (0, None, "other")]:
         with pytest.raises(ValueError, match=named):
@@ -160,6 +160,6 @@ def test_moves_that_are_none_are_refused_and_change_nothing() -> None:
     # Payoffs of millions would make laws of zeros and ones.
     for theirs in (np.zeros((2, 3)), -1e6 * np.eye(3), np.full((3, 3), np.nan), "rock", [[1], [2, 3]]):
         with pytest.raises(ValueError, match=r"theirs must be .*in \[-1, 1\], of shape \(3, 3\)"):
-            ContextMixture().begin(lr.rock_paper_scissors(), theirs)
+            OpponentModel().begin(lr.rock_paper_scissors(), theirs)
     with pytest.raises(ValueError, match=r"cells must leave .*: 1,099,511,627,776 cells with 3 \+ 3 moves"):
-        ContextMixture(cells=2**40).begin(lr.rock_paper_scissors())
+        OpponentModel(cells=2**40).begin(lr.rock_paper_scissors())

@@ -57,14 +57,14 @@ def enumerated(tokens: list[int], S: int, depth: int, prior: float, stop: float)
 def test_it_is_the_mixture_of_all_trees(S: int, depth: int, prior: float, stop: float) -> None:
     rng = np.random.default_rng(S * depth)
     tokens = [*rng.integers(S, size=14).tolist(), *([0, 1] * 5)]
-    found = lr.ContextTree(S, depth, prior, stop).predict_sequence(tokens)
+    found = lr.predictors.ContextTree(S, depth, prior, stop).predict_sequence(tokens)
     np.testing.assert_allclose(found, enumerated(tokens, S, depth, prior, stop), atol=1e-12)
 
 
 def test_three_states_three_deep() -> None:
     """730 trees, few tokens."""
     tokens = [0, 1, 2, 2, 0, 1, 2, 2, 0, 1]
-    found = lr.ContextTree(3, 3).predict_sequence(tokens)
+    found = lr.predictors.ContextTree(3, 3).predict_sequence(tokens)
     np.testing.assert_allclose(found, enumerated(tokens, 3, 3, 0.5, 0.5), atol=1e-12)
 
 
@@ -72,7 +72,7 @@ def test_three_states_three_deep() -> None:
 def test_what_is_hardly_thought_possible_is_so_to_the_last_digit(prior: float) -> None:
     """States that never came, after one that just came first: the leaf is sure, its child knows nothing."""
     tokens = [*[0, 1, 1, 0] * 12, 2, 2, 3, 2, 3, 3, 0, 3, 1, 2]
-    found = lr.ContextTree(4, 2, prior).predict_sequence(tokens)
+    found = lr.predictors.ContextTree(4, 2, prior).predict_sequence(tokens)
     assert (found > 0).all()
     np.testing.assert_allclose(found, enumerated(tokens, 4, 2, prior, 0.5), rtol=1e-9)
 
@@ -80,7 +80,7 @@ def test_what_is_hardly_thought_possible_is_so_to_the_last_digit(prior: float) -
 def test_depth_zero_is_the_urn() -> None:
     tokens = np.random.default_rng(0).integers(3, size=(4, 50))
     urn = lr.PolyaUrn(3, 0.5).predict_sequence(tokens)
-    np.testing.assert_allclose(lr.ContextTree(3, 0).predict_sequence(tokens), urn, atol=1e-15)
+    np.testing.assert_allclose(lr.predictors.ContextTree(3, 0).predict_sequence(tokens), urn, atol=1e-15)
 
 
 def log_losses(laws: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -100,9 +100,9 @@ def test_it_beats_every_fixed_order() -> None:
         deep = chance[last[1] * 8 + last[2] * 4 + last[3] * 2 + last[1]]
         p = np.where(last[0] == 1, 0.3, np.where(last[1] == 1, 0.9, deep))
         tokens[:, t] = rng.random(N) < p
-    tree = log_losses(lr.ContextTree(2, 6).predict_sequence(tokens), tokens)
+    tree = log_losses(lr.predictors.ContextTree(2, 6).predict_sequence(tokens), tokens)
     for order in range(7):
-        fixed = log_losses(lr.ContextTree(2, order, stop=1e-12).predict_sequence(tokens), tokens)
+        fixed = log_losses(lr.predictors.ContextTree(2, order, stop=1e-12).predict_sequence(tokens), tokens)
         apart = fixed - tree
         low = apart.mean() - stats.t.ppf(0.999, N - 1) * apart.std(ddof=1) / math.sqrt(N)
         assert low > 0, (order, apart.mean())
@@ -112,9 +112,9 @@ def test_its_loss_is_within_the_description_of_the_best_tree() -> None:
     """-log P <= the best tree's own log loss + what its prior says, on every sequence: it is a mixture."""
     rng = np.random.default_rng(2)
     tokens = rng.integers(2, size=(1, 60))
-    mixed = log_losses(lr.ContextTree(2, 2).predict_sequence(tokens), tokens)[0]
+    mixed = log_losses(lr.predictors.ContextTree(2, 2).predict_sequence(tokens), tokens)[0]
     for order, prior in ((0, 0.5), (1, 0.5**3), (2, 0.5**3)):
-        fixed = log_losses(lr.ContextTree(2, order, stop=1e-13).predict_sequence(tokens), tokens)[0]
+        fixed = log_losses(lr.predictors.ContextTree(2, order, stop=1e-13).predict_sequence(tokens), tokens)[0]
         assert mixed <= fixed - math.log(prior) + 1e-9
 
 
@@ -124,4 +124,4 @@ def test_its_loss_is_within_the_description_of_the_best_tree() -> None:
 )
 def test_what_does_not_fit_is_refused(arguments: tuple, name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        lr.ContextTree(*arguments)
+        lr.predictors.ContextTree(*arguments)

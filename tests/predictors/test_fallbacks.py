@@ -93,8 +93,8 @@ def test_up_to_one_it_is_hedge(kind: str) -> None:
         T, c = 80, float(rng.uniform(0.1, 1))
         tokens = rng.integers(problem.n_states, size=(20, T))
         tokens = torch.as_tensor(tokens) if kind == "torch" else tokens
-        hedge = lr.Hedge(problem, T, rate=c / math.sqrt(T)).policy_sequence(tokens)
-        urn = lr.Respond(lr.ShrunkUrn(problem, T, c), problem, T**-0.5).policy_sequence(tokens)
+        hedge = lr.policies.Hedge(problem, T, rate=c / math.sqrt(T)).policy_sequence(tokens)
+        urn = lr.policies.Respond(lr.predictors.ShrunkUrn(problem, T, c), problem, T**-0.5).policy_sequence(tokens)
         assert abs(hedge - urn).max() < 1e-12
 
 
@@ -102,13 +102,13 @@ def test_up_to_one_it_is_hedge(kind: str) -> None:
 def test_above_one_it_is_hedge_until_it_must_be_clipped(problem: lr.DecisionProblem) -> None:
     rng = np.random.default_rng(2)
     T = 400
-    c = lr.ShrunkUrn(problem, T).c
+    c = lr.predictors.ShrunkUrn(problem, T).c
     assert c == pytest.approx(math.sqrt(8 * math.log(problem.n_actions)) / problem.span)
     # Half the sequences are nearly constant: they reach the edge.
     tokens = np.where(rng.random((40, T)) < 0.97, rng.integers(problem.n_states, size=(40, 1)), 0)
     tokens[:20] = rng.integers(problem.n_states, size=(20, T))
-    law = lr.ShrunkUrn(problem, T).predict_sequence(tokens)
-    hedge = lr.Hedge(problem, T, rate=c / math.sqrt(T)).policy_sequence(tokens)
+    law = lr.predictors.ShrunkUrn(problem, T).predict_sequence(tokens)
+    hedge = lr.policies.Hedge(problem, T, rate=c / math.sqrt(T)).policy_sequence(tokens)
     urn = problem.quantal_response(law, T**-0.5)
     early = np.arange(T) <= T / c
     assert np.abs(hedge - urn)[:, early].max() < 1e-11
@@ -121,7 +121,7 @@ def test_matching_is_clipped_by_projection() -> None:
     """mu = nu + (c/T)(n - (t-1) nu), projected, step by step."""
     T, S = 60, 4
     tokens = np.minimum(np.random.default_rng(5).integers(12, size=T), S - 1)
-    urn, edge = lr.ShrunkUrn(lr.matching(S), T), False
+    urn, edge = lr.predictors.ShrunkUrn(lr.matching(S), T), False
     for t, law in enumerate(urn.predict_sequence(tokens)):
         counts = np.bincount(tokens[:t], minlength=S)
         point = 1 / S + urn.c / T * (counts - t / S)
@@ -149,13 +149,13 @@ def test_the_projection_onto_the_simplex() -> None:
 @pytest.mark.parametrize(("horizon", "scaled"), [(64, 0.550), (1024, 0.574), (8192, 0.582)])
 def test_the_exact_worst_case_of_the_shrunk_urn(horizon: int, scaled: float) -> None:
     """No log T: times sqrt(T) it stays below 0.60, as that of the Hedge it equals does; the bound is met closely."""
-    urn = lr.ShrunkUrn(COIN, horizon)
+    urn = lr.predictors.ShrunkUrn(COIN, horizon)
     worst = adversaries.exact_worst_case(urn, COIN, horizon)
     assert worst.exact
     assert worst.regret * math.sqrt(horizon) == pytest.approx(scaled, abs=5e-4)
     assert worst.regret <= urn.regret_bound(COIN, horizon, horizon**-0.5) <= worst.regret * 1.08
     if horizon < 8192:
-        hedge = lr.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2) / horizon))
+        hedge = lr.policies.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2) / horizon))
         assert adversaries.exact_worst_case(hedge, COIN, horizon).regret == pytest.approx(worst.regret, rel=1e-4)
         rule = FirstTest(COIN, horizon, fallback=urn)
         assert rule.certificate.sharpen().terms["fallback"] == pytest.approx(worst.regret, abs=1e-12)
@@ -170,9 +170,9 @@ def test_no_sequence_breaks_its_bound(seed: int) -> None:
     tokens = all_of(S, T)
     clips = problem.n_actions == 2 or seed % 5 == 0
     for c in (0.3, 1.0, None, *((1.5, 6.0) if clips else ())):
-        urn = lr.ShrunkUrn(problem, T, c)
+        urn = lr.predictors.ShrunkUrn(problem, T, c)
         for temperature in (0.05, T**-0.5, 1.0):
-            regret = lr.external_regret(problem, lr.Respond(urn, problem, temperature), tokens)
+            regret = lr.external_regret(problem, lr.policies.Respond(urn, problem, temperature), tokens)
             for t in range(1, T + 1):
                 assert regret[:, t - 1].max() <= urn.regret_bound(problem, t, temperature) + 1e-12
 
@@ -181,8 +181,8 @@ def test_the_term_for_clipping_is_needed_and_vanishes() -> None:
     """Far too warm, the sequence of ones breaks the bound of Hedge alone; at T = 1024 the term is below 1e-13."""
     T, warmth, rate = 100, 2.0, 0.235
     for problem in (COIN, lr.matching(3)):
-        urn = lr.ShrunkUrn(problem, T, c=rate * T * warmth)
-        regret = lr.external_regret(problem, lr.Respond(urn, problem, warmth), [1] * T)[-1]
+        urn = lr.predictors.ShrunkUrn(problem, T, c=rate * T * warmth)
+        regret = lr.external_regret(problem, lr.policies.Respond(urn, problem, warmth), [1] * T)[-1]
         alone, bound = certificates.hedge(problem, T, rate), urn.regret_bound(problem, T, warmth)
         assert alone < regret <= bound
         assert regret > 0.7 * bound
@@ -193,15 +193,15 @@ def test_the_term_for_clipping_is_needed_and_vanishes() -> None:
 def test_what_is_refused() -> None:
     fee = lr.trading([-1, 1], fee=0.5)
     with pytest.raises(ValueError, match="problem has no equaliser"):
-        lr.ShrunkUrn(fee, 10)
-    assert lr.ShrunkUrn(RPS, 10).c == 1
+        lr.predictors.ShrunkUrn(fee, 10)
+    assert lr.predictors.ShrunkUrn(RPS, 10).c == 1
     with pytest.raises(ValueError, match="c must be at most 1"):
-        lr.ShrunkUrn(RPS, 10, c=1.01)
+        lr.predictors.ShrunkUrn(RPS, 10, c=1.01)
     with pytest.raises(ValueError, match="c must be a positive"):
-        lr.ShrunkUrn(COIN, 10, c=0.0)
+        lr.predictors.ShrunkUrn(COIN, 10, c=0.0)
     with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
-        lr.ShrunkUrn(np.eye(2), 10)  # type: ignore[arg-type]
-    urn = lr.ShrunkUrn(COIN, 2)
+        lr.predictors.ShrunkUrn(np.eye(2), 10)  # type: ignore[arg-type]
+    urn = lr.predictors.ShrunkUrn(COIN, 2)
     memory = urn.update(urn.update(urn.start(), 1), 1)
     urn.predict(memory)
     with pytest.raises(ValueError, match="horizon of 2 steps is over"):
@@ -219,9 +219,9 @@ def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for another problem"):
         FirstTest(TILTED, 2, fallback=urn)
     with pytest.raises(ValueError, match="temperature or a horizon"):
-        lr.Maximin(COIN)
+        lr.predictors.SecurityLaw(COIN)
     with pytest.raises(ValueError, match="temperature or a horizon"):
-        lr.Maximin(COIN, temperature=0.1, horizon=10)
+        lr.predictors.SecurityLaw(COIN, temperature=0.1, horizon=10)
 
 
 def test_without_an_equaliser_there_is_linear_regret() -> None:
@@ -256,7 +256,7 @@ def test_the_maximin_law_is_the_minimum(temperature: float) -> None:
     rng = np.random.default_rng(4)
     for _ in range(25):
         problem = random_problem(rng, 5, 5)
-        safe = lr.Maximin(problem, temperature)
+        safe = lr.predictors.SecurityLaw(problem, temperature)
         response = problem.quantal_response(safe.law, temperature)
         earned = response @ problem.utility
         value = game_value(problem)
@@ -274,13 +274,13 @@ def test_the_maximin_law_is_the_minimum(temperature: float) -> None:
 
 
 def test_known_maximin_laws() -> None:
-    np.testing.assert_allclose(lr.Maximin(RPS, horizon=100).law, [1 / 3] * 3, atol=1e-9)
-    np.testing.assert_allclose(lr.Maximin(lr.matching(4), horizon=100).law, [1 / 4] * 4, atol=1e-9)
-    assert lr.Maximin(lr.matching(4), horizon=100).payoff_guarantee() == pytest.approx(1 / 4)
-    assert lr.Maximin(COIN, horizon=100).temperature == 0.1
-    assert lr.Maximin(COIN, horizon=100).payoff_guarantee(0.7) == pytest.approx(1 / 2)
+    np.testing.assert_allclose(lr.predictors.SecurityLaw(RPS, horizon=100).law, [1 / 3] * 3, atol=1e-9)
+    np.testing.assert_allclose(lr.predictors.SecurityLaw(lr.matching(4), horizon=100).law, [1 / 4] * 4, atol=1e-9)
+    assert lr.predictors.SecurityLaw(lr.matching(4), horizon=100).payoff_guarantee() == pytest.approx(1 / 4)
+    assert lr.predictors.SecurityLaw(COIN, horizon=100).temperature == 0.1
+    assert lr.predictors.SecurityLaw(COIN, horizon=100).payoff_guarantee(0.7) == pytest.approx(1 / 2)
     # Heads or tails for 1 or 3: the value is 3/4 of a unit of 3, played with chances 3/4 and 1/4.
-    skewed = lr.Maximin(lr.DecisionProblem([[1 / 3, 0.0], [0.0, 1.0]]), temperature=1e-3)
+    skewed = lr.predictors.SecurityLaw(lr.DecisionProblem([[1 / 3, 0.0], [0.0, 1.0]]), temperature=1e-3)
     assert skewed.payoff_guarantee() == pytest.approx(1 / 4, abs=1e-3)
     assert skewed.regret_bound(COIN, 10, 0.1) is None
 
@@ -292,24 +292,28 @@ def test_no_sequence_breaks_the_payoff_of_a_maximin_fallback(seed: int) -> None:
     T = 10 if problem.n_states == 2 else 7
     base, tokens = random_markov(rng, problem.n_states, 1), all_of(problem.n_states, T)
     for rule in (
-        FirstTest(problem, T, delta=0.9, gate=0, fallback=lr.Maximin(problem, horizon=T)),
-        lr.RegretGap(problem, T, 0.01, True, temperature=0.1, fallback=lr.Maximin(problem, temperature=0.3)),
+        FirstTest(problem, T, delta=0.9, gate=0, fallback=lr.predictors.SecurityLaw(problem, horizon=T)),
+        lr.rules.RegretGap(
+            problem, T, 0.01, True, temperature=0.1, fallback=lr.predictors.SecurityLaw(problem, temperature=0.3)
+        ),
     ):
         certificate = rule.certificate
-        played = lr.Robust(base, rule).respond().policy_sequence(tokens)
+        played = lr.robust.Robust(base, rule).respond().policy_sequence(tokens)
         paid = (played * problem.utility.T[tokens]).sum(-1).cumsum(-1) / np.arange(1, T + 1)
         assert certificate.regret_bound == problem.span
         for t in range(1, T + 1):
             assert paid[:, t - 1].min() >= certificate.at(t).payoff_bound - 1e-12
-    assert lr.RegretRate(problem, T, fallback=rule.fallback).certificate.payoff_bound is None
+    assert lr.rules.RegretRate(problem, T, fallback=rule.fallback).certificate.payoff_bound is None
     assert FirstTest(problem, T).certificate.payoff_bound is None
 
 
 def test_the_payoff_is_printed() -> None:
     shop = lr.newsvendor([0, 10, 20], price=5, cost=3)
-    certificate = FirstTest(shop, 10**4, fallback=lr.Maximin(shop, horizon=10**4)).certificate
+    certificate = FirstTest(shop, 10**4, fallback=lr.predictors.SecurityLaw(shop, horizon=10**4)).certificate
     passed = sum(v for k, v in certificate.terms.items() if k != "fallback")
-    assert certificate.payoff_bound == pytest.approx(lr.Maximin(shop, horizon=10**4).payoff_guarantee() - passed)
+    assert certificate.payoff_bound == pytest.approx(
+        lr.predictors.SecurityLaw(shop, horizon=10**4).payoff_guarantee() - passed
+    )
     assert f"utility >= {certificate.payoff_bound:.4f} a step" in str(certificate)
     assert f"({shop.in_payoffs(certificate.payoff_bound):.4g} in payoffs)" in str(certificate)
     assert certificate.to_dict()["payoff_bound"] == certificate.payoff_bound
@@ -323,29 +327,29 @@ def test_no_sequence_breaks_a_certificate_over_the_shrunk_urn(seed: int) -> None
     rng = np.random.default_rng(seed)
     problem = equalised(rng, 2 + seed % 2, 2)
     base, tokens, T = random_markov(rng, 2, 1), all_of(2, 10), 10
-    urn = lr.ShrunkUrn(problem, T)
+    urn = lr.predictors.ShrunkUrn(problem, T)
     for rule in (
         FirstTest(problem, T, delta=0.9, gate=0, fallback=urn),
-        lr.RegretGap(problem, T, 0.01, True, fallback=urn),
+        lr.rules.RegretGap(problem, T, 0.01, True, fallback=urn),
     ):
         certificate = rule.certificate
         assert certificate.terms["fallback"] == urn.regret_bound(problem, T, rule.temperature)
-        regret = lr.external_regret(problem, lr.Robust(base, rule).respond(), tokens)
+        regret = lr.external_regret(problem, lr.robust.Robust(base, rule).respond(), tokens)
         for t in range(1, T + 1):
             assert regret[:, t - 1].max() <= certificate.at(t).regret_bound + 1e-12
         assert regret[:, -1].max() <= certificate.sharpen().regret_bound + 1e-12
 
 
 SUBJECTS = {
-    "shrunk, coin": lr.ShrunkUrn(COIN, 12),
-    "shrunk, slow": lr.ShrunkUrn(COIN, 12, c=0.5),
-    "shrunk, far past the edge": lr.ShrunkUrn(TILTED, 12, c=9.0),
-    "shrunk, four states": lr.ShrunkUrn(lr.matching(4), 12),
-    "shrunk, two actions, four states": lr.ShrunkUrn(SKEW, 12, c=9.0),
-    "shrunk, rock paper scissors": lr.ShrunkUrn(RPS, 20),
-    "shrunk, one action": lr.ShrunkUrn(lr.DecisionProblem([[0.3, -0.2]]), 12),
-    "maximin": lr.Maximin(RPS, horizon=50),
-    "maximin, nearly pure": lr.Maximin(lr.cost_loss(1, 4), temperature=0.05),
+    "shrunk, coin": lr.predictors.ShrunkUrn(COIN, 12),
+    "shrunk, slow": lr.predictors.ShrunkUrn(COIN, 12, c=0.5),
+    "shrunk, far past the edge": lr.predictors.ShrunkUrn(TILTED, 12, c=9.0),
+    "shrunk, four states": lr.predictors.ShrunkUrn(lr.matching(4), 12),
+    "shrunk, two actions, four states": lr.predictors.ShrunkUrn(SKEW, 12, c=9.0),
+    "shrunk, rock paper scissors": lr.predictors.ShrunkUrn(RPS, 20),
+    "shrunk, one action": lr.predictors.ShrunkUrn(lr.DecisionProblem([[0.3, -0.2]]), 12),
+    "maximin": lr.predictors.SecurityLaw(RPS, horizon=50),
+    "maximin, nearly pure": lr.predictors.SecurityLaw(lr.cost_loss(1, 4), temperature=0.05),
 }
 
 
@@ -358,7 +362,7 @@ def test_fallbacks_keep_the_laws(name: str) -> None:
     np.testing.assert_allclose(subject.law_of_counts(counts), subject.predict_sequence(tokens)[:, -1], atol=1e-12)
     if subject.problem.n_actions > 1:
         rule = FirstTest(subject.problem, 12, delta=0.6, gate=0, fallback=subject, temperature=0.2)
-        base = lr.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
+        base = lr.predictors.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
         checks.check_rule(rule, base, tolerance=1e-12)
 
 

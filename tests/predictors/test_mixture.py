@@ -16,8 +16,8 @@ from ..conftest import extra, random_markov
 
 torch = extra("torch")
 
-SURE = lr.Scheduled([[0.9, 0.1]])
-NEVER_ONE, NEVER_ZERO = lr.Scheduled([[1.0, 0.0]]), lr.Scheduled([[0.0, 1.0]])
+SURE = lr.predictors.Scheduled([[0.9, 0.1]])
+NEVER_ONE, NEVER_ZERO = lr.predictors.Scheduled([[1.0, 0.0]]), lr.predictors.Scheduled([[0.0, 1.0]])
 
 
 def all_of(n_states: int, horizon: int) -> np.ndarray:
@@ -34,7 +34,12 @@ def chance(predictor: lr.Predictor, tokens_NxT: np.ndarray) -> np.ndarray:
 def test_a_sequence_is_as_likely_as_the_predictors_make_it_on_average(seed: int) -> None:
     rng = np.random.default_rng(seed)
     S = 2 + seed % 2
-    parts = [random_markov(rng, S), lr.PolyaUrn(S), random_markov(rng, S), lr.Scheduled(rng.dirichlet(np.ones(S), 4))]
+    parts = [
+        random_markov(rng, S),
+        lr.PolyaUrn(S),
+        random_markov(rng, S),
+        lr.predictors.Scheduled(rng.dirichlet(np.ones(S), 4)),
+    ]
     weights = None if seed < 2 else rng.dirichlet(np.ones(4))
     tokens = all_of(S, 8 if S == 2 else 5)
     mixture = lr.Mixture(parts, weights)
@@ -53,7 +58,11 @@ def test_its_log_loss_is_near_the_best_beyond_all_floats() -> None:
     """After 20,000 steps each sequence has a probability that no float holds."""
     rng = np.random.default_rng(0)
     T, weights = 20_000, np.array([0.7, 0.3 - 1e-9, 1e-9])
-    parts = [lr.Scheduled([[0.8, 0.2]]), lr.Scheduled([[0.3, 0.7]]), lr.Markov([[0.1, 0.9], [0.6, 0.4]], 1)]
+    parts = [
+        lr.predictors.Scheduled([[0.8, 0.2]]),
+        lr.predictors.Scheduled([[0.3, 0.7]]),
+        lr.Markov([[0.1, 0.9], [0.6, 0.4]], 1),
+    ]
     tokens = rng.random((3, T)) < np.array([0.2, 0.7, 0.55])[:, None]
     tokens = tokens.astype(np.int64)
 
@@ -72,8 +81,12 @@ KINDS = {
     "three states": lr.Mixture([lr.Markov(np.eye(3) * 0.97 + 0.01, 1), lr.PolyaUrn(3), lr.PolyaUrn(3, 0.25)]),
     "alone": lr.Mixture([lr.PolyaUrn(2)]),
     "one state": lr.Mixture([lr.PolyaUrn(1), lr.PolyaUrn(1, 2.0)]),
-    "some exclude": lr.Mixture([lr.Scheduled([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), lr.PolyaUrn(2)], [0.9, 0.1]),
-    "all exclude": lr.Mixture([lr.Scheduled([[0.5, 0.5], [1.0, 0.0]]), lr.Scheduled([[0.5, 0.5], [0.9, 0.1], [1, 0]])]),
+    "some exclude": lr.Mixture(
+        [lr.predictors.Scheduled([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]), lr.PolyaUrn(2)], [0.9, 0.1]
+    ),
+    "all exclude": lr.Mixture(
+        [lr.predictors.Scheduled([[0.5, 0.5], [1.0, 0.0]]), lr.predictors.Scheduled([[0.5, 0.5], [0.9, 0.1], [1, 0]])]
+    ),
     "nested": lr.Mixture([lr.Mixture([SURE, lr.PolyaUrn(2)]), lr.robustify(SURE, lr.matching(), 20)]),
 }
 
@@ -93,7 +106,7 @@ def test_who_excludes_what_comes_is_not_heard_again() -> None:
 
 
 def test_what_everyone_excluded_changes_no_weights() -> None:
-    mixture = lr.Mixture([NEVER_ONE, NEVER_ZERO, lr.Scheduled([[0.6, 0.4], [0.6, 0.4], [1.0, 0.0]])])
+    mixture = lr.Mixture([NEVER_ONE, NEVER_ZERO, lr.predictors.Scheduled([[0.6, 0.4], [0.6, 0.4], [1.0, 0.0]])])
     memory = mixture.start()
     for token, expected in ((0, [0.625, 0, 0.375]), (0, [25 / 34, 0, 9 / 34]), (1, [25 / 34, 0, 9 / 34])):
         memory = mixture.update(memory, token)
@@ -103,7 +116,7 @@ def test_what_everyone_excluded_changes_no_weights() -> None:
 
 def test_it_is_written_down_in_finite_numbers_and_goes_on() -> None:
     mixture = lr.Mixture([NEVER_ONE, SURE, lr.PolyaUrn(2)])
-    stream, again = lr.Stream(mixture), lr.Stream(mixture)
+    stream, again = lr.predictors.Stream(mixture), lr.predictors.Stream(mixture)
     for token in (0, 1, 1):
         stream.update(token)
     again.load_state_dict(json.loads(json.dumps(stream.state_dict(), allow_nan=False)))
@@ -183,7 +196,7 @@ def test_a_small_weight_is_a_small_distance(seed: int) -> None:
     assert distance <= delta
 
 
-def ruin(horizon: int) -> tuple[lr.Scheduled, np.ndarray]:
+def ruin(horizon: int) -> tuple[lr.predictors.Scheduled, np.ndarray]:
     """A model and the states that come: sure and right every third step, otherwise a little wrong.
 
     The states have period 6 and are balanced, so an urn pays ln 2 a step in log loss; the model pays 2/3 ln(1/.4) +
@@ -191,7 +204,7 @@ def ruin(horizon: int) -> tuple[lr.Scheduled, np.ndarray]:
     """
     states = np.resize([1, 0, 1, 0, 1, 0], horizon)
     says = np.where(np.arange(horizon) % 3 == 2, 0.99, 0.4)  # of the state that comes
-    return lr.Scheduled(np.where(states[:, None] == np.arange(2), says[:, None], 1 - says[:, None])), states
+    return lr.predictors.Scheduled(np.where(states[:, None] == np.arange(2), says[:, None], 1 - says[:, None])), states
 
 
 def test_the_sequence_that_ruins_it() -> None:
@@ -204,7 +217,7 @@ def test_the_sequence_that_ruins_it() -> None:
             memory = mixture.update(memory, state)
         assert mixture.posterior(memory)[1] < 1 / T, "the urn has less weight than at first"
         eta = T**-0.5
-        regrets.append(lr.external_regret(coin, lr.Respond(mixture, coin, eta), states)[-1])
+        regrets.append(lr.external_regret(coin, lr.policies.Respond(mixture, coin, eta), states)[-1])
         safe = lr.robustify(model, coin, T)
         guarded = lr.external_regret(coin, safe.respond(), states)[-1]
         assert guarded <= min(safe.certificate.regret_bound, 0.45 * regrets[-1])

@@ -73,8 +73,8 @@ def test_constant_payoffs_put_nothing_at_stake() -> None:
     problem = lr.DecisionProblem.from_payoffs([[7.0, 7.0], [7.0, 7.0]])
     assert problem.span == 0
     assert problem.in_payoffs(0.0) == 7
-    for rule in (lr.RegretGap(problem, 8), lr.RegretRate(problem, 8), FirstTest(problem, 8)):
-        safe = lr.Robust(lr.Scheduled([[1.0, 0.0]]), rule)
+    for rule in (lr.rules.RegretGap(problem, 8), lr.rules.RegretRate(problem, 8), FirstTest(problem, 8)):
+        safe = lr.robust.Robust(lr.predictors.Scheduled([[1.0, 0.0]]), rule)
         assert (safe.trip_times([[1] * 8]) == 9).all()
         memory = safe.start()
         for _ in range(8):

@@ -171,12 +171,12 @@ def test_it_looks_back_no_further_than_it_says(seed: int) -> None:
 @pytest.mark.needs("torch")
 def test_contexts_are_checked_within_the_horizon() -> None:
     """What has an end is never told more tokens than it takes."""
-    flat = lr.Scheduled([[0.5, 0.5]])
-    checks.check_context(lr.robustify(flat, lr.matching(), 10, rule=lr.RegretGap(lr.matching(), 10)), 9)
+    flat = lr.predictors.Scheduled([[0.5, 0.5]])
+    checks.check_context(lr.robustify(flat, lr.matching(), 10, rule=lr.rules.RegretGap(lr.matching(), 10)), 9)
     with pytest.raises(checks.LawBroken, match="Robust looks back further than 2 tokens"):
-        checks.check_context(lr.robustify(lr.Scheduled([[0.99, 0.01]]), lr.matching(), 30), 2)
+        checks.check_context(lr.robustify(lr.predictors.Scheduled([[0.99, 0.01]]), lr.matching(), 30), 2)
     with pytest.raises(checks.LawBroken, match="Hedge looks back further than 2 tokens"):
-        checks.check_context(lr.Hedge(lr.matching(), 5), 2)
+        checks.check_context(lr.policies.Hedge(lr.matching(), 5), 2)
     transformer = importlib.import_module("lowregret.transformer")
     size = transformer.Size(context=20, width=8, heads=2, layers=1, inner=16)
     decoder = transformer.Transformer(transformer.Decoder(2, size, seed=0))
@@ -198,14 +198,19 @@ def test_checks_find_a_context_longer_than_it_says() -> None:
     checks.check_context(beyond, 1)  # it says nothing of how long it lasts
     with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
         checks.check_context(beyond, 1, reach=150)
-    for says in ({"horizon": 120}, {"context": 120}, {"looks_back": 100}, {"rule": lr.RegretRate(lr.matching(), 120)}):
+    for says in (
+        {"horizon": 120},
+        {"context": 120},
+        {"looks_back": 100},
+        {"rule": lr.rules.RegretRate(lr.matching(), 120)},
+    ):
         told = lr.FromFunction(beyond.fn, n_states=2)
         vars(told).update(says)
         with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 1 tokens"):
             checks.check_context(told, 1)
     with pytest.raises(checks.LawBroken, match="further than 1 tokens"):
         checks.check_predictor(lr.AverageRestart(beyond, lr.matching(), 1, 3, 150))
-    late = lr.Scheduled([[0.5, 0.5]] * 12 + [[0.1, 0.9]])
+    late = lr.predictors.Scheduled([[0.5, 0.5]] * 12 + [[0.1, 0.9]])
     with pytest.raises(checks.LawBroken, match="Scheduled looks back further than 1"):
         checks.check_context(late, 1)
     # Where only a monotonous past trips a rule, half of the pasts are monotonous.
@@ -213,7 +218,7 @@ def test_checks_find_a_context_longer_than_it_says() -> None:
     with pytest.raises(checks.LawBroken, match="FromFunction looks back further than 8"):
         checks.check_context(streak, 8)
     with pytest.raises(checks.LawBroken, match="Scheduled looks back further than 0"):  # the step counts as well
-        checks.check_context(lr.Scheduled([[0.5, 0.5], [0.4, 0.6]]), 0)
+        checks.check_context(lr.predictors.Scheduled([[0.5, 0.5], [0.4, 0.6]]), 0)
     wrong = lr.AverageRestart(two, lr.matching(), 1, 3, 50)  # it cannot know what a function looks at
     with pytest.raises(checks.LawBroken, match=r"base model's context is what it says.*further than 1 tokens"):
         checks.check_predictor(wrong)
@@ -295,7 +300,7 @@ def test_false_alarms_stay_within_delta() -> None:
 def test_numbers(extra: int, ones: tuple[float, float], coin: tuple[float, float]) -> None:
     """Mean regret of the alternator at T = 2048: Theorem 4.2's rule, and the exact test at delta = 1/extra in all."""
     T, problem, n = 2048, lr.matching(), 8
-    coins = lr.sample(lr.Scheduled([[1 / 3, 2 / 3]]), T, n, seed=3)
+    coins = lr.sample(lr.predictors.Scheduled([[1 / 3, 2 / 3]]), T, n, seed=3)
     rules = (None, FirstTest(problem, extra, delta=1 / extra / T))
     for rule, sure, random in zip(rules, ones, coin, strict=True):
         safe = lr.AverageRestart(ALTERNATOR, problem, 1, extra, T, rule=rule)
@@ -319,16 +324,18 @@ def test_certificate_of_the_theorem() -> None:
     printed = (math.sqrt(2) + 1) / D + noise
     assert printed == pytest.approx(0.4269, abs=5e-4)
     rule = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, D, T, alpha).rule
-    worst = adversaries.exact_worst_case(lr.Robust(lr.Scheduled([[1.0, 0.0]]), rule), lr.matching(), D)
+    worst = adversaries.exact_worst_case(
+        lr.robust.Robust(lr.predictors.Scheduled([[1.0, 0.0]]), rule), lr.matching(), D
+    )
     assert worst.regret == pytest.approx(0.4756, abs=5e-4)
     assert worst.regret > printed
 
 
 def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
     m = lr.matching()
-    rate = lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=lr.RegretRate(m, 16)).certificate
+    rate = lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=lr.rules.RegretRate(m, 16)).certificate
     assert (rate.regret_bound, rate.tv_bound) == (1.0, 1.0)
-    safe = FirstTest(m, 16, delta=1e-4, fallback=lr.Maximin(m, 16**-0.5))
+    safe = FirstTest(m, 16, delta=1e-4, fallback=lr.predictors.SecurityLaw(m, 16**-0.5))
     assert lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=safe).certificate.payoff_bound is None
 
     class Sharp(FirstTest):
@@ -372,11 +379,11 @@ def test_float32_and_torch_keep_their_kind() -> None:
 
 def test_a_fallback_that_acts_gives_a_policy() -> None:
     problem = lr.rock_paper_scissors()
-    rule = FirstTest(problem, 16, delta=0.1, fallback=lr.Hedge(problem, 16))
+    rule = FirstTest(problem, 16, delta=0.1, fallback=lr.policies.Hedge(problem, 16))
     safe = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), problem, 0, 16, 100, rule=rule)
     assert safe.policy_sequence(np.zeros(60, dtype=int)).shape == (60, 3)
     two = lr.matching()
-    acts = FirstTest(two, 4, delta=0.1, fallback=lr.Hedge(two, 4))
+    acts = FirstTest(two, 4, delta=0.1, fallback=lr.policies.Hedge(two, 4))
     with pytest.raises(ValueError, match="predict needs a fallback that predicts, and Hedge is a policy"):
         lr.AverageRestart(ALTERNATOR, two, 1, 4, 50, rule=acts).predict_sequence([0, 1])
 
@@ -389,7 +396,7 @@ def test_restart_hedge_equals_its_transcription(averaged: bool) -> None:
     rng = np.random.default_rng(0)
     for _ in range(10):
         problem, D = random_problem(rng), int(rng.integers(1, 9))
-        player = lr.RestartHedge(problem, D, averaged)
+        player = lr.policies.RestartHedge(problem, D, averaged)
         tokens = rng.integers(problem.n_states, size=25)
 
         def hedge(seen: np.ndarray, problem: lr.DecisionProblem = problem, D: int = D) -> np.ndarray:
@@ -407,15 +414,19 @@ def test_restart_hedge_obeys_its_bound_and_the_laws(averaged: bool) -> None:
     rng = np.random.default_rng(1)
     for _ in range(6):
         problem, D = random_problem(rng, most_states=2), int(rng.integers(1, 8))
-        player = lr.RestartHedge(problem, D, averaged)
+        player = lr.policies.RestartHedge(problem, D, averaged)
         regret_NxT = lr.external_regret(problem, player, adversaries.all_sequences(problem.n_states, 12))
         bounds_T = [player.regret_bound(problem, t, None) for t in range(1, 13)]
         assert (regret_NxT.max(axis=0) <= bounds_T).all()
         checks.check_policy(player)
         if averaged:
             checks.check_context(player, D - 1)
-    found = adversaries.beam(lr.RestartHedge(lr.matching(), 16, averaged), lr.matching(), 96, width=64)
-    assert 0.1 < found.regret <= lr.RestartHedge(lr.matching(), 16, averaged).regret_bound(lr.matching(), 96, None)
+    found = adversaries.beam(lr.policies.RestartHedge(lr.matching(), 16, averaged), lr.matching(), 96, width=64)
+    assert (
+        0.1
+        < found.regret
+        <= lr.policies.RestartHedge(lr.matching(), 16, averaged).regret_bound(lr.matching(), 96, None)
+    )
 
 
 # context_needed
@@ -434,16 +445,16 @@ def test_context_needed_is_the_least() -> None:
         lowest = min(bounds)
         for regret in (lowest, lowest * (1 + 1e-6), lowest * 1.01, float(rng.uniform(lowest, problem.span))):
             least = 1 + int(np.argmax(np.array(bounds) <= regret))
-            assert lr.context_needed(problem, regret, tv, T) == least
+            assert lr.robust.context_needed(problem, regret, tv, T) == least
             tried += least > 1
         if lowest < problem.span:
             with pytest.raises(ValueError, match="cannot be certified"):
-                lr.context_needed(problem, lowest * (1 - 1e-6), tv, T)
+                lr.robust.context_needed(problem, lowest * (1 - 1e-6), tv, T)
     assert tried >= 6
-    assert lr.context_needed(lr.matching(), 1.0, 0.01, 100) == 1  # nobody loses more than the span
+    assert lr.robust.context_needed(lr.matching(), 1.0, 0.01, 100) == 1  # nobody loses more than the span
     with pytest.raises(ValueError, match="cannot be certified"):
-        lr.context_needed(lr.matching(), 0.5, 0.01, 300, context_len=290)
-    extra = lr.context_needed(lr.matching(), 0.5, 0.01, 10_000)
+        lr.robust.context_needed(lr.matching(), 0.5, 0.01, 300, context_len=290)
+    extra = lr.robust.context_needed(lr.matching(), 0.5, 0.01, 10_000)
     rule = lr.ExactTest(lr.matching(), extra, delta=0.01 / 10_000)
     given = lr.AverageRestart(ALTERNATOR, lr.matching(), 1, extra, 10_000, rule=rule).certificate
     assert given.regret_bound <= 0.5
@@ -467,7 +478,7 @@ def test_bad_input_by_name() -> None:
         ({"alpha": 0.0}, "alpha must be a positive"),
         ({"problem": rps}, "predictor and problem must have the same states"),
         ({"rule": "exact"}, "rule must be a rule such as ExactTest, got str"),
-        ({"rule": lr.VRegret(8)}, "rule must be a rule such as ExactTest, got VRegret"),
+        ({"rule": lr.rules.VRegret(8)}, "rule must be a rule such as ExactTest, got VRegret"),
         ({"rule": FirstTest(m, 100)}, "rule must have the copies' horizon, extra_context = 8, got 100"),
         ({"rule": FirstTest(lr.cost_loss(1, 4), 8)}, "rule was made for another problem"),
         ({"rule": FirstTest(m, 8), "alpha": 2.0}, "alpha only builds the default rule"),
@@ -492,13 +503,13 @@ def test_bad_input_by_name() -> None:
     with pytest.raises(ValueError, match="fallback FromFunction keeps a memory that grows with the past"):
         build(rule=FirstTest(m, 8, fallback=history))
     with pytest.raises(ValueError, match="averaged must be True or False, got 'no'"):
-        lr.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
+        lr.policies.RestartHedge(m, 4, averaged="no")  # type: ignore[arg-type]
     for wrong, message in ((None, "predictor must be a predictor or a policy"), (ALTERNATOR, "tolerance must be")):
         with pytest.raises(ValueError, match=message):
             checks.check_context(wrong, 1, tolerance="x" if wrong else 1e-9)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="context_len must be a whole number"):
-        lr.RestartHedge(m, 0)
+        lr.policies.RestartHedge(m, 0)
     with pytest.raises(ValueError, match=r"regret 0\.01 with TV 0\.01 cannot be certified over 1000 steps"):
-        lr.context_needed(m, 0.01, 0.01, 1000)
+        lr.robust.context_needed(m, 0.01, 0.01, 1000)
     with pytest.raises(ValueError, match="tv must lie strictly between 0 and 1"):
-        lr.context_needed(m, 0.5, 1.0, 1000)
+        lr.robust.context_needed(m, 0.5, 1.0, 1000)

@@ -44,7 +44,7 @@ def some_rule(rng: np.random.Generator, horizon: int | None) -> lr.ExactTest:
         problem,
         horizon,
         delta=float(rng.choice([0.9, 0.5, 0.2])),
-        fallback=lr.AdaHedge(problem) if rng.random() < 0.3 else lr.PolyaUrn(problem.n_states),
+        fallback=lr.policies.AdaHedge(problem) if rng.random() < 0.3 else lr.PolyaUrn(problem.n_states),
         temperature=None if rng.random() < 0.7 else float(rng.choice([0.02, 0.5])),
     )
 

@@ -104,17 +104,17 @@ FALLBACKS: dict[str, Fallback] = {
     "urn": lambda problem, T, eta: lr.PolyaUrn(problem.n_states),
     "urn, small prior": lambda problem, T, eta: lr.PolyaUrn(problem.n_states, prior=0.3),
     "urn, large prior": lambda problem, T, eta: lr.PolyaUrn(problem.n_states, prior=3.0),
-    "Hedge": lambda problem, T, eta: lr.Hedge(problem, T),
-    "shrunk urn": lambda problem, T, eta: lr.ShrunkUrn(problem, T),
-    "AdaHedge": lambda problem, T, eta: lr.AdaHedge(problem),
-    "fixed share": lambda problem, T, eta: lr.FixedShare(problem, T),
-    "minimax": lambda problem, T, eta: lr.Minimax(problem, T),
-    "minimax, longer": lambda problem, T, eta: lr.Minimax(problem, T + 5),
-    "minimax law": lambda problem, T, eta: lr.MinimaxLaw(problem, T, eta),
+    "Hedge": lambda problem, T, eta: lr.policies.Hedge(problem, T),
+    "shrunk urn": lambda problem, T, eta: lr.predictors.ShrunkUrn(problem, T),
+    "AdaHedge": lambda problem, T, eta: lr.policies.AdaHedge(problem),
+    "fixed share": lambda problem, T, eta: lr.policies.FixedShare(problem, T),
+    "minimax": lambda problem, T, eta: lr.policies.CoverPlay(problem, T),
+    "minimax, longer": lambda problem, T, eta: lr.policies.CoverPlay(problem, T + 5),
+    "minimax law": lambda problem, T, eta: lr.predictors.CoverLaw(problem, T, eta),
     "recovery": lambda problem, T, eta: lr.Recovery(memories=(3, 9), budget=0.3),
     "recovery, urn": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.PolyaUrn(problem.n_states)),
-    "recovery, AdaHedge": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.AdaHedge(problem)),
-    "recovery, minimax": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.Minimax(problem, T + 3)),
+    "recovery, AdaHedge": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.policies.AdaHedge(problem)),
+    "recovery, minimax": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.policies.CoverPlay(problem, T + 3)),
 }
 
 
@@ -224,7 +224,9 @@ def test_nor_does_one_that_an_enemy_finds(problem: lr.DecisionProblem, name: str
 def test_the_table_of_certificates(problem: lr.DecisionProblem, T: int, plain: float, cooled: float) -> None:
     """delta = 2/T, minimax fallback, at 1/sqrt(T) and where the bound is least: within 1.5% of the table, or below."""
     for temperature, wanted in ((None, plain), ("certificate", cooled)):
-        rule = lr.ExactTest(problem, T, delta=2 / T, temperature=temperature, fallback=lr.Minimax(problem, T))
+        rule = lr.ExactTest(
+            problem, T, delta=2 / T, temperature=temperature, fallback=lr.policies.CoverPlay(problem, T)
+        )
         bound = rule.certificate.sharpen().regret_bound if problem == RPS else rule.certificate.regret_bound
         assert 0.9 * wanted < bound <= 1.015 * wanted
         if T <= 128 and problem == MATCHING:
@@ -234,5 +236,5 @@ def test_the_table_of_certificates(problem: lr.DecisionProblem, T: int, plain: f
 def test_the_way_back_is_certified() -> None:
     T = 1024
     assert lr.ExactTest(MATCHING, T, delta=2 / T).certificate.regret_bound <= 0.095
-    acting = lr.Recovery(safe=lr.Minimax(MATCHING, T))
+    acting = lr.Recovery(safe=lr.policies.CoverPlay(MATCHING, T))
     assert lr.ExactTest(MATCHING, T, delta=2 / T, fallback=acting).certificate.regret_bound <= 0.085

@@ -14,7 +14,7 @@ from ..conftest import random_markov, random_problem, sweep
 T, N = 200, 4000
 
 
-def false_switches(rules: Sequence[lr.Rule], base: lr.Predictor, n: int, seed: int) -> list[int]:
+def false_switches(rules: Sequence[lr.rules.Rule], base: lr.Predictor, n: int, seed: int) -> list[int]:
     """Of n sequences from the base model itself, the same for all rules, how many change a prediction."""
     horizon = rules[0].horizon or T
     tokens = lr.sample(base, horizon, n, seed=seed)
@@ -41,7 +41,7 @@ def test_exact_test_keeps_its_delta(seed: int) -> None:
 
 def test_the_count_is_not_idle() -> None:
     """A rule that claims a tenth of its true delta is found out by the same judgement."""
-    base = lr.Scheduled([[0.55, 0.45]])
+    base = lr.predictors.Scheduled([[0.55, 0.45]])
     rule = FirstTest(lr.matching(), T, delta=0.5, gate=0)
     (count,) = false_switches([rule], base, N, 0)
     assert stats.binom.sf(count - 1, N, 0.05) < 1e-5
@@ -52,7 +52,7 @@ def test_regret_gap_keeps_its_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)
     base = random_markov(rng, problem.n_states)
-    rules = lr.RegretGap(problem, T, 0.2, True), lr.RegretGap(problem, None, span_aware=True, delta=0.1)
+    rules = lr.rules.RegretGap(problem, T, 0.2, True), lr.rules.RegretGap(problem, None, span_aware=True, delta=0.1)
     for rule, count in zip(rules, false_switches(rules, base, N, seed), strict=True):
         assert stats.binom.sf(count - 1, N, rule.certificate.tv_bound) > 1e-5
 
@@ -64,7 +64,7 @@ def test_the_rates_of_the_notes(n: int) -> None:
     base = lr.sources.paper_sources(horizon)["b"]
     coin = lr.matching()
     exact = [FirstTest(coin, horizon, delta=2 / horizon, gate=gate) for gate in (0.0, 0.5)]
-    counts = false_switches([lr.RegretRate(coin, horizon), *exact], base, n, 0)
+    counts = false_switches([lr.rules.RegretRate(coin, horizon), *exact], base, n, 0)
     for count, rate in zip(counts, (0.0522, 7e-4, 4e-4), strict=True):
         low, high = stats.binomtest(count, n).proportion_ci(0.999)
         assert low <= rate <= high

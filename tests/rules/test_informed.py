@@ -23,7 +23,7 @@ CASES = [
     dict(payoffs="change"),
     dict(references=("a",), horizon=None, delta=0.2),
     dict(references=("a", "b"), actions=False),
-    dict(references=("a",), actions=False, fallback=lr.Incumbent("a")),
+    dict(references=("a",), actions=False, fallback=lr.policies.Incumbent("a")),
 ]
 
 
@@ -201,7 +201,7 @@ def test_what_was_not_declared_is_refused(name: str) -> None:
         ({"lag": 0}, "lag must be a whole number >= 1"),
         ({"contexts": 2, "rule": lr.ExactTest(lr.matching(), 20)}, "only build the default rule"),
         ({"contexts": 2, "fallback": lr.PolyaUrn(2)}, "fallback must be a Recovery"),
-        ({"contexts": 2, "fallback": lr.Incumbent("x")}, "fallback must be one of the references"),
+        ({"contexts": 2, "fallback": lr.policies.Incumbent("x")}, "fallback must be one of the references"),
     ],
     ids=str,
 )
@@ -302,7 +302,7 @@ def test_what_was_not_declared_is_refused_and_changes_nothing() -> None:
 def test_an_incumbent_to_fall_back_on_states_laws_where_laws_are_advised(lag: int) -> None:
     """Else what is advised after the alarm would be the law of the very model that was pulled."""
     problem = lr.DecisionProblem.from_payoffs([[1, 0], [0, 1], [0.5, 0.5]])
-    settings: dict[str, Any] = {"references": ("today",), "actions": False, "fallback": lr.Incumbent("today")}
+    settings: dict[str, Any] = {"references": ("today",), "actions": False, "fallback": lr.policies.Incumbent("today")}
     guard = lr.Guard(problem, 100, rule=lr.ExactTest(problem, 100, **settings), lag=lag)
     before = guard.state_dict()
     with pytest.raises(ValueError, match=r"references must be laws.*references_act=True"):
@@ -329,7 +329,7 @@ def test_payments_too_small_for_a_rate_leave_safe_play_a_policy() -> None:
 
 def test_a_challenge_without_a_horizon_asks_for_its_own_delta() -> None:
     with pytest.raises(ValueError, match=r"challenge\(new, incumbent, problem, None, delta=...\)"):
-        lr.challenge(lr.PolyaUrn(2), lr.PolyaUrn(2), lr.matching(), None)
+        lr.robust.challenge(lr.PolyaUrn(2), lr.PolyaUrn(2), lr.matching(), None)
 
 
 def test_references_by_name() -> None:
@@ -347,7 +347,7 @@ def test_references_by_name() -> None:
         named.advise([0.3, 0.7], references=[0.5, 0.5])
     for make in (lr.Guard, lr.ExactTest):
         with pytest.raises(ValueError, match=r"told what it says: Guard\(\.\.\., references=\('a',\)"):
-            make(lr.matching(), 20, fallback=lr.Incumbent("a"))
+            make(lr.matching(), 20, fallback=lr.policies.Incumbent("a"))
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32"])

@@ -152,7 +152,7 @@ def beam(rule: lr.ExactTest, T: int, width: int, rng: np.random.Generator) -> fl
         (dict(references=("a", "b"), references_act=True), 0.4),
         (dict(contexts=4), 0.2),
         (dict(payoffs="change", references=("a",)), 0.4),
-        (dict(references=("a",), actions=False, references_act=True, fallback=lr.Incumbent("a")), 0.8),
+        (dict(references=("a",), actions=False, references_act=True, fallback=lr.policies.Incumbent("a")), 0.8),
     ],
     ids=str,
 )
@@ -190,13 +190,15 @@ def test_a_context_pays_for_itself_from_where_its_bound_is_below_the_gain() -> N
 
 def test_a_challenge_is_lost_or_won() -> None:
     coin, T = lr.matching(), 400
-    old, new = lr.Scheduled([[0.35, 0.65]]), lr.Scheduled([[0.8, 0.2]])
-    trial = lr.challenge(new, old, coin, T, delta=0.02)
+    old, new = lr.predictors.Scheduled([[0.35, 0.65]]), lr.predictors.Scheduled([[0.8, 0.2]])
+    trial = lr.robust.challenge(new, old, coin, T, delta=0.02)
     as_old, as_new = lr.sample(old, T, 200, seed=0), lr.sample(new, T, 200, seed=1)
     assert np.median(trial.trip_times(as_old)) < 40
     assert (trial.trip_times(as_old) <= T).all()
     assert (trial.trip_times(as_new) <= T).sum() <= binom.ppf(1 - 1e-6, 200, 0.02)
-    played_, theirs = (lr.Respond(one, coin, trial.rule.temperature).policy_sequence(as_old) for one in (trial, old))
+    played_, theirs = (
+        lr.policies.Respond(one, coin, trial.rule.temperature).policy_sequence(as_old) for one in (trial, old)
+    )
     earned = ((theirs - played_) * np.eye(2)[as_old]).sum(axis=(-2, -1))
     assert earned.max() <= T * trial.certificate.regret_bound
     np.testing.assert_allclose(trial.policy_sequence(as_old), played_, atol=1e-12)
@@ -204,7 +206,7 @@ def test_a_challenge_is_lost_or_won() -> None:
 
 def test_a_guard_falls_back_on_the_incumbents_law() -> None:
     coin = lr.matching()
-    rule = lr.ExactTest(coin, 100, 0.05, references=("old",), actions=False, fallback=lr.Incumbent("old"))
+    rule = lr.ExactTest(coin, 100, 0.05, references=("old",), actions=False, fallback=lr.policies.Incumbent("old"))
     guard, advice = lr.Guard(coin, 100, rule=rule), []
     for _ in range(12):
         advice.append(guard.advise([0.9, 0.1], references=[[0.3, 0.7]]).law)
@@ -215,7 +217,7 @@ def test_a_guard_falls_back_on_the_incumbents_law() -> None:
     with pytest.raises(ValueError, match="rule must be a rule such as ExactTest"):
         lr.AverageRestart(lr.Markov([[0.5, 0.5]] * 2, 1), coin, 1, 5, 12, rule=lr.ExactTest(coin, 5, payoffs="scaled"))
     with pytest.raises(ValueError, match="is told more than a law before each state"):
-        lr.Robust(lr.PolyaUrn(2), rule)
+        lr.robust.Robust(lr.PolyaUrn(2), rule)
 
 
 def test_an_alarm_names_who_spoke_and_where() -> None:

@@ -11,8 +11,8 @@ T, N, BREAK = 5000, 60, 4000
 COIN, THREE, RPS = lr.matching(), lr.matching(3), lr.rock_paper_scissors()
 
 
-def laws(*probs: float) -> lr.Scheduled:
-    return lr.Scheduled([probs])
+def laws(*probs: float) -> lr.predictors.Scheduled:
+    return lr.predictors.Scheduled([probs])
 
 
 def broken(model: lr.Predictor, truth: lr.Predictor) -> np.ndarray:

@@ -146,7 +146,7 @@ def test_no_sequence_breaks_the_certificate(lag: int) -> None:
     tokens = all_sequences(2, T)
     for i in range(8):
         problem = MATCHING if i < 4 else some_game(rng, 3, 2)
-        fallback = (None, lr.PolyaUrn(2), lr.Hedge(problem, T))[i % 3]
+        fallback = (None, lr.PolyaUrn(2), lr.policies.Hedge(problem, T))[i % 3]
         rule = lr.ExactTest(problem, T, delta=0.9, temperature=0.3, fallback=fallback)
         laws = some_laws(rng, (T,), problem.n_states, zeros=False)
         laws[:] = laws if i % 2 else [0.97, 0.03]

@@ -162,7 +162,7 @@ def test_what_it_needs() -> None:
     payoff = lr.Payoff(lambda a, y: a * np.clip(y, -1, 1), [0.0, 1.0], -1, 1, knots=[-1, 1])
     wrong: list[Any] = [
         lambda: lr.ExactTest(coin, 20, likelihood=True),
-        lambda: lr.ExactTest(coin, 20, likelihood=True, temperature=0, fallback=lr.AdaHedge(coin)),
+        lambda: lr.ExactTest(coin, 20, likelihood=True, temperature=0, fallback=lr.policies.AdaHedge(coin)),
         lambda: lr.ExactTest(payoff, 20, likelihood=True, temperature=0),
     ]
     for make in wrong:

@@ -21,7 +21,7 @@ def response(problem: lr.DecisionProblem, belief: np.ndarray, temperature: float
     return weights / weights.sum()
 
 
-def literal_algorithm_1(rule: lr.RegretGap, probs: np.ndarray, tokens: np.ndarray) -> int:
+def literal_algorithm_1(rule: lr.rules.RegretGap, probs: np.ndarray, tokens: np.ndarray) -> int:
     """The paper's pseudo-code, regrets with their maxima and all."""
     problem, T = rule.problem, rule.horizon
     eta = 1 / math.sqrt(T)
@@ -49,13 +49,13 @@ class Unasked(lr.PolyaUrn):
 def test_a_rule_that_judges_the_base_alone_does_not_ask_the_fallback() -> None:
     rng = np.random.default_rng(0)
     tokens, probs = rng.integers(0, 2, (50, 60)), rng.dirichlet([0.3, 0.3], (50, 60))
-    for rule in (lr.RegretRate(lr.matching(), 60, alpha=0.4), lr.VRegret(60, delta=0.3)):
+    for rule in (lr.rules.RegretRate(lr.matching(), 60, alpha=0.4), lr.rules.VRegret(60, delta=0.3)):
         times = rule.trip_times(probs, tokens)
         assert (times <= 60).any()
         unasked = replace(rule, fallback=Unasked(2))
         assert np.array_equal(unasked.trip_times(probs, tokens), times)
     with pytest.raises(AssertionError, match="was asked"):
-        lr.RegretGap(lr.matching(), 60, fallback=Unasked(2)).trip_times(probs, tokens)
+        lr.rules.RegretGap(lr.matching(), 60, fallback=Unasked(2)).trip_times(probs, tokens)
 
 
 def literal_exact_test(rule: lr.ExactTest, probs: np.ndarray, tokens: np.ndarray) -> tuple[int, list[float]]:
@@ -93,7 +93,7 @@ def test_regret_gap_is_algorithm_1_as_printed(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem, base, state = turning_game(rng, 1.2)
     T = 200
-    rule = lr.RegretGap(problem, T, alpha=float(rng.choice([0.01, 0.3])), span_aware=bool(seed % 2))
+    rule = lr.rules.RegretGap(problem, T, alpha=float(rng.choice([0.01, 0.3])), span_aware=bool(seed % 2))
     tokens = turned_tokens(rng, base, state, 8, T)
     probs = base.predict_sequence(tokens)
     expected = np.array([literal_algorithm_1(rule, p, x) for p, x in zip(probs, tokens, strict=True)])
@@ -106,10 +106,10 @@ def test_regret_gap_is_algorithm_1_as_printed(seed: int) -> None:
 def test_regret_rate_is_what_the_experiments_say(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem, base, state = turning_game(rng, 0.6)
-    rule = lr.RegretRate(problem, 60, alpha=0.8)
+    rule = lr.rules.RegretRate(problem, 60, alpha=0.8)
     tokens = turned_tokens(rng, base, state, 12, 60)
     probs = base.predict_sequence(tokens)
-    regret = lr.external_regret(problem, lr.Respond(base, problem, rule.temperature), tokens)
+    regret = lr.external_regret(problem, lr.policies.Respond(base, problem, rule.temperature), tokens)
     over = regret > 0.8 / np.sqrt(np.arange(1, 61))
     expected = np.where(over.any(-1), over.argmax(-1) + 1, 61)
     assert (expected <= 60).mean() >= 1 / 3
@@ -173,7 +173,7 @@ def test_the_chance_of_a_false_switch_by_enumeration(seed: int) -> None:
                 assert false <= delta
                 most = max(most, false)
     for settings in ({"span_aware": True}, {"sharp": True}):
-        gap = lr.RegretGap(problem, T, alpha=0.1, **settings)
+        gap = lr.rules.RegretGap(problem, T, alpha=0.1, **settings)
         assert chance[gap.trip_times(probs, tokens) < T].sum() <= gap.certificate.tv_bound
 
 
@@ -184,7 +184,7 @@ def test_the_robust_distribution_is_within_the_certificate() -> None:
     seen = []
     for _ in range(20):
         base = random_markov(rng, 2, 1)
-        safe = lr.Robust(base, FirstTest(lr.matching(), 12, delta=0.3))
+        safe = lr.robust.Robust(base, FirstTest(lr.matching(), 12, delta=0.3))
         law = [
             np.take_along_axis(p.predict_sequence(tokens), tokens[..., None], -1)[..., 0].prod(-1) for p in (base, safe)
         ]
@@ -196,7 +196,7 @@ def test_the_robust_distribution_is_within_the_certificate() -> None:
 
 
 def test_a_trip_changes_the_next_prediction_first() -> None:
-    base = lr.Scheduled([[0.9, 0.1]])
+    base = lr.predictors.Scheduled([[0.9, 0.1]])
     safe = lr.robustify(base, lr.matching(), 50, fallback=lr.PolyaUrn(2))
     tokens = np.ones((1, 50), dtype=int)
     s = int(safe.trip_times(tokens)[0])
@@ -221,7 +221,7 @@ def test_the_base_comes_back_bit_for_bit_in_its_own_precision() -> None:
 
 
 def test_an_impossible_token_is_an_alarm_at_once() -> None:
-    base = lr.Scheduled([[1.0, 0.0, 0.0]])
+    base = lr.predictors.Scheduled([[1.0, 0.0, 0.0]])
     for gate in (0.0, 0.5, 100.0):
         rule = FirstTest(lr.rock_paper_scissors(), 30, gate=gate)
         tokens = np.array([[0, 0, 0, 2, 0]])
@@ -244,7 +244,7 @@ def test_the_compiled_recurrences_give_the_same_trip_times(seed: int, monkeypatc
     probs = base.predict_sequence(tokens).copy()
     probs[-3, 40] = np.eye(problem.n_states)[(tokens[-3, 40] + 1) % problem.n_states]
     rules = [
-        lr.RegretGap(problem, 300, 0.1, True),
+        lr.rules.RegretGap(problem, 300, 0.1, True),
         FirstTest(problem, 300),
         FirstTest(problem, 300, gate=0),
         FirstTest(problem, None, delta=0.01),
@@ -258,8 +258,10 @@ def test_the_compiled_recurrences_give_the_same_trip_times(seed: int, monkeypatc
 
 def test_slow_rates_keep_their_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an unknown horizon the slowest rate is 4 / 2^39: squared up carelessly it would drift into false alarms."""
-    base, T = lr.Scheduled([[0.5 - 4e-7, 0.5 + 4e-7]]), 400_000
-    rule = FirstTest(lr.matching(), None, delta=0.1, gate=0, temperature=0.05, fallback=lr.Scheduled([[0.5, 0.5]]))
+    base, T = lr.predictors.Scheduled([[0.5 - 4e-7, 0.5 + 4e-7]]), 400_000
+    rule = FirstTest(
+        lr.matching(), None, delta=0.1, gate=0, temperature=0.05, fallback=lr.predictors.Scheduled([[0.5, 0.5]])
+    )
     tokens = (np.random.default_rng(0).random((2, T)) < 0.5 + 4e-7).astype(int)  # the base's own law
     probs = base.predict_sequence(tokens)
     for least in (1 << 60, 0) if kernels.compiler_installed() else (1 << 60,):
@@ -285,7 +287,7 @@ def test_wealth_that_sank_below_the_smallest_number_can_rise_again(monkeypatch: 
     """Log wealth is kept as such: a model that was right for long can still be caught."""
     T = 1600
     likely = np.arange(T) % 2  # the model changes its mind every step, the urn stays undecided
-    base = lr.Scheduled(np.where(np.eye(2)[likely] == 1, 0.7, 0.3))
+    base = lr.predictors.Scheduled(np.where(np.eye(2)[likely] == 1, 0.7, 0.3))
     tokens = np.where(np.arange(T) < 300, likely, 1 - likely)[None]
     rule = OneBoldRate(lr.matching(), T)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
@@ -304,11 +306,15 @@ def test_wealth_that_sank_below_the_smallest_number_can_rise_again(monkeypatch: 
 
 def test_blocks_do_not_show() -> None:
     """Many rows are done in blocks: the same as one by one."""
-    problem, base = lr.matching(), lr.Scheduled([[0.7, 0.3]])
+    problem, base = lr.matching(), lr.predictors.Scheduled([[0.7, 0.3]])
     rng = np.random.default_rng(0)
     tokens = (rng.random((700, 300)) < rng.choice([0.3, 0.99], (700, 1))).astype(int)
     probs = base.predict_sequence(tokens)
-    for rule in (lr.RegretGap(problem, 300, 0.01, True), lr.RegretRate(problem, 300), FirstTest(problem, 300)):
+    for rule in (
+        lr.rules.RegretGap(problem, 300, 0.01, True),
+        lr.rules.RegretRate(problem, 300),
+        FirstTest(problem, 300),
+    ):
         whole = rule.trip_times(probs.reshape(7, 100, 300, 2), tokens.reshape(7, 100, 300))
         assert whole.shape == (7, 100)
         assert 1 / 3 <= (whole <= 300).mean() < 1
@@ -320,16 +326,16 @@ def test_blocks_do_not_show() -> None:
 def test_median_switch_times_of_the_notes() -> None:
     """All ones against Ber(1/3) at T = 10^5: a deterministic sequence, so the times are exact."""
     T = 100_000
-    base = lr.Scheduled([[2 / 3, 1 / 3]])
+    base = lr.predictors.Scheduled([[2 / 3, 1 / 3]])
     tokens = np.ones((1, 400), dtype=int)
     probs = base.predict_sequence(tokens)
-    assert lr.RegretGap(lr.matching(), T).trip_times(probs, tokens).tolist() == [187]
+    assert lr.rules.RegretGap(lr.matching(), T).trip_times(probs, tokens).tolist() == [187]
     assert FirstTest(lr.matching(), T, delta=2 / T, gate=0).trip_times(probs, tokens).tolist() == [12]
 
 
 def test_a_regret_that_only_reaches_the_rate_is_no_trip() -> None:
     """On 0, 1, 1, 1 a model that is sure of 0 has a lead of 2 after four steps: alpha sqrt(t) itself, and no more."""
-    rule, sure = lr.RegretRate(lr.matching(), 4, alpha=1.0, temperature=1e-3), np.tile([1.0, 0.0], (4, 1))
+    rule, sure = lr.rules.RegretRate(lr.matching(), 4, alpha=1.0, temperature=1e-3), np.tile([1.0, 0.0], (4, 1))
     assert rule.trip_times(sure, [0, 1, 1, 1]) == 5
     assert rule.trip_times(sure, [1, 1, 1, 1]) == 2
     memory = rule.start()

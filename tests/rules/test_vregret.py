@@ -16,7 +16,7 @@ from ..conftest import random_markov, random_problem, sweep
 TESTS = ("exact", "threshold")
 
 
-def transcribed(rule: lr.VRegret, p_T: np.ndarray, y_T: np.ndarray) -> int:
+def transcribed(rule: lr.rules.VRegret, p_T: np.ndarray, y_T: np.ndarray) -> int:
     """When the rule trips, written from its definition with a loop over everything; T + 1 for never."""
     impossible = False
     for t in range(1, len(y_T) + 1):
@@ -65,7 +65,7 @@ def test_trips_as_its_transcription(test: str) -> None:
         tips = np.unique(np.concatenate([rng.integers(0, 9, 3) / 8, rng.random(2)]))
         if rng.random() < 0.3:
             tips = np.array([0.5])
-        rule = lr.VRegret(40, delta=float(rng.choice([0.3, 0.8])), tips=tips, test=test)
+        rule = lr.rules.VRegret(40, delta=float(rng.choice([0.3, 0.8])), tips=tips, test=test)
         p, y = some_forecasts(rng, 40)
         if test == "threshold" and rng.random() < 0.5:  # it needs more than outcomes that are merely different
             p, y = p / 4, (rng.random(40) < 0.98).astype(int)
@@ -78,7 +78,7 @@ def test_trips_as_its_transcription(test: str) -> None:
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("seed", range(4))
 def test_laws(test: str, seed: int) -> None:
-    rule = lr.VRegret(24, delta=0.9, tips=[0.1, 0.2, 0.8, 0.9], test=test)
+    rule = lr.rules.VRegret(24, delta=0.9, tips=[0.1, 0.2, 0.8, 0.9], test=test)
     base = lr.Markov([[0.97, 0.03], [0.95, 0.05]] if seed % 2 else [0.05, 0.95], seed % 2)
     tokens = checks.rule_trial(rule, base, 24, 64, seed, 1e-9).tokens
     assert (rule.trip_times(base.predict_sequence(tokens), tokens) <= 24).mean() >= 1 / 3
@@ -90,7 +90,7 @@ def test_laws(test: str, seed: int) -> None:
 def test_compiled_equals_arrays(test: str, one_tip: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     rng = np.random.default_rng(3)
-    rule = lr.VRegret(512, delta=0.01, tips=[0.25] if one_tip else np.arange(33) / 32, test=test)
+    rule = lr.rules.VRegret(512, delta=0.01, tips=[0.25] if one_tip else np.arange(33) / 32, test=test)
     p = np.where(rng.random((64, 512)) < 0.2, 0.25, rng.random((64, 512)))
     bias = np.linspace(-0.5, 0.5, 64)[:, None]
     y = (rng.random((64, 512)) < np.clip(p + bias, 0, 1)).astype(int)
@@ -111,7 +111,7 @@ def test_evidence_is_a_martingale_that_starts_at_one() -> None:
     rng = np.random.default_rng(1)
     for _ in range(4):
         base, T = random_markov(rng, 2, 1), 9
-        rule = lr.VRegret(T, delta=0.1, tips=[0, 0.1, 0.5, 0.7, 1])
+        rule = lr.rules.VRegret(T, delta=0.1, tips=[0, 0.1, 0.5, 0.7, 1])
         tokens = adversaries.all_sequences(2, T)
         probs = base.predict_sequence(tokens)
         weight = np.prod(np.take_along_axis(probs, tokens[..., None], axis=-1)[..., 0], axis=-1)
@@ -127,14 +127,14 @@ def test_evidence_is_a_martingale_that_starts_at_one() -> None:
 def test_false_alarms_by_enumeration(test: str) -> None:
     rng, T, tokens, most = np.random.default_rng(2), 12, adversaries.all_sequences(2, 12), 0.0
     for delta in (0.05, 0.5, 0.9):
-        for base in (random_markov(rng, 2), lr.Scheduled([[0.8, 0.2]])):
-            rule = lr.VRegret(T, delta=delta, tips=np.arange(11) / 10, test=test)
+        for base in (random_markov(rng, 2), lr.predictors.Scheduled([[0.8, 0.2]])):
+            rule = lr.rules.VRegret(T, delta=delta, tips=np.arange(11) / 10, test=test)
             probs = base.predict_sequence(tokens)
             weight = np.prod(np.take_along_axis(probs, tokens[..., None], axis=-1)[..., 0], axis=-1)
             tripped = rule.trip_times(probs, tokens) <= T
             assert weight @ tripped <= delta
             most = max(most, weight @ tripped)
-            assert tripped.any() or delta < 0.5 or not isinstance(base, lr.Scheduled)
+            assert tripped.any() or delta < 0.5 or not isinstance(base, lr.predictors.Scheduled)
     assert most > (0.1 if test == "exact" else 1e-8)  # the threshold can be reached, by its union hardly ever
 
 
@@ -143,7 +143,7 @@ def test_false_alarms_by_sampling(test: str) -> None:
     rng, n = np.random.default_rng(4), 1000
     for delta in (0.02, 0.3):
         base = random_markov(rng, 2, 2)
-        safe = lr.Robust(base, lr.VRegret(256, delta=delta, tips=np.arange(65) / 64, test=test))
+        safe = lr.robust.Robust(base, lr.rules.VRegret(256, delta=delta, tips=np.arange(65) / 64, test=test))
         alarms = int((safe.trip_times(lr.sample(base, 256, n, seed=rng)) <= 256).sum())
         assert binomtest(alarms, n, delta, alternative="greater").pvalue > 1e-5
 
@@ -152,7 +152,7 @@ def test_false_alarms_by_sampling(test: str) -> None:
 def test_v_regret_before_an_alarm_is_below_its_bound(test: str) -> None:
     """No alarm, so no V-regret above what the certificate is made of: at every step, and not by far."""
     rng = np.random.default_rng(5)
-    rule = lr.VRegret(200, delta=0.1, tips=np.arange(21) / 20, test=test)
+    rule = lr.rules.VRegret(200, delta=0.1, tips=np.arange(21) / 20, test=test)
     p = 0.5 + rng.uniform(-0.1, 0.1, (400, 200))
     y = (rng.random((400, 200)) < np.clip(p + rng.normal(0, 0.3, (400, 1)), 0, 1)).astype(int)
     probs = np.stack([1 - p, p], axis=-1)
@@ -178,7 +178,7 @@ def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
     T, base = 14, random_markov(rng, 2, 1)
     tokens = adversaries.all_sequences(2, T)
     for test in TESTS:
-        safe = lr.robustify(base, None, T, rule=lr.VRegret(T, delta=0.9, tips=np.arange(41) / 40, test=test))
+        safe = lr.robustify(base, None, T, rule=lr.rules.VRegret(T, delta=0.9, tips=np.arange(41) / 40, test=test))
         probs = safe.predict_sequence(tokens)
         for _ in range(6):
             problem, warmth = random_problem(rng, most_states=2), float(rng.choice([0.02, 0.1, T**-0.5, 1.0]))
@@ -192,7 +192,7 @@ def test_no_short_sequence_breaks_the_certificate(seed: int) -> None:
 def test_no_beam_breaks_the_certificate() -> None:
     T = 200
     sure = lr.Markov([[0.02, 0.98], [0.98, 0.02]], 1)
-    safe = lr.robustify(sure, None, T, rule=lr.VRegret(T, delta=0.5, tips=np.arange(201) / 200))
+    safe = lr.robustify(sure, None, T, rule=lr.rules.VRegret(T, delta=0.5, tips=np.arange(201) / 200))
     for problem in (lr.matching(), lr.cost_loss(1, 4)):
         found = adversaries.beam(safe.respond(problem), problem, T, width=48)
         given = safe.certificate.for_problem(problem)
@@ -222,7 +222,7 @@ def test_numbers(source: str, threshold: tuple[float, int], exact: tuple[float, 
     for test, (regret, trip) in (("threshold", threshold), ("exact", exact)):
         found = []
         for n_tips in (32, 1024):
-            rule = lr.VRegret(T, delta=2 / T, tips=np.arange(n_tips + 1) / n_tips, test=test)
+            rule = lr.rules.VRegret(T, delta=2 / T, tips=np.arange(n_tips + 1) / n_tips, test=test)
             safe = lr.robustify(sources["b"], None, T, rule=rule)
             times, probs = safe.trip_times(tokens), safe.predict_sequence(tokens)
             worst = (-math.inf, 0.0)
@@ -256,7 +256,7 @@ def test_a_grid_can_miss_what_lies_between_its_tips() -> None:
     probs = np.stack([1 - p, p], axis=-1)
 
     def largest(tips: np.ndarray) -> float:
-        rule = lr.VRegret(n, tips=tips)
+        rule = lr.rules.VRegret(n, tips=tips)
         memory = rule.start()
         for t in range(n):
             memory = rule.update(memory, probs[t], y[t])
@@ -272,7 +272,7 @@ def test_a_grid_can_miss_what_lies_between_its_tips() -> None:
 def test_the_certificate_is_the_corrected_theorem() -> None:
     T, problem, warmth = 400, lr.cost_loss(1, 4), 0.07
     for test in TESTS:
-        rule = lr.VRegret(T, delta=0.01, tips=[0.55, 0.6, 0.7, 0.9], test=test)  # the widest gap is at an end
+        rule = lr.rules.VRegret(T, delta=0.01, tips=[0.55, 0.6, 0.7, 0.9], test=test)  # the widest gap is at an end
         if test == "exact":
             cost = math.log(2 * 4 * len(rule.rates_K) / 0.01)
             most = min(rate * T / 2 + cost / rate for rate in 4.0 * 0.5 ** np.arange(len(rule.rates_K)))
@@ -287,7 +287,7 @@ def test_the_certificate_is_the_corrected_theorem() -> None:
 def test_robustify_without_a_problem() -> None:
     model, T = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1), 400
     safe = lr.robustify(model, None, T)
-    assert isinstance(safe.rule, lr.VRegret)
+    assert isinstance(safe.rule, lr.rules.VRegret)
     alternating = np.arange(T) % 2
     assert int(safe.trip_times(alternating)) < 40
     given = safe.certificate
@@ -306,7 +306,7 @@ def test_robustify_without_a_problem() -> None:
 
 
 def test_certificates_for_a_problem_can_be_asked_at_any_step_and_sharpened() -> None:
-    given, problem = lr.VRegret(1000, test="threshold", tips=np.arange(257) / 256).certificate, lr.matching()
+    given, problem = lr.rules.VRegret(1000, test="threshold", tips=np.arange(257) / 256).certificate, lr.matching()
     assert given.at(10).for_problem(problem) == given.for_problem(problem).at(10)
     assert given.at(10).for_problem(problem, 0.3) == given.for_problem(problem, 0.3).at(10)
     sharp = given.sharpen().for_problem(problem)
@@ -315,7 +315,7 @@ def test_certificates_for_a_problem_can_be_asked_at_any_step_and_sharpened() -> 
 
 
 def test_guard_without_a_problem() -> None:
-    guard = lr.Guard(None, 100, rule=lr.VRegret(100, tips=np.arange(21) / 20), batch_shape=(3,))
+    guard = lr.Guard(None, 100, rule=lr.rules.VRegret(100, tips=np.arange(21) / 20), batch_shape=(3,))
     rng, seen, advised = np.random.default_rng(0), [], []
     forecasts = [[0.9, 0.1], [0.5, 0.5], [0.3, 0.7]]
     for t in range(60):
@@ -323,7 +323,7 @@ def test_guard_without_a_problem() -> None:
         seen.append([1, int(rng.integers(2)), int(rng.random() < 0.6)])
         guard.observe(seen[-1])
         if t == 30:
-            other = lr.Guard(None, 100, rule=lr.VRegret(100, tips=np.arange(21) / 20), batch_shape=(3,))
+            other = lr.Guard(None, 100, rule=lr.rules.VRegret(100, tips=np.arange(21) / 20), batch_shape=(3,))
             other.load_state_dict(json.loads(json.dumps(guard.state_dict(), allow_nan=False)))
             assert np.array_equal(other.regret, guard.regret)
             guard = other
@@ -356,21 +356,21 @@ def test_guard_without_a_problem() -> None:
 def test_a_guard_without_a_problem_is_saved_and_moves_to_torch(test: str) -> None:
     torch = pytest.importorskip("torch")
     for shape in ((), (2,), (0,)):
-        rule = lr.VRegret(20, tips=[0.2, 0.5], test=test)
+        rule = lr.rules.VRegret(20, tips=[0.2, 0.5], test=test)
         guard = lr.Guard(None, 20, rule=rule, batch_shape=shape)
         probs = np.broadcast_to([0.6, 0.4], (*shape, 2))
         guard.advise(probs)
         guard.observe(np.zeros(shape, dtype=int))
-        other = lr.Guard(None, 20, rule=lr.VRegret(20, tips=[0.2, 0.5], test=test), batch_shape=shape)
+        other = lr.Guard(None, 20, rule=lr.rules.VRegret(20, tips=[0.2, 0.5], test=test), batch_shape=shape)
         other.load_state_dict(json.loads(json.dumps(guard.state_dict(), allow_nan=False)))
         assert np.array_equal(other.regret, guard.regret)
         moved = lr.Guard(None, 20, rule=rule, batch_shape=shape)
         assert isinstance(moved.advise(torch.tensor(np.array(probs))).law, torch.Tensor)
         moved.observe(torch.zeros(shape, dtype=torch.int64))
         assert np.array_equal(np.asarray(moved.regret), guard.regret)
-        stream = lr.Stream(lr.robustify(lr.Markov([0.6, 0.4], 0), None, 20, rule=rule), shape)
+        stream = lr.predictors.Stream(lr.robustify(lr.Markov([0.6, 0.4], 0), None, 20, rule=rule), shape)
         stream.update(np.zeros(shape, dtype=int))
-        again = lr.Stream(lr.robustify(lr.Markov([0.6, 0.4], 0), None, 20, rule=rule), shape)
+        again = lr.predictors.Stream(lr.robustify(lr.Markov([0.6, 0.4], 0), None, 20, rule=rule), shape)
         again.load_state_dict(stream.state_dict())
         assert np.array_equal(again.predict(), stream.predict())
 
@@ -379,7 +379,7 @@ def test_a_guard_without_a_problem_is_saved_and_moves_to_torch(test: str) -> Non
 def test_many_tips_take_little_memory() -> None:
     import tracemalloc
 
-    rule = lr.VRegret(20_000)  # what it keeps of a row is 26 times as long as the row itself
+    rule = lr.rules.VRegret(20_000)  # what it keeps of a row is 26 times as long as the row itself
     probs, tokens = np.full((40, 200, 2), 0.5), np.zeros((40, 200), dtype=int)
     tracemalloc.start()
     rule.trip_times(probs, tokens)
@@ -389,16 +389,16 @@ def test_many_tips_take_little_memory() -> None:
 
 
 def test_rules_with_the_same_settings_are_equal() -> None:
-    assert lr.VRegret(10) == lr.VRegret(10, tips=np.arange(11)[::-1] / 10)
-    assert hash(lr.VRegret(10)) == hash(lr.VRegret(10))
+    assert lr.rules.VRegret(10) == lr.rules.VRegret(10, tips=np.arange(11)[::-1] / 10)
+    assert hash(lr.rules.VRegret(10)) == hash(lr.rules.VRegret(10))
     for changed in ({"delta": 0.2}, {"tips": [0.5]}, {"test": "threshold"}, {"fallback": lr.PolyaUrn(2, prior=2.0)}):
-        assert lr.VRegret(10) != lr.VRegret(10, **changed)
+        assert lr.rules.VRegret(10) != lr.rules.VRegret(10, **changed)
 
 
 def test_evidence_after_the_impossible_and_by_the_definition() -> None:
     p, y = np.array([0.5, 0.2, 0.9, 0.5]), np.array([1, 1, 0, 1])
-    rule = lr.VRegret(10, delta=0.1, tips=[0.5, 0.3, 0.5], test="exact")  # in any order, once each
-    slow = lr.VRegret(10, delta=0.1, tips=[0.5, 0.3], test="threshold")
+    rule = lr.rules.VRegret(10, delta=0.1, tips=[0.5, 0.3, 0.5], test="exact")  # in any order, once each
+    slow = lr.rules.VRegret(10, delta=0.1, tips=[0.5, 0.3], test="threshold")
     assert rule.tips.tolist() == [0.3, 0.5]
     memory, other = rule.start(), slow.start()
     for q, token in zip(p, y, strict=True):
@@ -424,7 +424,7 @@ def test_evidence_after_the_impossible_and_by_the_definition() -> None:
 
 def test_compare_and_adversaries_take_it() -> None:
     T = 64
-    model = lr.Scheduled([[0.9, 0.1]])
+    model = lr.predictors.Scheduled([[0.9, 0.1]])
     safe = lr.robustify(model, None, T)
     found = adversaries.greedy(safe, lr.matching(), T)
     assert found.regret <= safe.certificate.for_problem(lr.matching()).regret_bound
@@ -435,26 +435,29 @@ def test_compare_and_adversaries_take_it() -> None:
 def test_bad_input_by_name() -> None:
     three = lr.PolyaUrn(3)
     for build, message in (
-        (lambda: lr.VRegret(0), "horizon must be a whole number >= 1"),
-        (lambda: lr.VRegret(None), "horizon must be a whole number >= 1 for VRegret, got None"),
-        (lambda: lr.VRegret(10, delta=1.0), "delta must lie strictly between 0 and 1"),
-        (lambda: lr.VRegret(10, tips=[0.5, 1.2]), "tips must be a list of numbers in \\[0, 1\\], got"),
-        (lambda: lr.VRegret(10, tips=[-0.1]), "tips must be a list of numbers in \\[0, 1\\]"),
-        (lambda: lr.VRegret(10, tips=[math.nan]), "tips must be a list of numbers in \\[0, 1\\]"),
-        (lambda: lr.VRegret(10, tips=[]), "tips must be a list of numbers in \\[0, 1\\]"),
-        (lambda: lr.VRegret(10, tips=0.5), "tips must be a list of numbers in \\[0, 1\\]"),
-        (lambda: lr.VRegret(10, tips=["a"]), "tips must be a list of numbers in \\[0, 1\\]"),
-        (lambda: lr.VRegret(10, test="sharp"), 'test must be "exact" or "threshold", got \'sharp\''),
-        (lambda: lr.VRegret(10, fallback=three), "fallback must be a PolyaUrn over two states"),
+        (lambda: lr.rules.VRegret(0), "horizon must be a whole number >= 1"),
+        (lambda: lr.rules.VRegret(None), "horizon must be a whole number >= 1 for VRegret, got None"),
+        (lambda: lr.rules.VRegret(10, delta=1.0), "delta must lie strictly between 0 and 1"),
+        (lambda: lr.rules.VRegret(10, tips=[0.5, 1.2]), "tips must be a list of numbers in \\[0, 1\\], got"),
+        (lambda: lr.rules.VRegret(10, tips=[-0.1]), "tips must be a list of numbers in \\[0, 1\\]"),
+        (lambda: lr.rules.VRegret(10, tips=[math.nan]), "tips must be a list of numbers in \\[0, 1\\]"),
+        (lambda: lr.rules.VRegret(10, tips=[]), "tips must be a list of numbers in \\[0, 1\\]"),
+        (lambda: lr.rules.VRegret(10, tips=0.5), "tips must be a list of numbers in \\[0, 1\\]"),
+        (lambda: lr.rules.VRegret(10, tips=["a"]), "tips must be a list of numbers in \\[0, 1\\]"),
+        (lambda: lr.rules.VRegret(10, test="sharp"), 'test must be "exact" or "threshold", got \'sharp\''),
+        (lambda: lr.rules.VRegret(10, fallback=three), "fallback must be a PolyaUrn over two states"),
         (lambda: lr.robustify(three, None, 10), "PolyaUrn predicts 3 states, the rule VRegret has 2"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, None), "horizon must be a whole number"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10, temperature=0.1), "temperature goes with a problem"),
-        (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), 10, rule=lr.VRegret(10)), "problem must be None"),
+        (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), 10, rule=lr.rules.VRegret(10)), "problem must be None"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10, rule=FirstTest(lr.matching(), 10)), "another problem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10).respond(), "respond needs a problem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10).respond(lr.rock_paper_scissors()), "same states"),
-        (lambda: lr.VRegret(10).certificate.for_problem(lr.rock_paper_scissors()), "problem must have two states"),
-        (lambda: lr.VRegret(10).certificate.for_problem(lr.matching(), -1.0), "temperature must be a positive"),
+        (
+            lambda: lr.rules.VRegret(10).certificate.for_problem(lr.rock_paper_scissors()),
+            "problem must have two states",
+        ),
+        (lambda: lr.rules.VRegret(10).certificate.for_problem(lr.matching(), -1.0), "temperature must be a positive"),
         (lambda: lr.Guard(None, 10).advise([0.2, 0.3, 0.5]), "probs must have a last axis of length 2"),
         (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), 10).respond(lr.cost_loss(1, 4)), "the rule's own"),
     ):

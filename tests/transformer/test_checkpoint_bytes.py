@@ -61,7 +61,7 @@ def written(kind: str, folder: Path) -> Path:
         save(Decoder(2, SMALL, seed=1), folder / "m.safetensors", {"note": "hello"})
         return folder / "m.safetensors"
     if kind == "built":
-        model = construct.build(Decoder(2, SMALL, seed=1), lr.RegretGap(lr.cost_loss(1, 4), 6))
+        model = construct.build(Decoder(2, SMALL, seed=1), lr.rules.RegretGap(lr.cost_loss(1, 4), 6))
         construct.save(model, folder / "m.safetensors")
         return folder / "m.safetensors"
     with pytest.raises(Stopped):

@@ -103,7 +103,7 @@ def test_it_keeps_the_laws_of_predictors(n_states: int) -> None:
     lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("rule", [FirstTest, lr.RegretGap, lr.RegretRate])
+@pytest.mark.parametrize("rule", [FirstTest, lr.rules.RegretGap, lr.rules.RegretRate])
 def test_it_can_be_robustified(rule: type) -> None:
     model = Transformer(Decoder(3, SMALL, seed=2))
     lr.checks.check_rule(rule(lr.matching(3), SMALL.context), model, horizon=SMALL.context, tolerance=1e-4)
@@ -146,7 +146,7 @@ def test_a_fork_copies_once_and_then_appends_in_place() -> None:
 
 def test_a_stream_is_saved_and_goes_on() -> None:
     model = Transformer(Decoder(2, Size(6, 8, 2, 1, 8), seed=0))
-    first, second = lr.Stream(model), lr.Stream(model)
+    first, second = lr.predictors.Stream(model), lr.predictors.Stream(model)
     for token in (1, 0, 1):
         first.update(token)
     second.load_state_dict(first.state_dict())
@@ -189,7 +189,7 @@ def test_nothing_is_made_up_past_the_context() -> None:
         lambda: lr.sample(model, 17, 2, 0),
         lambda: lr.robustify(model, coin, 17),
         lambda: lr.adversaries.greedy(model, coin, 17),
-        lambda: lr.adversaries.greedy(lr.Respond(model, coin, 0.2), coin, 17),
+        lambda: lr.adversaries.greedy(lr.policies.Respond(model, coin, 0.2), coin, 17),
         lambda: lr.compare({"model": model}, {"b": source}, coin, 17, 2, 0),
         lambda: lr.compare({"b": source}, {"model": model}, coin, 17, 2, 0),
     ):

@@ -131,7 +131,7 @@ def test_robust_tasks_take_recordings(kind: Any) -> None:
     assert not windows.own_NxT.bool().all()
     if kind is Distil:
         assert batch.weights_BxT[12:].bool().all()
-        robust = lr.Robust(base, rule).predict_sequence(batch.tokens_BxT)
+        robust = lr.robust.Robust(base, rule).predict_sequence(batch.tokens_BxT)
         torch.testing.assert_close(batch.targets_BxTxS, robust, atol=1e-6, rtol=0)
     else:
         late = after_trip(rule, base.predict_sequence(batch.tokens_BxT[12:]), batch.tokens_BxT[12:])
@@ -289,7 +289,7 @@ def test_from_a_recording_to_a_robust_model(tmp_path: Path, monkeypatch: pytest.
     )
     assert code == 0, said
     found, model = json.loads((tmp_path / "n.json").read_text()), load("robust.safetensors")
-    player = lr.Respond(model, problem, 8**-0.5)
+    player = lr.policies.Respond(model, problem, 8**-0.5)
     lost = steps = 0.0
     for length, start in zip(recording.kept.lengths, recording.kept.starts, strict=True):
         for begin in range(0, length, 8):

@@ -149,7 +149,7 @@ def test_losses_by_hand() -> None:
 def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Base: always 1/3. After t ones the response has regret .72, which first exceeds 1.5/sqrt(t) at t = 5."""
     T = 8
-    base, rule = lr.Scheduled([[2 / 3, 1 / 3]]), lr.RegretRate(lr.matching(), T)
+    base, rule = lr.predictors.Scheduled([[2 / 3, 1 / 3]]), lr.rules.RegretRate(lr.matching(), T)
     urn_half = torch.tensor([[1] * T, [0] * T, [0, 0, 0, 1, 1, 1, 1, 1]])
     monkeypatch.setattr(data, "urns", lambda *_: urn_half)
     batch = Masked(base, base, rule).batch(6, slice(None), T, data.generator("cpu", 0), None)
@@ -173,7 +173,7 @@ def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
 
 
-@pytest.mark.parametrize("rule", [FirstTest, lr.RegretGap, lr.RegretRate])
+@pytest.mark.parametrize("rule", [FirstTest, lr.rules.RegretGap, lr.rules.RegretRate])
 def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     T = 32
     base = Transformer(Decoder(3, SMALL, seed=0))
@@ -181,9 +181,9 @@ def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     tokens = torch.randint(3, (64, T), generator=torch.Generator().manual_seed(0))
     tokens[:32] = tokens[:32, :1]  # some that trip
     targets = robust_laws(tested, base.laws_on_device(tokens), tokens)
-    expected = lr.Robust(base, tested).predict_sequence(tokens)
+    expected = lr.robust.Robust(base, tested).predict_sequence(tokens)
     torch.testing.assert_close(targets, expected, atol=1e-5, rtol=0)
-    if rule is not lr.RegretGap:
+    if rule is not lr.rules.RegretGap:
         assert not torch.allclose(targets, base.laws_on_device(tokens), atol=1e-2)
 
 
@@ -338,7 +338,11 @@ def test_worlds_are_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("n_states", [2, 4])
 def test_worlds_are_sequences_of_states(n_states: int) -> None:
     table = np.random.default_rng(0).dirichlet(np.ones(n_states), 64)
-    for source in (lr.Scheduled(table), lr.PolyaUrn(n_states), lr.Markov(np.full((n_states,) * 2, 1 / n_states), 1)):
+    for source in (
+        lr.predictors.Scheduled(table),
+        lr.PolyaUrn(n_states),
+        lr.Markov(np.full((n_states,) * 2, 1 / n_states), 1),
+    ):
         tokens = data.other_worlds(source, 50, 64, data.generator("cpu", 1))
         assert tokens.shape == (50, 64)
         assert set(tokens.unique().tolist()) == set(range(n_states))
@@ -368,7 +372,7 @@ def tasks(kind: str, T: int = 32):
     if kind == "imitate":
         return Imitate(source)
     if kind == "masked":
-        return Masked(source, base, lr.RegretRate(coin, T))
+        return Masked(source, base, lr.rules.RegretRate(coin, T))
     return Distil(source, base, FirstTest(coin, T), play_every=3, play_count=4, pool=6)
 
 
@@ -634,15 +638,15 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     source, coin = lr.sources.paper_sources(32)["b"], lr.matching()
     with pytest.raises(ValueError, match="rule is for 16 steps, the decoder's context is 32"):
-        train(Masked(source, source, lr.RegretRate(coin, 16)), path, settings)
+        train(Masked(source, source, lr.rules.RegretRate(coin, 16)), path, settings)
     short = Transformer(Decoder(2, SMALL._replace(context=16)))
     with pytest.raises(ValueError, match="base has a context of 16"):
-        train(Masked(source, short, lr.RegretRate(coin, 32)), path, settings)
+        train(Masked(source, short, lr.rules.RegretRate(coin, 32)), path, settings)
     with pytest.raises(ValueError, match="source has a context of 16"):
         train(Imitate(short), path, settings)
     for wrong, words in (
         (lambda: Imitate("b"), "source must be a Predictor, got 'b'"),
-        (lambda: Masked(source, "b", lr.RegretRate(coin, 32)), "base must be a Predictor"),
+        (lambda: Masked(source, "b", lr.rules.RegretRate(coin, 32)), "base must be a Predictor"),
         (lambda: train("bernoulli", path, settings), "task must be an Imitate"),
         (lambda: train(Imitate(source), path, settings, init=short.decoder), "init must be a Transformer, got Decoder"),
         (lambda: train(Imitate(source), path, {}), "settings must be a Settings"),

@@ -86,7 +86,8 @@ def beam(
     width
         How many pasts are kept.
 
-    >>> from lowregret import Hedge, matching
+    >>> from lowregret import matching
+    >>> from lowregret.policies import Hedge
     >>> found = beam(Hedge(matching(), 16), matching(), 16)
     >>> round(found.regret * 4, 3), found.exact
     (0.739, True)

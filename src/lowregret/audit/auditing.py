@@ -14,7 +14,7 @@ from .. import files, inputs
 from ..problems import DecisionProblem, a_problem
 from ..rules import warm_up
 from .cells import Refused
-from .chosen import alone_told, passed_on, passed_told, shared
+from .columns import alone_told, passed_on, passed_told, shared
 from .judging import BEST, Settings, judged
 from .laws import tolerance_of
 from .logs import Log, log_at

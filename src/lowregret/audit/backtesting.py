@@ -11,12 +11,11 @@ from ..problems import DecisionProblem, Payoff, a_problem
 from ..rules import ResponseRule
 from ..tips import worst_tip
 from .frames import is_frame, streams_in
-from .outcome_frames import outcomes_in
-from .outcomes import outcomes_of
+from .known import GIVEN, told_of
+from .outcome_frames import outcomes_in, outcomes_of
 from .playing import Played, play
 from .result import BEST, BEST_OF_ALL, Backtest, StreamResult, best_of
 from .streams import Streams, streams_of
-from .told import GIVEN, told_of
 
 
 def backtest(

@@ -12,9 +12,8 @@ import numpy as np
 
 from ..problems import DecisionProblem
 from .cells import Refused, arrow
-from .chosen import alone_told
-from .columns import Columns, columns_of
-from .law_columns import lone
+from .columns import Columns, alone_told, columns_of
+from .laws import lone
 from .rows import Rows, plainly, rows_of, sorted_rows
 
 _FILE = 40  # bits of a row's number within its file; those above say which file

@@ -17,8 +17,8 @@ from ..memory import each
 from ..policies import Hedge
 from ..problems import DecisionProblem, Payoff, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
+from .known import part_of
 from .streams import Block, Streams
-from .told import part_of
 
 PLAYERS = ("model", "guard", "fallback", "Hedge")
 

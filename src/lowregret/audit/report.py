@@ -12,7 +12,7 @@ from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..tables import Table
 from .cells import printable
-from .chosen import chosen_told
+from .columns import chosen_told
 from .judging import BEST, LISTED, guard_of
 from .result import warnings_of
 from .times import Rhythms

@@ -10,7 +10,7 @@ import numpy as np
 from .. import inputs
 from ..guard import Event
 from ..tables import Table
-from .chosen import chosen_told
+from .columns import chosen_told
 from .frames import result_frame
 from .picture import picture
 from .playing import waits

@@ -15,9 +15,9 @@ from ..problems import DecisionProblem, Payoff
 from ..rules import ExactTest
 from ..tables import Table
 from .backtesting import played_through, recorded
+from .known import GIVEN
 from .result import Backtest
 from .streams import Streams
-from .told import GIVEN
 
 
 class Setting(NamedTuple):

@@ -51,7 +51,7 @@ class Certificate:
 
     @property
     def payoff_bound(self) -> float | None:
-        """The least average utility, where the fallback guarantees one (Maximin) and the rule bounds what passes."""
+        """The least average utility, where the fallback guarantees one and the rule bounds what passes."""
         if self.guaranteed_payoff is None or not self.terms:
             return None
         over = {k: v for k, v in self.terms.items() if k != "fallback"}

@@ -70,7 +70,7 @@ def audit(
     with refusals():
         from ..audit import auditing
         from ..audit.cells import Refused, printable
-        from ..audit.law_columns import told_in_words
+        from ..audit.laws import told_in_words
         from ..audit.page import page, plotly_js
         from ..problems import payoffs_in
 

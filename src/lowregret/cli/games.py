@@ -73,12 +73,12 @@ def arena(
 def _player(name: str) -> "Player":
     from ..games import Fixed, Guarded, Nemesis, Plain
     from ..games.open_spiel import OpenSpielBot
-    from ..predictors import ContextMixture, PolyaUrn
+    from ..predictors import OpponentModel, PolyaUrn
 
     made: dict[str, Callable[[], Player]] = {
-        "mixture": lambda: Plain(ContextMixture(), name=name),
-        "guarded": lambda: Guarded(ContextMixture(), name=name),
-        "guarded-maximin": lambda: Guarded(ContextMixture(), fallback=_maximin, name=name),
+        "mixture": lambda: Plain(OpponentModel(), name=name),
+        "guarded": lambda: Guarded(OpponentModel(), name=name),
+        "guarded-maximin": lambda: Guarded(OpponentModel(), fallback=_maximin, name=name),
         "urn": lambda: Plain(PolyaUrn(3), name=name),
         "guarded-urn": lambda: Guarded(PolyaUrn(3), name=name),
         "uniform": lambda: Fixed([1 / 3] * 3, name),
@@ -94,9 +94,9 @@ def _player(name: str) -> "Player":
 
 def _maximin(problem: "DecisionProblem", rounds: int) -> "Policy":
     """The safest mixed action, from the alarm on."""
-    from ..policies import MaximinPlay
+    from ..policies import SecurityPlay
 
-    return MaximinPlay(problem)
+    return SecurityPlay(problem)
 
 
 def _opponents(text: str, half: str | None) -> "list[Player]":

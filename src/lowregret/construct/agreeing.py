@@ -35,7 +35,9 @@ class Agreement(NamedTuple):
 def agreement(model: Constructed, rule: Any, tokens: Any) -> Agreement:
     """Compare the built model with Algorithm 1 itself, around the same base, on sequences ``[..., T]``.
 
-    >>> from lowregret import RegretGap, Scheduled, matching, sample
+    >>> from lowregret import matching, sample
+    >>> from lowregret.predictors import Scheduled
+    >>> from lowregret.rules import RegretGap
     >>> from lowregret.construct import build
     >>> base, rule = Scheduled([[0.9, 0.1]]), RegretGap(matching(), 64, alpha=0.1, span_aware=True)
     >>> tokens = sample(Scheduled([[0.2, 0.8]]), 64, n=32, seed=0)

@@ -23,7 +23,7 @@ LEAST = 1e-30  # probability: a base that excludes a token has a finite logit al
 class PredictorModule(nn.Module):
     """A predictor as a module: ``tokens[B, T] -> [B, T, S]``, laws or their logarithms; entry t saw ``tokens[:, :t]``.
 
-    >>> from lowregret import Scheduled
+    >>> from lowregret.predictors import Scheduled
     >>> PredictorModule(Scheduled([[0.9, 0.1]]))(torch.tensor([[1, 1]]))[0, :, 1].tolist()
     [0.1, 0.1]
     """

@@ -25,7 +25,8 @@ def save(model: Constructed, path: str | Path) -> None:
     Of a model on a module of your own keep ``model.module.state_dict()``, and load it into one that was built alike.
 
     >>> import tempfile
-    >>> from lowregret import RegretGap, matching
+    >>> from lowregret import matching
+    >>> from lowregret.rules import RegretGap
     >>> from lowregret.construct import build
     >>> model = build(Decoder(2, size="quick"), RegretGap(matching(), horizon=64))
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def attention_patterns(model: Constructed, tokens: Any) -> dict[str, np.ndarray]:
     """The attention of every head on one sequence ``[T]``, by "layer: head"; rows look at columns, registers first.
 
-    >>> from lowregret import RegretGap, Scheduled, matching
+    >>> from lowregret import matching
+    >>> from lowregret.predictors import Scheduled
+    >>> from lowregret.rules import RegretGap
     >>> from lowregret.construct import build
     >>> patterns = attention_patterns(build(Scheduled([[0.9, 0.1]]), RegretGap(matching(), 8)), [1] * 8)
     >>> list(patterns), patterns["1: urn"].shape
@@ -43,7 +45,9 @@ def subspaces(model: Constructed, tokens: Any) -> dict[str, np.ndarray]:
 def traffic(model: Constructed) -> dict[str, dict[str, str]]:
     """Which subspaces each layer reads and writes: by layer, then by subspace, "r", "w" or "rw".
 
-    >>> from lowregret import RegretGap, Scheduled, matching
+    >>> from lowregret import matching
+    >>> from lowregret.predictors import Scheduled
+    >>> from lowregret.rules import RegretGap
     >>> from lowregret.construct import build
     >>> traffic(build(Scheduled([[0.9, 0.1]]), RegretGap(matching(), 8)))["3"]
     {'one': 'r', 'register': 'r', 'gain': 'r', 'mean': 'w'}

@@ -263,7 +263,9 @@ def build(
         For a ``FirstTest`` with two actions and two states: one layer and most heads fewer, and an alarm that may
         come later, by 5.6e-5 of ln E a step.
 
-    >>> from lowregret import RegretGap, Scheduled, matching
+    >>> from lowregret import matching
+    >>> from lowregret.predictors import Scheduled
+    >>> from lowregret.rules import RegretGap
     >>> mistaken = Scheduled([[0.9, 0.1]])
     >>> model = build(mistaken, RegretGap(matching(), horizon=128))
     >>> model.predict_sequence([1] * 128)[[0, -1], 1].round(3).tolist()

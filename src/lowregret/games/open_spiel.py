@@ -46,7 +46,8 @@ class OpenSpielBot(Player):
     Its draws come from the C library. Each match seeds a generator of its own there, so a match is the same again
     with the same seed, whatever else is played in between.
 
-    >>> from lowregret import play, rock_paper_scissors
+    >>> from lowregret import rock_paper_scissors
+    >>> from lowregret.games import play
     >>> play(rock_paper_scissors(), (OpenSpielBot("copybot"), OpenSpielBot("rotatebot")), 1000, seed=0)
     Match(copybot +1, rotatebot -1 after 1000 rounds)
     """
@@ -83,7 +84,8 @@ class SpielPlayer(Player):
     is known.
 
     >>> import pyspiel
-    >>> from lowregret import matching, play
+    >>> from lowregret import matching
+    >>> from lowregret.games import play
     >>> from lowregret.games import Fixed
     >>> monkey = SpielPlayer(lambda game, seat, seed: pyspiel.make_uniform_random_bot(seat, seed), "monkey")
     >>> match = play(matching(), (monkey, Fixed([0.5, 0.5])), rounds=10, seed=0)

@@ -30,7 +30,8 @@ class Plain(Player):
     temperature
         Of the response; 1/sqrt(rounds) by default.
 
-    >>> from lowregret import PolyaUrn, matching, play
+    >>> from lowregret import PolyaUrn, matching
+    >>> from lowregret.games import play
     >>> match = play(matching(), (Plain(PolyaUrn(2)), Fixed([0.2, 0.8])), rounds=200, seed=0)
     >>> match.totals
     (163.0, -163.0)
@@ -62,7 +63,9 @@ class Guarded(Player):
     temperature
         As ``Guard`` takes it.
 
-    >>> from lowregret import Scheduled, matching, play
+    >>> from lowregret import matching
+    >>> from lowregret.games import play
+    >>> from lowregret.predictors import Scheduled
     >>> wrong = Scheduled([[0.9, 0.1]])
     >>> match = play(matching(), (Guarded(wrong), Fixed([0.2, 0.8])), rounds=200, seed=0)
     >>> match.totals[0], len(match.events[0]), match.held
@@ -238,7 +241,8 @@ class Nemesis(Player):
     It does not know the move that will be drawn, and it looks no round ahead. Against a player who states a pure
     action (an OpenSpiel bot draws its own moves before it states them) it knows the move.
 
-    >>> from lowregret import play, rock_paper_scissors
+    >>> from lowregret import rock_paper_scissors
+    >>> from lowregret.games import play
     >>> from lowregret.games import Fixed
     >>> match = play(rock_paper_scissors(), (Fixed([0.5, 0.3, 0.2]), Nemesis()), rounds=10, seed=0)
     >>> match.moves[1].tolist(), round(float(match.expected[0].sum()), 9)

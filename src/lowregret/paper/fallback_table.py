@@ -8,7 +8,7 @@ from ..abilities import ability
 from ..adversaries import Worst
 from ..comparison import compare
 from ..policies import AdaHedge, FixedShare, Hedge, Policy
-from ..predictors import Maximin, PolyaUrn, Predictor, ShrunkUrn
+from ..predictors import PolyaUrn, Predictor, SecurityLaw, ShrunkUrn
 from ..problems import matching
 from ..sources import paper_sources
 from ..tables import Table
@@ -31,7 +31,7 @@ def players(horizon: int) -> dict[str, Predictor | Policy]:
         "urn": PolyaUrn(2),
         "shrunk urn, c = 1": ShrunkUrn(coin, horizon, c=1.0),
         "shrunk urn": ShrunkUrn(coin, horizon),
-        "maximin": Maximin(coin, horizon=horizon),
+        "maximin": SecurityLaw(coin, horizon=horizon),
         "Hedge, 1/sqrt(T)": Hedge(coin, horizon),
         "Hedge, sqrt(8 ln 2/T)": Hedge(coin, horizon, rate=math.sqrt(8 * math.log(2) / horizon)),
         "AdaHedge": AdaHedge(coin),

@@ -3,27 +3,26 @@
 from .among_experts import AmongExperts
 from .baselines import AdaHedge, FixedShare, shared
 from .contract import Policy
+from .cover_play import CoverPlay
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
 from .incumbent import Incumbent, PlaysReference
-from .maximin_play import MaximinPlay
-from .minimax import Minimax
 from .prod import Prod
 from .recall import RestartHedge, oldest
 from .recovering import Recovering, RecoveryMemory
 from .recovery import Recovery
 from .respond import Respond
+from .security_play import SecurityPlay
 
 __all__ = [
     "AdaHedge",
     "AmongExperts",
+    "CoverPlay",
     "ExpertHedge",
     "ExpertMemory",
     "FixedShare",
     "Hedge",
     "Incumbent",
-    "MaximinPlay",
-    "Minimax",
     "PlaysReference",
     "Policy",
     "Prod",
@@ -32,6 +31,7 @@ __all__ = [
     "RecoveryMemory",
     "Respond",
     "RestartHedge",
+    "SecurityPlay",
     "oldest",
     "shared",
 ]

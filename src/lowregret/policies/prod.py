@@ -54,7 +54,8 @@ class Prod(Policy):
     safe
         The other policy; by default Hedge at the rate that is best for the horizon.
 
-    >>> from lowregret import Scheduled, matching
+    >>> from lowregret import matching
+    >>> from lowregret.predictors import Scheduled
     >>> player = Prod(Scheduled([[0.9, 0.1]]), matching(), horizon=400)
     >>> player.policy_sequence([1] * 400)[[0, 100, 399], 1].round(3).tolist()
     [0.031, 0.945, 1.0]

@@ -22,7 +22,7 @@ of C of them, each concave in its own n, is largest where all are equally long.
 
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
 told the states; else it is Hedge over all comparators, told what each was paid. Safe play that guarantees a payoff
-(``MaximinPlay``) has no such F: ``budgets`` has what is promised, and when, then.
+(``SecurityPlay``) has no such F: ``budgets`` has what is promised, and when, then.
 """
 
 import math

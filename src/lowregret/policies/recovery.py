@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import inputs
-from ..predictors import MinimaxLaw, PolyaUrn, Predictor, ShrunkUrn, equaliser
+from ..predictors import CoverLaw, PolyaUrn, Predictor, ShrunkUrn, equaliser
 from ..problems import DecisionProblem, a_problem
 from .contract import Policy
 from .recovering import Recovering
@@ -34,7 +34,7 @@ class Recovery:
     safe
         What to play once it is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good bound, or
         where best responses are played (a temperature of 0) Hedge over the actions and the model.
-        With ``MaximinPlay(problem)`` a payoff is promised and no regret: the value of the game, less the budget.
+        With ``SecurityPlay(problem)`` a payoff is promised and no regret: the value of the game, less the budget.
 
     >>> import numpy as np
     >>> from lowregret import matching
@@ -85,7 +85,7 @@ class Recovery:
 def safest_law(problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Predictor:
     """The law to play safe by: minimax play for two actions, Hedge as a law where there is one, else the Polya urn."""
     if horizon is not None and problem.n_actions == 2 and problem.advantage.min() < 0 < problem.advantage.max():
-        return MinimaxLaw(problem, horizon, temperature)
+        return CoverLaw(problem, horizon, temperature)
     if horizon is not None and equaliser(problem) is not None:
         return ShrunkUrn(problem, horizon)
     return PolyaUrn(problem.n_states)

@@ -2,28 +2,28 @@
 
 from .context_tree import ContextTree, TreeMemory
 from .contract import Predictor, asked, asked_sequence, has_states, said_by, same_states, unroll, vouched
+from .cover_law import CoverLaw
 from .function import FromFunction
-from .maximin import Maximin
-from .minimax_law import MinimaxLaw
 from .mixture import Mixture
-from .opponent import ContextMixture, Reader
+from .opponent import OpponentModel, Reader
 from .sampling import Stream, draw, drawn, sample, within_context
+from .security_law import SecurityLaw
 from .shrunk_urn import ShrunkUrn, equaliser
 from .tables import Markov, Scheduled
 from .urn import PolyaUrn
 
 __all__ = [
-    "ContextMixture",
     "ContextTree",
+    "CoverLaw",
     "FromFunction",
     "Markov",
-    "Maximin",
-    "MinimaxLaw",
     "Mixture",
+    "OpponentModel",
     "PolyaUrn",
     "Predictor",
     "Reader",
     "Scheduled",
+    "SecurityLaw",
     "ShrunkUrn",
     "Stream",
     "TreeMemory",

@@ -38,7 +38,8 @@ class Mixture(Predictor):
 
     A token that every predictor with any weight excluded leaves the weights as they were.
 
-    >>> from lowregret import PolyaUrn, Scheduled
+    >>> from lowregret import PolyaUrn
+    >>> from lowregret.predictors import Scheduled
     >>> mixture = Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)], weights=[0.99, 0.01])
     >>> mixture.predict_sequence([1] * 30)[[0, 1, -1], 1].round(3).tolist()
     [0.104, 0.127, 0.968]
@@ -114,7 +115,8 @@ class Mixture(Predictor):
         The mixture's law is the average of theirs: P(switch) under model i is at most that under the mixture divided by
         its weight w_i. So delta times the least weight, delta / N for equal ones.
 
-        >>> from lowregret import PolyaUrn, Scheduled
+        >>> from lowregret import PolyaUrn
+        >>> from lowregret.predictors import Scheduled
         >>> round(Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)], weights=[0.8, 0.2]).delta_for(0.01), 4)
         0.002
         """

@@ -26,7 +26,7 @@ _SURE = np.array([0.5, 0.8])  # an expert is unsure, fairly sure or sure of its 
 
 
 @dataclass(frozen=True)
-class ContextMixture:
+class OpponentModel:
     """Predicts the other's next move from both histories; ``begin`` opens a match.
 
     Parameters
@@ -45,7 +45,7 @@ class ContextMixture:
         How many contexts are told apart, all lengths together; beyond that some share a cell.
 
     >>> from lowregret import rock_paper_scissors
-    >>> reader = ContextMixture().begin(rock_paper_scissors())
+    >>> reader = OpponentModel().begin(rock_paper_scissors())
     >>> for t in range(60):
     ...     reader.observe(own=t * t % 3, other=t % 3)  # the other goes round
     >>> int(reader.predict().argmax()), bool(reader.predict().max() > 0.9)
@@ -95,7 +95,7 @@ class ContextMixture:
 class Reader:
     """One match, as it is read: ``predict`` the other's next move, then ``observe`` what both did."""
 
-    def __init__(self, mixture: ContextMixture, theirs_SxA: np.ndarray) -> None:
+    def __init__(self, mixture: OpponentModel, theirs_SxA: np.ndarray) -> None:
         self.mixture, self._theirs_SxA = mixture, theirs_SxA
         S, A = theirs_SxA.shape
         self.n_states, self.n_actions = S, A

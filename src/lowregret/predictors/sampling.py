@@ -42,7 +42,7 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
 
     The uniforms behind the tokens come from NumPy, so NumPy and torch predictors draw the same sequences.
 
-    >>> from lowregret import Scheduled
+    >>> from lowregret.predictors import Scheduled
     >>> sample(Scheduled([[0.0, 1.0], [1.0, 0.0]]), horizon=3, n=2, seed=0).tolist()
     [[1, 0, 0], [1, 0, 0]]
     """
@@ -97,7 +97,8 @@ class Stream:
     def shares(self) -> Array:
         """How much of each model there is in what is predicted now, ``[..., N]``: of a mixture, or of one made robust.
 
-        >>> from lowregret import Mixture, PolyaUrn, Scheduled
+        >>> from lowregret import Mixture, PolyaUrn
+        >>> from lowregret.predictors import Scheduled
         >>> stream = Stream(Mixture([Scheduled([[0.9, 0.1]]), PolyaUrn(2)]))
         >>> stream.update(1)
         >>> stream.shares.round(3).tolist()

@@ -1,9 +1,8 @@
 """What is at stake: decision problems, the usual ones, and what actions earn in them."""
 
-from .decision import DecisionProblem, a_problem, best_action, best_of, same_problem, with_first
+from .decision import DecisionProblem, a_problem, belief_with_lead, best_action, best_of, same_problem, with_first
 from .earnings import action_utilities, leads
 from .from_file import payoffs_in
-from .inverse import belief_with_lead
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading

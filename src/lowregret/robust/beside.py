@@ -147,7 +147,8 @@ def challenge(
     ``new`` until the bets of the incumbent reach 1/delta, the incumbent from then on. If ``new`` is right it is pulled
     with probability at most ``delta`` (1/horizon by default).
 
-    >>> from lowregret import PolyaUrn, Scheduled, matching
+    >>> from lowregret import PolyaUrn, matching
+    >>> from lowregret.predictors import Scheduled
     >>> on_trial = challenge(Scheduled([[0.9, 0.1]]), PolyaUrn(2), matching(), horizon=1000, delta=0.01)
     >>> on_trial.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 5]

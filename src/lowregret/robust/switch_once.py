@@ -27,7 +27,8 @@ class RobustMemory(NamedTuple):
 class Robust(Predictor):
     """``base`` until ``rule`` trips, the rule's fallback from then on; a predictor like any other.
 
-    >>> from lowregret import ExactTest, Scheduled, matching
+    >>> from lowregret import ExactTest, matching
+    >>> from lowregret.predictors import Scheduled
     >>> mistaken = Scheduled([[0.9, 0.1]])
     >>> safe = Robust(mistaken, ExactTest(matching(), horizon=100))
     >>> safe.predict_sequence([1] * 40)[[0, -1], 1].round(3).tolist()
@@ -188,7 +189,8 @@ def robustify(
         Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
         the responses to them. What comes back is a policy and no predictor (``Beside``).
 
-    >>> from lowregret import PolyaUrn, Scheduled, matching
+    >>> from lowregret import PolyaUrn, matching
+    >>> from lowregret.predictors import Scheduled
     >>> safe = robustify(Scheduled([[0.9, 0.1]]), matching(), horizon=1000)
     >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 6]

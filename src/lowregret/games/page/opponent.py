@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...guard import Guard
-from ...predictors import ContextMixture
+from ...predictors import OpponentModel
 from ...problems import DecisionProblem, Positions, rock_paper_scissors
 
 
@@ -36,9 +36,9 @@ GAMES = {
 }
 
 
-def model() -> ContextMixture:
+def model() -> OpponentModel:
     """The predictor that plays. The one line that says which."""
-    return ContextMixture()
+    return OpponentModel()
 
 
 def guard_for(problem: DecisionProblem, rounds: int) -> Guard:

@@ -9,7 +9,7 @@ from ... import plots
 from ...adversaries import all_sequences, beam, greedy
 from ...certificates.limits import limit
 from ...distances import bounded_mean, exact_sequence_tv
-from ...policies import Minimax, Respond
+from ...policies import CoverPlay, Respond
 from ...predictors import PolyaUrn, sample
 from ...problems import matching
 from ...regret import external_regret
@@ -139,13 +139,13 @@ def the_limit_brackets_the_certificates() -> Finding:
     temperatures: list[Any] = [None, "certificate"]
     for T in (24, 128):
         for warmth in temperatures:
-            rule = ExactTest(COIN, T, delta=2 / T, temperature=warmth, fallback=Minimax(COIN, T))
+            rule = ExactTest(COIN, T, delta=2 / T, temperature=warmth, fallback=CoverPlay(COIN, T))
             found = rule.certificate.limit
             assert found is not None
             named = f"T = {T}" + ("" if warmth is None else ", at the certificate's temperature")
             claims.append(at_most(f"limit and certificate, {named}", found, rule.certificate.regret_bound))
     adaptive = limit(COIN, 24, 2 / 24, base="adaptive")
-    bound = ExactTest(COIN, 24, delta=2 / 24, fallback=Minimax(COIN, 24)).certificate.regret_bound
+    bound = ExactTest(COIN, 24, delta=2 / 24, fallback=CoverPlay(COIN, 24)).certificate.regret_bound
     claims += [
         equals("the limit, T = 24", limit(COIN, 24, 2 / 24), 0.218, 5e-4),
         at_most("the limit for one law and for models that adapt, T = 24", limit(COIN, 24, 2 / 24), adaptive),

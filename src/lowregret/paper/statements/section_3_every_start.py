@@ -10,7 +10,7 @@ from ...adversaries import all_sequences
 from ...certificates.coupled import free_rate_bound, kappa
 from ...certificates.exact_charge import exact_kappa
 from ...certificates.limits import limit
-from ...policies import AdaHedge, Hedge, Minimax, Recovery
+from ...policies import AdaHedge, CoverPlay, Hedge, Recovery
 from ...predictors import PolyaUrn
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...rules import ExactTest
@@ -219,17 +219,17 @@ def regret_is_bounded() -> Finding:
         T, tokens = steps_for(S), all_sequences(S, steps_for(S))
         probs = some_laws_of_prefixes(rng, tokens, S)
         plays: list[Any] = [PolyaUrn(S), Hedge(problem, T), AdaHedge(problem), Recovery(budget=0.2)]
-        for fallback in plays + ([Minimax(problem, T)] if A == 2 else []):
+        for fallback in plays + ([CoverPlay(problem, T)] if A == 2 else []):
             rule = ExactTest(problem, T, delta=0.95, fallback=fallback)
             bound_T = np.array([t * rule.certificate.at(t).regret_bound for t in range(1, T + 1)])
             used.append((total_regrets(rule, probs, tokens) / bound_T).max())
     T = 1024
-    kinds: dict[str, Any] = {"minimax": Minimax(PENNIES, T), "the way back": Recovery(), "the urn": PolyaUrn(2)}
+    kinds: dict[str, Any] = {"minimax": CoverPlay(PENNIES, T), "the way back": Recovery(), "the urn": PolyaUrn(2)}
     bound = {name: ExactTest(PENNIES, T, delta=2 / T, fallback=play).certificate for name, play in kinds.items()}
 
     def picture(ax: "Axes") -> None:
         steps = [24, 64, 128, 256, 512, 1024, 4096, 10_000]
-        plays: dict[str, Any] = {"minimax fallback": Minimax, "the way back": lambda *_: Recovery()}
+        plays: dict[str, Any] = {"minimax fallback": CoverPlay, "the way back": lambda *_: Recovery()}
         for name, play in plays.items():
             rules = [ExactTest(PENNIES, n, delta=2 / n, fallback=play(PENNIES, n)) for n in steps]
             ax.loglog(steps, [rule.certificate.regret_bound for rule in rules], label=name)
@@ -275,7 +275,7 @@ def fallbacks_with_a_history() -> Finding:
     for problem in (PENNIES, DecisionProblem([[0.9, -0.6], [-0.2, 0.3]])):
         U, tokens = problem.utility, all_sequences(2, T)
         earned = U[:, tokens]  # [A, N, T]
-        urn, hedge, minimax = PolyaUrn(2), Hedge(problem, T), Minimax(problem, T)
+        urn, hedge, minimax = PolyaUrn(2), Hedge(problem, T), CoverPlay(problem, T)
         plays: dict[str, tuple[Any, np.ndarray]] = {
             "Hedge": (hedge, hedge.policy_sequence(tokens)),
             "the urn": (urn, problem.quantal_response(urn.predict_sequence(tokens), eta)),

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
-from ..predictors.minimax_play import (
+from ..predictors.cover_law import (
     Leads,
     MinimaxMemory,
     after_alarm,
@@ -23,14 +23,14 @@ from .contract import Policy
 
 
 @dataclass(frozen=True)
-class Minimax(Leads, Policy):
+class CoverPlay(Leads, Policy):
     """The policy with the least regret on its worst sequence of ``horizon`` steps, from wherever the lead stands.
 
     For two actions; and for games of three actions and states such as rock-paper-scissors, where nature's best is one
     law throughout. Elsewhere no such play is known here, and the problem is refused.
 
     >>> from lowregret import matching
-    >>> play = Minimax(matching(), horizon=4)
+    >>> play = CoverPlay(matching(), horizon=4)
     >>> play.policy_sequence([1, 1, 0, 0])[:, 1].tolist()
     [0.5, 0.75, 1.0, 1.0]
     >>> play.after_T().tolist()  # in total, by steps left

@@ -17,15 +17,15 @@ class MaximinMemory(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MaximinPlay(Policy):
+class SecurityPlay(Policy):
     """Always the same mixed action: the one that earns most in its worst state. A guarantee of payoff, not of regret.
 
-    As ``Guard(problem, horizon, fallback=MaximinPlay(problem))`` it is played from the alarm on, for good; as
-    ``Recovery(safe=MaximinPlay(problem))`` while what is lost to the value of the game is above a budget. Certificates
-    then have a ``payoff_bound``. (``Maximin`` is a law whose quantal response comes close to this.)
+    As ``Guard(problem, horizon, fallback=SecurityPlay(problem))`` it is played from the alarm on, for good; as
+    ``Recovery(safe=SecurityPlay(problem))`` while what is lost to the value of the game is above a budget. Certificates
+    then have a ``payoff_bound``. (``SecurityLaw`` is a law whose quantal response comes close to this.)
 
     >>> from lowregret import DecisionProblem
-    >>> play = MaximinPlay(DecisionProblem([[1, -1], [-1, 0.5]]))
+    >>> play = SecurityPlay(DecisionProblem([[1, -1], [-1, 0.5]]))
     >>> round(play.value, 4), play.mixed_A.round(4).tolist()
     (-0.1429, [0.4286, 0.5714])
     """

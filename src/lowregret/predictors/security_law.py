@@ -14,7 +14,7 @@ from .tables import Scheduled, StepMemory
 
 
 @dataclass(frozen=True)
-class Maximin(Predictor):
+class SecurityLaw(Predictor):
     """Always the same law: the one whose quantal response is the safest mixed action, maximin with an entropy term.
 
     mu* = argmin_mu eta ln sum_a exp(U(a, mu) / eta): the response to it earns its guarantee whatever comes, at most
@@ -26,7 +26,7 @@ class Maximin(Predictor):
         The temperature it will be responded to with, or the horizon for 1/sqrt(horizon).
 
     >>> from lowregret import cost_loss
-    >>> safe = Maximin(cost_loss(cost=1, loss=4), temperature=0.01)
+    >>> safe = SecurityLaw(cost_loss(cost=1, loss=4), temperature=0.01)
     >>> round(safe.payoff_guarantee(), 3)  # protecting costs a quarter of the loss: utility 1/2
     0.5
     """
@@ -39,7 +39,7 @@ class Maximin(Predictor):
         a_problem(self.problem)
         if (self.temperature is None) == (self.horizon is None):
             raise ValueError(
-                f"Maximin needs a temperature or a horizon, one of them, got {inputs.shown(self.temperature)} and "
+                f"SecurityLaw needs a temperature or a horizon, one of them, got {inputs.shown(self.temperature)} and "
                 f"{inputs.shown(self.horizon)}"
             )
         if self.temperature is None:
