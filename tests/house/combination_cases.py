@@ -14,7 +14,7 @@ import numpy as np
 
 import lowregret as lr
 
-from . import literal_engine as literal
+from .. import literal_engine as literal
 
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "forecast": ("law", "quantiles", "samples", "density"),
@@ -513,7 +513,7 @@ class World:
             self.recovery.memories,
             self.recovery.share,
             self.recovery.budget,
-            best,
+            0.0 if best else None,
             self.case["likelihood"],
             self.case["test"],
         )

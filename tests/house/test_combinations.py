@@ -21,8 +21,8 @@ from lowregret.audit.playing import play
 from lowregret.certificates.coupled import kappa
 from lowregret.problems import Known, Positions
 
+from .. import literal_engine as literal
 from . import combination_cases as cases
-from . import literal_engine as literal
 from .combination_cases import GAPS, REFUSALS, SETTINGS, WAYS, Case, World
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
@@ -421,7 +421,7 @@ HEAD = """# What combines with what
 Every setting of a guard goes with every other, but for what is listed here, and everywhere it does the same: \
 streaming, saved and loaded half-way, in a batch or alone, recorded, in a backtest and as a predictor. \
 `tests/house/test_combinations.py` plays each pair and each triple of settings in every way there is beside a loop \
-that is written out by hand (`tests/house/literal_engine.py`): the same switches, the same play and regret to 1e-9, \
+that is written out by hand (`tests/literal_engine.py`): the same switches, the same play and regret to 1e-9, \
 and no regret above its certificate. It writes this page too: `python -m tests.house.test_combinations --table`.
 
 | setting | values | |

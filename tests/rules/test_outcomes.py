@@ -7,7 +7,8 @@ import pytest
 
 import lowregret as lr
 
-from ..outcome_cases import FORMS, Literal, at_step, random_forecast, random_outcomes, random_payoff
+from .. import literal_engine as literal
+from ..outcome_cases import FORMS, at_step, random_forecast, random_outcomes, random_payoff
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -24,22 +25,32 @@ def test_streaming_is_recorded_is_a_literal_loop(form: str, seed: int) -> None:
         outcomes[:2] = outcomes[:2, :1]  # something to find
         times = rule.trip_times(forecast, outcomes)
     guard = lr.Guard(payoff, horizon, rule=rule, batch_shape=(N,))
-    literal = [Literal(rule) for _ in range(N)]
+    by_hand = [literal.Stream(literal.settings_of(rule)) for _ in range(N)]
     for t in range(T):
         step = at_step(forecast, t)
         guard.advise(step)
         guard.observe(outcomes[:, t])
-        for n, one in enumerate(literal):
-            before = one.tripped_at
-            one.step(_row(step, n), float(outcomes[n, t]), t)
+        for n, one in enumerate(by_hand):
+            before, (own,) = one.alarm, one.classes
+            one.advise(t + 1, _told(payoff, _row(step, n), float(outcomes[n, t])))
+            one.observe(t + 1)
             if not before:
-                assert guard.evidence[0][n] == pytest.approx(math.log(one.total), rel=1e-10, abs=1e-10)
+                assert guard.evidence[0][n] == pytest.approx(math.log(own.total()), rel=1e-10, abs=1e-10)
                 memory = guard._at.ledger.rule
-                if not one.tripped_at:
-                    np.testing.assert_allclose(memory.statistics.charges[n], one.charges, rtol=1e-9, atol=1e-12)
-    told = [one.tripped_at or T + 1 for one in literal]
+                charges = [own.charges[who] for who in one.s.whom]
+                np.testing.assert_allclose(memory.statistics.charges[n], charges, rtol=1e-9, atol=1e-12)
+    told = [one.alarm or T + 1 for one in by_hand]
     assert times.tolist() == told
     assert [event.step for event in guard.events if isinstance(event, lr.Switch)] == sorted(t for t in told if t <= T)
+
+
+def _told(payoff: lr.Payoff, forecast: object, outcome: float) -> literal.Told:
+    middle, half = (payoff.low + payoff.high) / 2, (payoff.high - payoff.low) / 2
+
+    def utility(at: np.ndarray) -> np.ndarray:
+        return np.array([(payoff.fn(action, at) - middle) / half for action in payoff.actions])
+
+    return literal.Told(forecast, None, False, 0, utility, tuple(payoff.knots), 1.0, outcome)
 
 
 def _row(forecast: object, n: int) -> object:

@@ -39,9 +39,14 @@ class Settings(NamedTuple):
     memories: tuple[float, ...] = (20, 200)
     share: float = 0.003
     budget: float = 0.5
-    best: bool = False  # best responses: the temperature is 0
+    temperature: float | None = None  # None: by the horizon; 0: best responses
     likelihood: bool = False  # a second bettor, with half of the capital
     test: bool = True
+    own: bool = True  # actions are compared with, and not references alone
+
+    @property
+    def best(self) -> bool:
+        return self.temperature == 0
 
     @property
     def capital(self) -> float:
@@ -55,12 +60,12 @@ class Settings(NamedTuple):
 
     @property
     def whom(self) -> list[Who]:
-        own = [("action", c, a) for c in range(self.contexts) for a in range(self.actions)]
+        own = [("action", c, a) for c in range(self.contexts) for a in range(self.actions) if self.own]
         return own + [("reference", 0, n) for n in range(self.references)]
 
     def warmth(self, step: int) -> float:
-        if self.best:
-            return 0.0
+        if self.temperature is not None:
+            return self.temperature
         if self.horizon is not None:
             return 1 / math.sqrt(self.horizon)
         return self.span / (2 * math.sqrt(math.log(self.actions))) / math.sqrt(step + max(self.states - 1, 1))
@@ -515,8 +520,8 @@ class Stream:
 
     def worst(self, leads: dict[Who, float]) -> float:
         s = self.s
-        own = sum(max(leads["action", c, a] for a in range(s.actions)) for c in range(s.contexts))
-        return max([own, *(leads["reference", 0, n] for n in range(s.references))])
+        own = [max(leads["action", c, a] for a in range(s.actions)) for c in range(s.contexts) if s.own]
+        return max([*([sum(own)] if own else []), *(leads["reference", 0, n] for n in range(s.references))])
 
     @property
     def regret(self) -> float:
@@ -527,6 +532,34 @@ class Stream:
     def true_regret(self) -> float:
         """In total, over all episodes and outcomes, seen or not."""
         return self.hidden + self.worst(self.true)
+
+
+def settings_of(rule: Any) -> Settings:
+    """Those of an ``ExactTest`` with a ``Recovery`` or an ``Incumbent``, whose outcomes come in time."""
+    back, N = rule.fallback, len(rule.references)
+    law = None if rule.told or rule.of_numbers else rule.in_play.fallback.safe
+    made = (back.memories, back.share, back.budget) if isinstance(back, lr.Recovery) else ()
+    return Settings(
+        rule.problem.n_actions,
+        rule.n_states,
+        rule.stakes.span,
+        rule.horizon,
+        rule.delta,
+        rule.rates_K,
+        rule.rows,
+        N,
+        0 if rule.references_act else N,
+        1,
+        rule.told,
+        "Recovery" if made else rule.references.index(back.name),
+        law,
+        getattr(law, "afresh", None),
+        *made,
+        temperature=rule.temperature,
+        likelihood=rule.likelihood,
+        test=rule.test,
+        own=rule.actions,
+    )
 
 
 # What is promised
