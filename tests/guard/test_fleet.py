@@ -94,7 +94,7 @@ def test_a_stream_has_its_own_horizon() -> None:
         guard.advise([[0.5, 0.5]] * 2)
         guard.observe([0, 1])
     guard.add(1)
-    with pytest.raises(ValueError, match="horizon of 3 steps is over for 2 of 3 streams"):
+    with pytest.raises(ValueError, match="2 of 3 streams"):
         guard.advise([[0.5, 0.5]] * 3)
     assert guard.retire(np.asarray(guard.steps) == 3).tolist() == [0, 1]
     for _ in range(3):
@@ -393,5 +393,5 @@ def test_streams_have_names_after_a_pause_as_before_it(tmp_path: Path) -> None:
     for named, other in ((make(streams=["a", "b"]), make(batch_shape=(2,))), (guard, make(batch_shape=(1,)))):
         with pytest.raises(ValueError, match="differs in: streams"):
             named.load_state_dict(other.state_dict())
-        with pytest.raises(ValueError, match="differs in: streams"):
+        with pytest.raises(ValueError, match="streams"):
             other.load_state_dict(named.state_dict())

@@ -80,5 +80,5 @@ def test_garbled_states_are_refused(path: tuple[Any, ...], value: Any) -> None:
     for key in path[:-1]:
         at = at[key]
     at[path[-1]] = value
-    with pytest.raises(ValueError, match="state_dict does not fit"):
+    with pytest.raises(ValueError, match="state_dict"):
         lr.Guard(MATCHING, 9, lag=2).load_state_dict(json.loads(json.dumps(state)))

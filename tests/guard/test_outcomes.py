@@ -284,7 +284,7 @@ def test_bad_steps_change_nothing() -> None:
     with pytest.raises(ValueError, match="outcome must lie in the payoff's outcomes"):
         negative.observe(-1.0)
     other = lr.Payoff(lambda a, y: 0.5 * a * np.clip(y, -1, 1), (-1.0, 0.0, 1.0), -1, 1, knots=(-1, 1))
-    with pytest.raises(ValueError, match="differs in: fn"):
+    with pytest.raises(ValueError, match="fn"):
         lr.Guard(other, 60, rule=lr.ExactTest(other, 60, delta=0.2)).load_state_dict(falls().state_dict())
 
 
@@ -300,12 +300,12 @@ def test_the_horizon_is_kept_and_advice_comes_first() -> None:
     guard = lr.Guard(BLIND, 2)
     with pytest.raises(ValueError, match=r"advise\(forecast\) must come before this"):
         guard.observe(0.1)
-    with pytest.raises(ValueError, match=r"advise\(forecast\) must come before this"):
+    with pytest.raises(ValueError, match="advise"):
         guard.policy()
     for _ in range(2):
         guard.advise(lr.Samples([0.1, 0.2]))
         guard.observe(0.1)
-    with pytest.raises(ValueError, match=r"the horizon of 2 steps is over: .*restart\(\)"):
+    with pytest.raises(ValueError, match="horizon of 2"):
         guard.advise(lr.Samples([0.1, 0.2]))
     guard.restart()
     guard.advise(lr.Samples([0.1, 0.2]))

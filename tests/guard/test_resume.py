@@ -168,5 +168,5 @@ def test_the_state_of_another_guard_is_refused_by_what_differs(name: str) -> Non
 def test_schedules_are_told_apart() -> None:
     fallbacks = [lr.predictors.Scheduled([[0.5, 0.5]]), lr.predictors.Scheduled([[0.4, 0.6]])]
     one, other = (lr.Guard(COIN, 12, fallback=f) for f in fallbacks)
-    with pytest.raises(ValueError, match="differs in: fallback"):
+    with pytest.raises(ValueError, match="fallback"):
         other.load_state_dict(through_json(one))

@@ -33,8 +33,7 @@ from lowregret.cli.app import _app
 from lowregret.games import Fixed
 from lowregret.problems import payoffs_in
 
-from ..literal_informed import Back, Step
-from ..literal_informed import told as informed_by_hand
+from .. import literal_engine as by_hand
 from ..table_talk import Says
 from .door_logs import Table, cells_in, frame_of, payoff_file, some_files, some_table
 from .door_worlds import (
@@ -631,37 +630,24 @@ def literal_told(world: World, known: Known, guard: Any, problem: lr.DecisionPro
             share = 1.0 if known.scale is None else float(known.scale[b][t])
             context = known.contexts[b][t] if known.contexts else None
             place = labels.index((isinstance(context, bool), context)) if known.contexts else 0
-            laws = np.array([theirs[b][t] for theirs in known.references.values()]) if known.references else None
-            steps.append(
-                Step(
-                    one.laws_TxS[t],
-                    np.zeros((0, len(matrix))),
-                    laws,
-                    place,
-                    (matrix - shift) / scale,
-                    share,
-                    one.came[t],
-                )
-            )
+            laws = tuple(theirs[b][t] for theirs in known.references.values())
+            utility = partial(np.take, (matrix - shift) / scale, axis=1)
+            steps.append(by_hand.Told(one.laws_TxS[t], laws, False, place, utility, (), share, one.came[t]))
             money.append(share * matrix[:, one.came[t]])
         others = [f"reference {name}" for name in known.references]
         totals, trip = dict.fromkeys(("model", "guard", "fallback", *others), 0.0), None
         for begin in range(0, T, each):
             part = steps[begin : begin + each]
-            told = informed_by_hand(rule, part)
-            if trip is None and told.trip <= len(part):
-                trip = begin + told.trip
-            backs = [Back(rule) for _ in range(rule.rows)]
+            told, alone = (by_hand.Stream(by_hand.settings_of(rule), at_once) for at_once in (False, True))
             for t, step in enumerate(part):
-                pi_A = softmax(step.utility @ step.probs / rule.temperature)
-                theirs = [
-                    softmax(step.utility @ law / rule.temperature)
-                    for law in (() if step.laws_NxS is None else step.laws_NxS)
-                ]
-                mixed = backs[step.context].play(step, theirs, rule.temperature)
-                backs[step.context].see(step, theirs, mixed, True)
-                for name, own in zip(totals, (pi_A, told.played_TxA[t], mixed, *theirs), strict=True):
+                for stream in (told, alone):
+                    stream.advise(t + 1, step)
+                    stream.observe(t + 1)
+                plays = told.bases[t], told.played[t], alone.played[t], *told.theirs[t]
+                for name, own in zip(totals, plays, strict=True):
                     totals[name] += own @ money[begin + t]
+            if trip is None and told.alarm:
+                trip = begin + told.alarm
         money_TxA = np.array(money)
         own = [
             money_TxA[[step.context == c for step in steps]].sum(axis=0).max() for c in {step.context for step in steps}

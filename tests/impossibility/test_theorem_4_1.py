@@ -429,7 +429,7 @@ def test_numbers_that_are_no_distances_or_chances(bad: object) -> None:
         impossibility.trade_off(2, (0.5, bad))
     with pytest.raises(ValueError, match="follow must"):
         impossibility.response(bad, 2)
-    with pytest.raises(ValueError, match="follow_N must"):
+    with pytest.raises(ValueError, match="follow_N"):
         impossibility.bounded_model([0.5, bad])
 
 
