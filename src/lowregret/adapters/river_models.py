@@ -11,7 +11,6 @@ from ..guard import Event
 from ..guard.asked import Asked, Rows, ids_of
 from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
-from ..rules import ExactTest
 from .labels import floor_of, floored, guard_of, only_scaled, references_of, refuse_lawless, stakes, states_of
 from .rows import key_of, one_each
 
@@ -299,7 +298,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
     returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has done worse than
     something else by more than chance allows. Over each beginning the chance of a false alarm is at most the rule's
-    delta, 1/horizon by default, for a model whose probabilities are right.
+    delta, 0.05 by default, for a model whose probabilities are right.
 
     With an ``error_rate`` it takes errors instead, 1 for wrong and 0 for right, as River's own
     ``DriftRetrainingClassifier`` and ``ARFClassifier`` feed them. The guard then chooses between to trust the model and
@@ -320,7 +319,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     error_rate
         How often the model may be wrong, in place of a problem: ``update`` then takes errors.
     delta
-        The chance of a false alarm over each beginning, in place of a ``rule``; 1/horizon by default.
+        The chance of a false alarm over each beginning, in place of a ``rule``; 0.05 by default.
     lag
         How late labels come, as in ``Guard``, where what an update tells was said before the labels of the last
         ``lag`` - 1 updates were known.
@@ -377,11 +376,9 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
         else:
             at_stake, labels = stakes(problem, rule, classes, fallback)
             self._labelled = _Labelled(labels, floor)
-        if delta is not None:
-            if rule is not None:
-                raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
-            rule, settings = ExactTest(at_stake, horizon, delta=delta, **settings), {}
-        self.guard = guard_of(at_stake, horizon, rule, lag=lag, **settings)
+        if delta is not None and rule is not None:
+            raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
+        self.guard = guard_of(at_stake, horizon, rule, lag=lag, delta=delta, **settings)
         self._seen = 0  # since the last beginning
 
     def update(self, x: Any) -> None:

@@ -12,7 +12,7 @@ from ..guard import Guard
 from ..policies import Policy
 from ..predictors import Predictor, asked, has_states
 from ..problems import DecisionProblem, Positions
-from ..rules import Rule
+from ..rules import ExactTest, Rule
 from .contract import Player, Seat
 
 Made = Callable[[DecisionProblem, int], Any]  # from what is at stake, and for how many rounds
@@ -214,8 +214,11 @@ def warmth_of(player: Plain, rounds: int) -> float:
 
 def guard_of(player: Guarded, problem: DecisionProblem, rounds: int, batch_shape: tuple[int, ...] = ()) -> Guard:
     """The guard of a match, or of several side by side."""
-    rule, fallback = (_made(thing, problem, rounds) for thing in (player.rule, player.fallback))
-    return Guard(problem, rounds, rule=rule, fallback=fallback, temperature=player.temperature, batch_shape=batch_shape)
+    rule, given = _made(player.rule, problem, rounds), {"temperature": player.temperature}
+    given["fallback"] = _made(player.fallback, problem, rounds)
+    if rule is None:
+        rule, given = ExactTest(problem, rounds, **given), {}
+    return Guard(problem, rounds, rule=rule, batch_shape=batch_shape, **given)
 
 
 def _made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:

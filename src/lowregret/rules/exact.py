@@ -134,7 +134,10 @@ class ExactTest(ResponseRule):
             test=inputs.flag(self.test, "test"),
         )
         if contexts is not None and horizon is None:
-            raise ValueError("contexts need a horizon: what each of them may cost is shared out over it, got None")
+            raise ValueError(
+                "contexts need a horizon, for how many steps in all: what each of them may cost is shared out over it, "
+                "got None"
+            )
         if not self.actions and (not self.references or contexts is not None):
             raise ValueError("actions=False compares with references alone: it needs some, and no contexts")
         if isinstance(self.temperature, str) and self.temperature == "certificate":
@@ -164,7 +167,8 @@ class ExactTest(ResponseRule):
         if self.temperature == 0 and isinstance(fallback, Predictor):
             raise ValueError(
                 f"fallback {type(fallback).__name__} is a law, and the best response to a law that learns may lose "
-                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0"
+                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0 "
+                "(temperature=horizon**-0.5 answers laws at random)"
             )
         if isinstance(fallback, Incumbent) and more:
             if fallback.name not in self.references:
