@@ -455,7 +455,10 @@ class ExactTest(ResponseRule):
 
     def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
         # Starts are dated by outcomes. To tell steps, all that are missing are added: so earlier ones are one earlier.
-        return memory._replace(statistics=memory.statistics._replace(since=memory.statistics.since - 1))
+        statistics = memory.statistics._replace(since=memory.statistics.since - 1)
+        if self.likelihood:
+            statistics = statistics._replace(backed=second_bettor.one_missing(statistics.backed))
+        return memory._replace(statistics=statistics)
 
     # Recorded sequences
 
