@@ -59,7 +59,8 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     problem
         What is at stake; to guess the label by default.
     horizon
-        How many labels will be learned at most: what the certificate is for. A ``rule`` that is given has one.
+        How many labels will be learned at most, where that is known: it sharpens the certificate. A ``rule`` that is
+        given has one of its own.
     classes
         The labels in the order of the problem's states, needed where these have not the labels for names.
     rule, fallback, temperature, episode
@@ -96,7 +97,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     ...     chances = model.policy_one({"wind": windy})  # act on this
     ...     model.learn_one({"wind": windy}, "storm" if windy == (day < 100) else "calm")
     >>> [event.step for event in model.events][:1], max(model.predict_proba_one({"wind": True}).values()) < 0.9
-    ([114], True)
+    ([126], True)
     """
 
     def __init__(
@@ -315,7 +316,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     problem, classes, rule, fallback, temperature, floor
         As in ``GuardedRiverClassifier``.
     horizon
-        For how many updates the guard is made at each beginning. A ``rule`` that is given has one.
+        For how many updates the guard is made at each beginning; None: any number. A ``rule`` that is given has one.
     error_rate
         How often the model may be wrong, in place of a problem: ``update`` then takes errors.
     delta
@@ -332,14 +333,14 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     ...     if detector.drift_detected:
     ...         break
     >>> day, detector.guard.events[0].since
-    (111, 101)
+    (116, 112)
     >>> detector = GuardDriftDetector(horizon=1000, error_rate=0.2)
     >>> for day in range(200):
     ...     detector.update(day % 5 == 0 or day >= 100)
     ...     if detector.drift_detected:
     ...         break
     >>> day, detector.guard.events[0].since
-    (113, 101)
+    (110, 101)
     """
 
     def __init__(

@@ -39,7 +39,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     """The players on a block; ``guard`` says how the guard is made, and is not touched.
 
     Unless ``live``, what the guard played is taken from the recorded form of its rule where there is one: the same, but
-    it tells nothing, and its share after a switch stays unknown (NaN). ``others``: all but the guard, who stays with
+    it tells nothing, and its share after a switch may stay unknown (NaN). ``others``: all but the guard, who stays with
     the model.
     """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
@@ -67,7 +67,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
             paid["guard"][rows], share_NxT[rows], trips_N[rows], told = _replayed(
                 rule, block, rows, utility_AxNxT[:, rows], paid["guard"][rows], times_N[rows]
             )
-            events = [(int(rows[row]), event) for row, event in told]
+            events = [(int(rows[row]), event) for row, event in told] if live else []
     if fallback:
         paid["fallback"] = (_fallback_alone(guard, block, scene) * utility_AxNxT).sum(axis=0)
     paid["Hedge"] = (hedge(problem, block, utility_AxNxT, rule.lag) * utility_AxNxT).sum(axis=0)

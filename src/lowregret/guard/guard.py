@@ -99,7 +99,7 @@ class Guard(Fleet, Readings):
     ...     advice = guard.advise([0.9, 0.1])  # a model that is sure of the wrong state
     ...     guard.observe(state, action=guard.act(seed=0))
     >>> guard.events[0].step, advice.policy.round(2).tolist()
-    (5, [0.0, 1.0])
+    (4, [0.0, 1.0])
 
     Forecasts of a number, with a ``Payoff``:
 
@@ -110,7 +110,7 @@ class Guard(Fleet, Readings):
     ...     advice = guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))  # expects a rise each day
     ...     guard.observe(move, action=guard.act(seed=0))
     >>> guard.events[0].step, round(guard.share, 3)
-    (21, 0.0)
+    (16, 0.0)
     """
 
     _at: Standing  # all that it remembers: a step is done once this has been replaced, by one assignment
@@ -222,7 +222,7 @@ class Guard(Fleet, Readings):
             return Advice(rule, self._at.ledger.rule, due)
 
     def policy(self, *, step: int | None = None) -> Array:
-        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the forecast.
+        """The mixed action ``[..., A]`` that the certificate speaks of: the response to the forecast.
 
         After a switch, what the fallback plays. ``step``: which of those that wait for their outcomes, by default the
         last that was advised.
