@@ -53,6 +53,10 @@ class Plain(Player):
 class Guarded(Player):
     """The same with a ``Guard`` around the model: it stops acting on it once the moves speak against it.
 
+    It keeps the quantal response, at delta = 1/rounds: who sees through a player answers a best response each round,
+    and there it lost less (1,000 rounds of rock-paper-scissors against ``Nemesis``: 60 points by quantal responses, 71
+    by best ones). ``rule=lambda problem, rounds: Guard(problem, rounds).rule`` plays best responses.
+
     Parameters
     ----------
     model
@@ -60,7 +64,7 @@ class Guarded(Player):
     rule, fallback
         As ``Guard`` takes them, or a function (or class) that makes one of a problem and a number of rounds.
     temperature
-        As ``Guard`` takes it.
+        Of the responses, as ``ExactTest`` takes it; 1/sqrt(rounds) by default.
 
     >>> from lowregret import Scheduled, matching, play
     >>> wrong = Scheduled([[0.9, 0.1]])
