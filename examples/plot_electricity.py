@@ -50,11 +50,9 @@ cases, values = real_figure.staged(said, wrong, breaks)
 
 # %%
 # All of them at once, an hour at a time: a guard with a stream for each. The model alone follows the newsvendor rule;
-# the fallback alone is Hedge over the orders and the model's, which the guard plays after an alarm. The temperature
-# says how sharply the guard goes by a forecast. It was chosen on this same recording; what the default would have
-# cost is at the end.
-test = lr.ExactTest(bill, len(came), temperature=0.002)
-guard = lr.Guard(bill, len(came), rule=test, batch_shape=(len(cases),))
+# the guard plays the best order by the forecast until an alarm; the fallback alone is Hedge over the orders and the
+# model's, which the guard plays after one.
+guard = lr.Guard(bill, len(came), batch_shape=(len(cases),))
 each = bill.payoffs(came).T  # [T, A]: what each order earned
 rule = np.abs(values[..., [14]] - orders).argmin(axis=-1)  # [N, T]: the order next to the 75% quantile
 money = {name: np.zeros(rule.shape) for name in real_figure.LOOKS} | {"model": each[np.arange(len(came)), rule]}
@@ -78,16 +76,16 @@ print(real_figure.money_table(runs, hours, title, "%d %b", "hours"))
 # Readings that are six hours late cost a lot, and there is no alarm, as there should be none: the forecast is still
 # better than any fixed order. A guard watches what acting on a forecast loses, and does not look for errors in it.
 #
-# What a guard costs where nothing breaks is the mixed action that it plays, a little around the best order. At the
-# default temperature, 1/sqrt(hours), that is far more than at the one chosen above: what is at stake in most hours is
-# small beside the most that an hour can matter.
+# Until an alarm the guard costs nothing, for it plays the best order. The quantal response of the paper, at a
+# temperature of 1/sqrt(hours), plays many orders around it, and what is at stake in most hours is small beside the most
+# that an hour can matter: it would have cost far more.
 in_hindsight = each.sum(axis=0)
 best = int(in_hindsight.argmax())
 print(f"the best fixed order: {orders[best]:+.2f} GWh on yesterday, {in_hindsight[best]:,.0f}")
 print(f"the 75% quantile itself, not the order next to it: {earned(said[:, 14], came).sum():,.0f}")
-usual = lr.ExactTest(bill, len(came))
-soft = usual.scene(lr.Quantiles(levels, said), None, np.arange(1, len(came) + 1)).base_A  # every hour at once
-print(f"the guard at the default temperature, no break staged: {(soft * each.T).sum():,.0f}")
+quantal = lr.ExactTest(bill, len(came))
+soft = quantal.scene(lr.Quantiles(levels, said), None, np.arange(1, len(came) + 1)).base_A  # every hour at once
+print(f"the quantal response, no break staged: {(soft * each.T).sum():,.0f}")
 
 # %%
 # The figure: readings a day late from 12 March on, hour by hour, and all breaks.

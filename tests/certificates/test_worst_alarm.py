@@ -180,7 +180,7 @@ def test_a_long_certificate_looks_at_few_steps(monkeypatch: pytest.MonkeyPatch) 
 
     for room in (every_start, late):
         monkeypatch.setattr(room, "before_alarm", counted)
-    for settings in ({}, {"lag": 7}, {"contexts": 50}, {"fallback": lr.PolyaUrn(2)}):
+    for settings in ({}, {"lag": 7}, {"contexts": 50}, {"temperature": 2.0**-12, "fallback": lr.PolyaUrn(2)}):
         asked.clear()
         bound = lr.Guard(MATCHING, 1 << 24, **settings).certificate.regret_bound  # type: ignore[arg-type]
         assert 0 < bound < 0.05

@@ -93,7 +93,7 @@ def test_streams_are_chosen_along_the_first_axis() -> None:
 def test_a_fallback_that_grows_starts_again_as_one() -> None:
     """Its memory has one length for all streams: some of them cannot start again, all of them can."""
     for steps in (1, 2, 3):
-        guard = lr.Guard(COIN, 12, fallback=last_state(2), batch_shape=(2,))
+        guard = lr.Guard(COIN, 12, temperature=0.3, fallback=last_state(2), batch_shape=(2,))
         play(guard, np.full((2, steps, 2), 0.5), np.zeros((2, steps), dtype=np.int64))
         before = guard.state_dict()
         with pytest.raises(ValueError, match="different ages"):

@@ -21,7 +21,9 @@ from .test_fuzz_interrupts import HOME, interrupted
 TRADE = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
 MAKES: dict[str, Callable[..., Any]] = {
     "default": lambda problem, **more: lr.Guard(problem, 30, **more),
-    "urn": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.PolyaUrn(problem.n_states), **more),
+    "urn": lambda problem, **more: lr.Guard(
+        problem, 30, temperature=0.2, fallback=lr.PolyaUrn(problem.n_states), **more
+    ),
     "policy": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.policies.AdaHedge(problem), **more),
     "episodes": lambda problem, **more: lr.Guard(problem, 30, episode=7, **more),
     "no horizon": lambda problem, **more: lr.Guard(problem, None, rule=lr.ExactTest(problem, None, delta=0.3), **more),
@@ -194,7 +196,7 @@ def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:
         (lr.Guard(COIN, 31, batch_shape=(4,)), "horizon"),
         (lr.Guard(COIN, 30), "batch_shape"),
         (lr.Guard(COIN, 30, batch_shape=(4, 2)), "batch_shape"),
-        (lr.Guard(COIN, 30, batch_shape=(4,), fallback=lr.PolyaUrn(2)), "fallback"),
+        (lr.Guard(COIN, 30, batch_shape=(4,), temperature=0.2, fallback=lr.PolyaUrn(2)), "fallback"),
     ):
         with pytest.raises(ValueError, match=rf"fleet.safetensors: its state was made by a guard .*{what}"):
             other.load(path)

@@ -121,7 +121,7 @@ def test_advice_after_the_alarm_is_the_fallbacks_and_before_it_the_models() -> N
 
 
 def test_each_step_that_waits_has_its_own_action() -> None:
-    guard, laws = lr.Guard(MATCHING, 75, lag=3), [[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]]
+    guard, laws = lr.Guard(MATCHING, 75, rule=lr.ExactTest(MATCHING, 75), lag=3), [[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]]
     for law in laws:
         guard.advise(law)
     for step, law in enumerate(laws, 1):

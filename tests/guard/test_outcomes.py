@@ -221,7 +221,11 @@ BAD: dict[str, Any] = {
         lambda: lr.Guard(TRADE, 10, rule=lr.ExactTest(lr.matching(), 10)),
         "rule was made for another problem",
     ),
-    "fallback": (lambda: lr.Guard(TRADE, 10, fallback=lr.PolyaUrn(2)), "fallback must be a Recovery without a safe"),
+    "fallback": (
+        lambda: lr.Guard(TRADE, 10, temperature=0.3, fallback=lr.PolyaUrn(2)),
+        "fallback must be a Recovery without a safe",
+    ),
+    "a law answered by its best response": (lambda: lr.Guard(TRADE, 10, fallback=lr.PolyaUrn(2)), "is a law"),
 }
 
 

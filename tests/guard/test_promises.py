@@ -82,10 +82,11 @@ def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
             f"({type(rule).__name__})"
         )
         assert guard.waiting_for == "switched"
-    guard = lr.Guard(COIN, 20)
-    play(guard, np.tile(WRONG, (12, 1)), np.ones(12, dtype=int))
-    assert not guard.events[0].excluded
-    assert "evidence of ExactTest" in str(guard.events[0])
+    for likelihood, words in ((False, "evidence of ExactTest"), (True, "recent frequencies predict better")):
+        guard = lr.Guard(COIN, 20, likelihood=likelihood)
+        play(guard, np.tile(WRONG, (12, 1)), np.ones(12, dtype=int))
+        assert not guard.events[0].excluded
+        assert words in str(guard.events[0])
 
 
 # A state is of one guard
@@ -133,10 +134,12 @@ def last_or(chance: float) -> Callable[[Any], list[float]]:
 
 
 UNLIKE: dict[str, tuple[Callable[[Any], lr.Guard], str]] = {
-    "a function": (lambda x: lr.Guard(COIN, 12, fallback=lr.FromFunction(last_or(x), 2)), "fallback"),
-    "no dataclass": (lambda x: lr.Guard(COIN, 12, fallback=Stubborn(x)), "fallback"),
+    "a function": (lambda x: lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(last_or(x), 2)), "fallback"),
+    "no dataclass": (lambda x: lr.Guard(COIN, 12, temperature=0.3, fallback=Stubborn(x)), "fallback"),
     "a part of a part": (
-        lambda x: lr.Guard(COIN, 12, fallback=lr.robust.Robust(Stubborn(x), lr.rules.RegretGap(COIN, 50))),
+        lambda x: lr.Guard(
+            COIN, 12, temperature=0.3, fallback=lr.robust.Robust(Stubborn(x), lr.rules.RegretGap(COIN, 50))
+        ),
         "fallback",
     ),
     "a policy": (lambda x: lr.Guard(COIN, 12, fallback=lr.policies.Respond(Stubborn(x), COIN, 0.3)), "fallback"),
@@ -161,9 +164,11 @@ def test_a_state_is_of_guards_that_behave_alike(name: str) -> None:
 
 
 def test_functions_are_told_apart_by_name_too() -> None:
-    guard = lr.Guard(COIN, 12, fallback=lr.FromFunction(last_or(0.5), 2))
-    with pytest.raises(ValueError, match="fallback"):
-        lr.Guard(COIN, 12, fallback=lr.FromFunction(lambda history: [0.5, 0.5], 2)).load_state_dict(through_json(guard))
+    guard = lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(last_or(0.5), 2))
+    with pytest.raises(ValueError, match="differs in: fallback"):
+        lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(lambda history: [0.5, 0.5], 2)).load_state_dict(
+            through_json(guard)
+        )
 
 
 def test_a_fallback_that_cannot_be_tried_is_known_by_how_it_fails() -> None:
@@ -172,10 +177,10 @@ def test_a_fallback_that_cannot_be_tried_is_known_by_how_it_fails() -> None:
             raise RuntimeError("no")
         return [0.5, 0.5]
 
-    guard = lr.Guard(COIN, 12, fallback=lr.FromFunction(fails, 2))
+    guard = lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(fails, 2))
     saved = through_json(guard)
     assert saved["says"] == {"fails": "RuntimeError"}
-    lr.Guard(COIN, 12, fallback=lr.FromFunction(fails, 2)).load_state_dict(saved)
+    lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(fails, 2)).load_state_dict(saved)
 
 
 # Draws

@@ -170,7 +170,7 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
     fallback = lr.rules.FirstTest(COIN, 9, fallback=liar)  # bets on what it says
 
     def switched() -> lr.Guard:
-        guard = lr.Guard(COIN, 9, fallback=liar)
+        guard = lr.Guard(COIN, 9, temperature=0.3, fallback=liar)
         guard.advise([1.0, 0.0])
         guard.observe(1)
         guard.advise([1.0, 0.0])

@@ -235,7 +235,8 @@ def test_what_was_not_declared_is_refused(name: str) -> None:
         ({"payoffs": "move"}, 'payoffs must be "scaled" or "change"'),
         ({"lag": 0}, "lag must be a whole number >= 1"),
         ({"contexts": 2, "rule": lr.ExactTest(lr.matching(), 20)}, "only build the default rule"),
-        ({"contexts": 2, "fallback": lr.PolyaUrn(2)}, "fallback must be a Recovery"),
+        ({"contexts": 2, "fallback": lr.policies.AdaHedge(lr.matching())}, "fallback must be a Recovery"),
+        ({"contexts": 2, "fallback": lr.PolyaUrn(2), "temperature": 0.2}, "fallback must be a Recovery"),
         ({"contexts": 2, "fallback": lr.policies.Incumbent("x")}, "fallback must be one of the references"),
     ],
     ids=str,
@@ -295,7 +296,7 @@ def test_realised_regret_is_that_of_the_actions_reported() -> None:
 def test_episodes_share_the_chance_of_a_false_switch() -> None:
     guard = lr.Guard(lr.matching(), 100, episode=25, contexts=2)
     assert isinstance(guard.rule, lr.ExactTest)
-    assert (guard.rule.horizon, guard.rule.delta) == (25, 1 / 100 / 4)
+    assert (guard.rule.horizon, guard.rule.delta) == (25, 0.05 / 4)
     for t in range(60):
         guard.advise(LAW, context=t % 2)
         guard.observe(t // 2 % 2)

@@ -34,7 +34,7 @@ from lowregret.transformer import (
 )
 from lowregret.transformer.run_folder import described
 from lowregret.transformer.tasks import Batch, Scaled, loss_of, robust_laws
-from lowregret.transformer.training import Run
+from lowregret.transformer.training import Training
 
 SMALL = Size(32, 16, 2, 1, 32)
 FLOAT32 = (torch.float32, torch.float32)
@@ -70,7 +70,7 @@ def adamw_by_hand(weights: dict, gradients: list[dict], rates: list[float], o) -
 def test_optimiser_steps_are_adamw(optimiser, tmp_path: Path) -> None:
     settings = TrainingSettings(size=SMALL, steps=10, batch=4, seed=3, optimiser=optimiser)
     source = lr.sources.paper_sources(32)["b"]
-    run = Run(Imitate(source), tmp_path / "m.safetensors", settings)
+    run = Training(Imitate(source), tmp_path / "m.safetensors", settings)
     weights = {k: p.detach().double().numpy().copy() for k, p in run.decoder.named_parameters()}
     gradients, rates = [], []
     for step in range(3):
@@ -90,7 +90,7 @@ def test_optimiser_steps_are_adamw(optimiser, tmp_path: Path) -> None:
 def test_a_golden_step(tmp_path: Path) -> None:
     """Recorded once: initial weights, batch, loss and update together."""
     settings = TrainingSettings(size=SMALL, steps=100, batch=8, seed=0, optimiser=NANODO)
-    run = Run(Imitate(lr.sources.paper_sources(32)["b"]), tmp_path / "m.safetensors", settings)
+    run = Training(Imitate(lr.sources.paper_sources(32)["b"]), tmp_path / "m.safetensors", settings)
     losses = [float(run.advance()) for _ in range(3)]
     total = sum(float(p.detach().double().abs().sum()) for p in run.decoder.parameters())
     assert losses == pytest.approx([0.764853, 0.748311, 0.749756], abs=2e-6)
@@ -239,7 +239,7 @@ def test_the_teacher_is_the_base_in_the_types_of_the_run(tmp_path: Path) -> None
     for stream in ("float32", "bfloat16"):
         task = tasks("distil")
         settings = TrainingSettings(size=SMALL, steps=2, batch=4, compute="bfloat16", stream=stream)
-        run = Run(task, tmp_path / f"{stream}.safetensors", settings)
+        run = Training(task, tmp_path / f"{stream}.safetensors", settings)
         expected = task.base.laws_on_device(tokens, torch.bfloat16, getattr(torch, stream))
         assert torch.equal(run.base_laws(tokens), expected)
         assert run.made["compute"] == "bfloat16"
@@ -253,7 +253,7 @@ def test_a_batch_in_which_nothing_counts_changes_no_weight_to_nan(tmp_path: Path
             tokens = super().batch(*args).tokens_BxT
             return Batch(tokens, None, torch.zeros(tokens.shape))
 
-    run = Run(Nothing(lr.PolyaUrn(2)), tmp_path / "m.safetensors", TrainingSettings(size=SMALL, steps=3, batch=2))
+    run = Training(Nothing(lr.PolyaUrn(2)), tmp_path / "m.safetensors", TrainingSettings(size=SMALL, steps=3, batch=2))
     assert float(run.advance()) == 0
     assert all(bool(p.isfinite().all()) for p in run.decoder.parameters())
 
@@ -459,7 +459,7 @@ def test_a_run_that_is_lost_says_so(tmp_path: Path) -> None:
         assert "NaN" not in "".join(p.read_text() for p in folder.glob("metrics.jsonl"))
         for state in folder.glob("state.safetensors"):
             assert all(bool(value.isfinite().all()) for value in checkpoints.read(state).tensors.values())
-    run = Run(tasks("imitate"), tmp_path / "d.safetensors", TWELVE)
+    run = Training(tasks("imitate"), tmp_path / "d.safetensors", TWELVE)
     run.decoder.position.weight.data[-1] = math.inf  # before any loss has seen it
     with pytest.raises(ValueError, match=r"training was lost by step 0: loss 0\.5, or weights"):
         run._refuse_lost(0.5)
@@ -541,7 +541,7 @@ from tests.transformer.test_training import *
 
 path, state = Path(sys.argv[1]), Path(sys.argv[2])
 chance, steps = random.Random(0), []
-Run(tasks("distil"), path.with_name("warm.safetensors"), LONG).advance()  # what is imported late is there
+Training(tasks("distil"), path.with_name("warm.safetensors"), LONG).advance()  # what is imported late is there
 while len(steps) < 10:
     begun = state.stat().st_mtime_ns if state.exists() else 0
     child = os.fork()
@@ -582,7 +582,7 @@ def test_a_run_killed_ten_times_ends_the_same(tmp_path: Path) -> None:
     # From here to the end, beside a run that nobody disturbed.
     ends = []
     for name in ("killed", "whole"):
-        run = Run(tasks("distil"), tmp_path / f"{name}.safetensors", LONG)
+        run = Training(tasks("distil"), tmp_path / f"{name}.safetensors", LONG)
         assert run.step == (steps[-1] if name == "killed" else 0)
         while run.step < steps[-1] + 5:
             run.advance()

@@ -103,8 +103,6 @@ def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, episode:
     """The guard of a classifier; a rule says the horizon if nobody else does."""
     if horizon is None and episode is None and rule is not None:
         horizon = rule.horizon
-    elif horizon is None and rule is None:
-        raise ValueError("horizon must be how many predictions will be acted on, a whole number >= 1, got None")
     return Guard(problem, horizon, rule=rule, episode=episode, **settings)
 
 

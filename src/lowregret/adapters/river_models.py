@@ -11,7 +11,6 @@ from ..guard import Event
 from ..guard.asked import Asked, Rows, ids_of
 from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
-from ..rules import ExactTest
 from .labels import floor_of, floored, guard_of, only_scaled, references_of, refuse_lawless, stakes, states_of
 from .rows import key_of, one_each
 
@@ -60,7 +59,8 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     problem
         What is at stake; to guess the label by default.
     horizon
-        How many labels will be learned at most: what the certificate is for. A ``rule`` that is given has one.
+        How many labels will be learned at most, where that is known: it sharpens the certificate. A ``rule`` that is
+        given has one of its own.
     classes
         The labels in the order of the problem's states, needed where these have not the labels for names.
     rule, fallback, temperature, episode
@@ -97,7 +97,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     ...     chances = model.policy_one({"wind": windy})  # act on this
     ...     model.learn_one({"wind": windy}, "storm" if windy == (day < 100) else "calm")
     >>> [event.step for event in model.events][:1], max(model.predict_proba_one({"wind": True}).values()) < 0.9
-    ([114], True)
+    ([126], True)
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
     returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has done worse than
     something else by more than chance allows. Over each beginning the chance of a false alarm is at most the rule's
-    delta, 1/horizon by default, for a model whose probabilities are right.
+    delta, 0.05 by default, for a model whose probabilities are right.
 
     With an ``error_rate`` it takes errors instead, 1 for wrong and 0 for right, as River's own
     ``DriftRetrainingClassifier`` and ``ARFClassifier`` feed them. The guard then chooses between to trust the model and
@@ -316,11 +316,11 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     problem, classes, rule, fallback, temperature, floor
         As in ``GuardedRiverClassifier``.
     horizon
-        For how many updates the guard is made at each beginning. A ``rule`` that is given has one.
+        For how many updates the guard is made at each beginning; None: any number. A ``rule`` that is given has one.
     error_rate
         How often the model may be wrong, in place of a problem: ``update`` then takes errors.
     delta
-        The chance of a false alarm over each beginning, in place of a ``rule``; 1/horizon by default.
+        The chance of a false alarm over each beginning, in place of a ``rule``; 0.05 by default.
     lag
         How late labels come, as in ``Guard``, where what an update tells was said before the labels of the last
         ``lag`` - 1 updates were known.
@@ -333,14 +333,14 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     ...     if detector.drift_detected:
     ...         break
     >>> day, detector.guard.events[0].since
-    (111, 101)
+    (116, 112)
     >>> detector = GuardDriftDetector(horizon=1000, error_rate=0.2)
     >>> for day in range(200):
     ...     detector.update(day % 5 == 0 or day >= 100)
     ...     if detector.drift_detected:
     ...         break
     >>> day, detector.guard.events[0].since
-    (113, 101)
+    (110, 101)
     """
 
     def __init__(
@@ -377,11 +377,9 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
         else:
             at_stake, labels = stakes(problem, rule, classes, fallback)
             self._labelled = _Labelled(labels, floor)
-        if delta is not None:
-            if rule is not None:
-                raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
-            rule, settings = ExactTest(at_stake, horizon, delta=delta, **settings), {}
-        self.guard = guard_of(at_stake, horizon, rule, lag=lag, **settings)
+        if delta is not None and rule is not None:
+            raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
+        self.guard = guard_of(at_stake, horizon, rule, lag=lag, delta=delta, **settings)
         self._seen = 0  # since the last beginning
 
     def update(self, x: Any) -> None:

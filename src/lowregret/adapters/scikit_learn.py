@@ -57,8 +57,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         is another state's number), else as ``classes`` says. In ``problem_`` states without names have those of the
         classes.
     horizon
-        How many outcomes will be observed after ``fit`` at most: what the certificate is for. Needed but in
-        ``walk_forward``, where it is the number of guarded rows by default, and with a ``rule``, which has one.
+        How many outcomes will be observed after ``fit`` at most, where that is known: it sharpens the certificate. In
+        ``walk_forward`` it is the number of guarded rows by default; a ``rule`` has one of its own.
     classes
         The labels in the order of the problem's states, those that no training row has among them.
     rule, fallback, temperature, episode
@@ -96,7 +96,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ...     mixed = model.policy(X[t : t + 1])  # act on this
     ...     model = model.observe(X[t : t + 1], turned[t : t + 1])
     >>> model.switched_, model.events_[0].step
-    (True, 5)
+    (True, 4)
     """
 
     guard_: Guard

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import files, inputs
+from ..guard.guard import DELTA
 from ..problems import DecisionProblem, a_problem
 from ..rules import warm_up
 from .cells import Refused
@@ -22,7 +23,7 @@ from .playing import PLAYERS
 from .report import KIND, Audit, problem_told
 from .spool import Counted, Spool
 
-FORMAT = 2  # of parts: what they must have in common, and what they hold
+FORMAT = 3  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
 _SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
@@ -32,7 +33,8 @@ def audit_log(
     log: str | Path,
     problem: DecisionProblem,
     *,
-    delta: float | None = None,
+    delta: float = DELTA,
+    temperature: float = 0.0,
     horizon: int | None = None,
     family_delta: bool = False,
     fdr: float = 0.1,
@@ -52,8 +54,8 @@ def audit_log(
     ----------
     log
         A .csv or .parquet file, or a folder of one kind; rows in any order.
-    delta
-        As ``ExactTest`` takes it; ``family_delta`` divides delta by the number of streams.
+    delta, temperature
+        As ``Guard`` takes them; ``family_delta`` divides delta by the number of streams.
     horizon
         The longest stream by default.
     fdr
@@ -79,7 +81,7 @@ def audit_log(
     a_problem(problem)
     tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
-    delta = None if delta is None else inputs.probability(delta, "delta")
+    delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
     kept = _kept(part)
@@ -93,14 +95,13 @@ def audit_log(
         whole = inputs.horizon_or_none(horizon) or counted.longest
         if whole < counted.longest:
             raise ValueError(f"horizon must last for the longest stream, {counted.longest} steps, got {whole}")
-        own = 1 / max(whole, 2) if delta is None else delta
-        each = own / counted.streams if family_delta else own
+        each = delta / counted.streams if family_delta else delta
         plays = counted.rows <= _SMALL if fallback is None else inputs.flag(fallback, "fallback")
         tells = counted.rows <= _SMALL if events is None else inputs.flag(events, "events")
         own_episode = None if episode is None or episode >= whole else episode
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
         settings = Settings(
-            *(problem, whole, each, level, plays, tells, own_episode),
+            *(problem, whole, each, temperature, level, plays, tells, own_episode),
             *(counted.steps, found.columns.every, alone_told(found.columns)),
         )
         about = {
@@ -111,6 +112,7 @@ def audit_log(
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
+            "temperature": temperature,
             "family_delta": family_delta,
             "episode": own_episode,
             "fdr": fdr,

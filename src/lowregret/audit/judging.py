@@ -31,6 +31,7 @@ class Settings(NamedTuple):
     problem: DecisionProblem
     horizon: int
     delta: float
+    temperature: float
     level: float  # of E: where a stream's e-value is stopped, or at its end
     fallback: bool  # whether the fallback plays alone as well
     events: bool  # whether it is said since when models were wrong, and when they returned
@@ -50,12 +51,11 @@ def grid_of(steps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def guard_of(problem: DecisionProblem, horizon: int, delta: float, episode: int | None = None) -> Guard:
+def guard_of(
+    problem: DecisionProblem, horizon: int, delta: float, temperature: float, episode: int | None = None
+) -> Guard:
     """The guard of an audit; with episodes they share delta evenly."""
-    if episode is None:
-        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta))
-    rule = ExactTest(problem, episode, delta / -(-horizon // episode))
-    return Guard(problem, horizon, rule=rule, episode=episode)
+    return Guard(problem, horizon, delta=delta, temperature=temperature, episode=episode)
 
 
 def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where
     streams, clock, rhythms = _streams(settings, names, records, where)
     first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
     problem, grid = settings.problem, settings.grid
-    guard = guard_of(problem, settings.horizon, settings.delta, settings.episode)
+    guard = guard_of(problem, settings.horizon, settings.delta, settings.temperature, settings.episode)
     each: list[Any] = [None] * len(streams.names)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)

@@ -16,6 +16,7 @@ _COLOURS = {
     "guard": "#0072b2",
     "fallback": "#009e73",
     "Hedge": "#cc79a7",
+    "last outcome": "#56b4e9",
     "best fixed action": "#555555",
 }
 _TEMPLATE = Path(__file__).with_name("page.html")

@@ -13,6 +13,7 @@ _LOOKS = {
     "guard": (COLOURS[0], "-", 2.0),
     "fallback": (COLOURS[2], "--", 1.2),
     "Hedge": (COLOURS[3], ":", 1.4),
+    "last outcome": ("#999999", ":", 1.0),
     "best fixed action": ("#555555", "-.", 1.2),
 }
 _MOST = 2000  # points of a line

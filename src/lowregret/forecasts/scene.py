@@ -45,6 +45,10 @@ class NumberScene(NamedTuple):
         earned_A = self.payoff.paid(outcome)
         return earned_A if self.scale is None else earned_A * self.scale
 
+    def best_response(self) -> np.ndarray:
+        """What whoever acts on the forecast plays at a temperature of 0, ``[A, ...]``."""
+        return response(self.payoff, self.forecast, 0.0, self.clock)
+
     def paid(self, outcome: np.ndarray) -> np.ndarray:
         """What each comparator earns at it, ``[A + N, ...]``."""
         earned_A = self.earned(outcome)

@@ -17,16 +17,14 @@ from .ledger import Ledger, blank
 _NEVER = "outcomes that never came"
 
 
-def delta_of_each(problem: Any, horizon: int | None, episode: int, rule: Rule | None, delta: Any) -> float | None:
-    """What the default rule of each of the episodes that make up the horizon has: they share delta, or 1/horizon."""
-    if rule is not None or problem is None:
-        return delta
+def delta_of_each(horizon: int | None, episode: int, delta: Any) -> float:
+    """What the default rule of each of the episodes that make up the horizon has: they share delta."""
     if horizon is None:
         raise ValueError(
-            "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
-            f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
+            "horizon must be given with episodes that open by themselves, how many steps they are in all: they share "
+            f"delta; without one, rule=ExactTest(problem, {episode}, delta=...) says what each has"
         )
-    return (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
+    return inputs.probability(delta, "delta") / -(-horizon // episode)
 
 
 def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:

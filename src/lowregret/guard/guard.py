@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
-from ..policies import Policy
+from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
 from ..problems import DecisionProblem, Payoff, by_name
 from ..robust import rule_for
@@ -37,6 +37,7 @@ from .steps import (
 from .streams import Labels, Naming, named, streams_of
 from .telling import tell
 
+DELTA = 0.05  # how likely a model that is right may ever be left: whoever acts can have it back
 _FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
 
 
@@ -49,10 +50,10 @@ class Guard(Fleet, Readings):
         What is at stake: a ``DecisionProblem``, or a ``Payoff`` where outcomes are numbers. None where others act on
         the advice, in two-state problems of their own; ``regret`` is then the largest V-regret of its advice.
     horizon
-        For how many steps an episode is promised (None: unknown, with a rule that allows it).
+        For how many steps an episode is promised. None: unknown; a number sharpens the promise, and contexts need one.
     rule
-        When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem, built
-        with ``delta``, ``fallback`` and ``temperature``.
+        When to stop trusting, with settings of its own. By default an ``ExactTest`` that is built with ``delta``,
+        ``temperature``, ``likelihood``, ``fallback`` and ``test``; ``VRegret(horizon)`` without a problem.
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
     on_event
@@ -74,12 +75,18 @@ class Guard(Fleet, Readings):
         are known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is
         the ordinary guard, which sees each outcome before the next forecast.
     delta
-        How likely a switch may be while the model is right, of the default rule: 1/horizon unless it is given; over all
-        episodes together.
+        How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
+        together (without a problem 1/horizon).
+    temperature
+        Of the responses to forecasts. 0 by default: the best response, as most people act, which differs from nothing
+        you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
     likelihood
-        A second bettor beside those on actions, as of ``ExactTest``; with ``temperature=0``.
+        A second bettor beside those on actions, as of ``ExactTest``; by default wherever it can be: best responses to
+        laws with ``Recovery`` for a fallback.
     test
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
+        That earns as much as a rule. The test buys that nothing changes while the model is right, not money; where a
+        model's edge is too small for any test, as in trading an index, it loses some.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
@@ -92,7 +99,7 @@ class Guard(Fleet, Readings):
     ...     advice = guard.advise([0.9, 0.1])  # a model that is sure of the wrong state
     ...     guard.observe(state, action=guard.act(seed=0))
     >>> guard.events[0].step, advice.policy.round(2).tolist()
-    (5, [0.0, 1.0])
+    (4, [0.0, 1.0])
 
     Forecasts of a number, with a ``Payoff``:
 
@@ -103,7 +110,7 @@ class Guard(Fleet, Readings):
     ...     advice = guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))  # expects a rise each day
     ...     guard.observe(move, action=guard.act(seed=0))
     >>> guard.events[0].step, round(guard.share, 3)
-    (21, 0.0)
+    (16, 0.0)
     """
 
     _at: Standing  # all that it remembers: a step is done once this has been replaced, by one assignment
@@ -111,7 +118,7 @@ class Guard(Fleet, Readings):
     def __init__(
         self,
         problem: DecisionProblem | Payoff | None,
-        horizon: int | None,
+        horizon: int | None = None,
         *,
         rule: Rule | None = None,
         fallback: Predictor | Policy | None = None,
@@ -125,18 +132,20 @@ class Guard(Fleet, Readings):
         lag: int = 1,
         streams: Sequence[str] | None = None,
         delta: float | None = None,
-        likelihood: bool = False,
+        likelihood: bool | None = None,
         test: bool = True,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
-        lasts = horizon
-        if self.episode is not None:
-            lasts, delta = self.episode, delta_of_each(problem, self._whole, self.episode, rule, delta)
-        settings = {"delta": delta, "fallback": fallback, "temperature": temperature}
-        settings |= {"likelihood": likelihood or None, "test": None if test else False}
+        lasts = horizon if self.episode is None else self.episode
+        settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
+        settings |= {"test": None if test else False}
+        if rule is None and problem is not None:
+            settings = _as_people_act(problem, settings)
+            if self.episode is not None:
+                settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
         made = rule_for(problem, lasts, rule, knows, **settings)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
@@ -213,7 +222,7 @@ class Guard(Fleet, Readings):
             return Advice(rule, self._at.ledger.rule, due)
 
     def policy(self, *, step: int | None = None) -> Array:
-        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the forecast.
+        """The mixed action ``[..., A]`` that the certificate speaks of: the response to the forecast.
 
         After a switch, what the fallback plays. ``step``: which of those that wait for their outcomes, by default the
         last that was advised.
@@ -330,6 +339,17 @@ class Guard(Fleet, Readings):
         at = self._at
         due = due_of(self.rule, at, step, at.waiting[-1:])
         return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
+
+
+def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
+    usual = {"delta": DELTA, "temperature": 0.0}
+    settings = given | {name: value for name, value in usual.items() if given[name] is None}
+    if given["likelihood"] is None:
+        mixes = given["fallback"] is None or isinstance(given["fallback"], Recovery)
+        tests = given["test"] is not False
+        settings["likelihood"] = mixes and tests and settings["temperature"] == 0 and not isinstance(problem, Payoff)
+    return settings
 
 
 def _shape_of(batch_shape: Any, labels: Labels | None) -> tuple[int, ...]:

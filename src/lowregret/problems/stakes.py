@@ -108,6 +108,10 @@ class Scene(NamedTuple):
         """Whether the law gave probability 0 to it, ``[...]``."""
         return pick(self.law_S, state) == 0
 
+    def best_response(self) -> Array:
+        """What whoever acts on the law plays at a temperature of 0, ``[A, ...]``."""
+        return _response(self.problem, self.utility, self.law_S, 0.0)
+
     def earned(self, state: Array) -> Array:
         """What each action earns in the state that came, ``[A, ...]``."""
         if self.utility is None:

@@ -51,6 +51,7 @@ from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .response import ResponseRule, delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
+_PAIRS = 1 << 16  # numbers: so many are kept to make one stream quick
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
@@ -134,7 +135,10 @@ class ExactTest(ResponseRule):
             test=inputs.flag(self.test, "test"),
         )
         if contexts is not None and horizon is None:
-            raise ValueError("contexts need a horizon: what each of them may cost is shared out over it, got None")
+            raise ValueError(
+                "contexts need a horizon, for how many steps in all: what each of them may cost is shared out over it, "
+                "got None"
+            )
         if not self.actions and (not self.references or contexts is not None):
             raise ValueError("actions=False compares with references alone: it needs some, and no contexts")
         if isinstance(self.temperature, str) and self.temperature == "certificate":
@@ -164,7 +168,8 @@ class ExactTest(ResponseRule):
         if self.temperature == 0 and isinstance(fallback, Predictor):
             raise ValueError(
                 f"fallback {type(fallback).__name__} is a law, and the best response to a law that learns may lose "
-                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0"
+                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0 "
+                "(temperature=horizon**-0.5 answers laws at random)"
             )
         if isinstance(fallback, Incumbent) and more:
             if fallback.name not in self.references:
@@ -423,13 +428,21 @@ class ExactTest(ResponseRule):
 
     @cached_property
     def _pairs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """By best response: what each action gains over it, and at which two outcomes that is charged."""
+        """By best response: what each action gains over it, and at which two outcomes that is charged; if not many."""
+        if self.problem.n_actions * self.problem.utility.size > _PAIRS:
+            return []
         gains = (self.problem.utility - row for row in self.problem.utility)
         return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in gains]
 
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
-        if self.likelihood and not self.told and scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray:
+        if (
+            self.likelihood
+            and not self.told
+            and scene.base_A.ndim == 1
+            and type(scene.base_A) is np.ndarray
+            and self._pairs
+        ):
             gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]  # one stream, one step
             return Offer(gain_Ax2, weights_Ax2, gain_AxS[:, int(outcome)])
         gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
@@ -451,7 +464,10 @@ class ExactTest(ResponseRule):
 
     def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
         # Starts are dated by outcomes. To tell steps, all that are missing are added: so earlier ones are one earlier.
-        return memory._replace(statistics=memory.statistics._replace(since=memory.statistics.since - 1))
+        statistics = memory.statistics._replace(since=memory.statistics.since - 1)
+        if self.likelihood:
+            statistics = statistics._replace(backed=second_bettor.one_missing(statistics.backed))
+        return memory._replace(statistics=statistics)
 
     # Recorded sequences
 

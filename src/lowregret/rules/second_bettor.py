@@ -59,6 +59,11 @@ def after(prior: Prior, old: Backed, step: Array, odds: Array, gained: Array) ->
     )
 
 
+def one_missing(now: Backed) -> Backed:
+    """The same after a step whose outcome never comes: it is one of those since the lowest point, if that is past."""
+    return now._replace(age=now.age + in_float64(now.age > 0))
+
+
 def level(prior: Prior, now: Backed, step: Array, actions: Array) -> Array:
     """E_t as far as it counts, where the bettors on actions have so much: with this one while it is heard."""
     if type(now.wealth) is np.ndarray and now.wealth.ndim == 0:  # one stream
