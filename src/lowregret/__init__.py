@@ -46,7 +46,7 @@ from .predictors import (
     sample,
 )
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
-from .regret import external_regret
+from .regret import external_regret, internal_regret
 from .robust import AverageRestart, Robust, challenge, context_needed, robustify
 from .rules import ExactTest, RegretGap, RegretRate, ResponseRule, Rule, VRegret, warm_up
 from .tips import tips_of
@@ -141,6 +141,7 @@ __all__ = [
     "external_regret",
     "games",
     "impossibility",
+    "internal_regret",
     "limits",
     "matching",
     "newsvendor",

@@ -78,6 +78,8 @@ class Guard(Fleet, Readings):
         episodes together.
     likelihood
         A second bettor beside those on actions, as of ``ExactTest``; with ``temperature=0``.
+    internal
+        Regret is internal regret: to playing b whenever a was played, for any two actions; as of ``ExactTest``.
     test
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
     streams
@@ -127,6 +129,7 @@ class Guard(Fleet, Readings):
         delta: float | None = None,
         likelihood: bool = False,
         test: bool = True,
+        internal: bool = False,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
@@ -136,7 +139,7 @@ class Guard(Fleet, Readings):
         if self.episode is not None:
             lasts, delta = self.episode, delta_of_each(problem, self._whole, self.episode, rule, delta)
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature}
-        settings |= {"likelihood": likelihood or None, "test": None if test else False}
+        settings |= {"likelihood": likelihood or None, "test": None if test else False, "internal": internal or None}
         made = rule_for(problem, lasts, rule, knows, **settings)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem

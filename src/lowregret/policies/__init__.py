@@ -8,6 +8,7 @@ from .hedge import Hedge
 from .incumbent import Incumbent, PlaysReference
 from .maximin_play import MaximinPlay
 from .minimax import Minimax
+from .pairs import StoltzLugosi, resting
 from .prod import Prod
 from .recall import RestartHedge, oldest
 from .recovering import Recovering, RecoveryMemory
@@ -32,6 +33,8 @@ __all__ = [
     "RecoveryMemory",
     "Respond",
     "RestartHedge",
+    "StoltzLugosi",
     "oldest",
+    "resting",
     "shared",
 ]

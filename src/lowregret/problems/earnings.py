@@ -1,7 +1,22 @@
 """What actions earn (Section 2.2): in the state that came, each of them, and each beside a mixed one."""
 
+from functools import cache
+from itertools import permutations
+
 from ..arrays import Array, constant, namespace, pick, total
 from .decision import DecisionProblem
+
+
+@cache
+def pairs_of(n_actions: int) -> tuple[tuple[int, int], ...]:
+    """All (a, b) of "b whenever a was played"; one action has none, and is compared with itself."""
+    return tuple(permutations(range(n_actions), 2)) or ((0, 0),)
+
+
+def swaps(earned_A: Array, played_A: Array) -> Array:
+    """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
+    pairs = pairs_of(len(earned_A))
+    return namespace(earned_A).stack([played_A[a] * (earned_A[b] - earned_A[a]) for a, b in pairs])
 
 
 def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:
