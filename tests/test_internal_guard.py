@@ -1,6 +1,7 @@
 """Guards of internal regret: bets on pairs by a literal loop, safe play at its fixed point, promises, what is found."""
 
 import math
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -403,6 +404,25 @@ def test_two_classes_confused_are_found_and_named() -> None:
     assert again.internal_regret == guard.internal_regret
 
 
+def test_the_event_says_which_way_round() -> None:
+    """It takes rain for snow, and never snow for rain."""
+    names = ["sun", "rain", "snow"]
+    problem = lr.DecisionProblem.from_payoffs(np.eye(3), actions=names, states=names)
+    guard = lr.Guard(problem, 300, delta=0.05, temperature=0, internal=True)
+    states, taken = [], []
+    for t in range(300):
+        state = (0, 1, 1, 2)[t % 4]
+        says = 2 if state else 0
+        guard.advise(np.full(3, 0.05) + 0.85 * np.eye(3)[says])
+        states.append(state)
+        taken.append(guard.act(seed=0))
+        guard.observe(names[state], action=taken[-1])
+    switch = guard.events[0]
+    assert switch.because == f"when it says snow, rain is better since about step {switch.since}"
+    assert (switch.action, switch.whom, switch.says) == (1, "rain", "snow")
+    assert guard.realised_regret == pytest.approx(lr.external_regret(problem, taken, states)[-1])
+
+
 def test_false_alarms_on_a_model_that_is_right() -> None:
     problem, delta, n = lr.matching(5), 0.2, 300
     laws, states = confused(n, 150, 150, seed=3)
@@ -475,6 +495,16 @@ def deviation(problem: lr.DecisionProblem, own: np.ndarray, other: np.ndarray) -
     return float(max(gains))
 
 
+def between(match: Any) -> tuple[lr.Certificate, ...]:
+    """Certificates that external regret is within, and internal regret is not."""
+    found = []
+    for i, problem in enumerate(match.problems):
+        inner = lr.internal_regret(problem, match.mixed[i], match.moves[1 - i])[-1]
+        assert match.regret[i] < inner
+        found.append(replace(match.certificates[i], regret_bound=(match.regret[i] + inner) / 2))
+    return tuple(found)
+
+
 def test_guarded_players_come_to_a_correlated_equilibrium() -> None:
     """Shapley's game, in which learning by frequencies goes round for ever, with models that are wrong."""
     row = lr.DecisionProblem(np.eye(3))
@@ -487,6 +517,8 @@ def test_guarded_players_come_to_a_correlated_equilibrium() -> None:
 
         match = lr.play((row, column), [Guarded(model, rule=rule) for model in models], rounds, seed=0)
         assert match.held == (True, True)
+        if internal:
+            assert not any(replace(match, certificates=between(match)).held)
         gains[internal] = max(
             deviation(problem, match.moves[i], match.moves[1 - i]) for i, problem in enumerate((row, column))
         )
