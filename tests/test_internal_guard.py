@@ -456,6 +456,33 @@ def test_a_backtest_plays_what_a_guard_plays(settings: dict[str, Any]) -> None:
         assert guard.internal_regret <= guard.certificate.regret_bound
 
 
+@pytest.mark.parametrize("payoffs", ["change", "scaled"])
+def test_payoffs_of_each_step_count(payoffs: str) -> None:
+    """Bets and account by a loop with the utilities of each step."""
+    rng, T = np.random.default_rng(6), 200
+    guard = lr.Guard(RPS, T, delta=0.2, temperature=0, internal=True, payoffs=payoffs)
+    rule, pairs, gained = guard.rule, pairs_of(3), np.zeros(6)
+    assert isinstance(rule, lr.ExactTest)
+    rates, wealth, unspent = rule.prior.rates_K, np.zeros((6, len(rule.prior.rates_K))), 1.0
+    for t in range(1, T + 1):
+        law, scale = 0.9 * rng.dirichlet(np.ones(3)) + 0.1 / 3, float(rng.uniform(0.1, 1))
+        U = rng.uniform(-1, 1, (3, 3)) if payoffs == "change" else scale * RPS.utility
+        told: dict[str, Any] = {"payoffs": U} if payoffs == "change" else {"scale": scale}
+        pi = guard.advise(law, **told).policy
+        base, state = np.eye(3)[int(np.argmax(U @ law))], int(np.argmin(pi @ U))
+        x_PxS = np.array([base[a] * (U[b] - U[a]) for a, b in pairs])
+        psi = np.log(np.einsum("pks,s->pk", np.exp(rates[:, None] * x_PxS[:, None]), law))
+        fresh = rule.prior.weights_K(t)
+        unspent -= 6 * fresh.sum()
+        wealth = (wealth + fresh) * np.exp(rates * x_PxS[:, state][:, None] - np.maximum(psi, 0))
+        guard.observe(Positions(state))
+        assert float(guard.evidence[0]) == pytest.approx(math.log(wealth.sum() + unspent), rel=1e-8, abs=1e-8)
+        gained += [pi[a] * (U[b, state] - U[a, state]) for a, b in pairs]
+        assert guard.internal_regret == pytest.approx(gained.max() / t)
+    assert guard.switched
+    assert guard.internal_regret <= guard.certificate.regret_bound
+
+
 def test_references_count_beside_pairs() -> None:
     """A reference that is always right is found, named, and followed."""
     problem, rng = RPS, np.random.default_rng(0)
