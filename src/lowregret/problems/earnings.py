@@ -3,7 +3,9 @@
 from functools import cache
 from itertools import permutations
 
-from ..arrays import Array, constant, namespace, pick, total
+import numpy as np
+
+from ..arrays import Array, constant, device, namespace, pick, total
 from .decision import DecisionProblem
 
 
@@ -15,8 +17,15 @@ def pairs_of(n_actions: int) -> tuple[tuple[int, int], ...]:
 
 def swaps(earned_A: Array, played_A: Array) -> Array:
     """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
-    pairs = pairs_of(len(earned_A))
-    return namespace(earned_A).stack([played_A[a] * (earned_A[b] - earned_A[a]) for a, b in pairs])
+    xp = namespace(earned_A)
+    a_P, b_P = (xp.asarray(side_P, device=device(earned_A)) for side_P in _sides(len(earned_A)))
+    return xp.take(played_A, a_P, axis=0) * (xp.take(earned_A, b_P, axis=0) - xp.take(earned_A, a_P, axis=0))
+
+
+@cache
+def _sides(n_actions: int) -> np.ndarray:
+    """The first and the second action of every pair, ``[2, P]``."""
+    return np.array(pairs_of(n_actions)).T.copy()
 
 
 def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:
