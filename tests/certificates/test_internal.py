@@ -137,6 +137,15 @@ def test_every_sequence_of_small_problems_is_within_the_bounds(temperature: floa
     assert used > 0.6
 
 
+def test_references_are_charged_as_of_all_actions() -> None:
+    t, made = np.array([1, 30, 200]), (RPS, internal.internal_prior(RPS, 200, 0.05, 0.15, references=2), 0.05, 0.15)
+    assert made[1].comparators == 8
+    beside = internal.before(*made, False, 200, references=2)(t)
+    np.testing.assert_allclose(beside, over_contexts.before(*made, 1, False, 200)(t))
+    assert (beside >= internal.before(*made, False, 200)(t)).all()
+    assert internal.interval(*made, 1, 200, references=2) == pytest.approx(beside[-1])
+
+
 def fixed_point(weights: dict[tuple[int, int], float], A: int) -> np.ndarray:
     """pi with pi = sum over pairs of weight times (pi with a's chance moved to b)."""
     matrix = np.eye(A)

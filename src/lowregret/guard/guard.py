@@ -83,6 +83,8 @@ class Guard(Fleet, Readings):
     likelihood
         A second bettor beside those on actions, as of ``ExactTest``; by default wherever it can be: best responses to
         laws with ``Recovery`` for a fallback.
+    internal
+        Regret is internal regret: to playing b whenever a was played, for any two actions; as of ``ExactTest``.
     test
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
         That earns as much as a rule. The test buys that nothing changes while the model is right, not money; where a
@@ -134,6 +136,7 @@ class Guard(Fleet, Readings):
         delta: float | None = None,
         likelihood: bool | None = None,
         test: bool = True,
+        internal: bool = False,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
@@ -141,7 +144,7 @@ class Guard(Fleet, Readings):
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         lasts = horizon if self.episode is None else self.episode
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
-        settings |= {"test": None if test else False}
+        settings |= {"test": None if test else False, "internal": internal or None}
         if rule is None and problem is not None:
             settings = _as_people_act(problem, settings)
             if self.episode is not None:

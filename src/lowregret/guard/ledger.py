@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import Array, astype, came, device, first, float_type, last, namespace, pick, to_numpy
 from ..memory import moved
-from ..problems import action_utilities
+from ..problems import action_utilities, pairs_of
 from ..rules import Rule, RuleMemory
 
 LOG = logging.getLogger("lowregret")
@@ -36,6 +36,7 @@ class Switch(NamedTuple):
     known: int | None = None  # at which step of the episode that was known; None: where nobody said
     whom: str | None = None  # what the action or the reference that does better is called
     gain: float | None = None  # where another law was found to predict better: what acting on it earned more, a step
+    says: str | None = None  # what the action is called in whose place the other does better, where pairs are compared
 
     @property
     def because(self) -> str:
@@ -47,6 +48,8 @@ class Switch(NamedTuple):
             return f"recent frequencies predict better {about}, and acting on them earned {self.gain:.4g} a step more"
         if self.since is None:
             return f"the evidence of {self.rule} reached its threshold"
+        if self.says is not None:
+            return f"when it says {self.says}, {self.whom} is better {about}"
         where = "" if self.context is None else f" in context {self.context}"
         return f"{self.whom} would have earned more{where} {about}"
 
@@ -61,7 +64,7 @@ class Switch(NamedTuple):
             whom = f"action {self.action}" if self.reference is None else self.reference
             where = "" if self.context is None else f" in context {self.context}"
             why += f", for {whom}{where} since about step {self.since}"
-        if self.gain is not None:
+        if self.gain is not None or self.says is not None:
             why = f"{self.because} ({self.rule})"
         if self.excluded:
             why = f"a state came to which the model had given probability 0 ({self.rule})"
@@ -175,11 +178,20 @@ def entered(
     return old._replace(rule=memory, lead_A=lead_A, realised_A=realised_A, reported=reported)
 
 
-def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
-    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream."""
+def average(rule: Rule, lead_A: Array, steps: Array, internal: bool = False) -> Array:
+    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream.
+
+    ``internal``: to pairs of actions, which come last.
+    """
     xp = namespace(lead_A)
-    value = rule.worst_lead(lead_A) / astype(xp.clip(steps, 1, None), lead_A.dtype)
+    worst = xp.max(lead_A[..., -len(_pairs(rule)) :], axis=-1) if internal else rule.worst_lead(lead_A)
+    value = worst / astype(xp.clip(steps, 1, None), lead_A.dtype)
     return float(value) if steps.ndim == 0 else value
+
+
+def _pairs(rule: Rule) -> tuple[tuple[int, int], ...]:
+    """The pairs of actions that are compared with: the first that are bet on."""
+    return pairs_of(rule.problem.n_actions) if rule.internal and rule.problem is not None else ()
 
 
 def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tuple[Event, ...]:
@@ -237,12 +249,13 @@ def _blamed(rule: Rule, told: Switch, suspected: list[Any]) -> Switch:
         gained = float(rule.problem.regret_in_payoffs(gain))  # type: ignore[union-attr]
         return told._replace(since=int(since), gain=gained)
     action, reference, context = rule.comparator(int(which))
-    whom = reference
-    if action is not None and rule.problem is not None:
+    whom, says, pair = reference, None, _pairs(rule)[int(which) : int(which) + 1]
+    if pair and rule.problem is not None:
+        says, whom = (str(rule.problem.actions[a]) for a in pair[0])
+    elif action is not None and rule.problem is not None:
         whom = f"action {rule.problem.actions[action]}"
-    return told._replace(
-        action=action, rate=float(rate), since=int(since), reference=reference, context=context, whom=whom
-    )
+    told = told._replace(action=action, rate=float(rate), since=int(since), says=says)
+    return told._replace(reference=reference, context=context, whom=whom)
 
 
 def name_of(at: tuple[int, ...]) -> Any:

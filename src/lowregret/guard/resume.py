@@ -191,12 +191,12 @@ def event_from(values: Any) -> Event:
             )
         if kind != "switch":
             raise ValueError("an event is a switch, a return or left")
-        rule, statistic, threshold, episode, action, rate, since, reference, context, known, whom, gain = more
-        if not all(isinstance(name, (str, type(None))) for name in (reference, whom)):
+        rule, statistic, threshold, episode, action, rate, since, reference, context, known, whom, gain, says = more
+        if not all(isinstance(name, (str, type(None))) for name in (reference, whom, says)):
             raise ValueError("reference must be a name")
         gain = None if gain is None else inputs.finite(gain, "gain")
         episode, rate = inputs.whole(episode, "episode"), None if rate is None else inputs.finite(rate, "rate")
-        what: tuple[Any, ...] = _or(action), rate, _or(since), reference, _or(context), _or(known), whom, gain
+        what: tuple[Any, ...] = _or(action), rate, _or(since), reference, _or(context), _or(known), whom, gain, says
         statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
     except (TypeError, ValueError) as error:
         raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error

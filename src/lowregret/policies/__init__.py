@@ -7,6 +7,7 @@ from .cover_play import CoverPlay
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
 from .incumbent import Incumbent, PlaysReference
+from .pairs import StoltzLugosi, resting
 from .prod import Prod
 from .recall import RestartHedge, oldest
 from .recovering import Recovering, RecoveryMemory
@@ -32,6 +33,8 @@ __all__ = [
     "Respond",
     "RestartHedge",
     "SecurityPlay",
+    "StoltzLugosi",
     "oldest",
+    "resting",
     "shared",
 ]

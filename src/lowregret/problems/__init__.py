@@ -1,7 +1,7 @@
 """What is at stake: decision problems, the usual ones, and what actions earn in them."""
 
 from .decision import DecisionProblem, a_problem, belief_with_lead, best_action, best_of, same_problem, with_first
-from .earnings import action_utilities, leads
+from .earnings import action_utilities, leads, pairs_of, swaps
 from .from_file import payoffs_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff
@@ -31,11 +31,13 @@ __all__ = [
     "matching",
     "newsvendor",
     "numbers_apart",
+    "pairs_of",
     "payoffs_in",
     "rock_paper_scissors",
     "same_problem",
     "scene_of",
     "solved",
+    "swaps",
     "trading",
     "widest",
     "with_first",

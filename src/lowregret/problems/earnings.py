@@ -1,7 +1,31 @@
 """What actions earn (Section 2.2): in the state that came, each of them, and each beside a mixed one."""
 
-from ..arrays import Array, constant, namespace, pick, total
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+
+from ..arrays import Array, constant, device, namespace, pick, total
 from .decision import DecisionProblem
+
+
+@cache
+def pairs_of(n_actions: int) -> tuple[tuple[int, int], ...]:
+    """All (a, b) of "b whenever a was played"; one action has none, and is compared with itself."""
+    return tuple(permutations(range(n_actions), 2)) or ((0, 0),)
+
+
+def swaps(earned_A: Array, played_A: Array) -> Array:
+    """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
+    xp = namespace(earned_A)
+    a_P, b_P = (xp.asarray(side_P, device=device(earned_A)) for side_P in _sides(len(earned_A)))
+    return xp.take(played_A, a_P, axis=0) * (xp.take(earned_A, b_P, axis=0) - xp.take(earned_A, a_P, axis=0))
+
+
+@cache
+def _sides(n_actions: int) -> np.ndarray:
+    """The first and the second action of every pair, ``[2, P]``."""
+    return np.array(pairs_of(n_actions)).T.copy()
 
 
 def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:

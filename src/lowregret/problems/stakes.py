@@ -24,7 +24,7 @@ from ..arrays import (
     total,
 )
 from .decision import DecisionProblem, best_of, with_first
-from .earnings import action_utilities
+from .earnings import action_utilities, pairs_of, swaps
 
 
 class Known(NamedTuple):
@@ -45,7 +45,10 @@ _TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "conte
 
 
 class Scene(NamedTuple):
-    """A step before its state, or every step of recorded sequences. Comparators are the actions, then references."""
+    """A step before its state, or every step of recorded sequences.
+
+    Comparators are the actions (or pairs of them: b whenever a is played), then references.
+    """
 
     problem: DecisionProblem
     law_S: Array  # [S, ...], the base model's law
@@ -56,6 +59,7 @@ class Scene(NamedTuple):
     plays_NxA: Array | None = None  # [N, A, ...]; None: there are no references
     laws_NxS: Array | None = None  # [N, S, ...], where they state laws
     context: Array | None = None  # [...]
+    pairs: bool = False  # whether pairs of actions are compared with
 
     def worth(self, law_S: Array) -> Array:
         """What each action is worth under a law, ``[A, ...]``; a scale leaves their order alone."""
@@ -74,7 +78,11 @@ class Scene(NamedTuple):
         else:
             own_S = total(self.base_A[:, None] * self.utility)
             each = iter(self.utility)
-        if actions:
+        if actions and self.pairs:
+            each_A = list(each)
+            for a, b in pairs_of(len(each_A)):
+                yield self._scaled(self.base_A[a] * (each_A[b] - each_A[a]))
+        elif actions:
             for row_S in each:
                 yield self._scaled(row_S - own_S)
         for plays_A in () if self.plays_NxA is None else self.plays_NxA:
@@ -88,7 +96,7 @@ class Scene(NamedTuple):
         if type(self.law_S) is not np.ndarray or self.law_S.ndim > 1 or self.plays_NxA is not None:
             return namespace(self.law_S).stack(list(self.gains(actions)))
         utility = self.problem.utility if self.utility is None else self.utility  # one stream, one step
-        return self._scaled(utility - self.base_A @ utility)
+        return self._scaled(swaps(utility, self.base_A[:, None]) if self.pairs else utility - self.base_A @ utility)
 
     def priced(self, state: Array, actions: bool = True) -> tuple[Array, Array, None]:
         """What each comparator gains in every state, and what these weigh in a charge; it gained that of ``state``."""
@@ -139,17 +147,23 @@ class Scene(NamedTuple):
 
 
 def scene_of(
-    problem: DecisionProblem, probs: Array, known: Known | None, temperature: Any, references: int = 0
+    problem: DecisionProblem,
+    probs: Array,
+    known: Known | None,
+    temperature: Any,
+    references: int = 0,
+    pairs: bool = False,
 ) -> Scene:
     """The scene of a step in which ``probs`` ``[..., S]`` and ``known`` were said.
 
-    Laws of references become quantal responses; those who said nothing play as the base.
+    Laws of references become quantal responses; those who said nothing play as the base. ``pairs``: of actions are
+    compared with, in place of actions.
     """
     law_S = first(in_float64(detached(probs)))
     if type(law_S) is np.ndarray and law_S.ndim > 1:
         law_S = np.ascontiguousarray(law_S)  # all that follows goes over it a state at a time
     if known is None and not references:
-        return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature)
+        return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature, pairs=pairs)
     plays, laws, context, utility, scale = known or NOTHING_MORE
     xp = namespace(law_S)
     if utility is not None:
@@ -164,7 +178,7 @@ def scene_of(
         plays_NxA = xp.stack([_response(problem, utility, law, temperature) for law in laws_NxS])
     elif references:  # they sit out
         plays_NxA = xp.broadcast_to(base_A, (references, *base_A.shape))
-    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context)
+    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context, pairs)
 
 
 def _worth(problem: DecisionProblem, utility: Array | None, law_S: Array) -> Array:

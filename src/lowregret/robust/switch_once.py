@@ -160,6 +160,19 @@ def robustify(
     fallback: Predictor | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor],
+    internal: bool = False,
+) -> Beside: ...
+
+
+@overload
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    temperature: float | None = None,
+    internal: bool,
 ) -> Beside: ...
 
 
@@ -172,6 +185,7 @@ def robustify(
     fallback: Predictor | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor] = (),
+    internal: bool = False,
 ) -> Robust | Beside:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
@@ -188,6 +202,9 @@ def robustify(
     references
         Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
         the responses to them. What comes back is a policy and no predictor (``Beside``).
+    internal
+        Regret is internal regret, to playing b whenever a was played. What keeps that low after a switch responds to no
+        law (``policies/pairs.py`` has why), so a policy comes back here, too.
 
     >>> from lowregret import PolyaUrn, matching
     >>> from lowregret.predictors import Scheduled
@@ -197,13 +214,13 @@ def robustify(
     """
     if isinstance(references, (str, bytes, Predictor)) or not isinstance(references, Sequence):
         raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
-    if not references:
+    if not references and not inputs.flag(internal, "internal") and not getattr(rule, "internal", False):
         return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
     if problem is None:
-        raise ValueError("references need a problem, got None: nobody acts")
+        raise ValueError("references and internal=True need a problem, got None: nobody acts")
     knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
-    told = None if rule is not None else knows
-    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature)
+    told, pairs = None if rule is not None else knows, internal or None
+    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature, internal=pairs)
     return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 

@@ -14,6 +14,7 @@ from .. import inputs
 from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, some, total
 from ..certificates import Certificate
 from ..certificates.coupled import late_factor
+from ..certificates.internal import of_pairs
 from ..certificates.late import Bettors, SwitchesLate, certify_late
 from ..certificates.realised import Promise
 from ..policies.trust import turned
@@ -80,6 +81,10 @@ class Late(Rule):
     @property
     def of_numbers(self) -> bool:  # type: ignore[override]
         return self.each.of_numbers
+
+    @property
+    def internal(self) -> bool:  # type: ignore[override]
+        return self.each.internal
 
     @property
     def n_states(self) -> int:
@@ -268,13 +273,15 @@ class Late(Rule):
             stakes, each.temperature, each.in_play.fallback, self.lag, partial(bets.before, self.lag, False)
         )
         exact = each.temperature is not None and each.payoffs != "change"
+        exact = exact and (not each.internal or each.temperature == 0)  # of pairs it is not known how much it is
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""
         known = self.horizon is not None and each.temperature is not None and contexts == 1
         interval = partial(bets.interval, self.lag) if known else None
         counts = getattr(each.in_play.fallback, "counts_model", False)
-        return certify_late(made, self.horizon, self.delta, theorem, sharper, interval, counts)
+        given = certify_late(made, self.horizon, self.delta, theorem, sharper, interval, counts)
+        return of_pairs(given, len(each.references)) if each.internal else given
 
 
 def late_rule(rule: Rule, lag: int) -> Late:

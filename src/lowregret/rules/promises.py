@@ -11,6 +11,7 @@ import numpy as np
 
 from ..certificates import Certificate, over_contexts
 from ..certificates.coupled import kappa
+from ..certificates.internal import certify_internal, of_pairs
 from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
 from ..certificates.switching import certify_switch, certify_untested
 
@@ -19,12 +20,18 @@ def certify(rule: Any) -> Certificate:
     """The certificate of an ``ExactTest``."""
     if rule.untested:
         back = rule.in_play.fallback
-        return certify_untested(
+        given = certify_untested(
             rule.stakes, rule.horizon, rule.temperature, back, getattr(back, "counts_model", rule.of_numbers)
         )
+        return of_pairs(given, len(rule.references)) if rule.internal else given
     if rule.of_numbers:
         return begun(rule)  # type: ignore[return-value]
     stakes, made, fallback = rule.stakes, (rule.prior, rule.delta, rule.temperature), rule.in_play.fallback
+    if rule.internal:
+        theorem = "the exact test on pairs of actions" + "".join(f" or {name}" for name in rule.references)
+        theorem += ", unknown horizon" if rule.horizon is None else ""
+        told = stakes, rule.horizon, rule.temperature, fallback, rule.prior, rule.delta, theorem, len(rule.references)
+        return certify_internal(*told)
     exact = rule.temperature is not None and rule.payoffs != "change"
     whom = _whom(rule) if rule.told else "every action"
     given = certify_switch(
