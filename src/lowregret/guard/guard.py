@@ -80,6 +80,9 @@ class Guard(Fleet, Readings):
         A second bettor beside those on actions, as of ``ExactTest``; with ``temperature=0``.
     test
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
+    false_alarm_every
+        Run for ever, with one false alarm in so many steps, as of ``ExactTest``: some steps after an alarm the model is
+        trusted again, and may be left again. In place of a horizon and a delta.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
@@ -111,7 +114,7 @@ class Guard(Fleet, Readings):
     def __init__(
         self,
         problem: DecisionProblem | Payoff | None,
-        horizon: int | None,
+        horizon: int | None = None,
         *,
         rule: Rule | None = None,
         fallback: Predictor | Policy | None = None,
@@ -127,6 +130,7 @@ class Guard(Fleet, Readings):
         delta: float | None = None,
         likelihood: bool = False,
         test: bool = True,
+        false_alarm_every: int | None = None,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
@@ -134,9 +138,12 @@ class Guard(Fleet, Readings):
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         lasts = horizon
         if self.episode is not None:
+            if false_alarm_every is not None:
+                raise ValueError(f"episode goes with a horizon, and false_alarm_every is for ever, got {episode}")
             lasts, delta = self.episode, delta_of_each(problem, self._whole, self.episode, rule, delta)
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature}
         settings |= {"likelihood": likelihood or None, "test": None if test else False}
+        settings["false_alarm_every"] = false_alarm_every
         made = rule_for(problem, lasts, rule, knows, **settings)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem

@@ -1,7 +1,7 @@
 """Who acts: responses to predictors, Hedge and its kin, bounded recall."""
 
 from .among_experts import AmongExperts
-from .baselines import AdaHedge, FixedShare, shared
+from .baselines import AdaHedge, FixedShare, SharesAmong, shared
 from .contract import Policy
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import Hedge
@@ -32,6 +32,7 @@ __all__ = [
     "RecoveryMemory",
     "Respond",
     "RestartHedge",
+    "SharesAmong",
     "oldest",
     "shared",
 ]

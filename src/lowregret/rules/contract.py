@@ -43,6 +43,7 @@ class Rule(ABC):
     lag = 1  # how late outcomes may come; ``Late`` has more
     of_numbers = False  # whether outcomes are numbers, and not states
     untested = False  # whether the fallback is played from the first step on, without a test
+    rearms = False  # whether it trusts the base model again some steps after a trip, and may trip again
 
     # What a rule must say of itself.
 
