@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,39 @@ def _whom(problem: lr.DecisionProblem, event: lr.Switch) -> int:
         assert event.action is not None
         return event.action
     return problem.n_actions + ("one", "other").index(event.reference)
+
+
+def test_the_second_bettor_is_its_loop(short: Any) -> None:
+    """What it has, and when it is heard, by the steps since it was armed; every other part is a bettor on actions."""
+    short(20, 0.05)
+    T, U, rng = 300, COIN.utility, np.random.default_rng(4)
+    laws, states = right_and_wrong(rng, COIN, T, 50)
+    guard = settled("two bettors", COIN)
+    rule: Any = guard.rule
+    stream, alarms = Stream(replace(made(guard), hold=rearming.HOLD), pairs=True), []
+    begun = 0.05 * 60 / 2, 0.0, 0.0, 0, 0
+    backed, rise, spread, age, clock = begun
+    for t in range(T):
+        p, s, memory, held = laws[t], int(states[t]), guard._at.ledger.rule, stream.held
+        mixture = rule._fallback_after(memory, rule.look(memory, p), np.asarray(s))[1].mixture_S
+        guard.advise(p)
+        guard.observe(Positions(s))
+        alarm, _ = stream.step(p, s)
+        if held:
+            backed, rise, spread, age, clock = begun if held == 1 else (backed, rise, spread, age, clock)
+            continue
+        gained = U[np.argmax(U @ mixture), s] - U[np.argmax(U @ p), s]
+        backed, clock = (backed + 0.5) * mixture[s] / (p[s] or 1.0), clock + 1
+        rise, spread, age = (rise + gained, spread + gained**2, age + 1) if rise + gained > 0 else (0.0, 0.0, 0)
+        heard = rise > 0 and rise**2 >= spread * (np.log(1 + clock / age) + 2)
+        level = stream.wealth + backed * heard
+        if p[s] > 0:
+            assert guard.evidence[0] == pytest.approx(np.log(level), abs=1e-9)
+        if level >= 60 and not alarm:
+            alarm, stream.held = True, rearming.HOLD
+        alarms += [t + 1] if alarm else []
+    assert [e.step for e in switches(guard)] == alarms
+    assert sum(e.gain is not None for e in switches(guard)) >= 2
 
 
 # Ways in

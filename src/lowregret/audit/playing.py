@@ -52,7 +52,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     trips_N, events, promised = np.zeros(N, dtype=np.int64), list[tuple[int, Event]](), None
     if others:
         pass
-    elif rule.lag > 1 or rule.of_numbers or rule.untested or rule.rearms or guard.episode is not None:
+    elif rule.lag > 1 or rule.of_numbers or rule.untested or guard.episode is not None:
         paid["guard"], share_NxT, trips_N, events, promised = _live(guard, block, utility_AxNxT)
     else:
         times_N = _trips(rule, block)

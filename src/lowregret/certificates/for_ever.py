@@ -255,9 +255,10 @@ class ForEver:
         )
         if self.hold is None:
             return alarms + " On every sequence, no stretch without an alarm is bad; of those with one nothing is said."
-        return (
-            alarms + " On every sequence, no stretch of steps loses more than interval(length, alarms) to any action."
-        )
+        since = "" if self.starts == 1 else " since it was last begun"
+        whom = "action" if self.comparators == self.problem.n_actions else "action or reference"
+        lost = f"no stretch of steps{since} loses more than interval(length, alarms) to any {whom}"
+        return f"{alarms} On every sequence, {lost}."
 
     @property
     def assumptions(self) -> tuple[str, ...]:

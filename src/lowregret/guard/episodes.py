@@ -58,7 +58,7 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
     given, missed = rule.certificate, to_numpy(ledger.missed)
     if rule.rearms and missed.size:
         run: Any = {"starts": int(to_numpy(ledger.episode).max()), "missing": int(missed.max())}
-        return replace(given, **run)
+        return given if run == {"starts": 1, "missing": 0} else replace(given, **run)
     if missed.size and missed.max():
         given = _with_missing(given, int(missed.max()) * stakes_of(rule).span)
     episodes = to_numpy(ledger.episode)

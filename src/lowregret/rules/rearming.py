@@ -55,6 +55,8 @@ class Rearms(ResponseRule):
 
     def _renewed(self, memory: RuleMemory) -> RuleMemory:
         """The memory after a step: who has just tripped begins the fallback, who was held for long is armed again."""
+        if not some(memory.tripped_at):  # the usual case
+            return memory
         late = memory.tripped_at > 0
         begins, over = late & (memory.tripped_at == memory.step), late & (memory.step - memory.tripped_at >= HOLD)
         if not some(begins | over):
@@ -69,11 +71,12 @@ class Rearms(ResponseRule):
 
     def turned(self, memory: RuleMemory) -> Array | None:
         """Where the base returned with the last token (1): armed again, or by its fallback; who left it again (-1)."""
-        back, xp = super().turned(memory), namespace(memory.step)
         if not self.rearms:
-            return back
-        again = (memory.statistics.seen[..., 0] == 0) & (memory.step > 0)
-        return xp.where(again, xp.ones_like(memory.step), back)
+            return super().turned(memory)
+        again, xp = (memory.statistics.seen[..., 0] == 0) & (memory.step > 0), namespace(memory.step)
+        if not some(memory.tripped_at):  # no fallback is played
+            return again * 1
+        return xp.where(again, xp.ones_like(memory.step), super().turned(memory))
 
 
 def settle(rule: Any, horizon: int | None) -> None:
