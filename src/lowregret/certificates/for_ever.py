@@ -279,7 +279,7 @@ class ForEver:
             f"  chance  <= {self.chance_within(short):.3g} of one within {short} steps of a start, likewise",
         ]
         for length in (self.every // 100, self.every // 10, self.every):
-            if length >= 1:
+            if length == self.every or (length >= 1 and self.interval(length) < self.problem.span * length):
                 lines.append(f"  regret  <= {self._told(length, 0)} a step over {length} without an alarm")
                 if self.hold is not None and length > self.hold:
                     lines[-1] += f", {self._told(length, 1)} with one"
