@@ -54,6 +54,9 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
     given, missed = rule.certificate, to_numpy(ledger.missed)
+    if rule.rearms and missed.size:
+        run: Any = {"starts": int(to_numpy(ledger.episode).max()), "missing": int(missed.max())}
+        return given if run == {"starts": 1, "missing": 0} else replace(given, **run)
     if missed.size and missed.max():
         given = _with_missing(given, int(missed.max()) * stakes_of(rule).span)
     episodes = to_numpy(ledger.episode)

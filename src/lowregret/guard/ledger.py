@@ -200,7 +200,7 @@ def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tu
     ``silent``: streams that had no outcome.
     """
     memory = ledger.rule
-    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at):
+    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at and not rule.rearms):
         return ()  # one stream, and the usual case
     newly, turns = just_tripped(memory), rule.turned(memory)
     fresh: tuple[Event, ...] = ()

@@ -1,7 +1,7 @@
 """Who acts: responses to predictors, Hedge and its kin, bounded recall."""
 
 from .among_experts import AmongExperts
-from .baselines import AdaHedge, FixedShare, shared
+from .baselines import AdaHedge, FixedShare, SharesAmong, shared
 from .contract import Policy
 from .cover_play import CoverPlay
 from .experts import ExpertHedge, ExpertMemory
@@ -33,6 +33,7 @@ __all__ = [
     "Respond",
     "RestartHedge",
     "SecurityPlay",
+    "SharesAmong",
     "StoltzLugosi",
     "oldest",
     "resting",

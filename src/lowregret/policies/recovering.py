@@ -183,6 +183,12 @@ class Recovering:
         )
         return RecoveryMemory(step, laws, row, no, step)
 
+    def anew(self, memory: RecoveryMemory) -> RecoveryMemory:
+        """The memory of one that has the same laws in its shadow, and has spent, lost and trusted nothing yet."""
+        fresh = self.start(tuple(memory.step.shape), like=memory.shadow.weights)
+        rows = fresh.rows._replace(seen=memory.rows.seen)
+        return memory._replace(rows=rows, trusted=fresh.trusted, turned_at=fresh.turned_at)
+
     # A step at a time
 
     def scene(self, memory: RecoveryMemory, probs: Array) -> Scene:

@@ -39,16 +39,16 @@ from ..files import compiled
 from ..forecasts import Forecast, number_scene
 from ..memory import where as choose
 from ..memory import with_row
-from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Recovery
+from ..policies import AmongExperts, Incumbent, PlaysReference, Policy, Recovering, Recovery
 from ..policies.shadow import run_shadow
 from ..predictors import Predictor
 from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, pairs_of, scene_of, widest
-from . import promises, second_bettor, swapping
+from . import promises, rearming, second_bettor, swapping
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .in_play import InPlay, in_play
 from .kernels import bet
 from .moment import Knows, Moment, RuleMemory, names_of, spliced
-from .response import ResponseRule, delta_for
+from .response import delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
 _PAIRS = 1 << 16  # numbers: so many are kept to make one stream quick
@@ -56,7 +56,7 @@ TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are misc
 
 
 @dataclass(frozen=True)
-class ExactTest(ResponseRule):
+class ExactTest(rearming.Rearms):
     """The default: a bet against the base model that, if the model is right, grows past 1/delta with chance delta.
 
     The base model states the exact law of the next state, so what a bettor expects to win under it is known exactly:
@@ -92,6 +92,10 @@ class ExactTest(ResponseRule):
         model is right.
     internal
         Regret is internal regret: to pairs of actions, b whenever a was played. Not with contexts, nor with numbers.
+    false_alarm_every
+        In place of a horizon and a delta: run for ever, with one false alarm in so many steps while the model is right.
+        An alarm holds for 256 steps of fixed share (or of ``Recovery()``, which promises nothing of intervals); then
+        the model is trusted again, and a second failure is an alarm again. Plays best responses.
     temperature
         Of the responses to forecasts: 1/sqrt(horizon) by default, 0 for best responses, which most people play.
     fallback
@@ -114,6 +118,7 @@ class ExactTest(ResponseRule):
     likelihood: bool = False
     test: bool = True
     internal: bool = False
+    false_alarm_every: int | None = None
 
     def _refuse_problem(self) -> None:
         if not isinstance(self.problem, Payoff):
@@ -122,6 +127,7 @@ class ExactTest(ResponseRule):
     def __post_init__(self) -> None:
         self._refuse_problem()
         horizon = inputs.horizon_or_none(self.horizon)
+        rearming.settle(self, horizon)
         delta = delta_for(self.delta, horizon)
         if delta < LEAST_DELTA:
             raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {delta:g}")
@@ -152,9 +158,9 @@ class ExactTest(ResponseRule):
     def _warmth(self, temperature: Any) -> float:
         return inputs.not_negative(temperature, "temperature")
 
-    def _usual_fallback(self) -> Recovery:
-        """A mixture from which the model can return."""
-        return Recovery()
+    def _usual_fallback(self) -> Recovery | Policy:
+        """A mixture from which the model can return; for ever, fixed share until it is trusted again."""
+        return rearming.fixed_share(self) if self.rearms else Recovery()
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback, more = self.fallback, self.told or self.of_numbers
@@ -176,12 +182,12 @@ class ExactTest(ResponseRule):
                 "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0 "
                 "(temperature=horizon**-0.5 answers laws at random)"
             )
-        if isinstance(fallback, Incumbent) and more:
+        if isinstance(fallback, Incumbent) and more and not self.rearms:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
                 )
-        elif not more:
+        elif not more or self.rearms:
             super()._refuse_misfit(horizon)
         elif not isinstance(fallback, Recovery) or fallback.safe is not None:
             raise ValueError(
@@ -266,6 +272,8 @@ class ExactTest(ResponseRule):
     @cached_property
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
+        if self.rearms:
+            return self.for_ever.prior
         stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
         if self.internal:
             return swapping.prior(self, TOP, share)
@@ -297,6 +305,8 @@ class ExactTest(ResponseRule):
     @cached_property
     def in_play(self) -> InPlay:
         N, A, back = len(self.references), self.problem.n_actions, self.fallback
+        if self.rearms and not isinstance(back, Recovery):
+            return InPlay(rearming.in_play(self), True, True, A, True)
         if isinstance(back, Incumbent) and self.references:
             alone = N == 1 and not self.actions
             acts = self.references_act or self.of_numbers
@@ -305,13 +315,13 @@ class ExactTest(ResponseRule):
         if self.of_numbers:
             return InPlay(AmongExperts(self.stakes, self.rows, N), True, True, A, True)
         if not self.told and not self.internal:
-            plain = in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
+            plain = in_play(back, self.problem, self.n_states, self.lasts, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
         more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes, "internal": self.internal}
         more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
-        made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
+        made = back.in_play(self.problem, self.lasts, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
 
     # A step
@@ -428,7 +438,8 @@ class ExactTest(ResponseRule):
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Wealth:
         none = self.bets.blank(shape, xp, where)
-        return none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
+        none = none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
+        return rearming.armed(self, none) if self.rearms else none
 
     def judge(self, statistics: Wealth, step: Array, moment: Moment) -> tuple[Wealth, Array]:
         scene, outcome = moment.known, moment.token
@@ -437,7 +448,8 @@ class ExactTest(ResponseRule):
         if self.likelihood:
             odds, gained = scene.against(moment.mixture_S, outcome)
             backed = second_bettor.after(self.prior, statistics.backed, step, odds, gained)
-            now, level = now._replace(backed=backed), second_bettor.level(self.prior, backed, step, level)
+            level = second_bettor.level(self.prior, backed, self._age(now, step), level)
+            now = now._replace(backed=backed)
         return now, (level * self.delta >= 1) | excluded
 
     @cached_property
@@ -486,7 +498,7 @@ class ExactTest(ResponseRule):
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         scene, states = moment.known, moment.token
-        if self.likelihood and self.told:
+        if self.rearms or (self.likelihood and self.told):
             return self._all_of_it(scene, states)
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
@@ -514,11 +526,12 @@ class ExactTest(ResponseRule):
         return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
 
     def _all_of_it(self, scene: Any, states_NxT: Array) -> Array:
-        """Step by step with the fallback, which somebody bets on."""
-        T, memory = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A)
+        """Step by step with the fallback, which somebody bets on, or which is not the end of it."""
+        T, memory, alarms = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A), []
         for t, now in enumerate(each_step(scene, T)):
             memory = self.advance(memory, Moment(now.base_A[1:], None, now.law_S, None, now), states_NxT[:, t])
-        return namespace(states_NxT).where(memory.tripped_at > 0, memory.tripped_at, memory.step + 1)
+            alarms.append(memory.tripped_at > 0)
+        return first_true(namespace(states_NxT).stack(alarms, axis=-1)) + 1
 
     def _step_by_step(self, step_T: Array, scene: Any, states_NxT: Array) -> Array:
         xp, N, alarms = namespace(scene.base_A), states_NxT.shape[0], []
@@ -579,7 +592,8 @@ class ExactTest(ResponseRule):
         None where that takes as long as going through them.
         """
         fallback, T = self.in_play.fallback, states_NxT.shape[1]
-        if self.told or self.of_numbers or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
+        more = self.told or self.of_numbers or self.rearms
+        if more or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
             return None
         scene = self.scene(probs_NxTxS, None, np.arange(1, T + 1))
         step = np.full(len(states_NxT), T)
@@ -591,6 +605,7 @@ class ExactTest(ResponseRule):
         return RuleMemory(back, step, 0 * step, statistics)
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
+        rearming.refuse(self, "replaced")
         if not self.in_play.follows:
             return super().replaced(probs, tokens)
         alarms = self.first_trips(probs, tokens)
@@ -600,9 +615,10 @@ class ExactTest(ResponseRule):
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""
-        level = self.bets.together(memory.statistics, memory.step)
+        now, step = memory.statistics, memory.step
+        level = self.bets.together(now, step)
         if self.likelihood:
-            level = second_bettor.level(self.prior, memory.statistics.backed, memory.step, level)
+            level = second_bettor.level(self.prior, now.backed, self._age(now, step), level)
         xp, threshold = namespace(level), -math.log(self.delta)
         statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, xp.log(level))
         return statistic, xp.zeros_like(statistic) + threshold
@@ -616,6 +632,7 @@ class ExactTest(ResponseRule):
         >>> (found.round(2) + 0.0).tolist()
         [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
         """
+        rearming.refuse(self, "log_evidence")
         tokens_NxT = to_numpy(inputs.sequences_of(tokens, self.n_states))
         if tokens_NxT.ndim != 2:
             raise ValueError(f"tokens must be sequences [N, T], got shape {tokens_NxT.shape}")

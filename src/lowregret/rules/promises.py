@@ -18,6 +18,8 @@ from ..certificates.switching import certify_switch, certify_untested
 
 def certify(rule: Any) -> Certificate:
     """The certificate of an ``ExactTest``."""
+    if rule.rearms:
+        return rule.for_ever
     if rule.untested:
         back = rule.in_play.fallback
         given = certify_untested(
