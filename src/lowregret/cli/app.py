@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify`` (extra: ``cli``), ``audit | arena | play`` (their own), the rest (``torch``)."""
+"""The command line: ``demo | verify | plan`` (extra: ``cli``), ``audit | arena | play`` (own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -26,6 +26,7 @@ def _app() -> "typer.Typer":
     from .arena import arena
     from .auditing import audit
     from .options import folder_for, refusals
+    from .planning import plan
     from .playing import play
     from .transformers import add_commands
 
@@ -85,6 +86,7 @@ def _app() -> "typer.Typer":
         if not passed:
             raise typer.Exit(1)
 
+    app.command()(plan)
     app.command()(audit)
     app.command()(arena)
     app.command()(play)
