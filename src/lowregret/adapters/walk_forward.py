@@ -68,6 +68,7 @@ def walked(guard: Guard, rows: Rows, states: np.ndarray, start: int, refits: tup
 def _as_recorded(guard: Guard, told: dict[str, np.ndarray]) -> dict[str, Any]:
     """What rows were told, by the arguments of a backtest."""
     found: dict[str, Any] = {"contexts" if name == "context" else name: part for name, part in told.items()}
+    found.pop("plays", None)  # a backtest plays best responses
     if "references" in told:
         assert guard.rule.knows is not None
         found["references"] = dict(zip(guard.rule.knows.references, np.moveaxis(told["references"], 1, 0), strict=True))

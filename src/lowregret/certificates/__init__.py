@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import best_response, coupled, every_start, internal, limits, over_contexts
+from . import best_response, coupled, every_start, internal, limits, over_contexts, own_play
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -64,6 +64,7 @@ __all__ = [
     "maximin_payoff",
     "n_rates",
     "over_contexts",
+    "own_play",
     "quantal_loss",
     "regret_gap_anytime",
     "shrunk_urn",

@@ -15,6 +15,7 @@ from ..rules import Rule
 from .ledger import Ledger, blank
 
 _NEVER = "outcomes that never came"
+_GAPS = "worth less by what was stated"
 
 
 def delta_of_each(horizon: int | None, episode: int, delta: Any) -> float:
@@ -37,6 +38,9 @@ def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | in
         lost = xp.where(steps > 0, rule.worst_lead(old.lead_A), 0.0)
     else:
         lost = _most_lost(rule.certificate, steps, like=old.past_bound)
+        if to_numpy(old.gap).any():
+            own = _most_lost(rule.own_play, steps, like=old.past_bound) + old.gap * chosen  # type: ignore[attr-defined]
+            lost = xp.where(old.gap > 0, xp.minimum(own, steps * stakes_of(rule).span), lost)
     span = 0.0 if rule.problem is None else stakes_of(rule).span
     return (fresh if mask.all() else choose(chosen, fresh, old))._replace(
         episode=old.episode + chosen,
@@ -53,12 +57,14 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
     if rule.of_numbers and not rule.untested:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
-    given, missed = rule.certificate, to_numpy(ledger.missed)
+    given, missed, gap = rule.certificate, to_numpy(ledger.missed), to_numpy(ledger.gap)
     if rule.rearms and missed.size:
         run: Any = {"starts": int(to_numpy(ledger.episode).max()), "missing": int(missed.max())}
         return given if run == {"starts": 1, "missing": 0} else replace(given, **run)
+    if gap.size and gap.max():
+        given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
     if missed.size and missed.max():
-        given = _with_missing(given, int(missed.max()) * stakes_of(rule).span)
+        given = _with_more(given, _NEVER, int(missed.max()) * stakes_of(rule).span)
     episodes = to_numpy(ledger.episode)
     if not episodes.size or episodes.max() == 1:
         return given
@@ -74,20 +80,20 @@ def stakes_of(rule: Rule) -> Any:
     return getattr(rule.each, "stakes", rule.problem)
 
 
-def _with_missing(given: Certificate, lost: float) -> Certificate:
-    """The certificate where so much may have been lost, in all, in steps whose outcomes never came."""
+def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
+    """The certificate where so much more may have been lost, in all, to what is so called."""
     more = {
-        name: None if terms is None else partial(_and_missing, terms, lost)
+        name: None if terms is None else partial(_and_more, terms, what, lost)
         for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper))
     }
     given = replace(given, **more)  # type: ignore[arg-type]
     if given.horizon is None:
         return given
-    return given.with_terms({**given.terms, _NEVER: lost / given.horizon}, given.horizon)
+    return given.with_terms({**given.terms, what: lost / given.horizon}, given.horizon)
 
 
-def _and_missing(terms: Any, lost: float, steps: int) -> Any:
-    return {**terms(steps), _NEVER: lost / steps}
+def _and_more(terms: Any, what: str, lost: float, steps: int) -> Any:
+    return {**terms(steps), what: lost / steps}
 
 
 def _run(rule: Any, ledger: Ledger) -> Run:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, some, total
 from ..certificates import Certificate
+from ..certificates import own_play as own
 from ..certificates.coupled import late_factor
 from ..certificates.internal import of_pairs
 from ..certificates.late import Bettors, SwitchesLate, certify_late
@@ -24,7 +25,7 @@ from .contract import Rule
 from .exact import ExactTest, recorded_trips
 from .in_play import InPlay
 from .moment import Knows, Moment, RuleMemory
-from .promises import begun
+from .promises import begun, of_own_play
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -264,15 +265,24 @@ class Late(Rule):
 
     @cached_property
     def certificate(self) -> Certificate:
+        return self._certified()
+
+    @cached_property
+    def own_play(self) -> Certificate:
+        """The same where actions of somebody's own are played, as of ``ExactTest``."""
+        each = self.each
+        before = partial(own.before, each.stakes, each.prior, each.delta, each.rows, self.lag)
+        return of_own_play(self._certified(before))
+
+    def _certified(self, before: Any = None) -> Certificate:
         each = self.each
         if each.of_numbers:
             return begun(self)  # type: ignore[return-value]
         stakes, contexts = each.stakes, each.rows
         bets = Bettors(stakes, each.prior, each.delta, each.temperature, contexts)
-        made = SwitchesLate(
-            stakes, each.temperature, each.in_play.fallback, self.lag, partial(bets.before, self.lag, False)
-        )
-        exact = each.temperature is not None and each.payoffs != "change"
+        usual = partial(bets.before, self.lag, False)
+        made = SwitchesLate(stakes, each.temperature, each.in_play.fallback, self.lag, before or usual)
+        exact = each.temperature is not None and each.payoffs != "change" and before is None
         exact = exact and (not each.internal or each.temperature == 0)  # of pairs it is not known how much it is
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test, outcomes {self.lag} steps late"
