@@ -15,8 +15,8 @@ from lowregret.memory import end_to_end
 from lowregret.policies import ExpertHedge, StoltzLugosi, resting
 from lowregret.problems import Positions, pairs_of
 
-from .conftest import extra, random_problem
-from .literal_theorem import answer, by_prefix, chance_of, some_game, some_laws
+from ..conftest import extra, random_problem
+from ..literal_theorem import answer, by_prefix, chance_of, some_game, some_laws
 
 torch = extra("torch")
 RPS = lr.rock_paper_scissors()

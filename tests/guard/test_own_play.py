@@ -10,7 +10,7 @@ import pytest
 import lowregret as lr
 from lowregret.problems import Known, Positions
 
-from .literal_theorem import by_prefix, chance_of, some_game, some_laws
+from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
 
 
 def charge_of(x_S: np.ndarray, p: np.ndarray, rate: float, second: bool) -> float:

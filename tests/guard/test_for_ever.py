@@ -18,8 +18,8 @@ from lowregret.policies import Incumbent
 from lowregret.problems import Positions
 from lowregret.rules import bets, rearming
 
-from .literal_for_ever import Stream, hurting, matching_or_rps
-from .literal_theorem import by_prefix, chance_of, some_game, some_laws
+from ..certificates.literal_for_ever import Stream, hurting, matching_or_rps
+from ..literal_theorem import by_prefix, chance_of, some_game, some_laws
 
 COIN = lr.matching()
 
