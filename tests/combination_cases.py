@@ -388,6 +388,8 @@ class World:
             return lr.Guard(self.problem, self.horizon, rule=rule, **made)
         payoffs = None if self.case["payoffs"] == "fixed" else self.case["payoffs"]
         more: dict[str, Any] = {"references": self.references, "contexts": self.contexts, "payoffs": payoffs}
+        assert self.horizon is not None
+        more |= {"delta": 1 / max(self.horizon, 2), "temperature": 1 / math.sqrt(self.episode or self.horizon)}
         return lr.Guard(self.problem, self.horizon, fallback=self.fallback(), **more, **made)
 
     def said(self, t: int, b: int | None = None) -> tuple[Any, dict[str, Any]]:
