@@ -306,6 +306,7 @@ def test_tune_tries_incumbents_whatever_they_say(kind: str, forecast: str) -> No
         0.3,
         cases.NAMES,
         references_act=world.acting,
+        temperature=0,
         fallback=fallbacks[1],  # type: ignore[arg-type]
     )
     guard, laws = lr.Guard(world.problem, until, rule=rule), part_of(world.forecast, until)
