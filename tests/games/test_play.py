@@ -200,7 +200,7 @@ def test_the_switch_is_shown_and_the_certificate_holds(tmp_path: Path) -> None:
 def test_the_certificate_shown_is_no_less_than_the_guard_s(rounds: int) -> None:
     """Between two numbers of rounds the page says the later one's, and draws a line that is no pixel below it."""
     shown = promised("rock-paper-scissors", rounds)["behind"]
-    certificate = lr.Guard(lr.rock_paper_scissors(), rounds).certificate
+    certificate = lr.ExactTest(lr.rock_paper_scissors(), rounds).certificate
     for t in sorted({*range(1, min(rounds, 90), 7), *range(90, rounds, 211), rounds}):
         exact = t * certificate.at(t).regret_bound
         assert exact <= next(behind for at, behind in shown if at >= t) + 1e-9

@@ -459,7 +459,12 @@ class World:
             return lr.Guard(self.problem, self.horizon, rule=rule, **made)
         payoffs = None if self.case["payoffs"] == "fixed" else self.case["payoffs"]
         more: dict[str, Any] = {"references": self.references, "contexts": self.contexts, "payoffs": payoffs}
-        return lr.Guard(self.problem, self.horizon, fallback=self.fallback(), **self.responding(), **more, **made)
+        assert self.horizon is not None
+        more["delta"] = 1 / max(self.horizon, 2)
+        quantal = {"temperature": 1 / math.sqrt(self.episode or self.horizon)}
+        return lr.Guard(
+            self.problem, self.horizon, fallback=self.fallback(), **quantal | self.responding(), **more, **made
+        )
 
     def said(self, t: int, b: int | None = None) -> tuple[Any, dict[str, Any]]:
         """What ``advise`` is given at step t, of all streams or of one."""

@@ -282,7 +282,8 @@ def backtested(world: World, guard: lr.Guard, loop: ByHand) -> None:
         want = [(one.episode - 1) * (world.episode or 0) + one.step for one in stream.events if one.kind == "Switch"]
         assert switches[b] == want
         earned_TxA = np.array([earned(world.told_of(t, b)) for t in range(1, world.T + 1)])
-        players = {"guard": stream.played, "model": stream.bases, "fallback": alone.streams[b].played}
+        best = [np.eye(len(base_A))[np.argmax(base_A)] for base_A in stream.bases]  # likeliest in a quantal response
+        players = {"guard": stream.played, "model": best, "fallback": alone.streams[b].played}
         players |= {f"reference {name}": [p[n] for p in stream.theirs] for n, name in enumerate(world.references)}
         for name, played in players.items():
             paid_T = (np.array(played) * earned_TxA).sum(axis=1)
@@ -327,6 +328,7 @@ def test_tune_tries_incumbents_whatever_they_say(kind: str, forecast: str) -> No
         0.3,
         cases.NAMES,
         references_act=world.acting,
+        temperature=0,
         fallback=fallbacks[1],  # type: ignore[arg-type]
     )
     guard, laws = lr.Guard(world.problem, until, rule=rule), part_of(world.forecast, until)

@@ -461,9 +461,9 @@ class ExactTest(rearming.Rearms):
 
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
-        alone = scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray
-        if self.likelihood and not self.told and alone and scene.gap is None and self._pairs:
-            gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]  # one stream, one step
+        one_step = scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray  # of one stream
+        if self.likelihood and not self.told and one_step and scene.gap is None and self._pairs:
+            gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]
             return Offer(gain_Ax2, weights_Ax2, gain_AxS[:, int(outcome)])
         gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
