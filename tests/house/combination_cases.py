@@ -156,6 +156,12 @@ REFUSALS = (
         "robustify",
     ),
     Refusal(
+        lambda c: not c["test"],
+        "test=False",
+        "a robust predictor is its base model until an alarm, and without a test there is none",
+        "robustify",
+    ),
+    Refusal(
         lambda c: c["episodes"] == "several",
         "episode",
         "a predictor has one episode",
@@ -169,37 +175,6 @@ REFUSALS = (
         "robustify",
     ),
 )
-
-
-class Gap(NamedTuple):
-    """What is not refused and not right either, until somebody mends it."""
-
-    of: Callable[[Case], bool]
-    way: str
-    why: str
-
-
-GAPS = (
-    Gap(
-        lambda c: c["likelihood"] and c["outcomes"] != "all",
-        "Guard",
-        "a switch by the second bettor is dated too late, by the steps since whose outcomes are missing",
-    ),
-    Gap(
-        lambda c: c["likelihood"] and c["lag"] > 1,
-        "trip_times",
-        "the second bettor of late outcomes cannot be played through a recording: a `TypeError`",
-    ),
-    Gap(
-        lambda c: not c["test"],
-        "robustify",
-        "without a test `predict_sequence` and `policy_sequence` give the base's laws, not those that are played",
-    ),
-)
-
-
-def gap_of(case: Case, way: str) -> Gap | None:
-    return next((one for one in GAPS if one.way == way and one.of(case)), None)
 
 
 def refusal_of(case: Case, way: str | None = None) -> Refusal | None:

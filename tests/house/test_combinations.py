@@ -7,7 +7,6 @@
 import itertools
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,7 @@ from lowregret.problems import Known, Positions
 
 from .. import literal_engine as literal
 from . import combination_cases as cases
-from .combination_cases import GAPS, REFUSALS, SETTINGS, WAYS, Case, World
+from .combination_cases import REFUSALS, SETTINGS, WAYS, Case, World
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
 USUAL, ALL = 300, 1500
@@ -150,36 +149,22 @@ def events_of(stream: literal.Stream, contexts: bool) -> list[Any]:
     return found
 
 
-def undated(events: list[list[Any]]) -> list[list[Any]]:
-    """Without what tells since when."""
-    return [[one[:7] for one in each] for each in events]
-
-
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_combination_does_what_the_loop_does(number: int) -> None:
-    compare(World(number, design()[number]), cases.gap_of)
+    compare(World(number, design()[number]))
 
 
-@pytest.mark.parametrize("place", range(len(GAPS)))
-@pytest.mark.xfail(reason="one of GAPS: whoever mends it takes it from the list")
-def test_what_is_not_right_yet(place: int) -> None:
-    for number, case in enumerate(design()[:USUAL]):
-        if GAPS[place].of(case):
-            compare(World(number, case), lambda case, way: cases.gap_of(case, way) if way != GAPS[place].way else None)
-
-
-def compare(world: World, gap_of: Callable[[Case, str], cases.Gap | None]) -> None:
-    """The guard of a world beside the loop, in every way there is; not where there is a gap."""
+def compare(world: World) -> None:
+    """The guard of a world beside the loop, in every way there is."""
     found, guard = run(world, world.guard())
     loop = ByHand(world, guard.rule.each)  # type: ignore[attr-defined]
     events = [events_of(one, world.contexts is not None) for one in loop.streams]
-    seen = undated if gap_of(world.case, "Guard") else list
-    assert seen(found.events) == seen(events)
+    assert found.events == events
     np.testing.assert_allclose(found.played, loop.played, **NEAR)
     np.testing.assert_allclose(found.regret, loop.regret, **NEAR)
     np.testing.assert_allclose(found.share, [one.shares for one in loop.streams], **NEAR)
     promises(world, guard, loop)
-    ways = [way for way in cases.ways_of(world.case) if not gap_of(world.case, way)]
+    ways = cases.ways_of(world.case)
     if "Guard, resumed" in ways:
         resumed, _ = run(world, world.guard(), resumed=True)
         assert resumed.events == found.events
@@ -512,7 +497,6 @@ def page() -> str:
     lines += ["", "## Triples", "", "Three settings that are refused although each two of them go together:", ""]
     lines += ["| this | and | with | why |", "|---|---|---|---|", *rows_of(found.triples, notes)]
     lines += ["", "## Why", "", *(f"{i}. {why[0].upper() + why[1:]}." for i, why in enumerate(notes, 1))]
-    lines += ["", "Not right yet:", "", *(f"- `{one.way}`: {one.why}." for one in GAPS)] if GAPS else []
     allowed, items, shown = cases.allowed_cases()
     lines += [
         "",

@@ -41,6 +41,14 @@ class Question(NamedTuple):
     is_alone: bool  # not among other rows, which cannot all be played next
 
 
+class Held(NamedTuple):
+    """A question that waits for its label, as it was asked first and last."""
+
+    first: Question
+    last: Question
+    alike: bool = True  # whether it was given the same answer each time
+
+
 class Step(NamedTuple):
     """What was asked with an id, and the answer."""
 
@@ -55,7 +63,7 @@ class Asked:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._questions: dict[bytes, tuple[Question, Question]] = {}  # as it was asked first, and last
+        self._questions: dict[bytes, Held] = {}
         self._steps: dict[Hashable, Step] = {}  # in the order of their numbers
         self._has_dropped = False
 
@@ -95,8 +103,11 @@ class Asked:
         with self._guard._lock:
             for row, key in enumerate(keys, start=n - len(keys)):
                 now = Question(at, rows.said(row), n == 1)
-                first, _ = self._questions.pop(key, (now, now))
-                self._questions[key] = first if first.is_alone else now, now
+                held = self._questions.pop(key, None)
+                if held is None or not held.first.is_alone:
+                    self._questions[key] = Held(now, now)
+                else:
+                    self._questions[key] = Held(held.first, now, held.alike and self._alike(held.last, now))
             for key in list(self._questions)[: max(0, len(self._questions) - MOST)]:
                 del self._questions[key]
                 self._has_dropped = True
@@ -137,8 +148,8 @@ class Asked:
             found = self._questions.get(key)
             if found is None:
                 return False
-            self._refuse_other_play(ahead, *found, what)
-            ahead.advise(**found[1].said)
+            self._refuse_other_play(ahead, found, what)
+            ahead.advise(**found.last.said)
             ahead.observe(Positions(state), action, step=ahead._at.waiting[-1].step)
             if done is not None:
                 done()
@@ -148,14 +159,15 @@ class Asked:
     def only(self, what: str) -> bytes | None:
         """The key of the one question since the last label, for the label of a row that was not asked as it is."""
         with self._guard._lock:
-            now = [key for key, (_, last) in self._questions.items() if _same(last.at, self._guard._at)]
+            now = [key for key, held in self._questions.items() if _same(held.last.at, self._guard._at)]
             if len(now) > 1 or (not now and self._has_dropped):
                 many = f"{len(now)} others wait for their labels" if now else f"over {MOST} others never had a label"
                 raise ValueError(f"{what} was not asked, and {many}: {_LATE}; skip() forgets those that get none")
             return now[0] if now else None
 
-    def _refuse_other_play(self, ahead: Guard, first: Question, last: Question, what: str) -> None:
+    def _refuse_other_play(self, ahead: Guard, held: Held, what: str) -> None:
         """Where the step would not be what was said and played."""
+        last = held.last
         self._forget_dead()
         one = _first_due(ahead, self._steps)
         if one is not None:
@@ -165,7 +177,7 @@ class Asked:
             if last.at.clock == ahead._at.clock:
                 since = "asked before the guard was restarted, or before other steps were"
             raise ValueError(f"{what} was {since}, and what was played then is not what would be judged: {_LATE}")
-        if first is not last and not self._alike(first, last):
+        if not held.alike:
             raise ValueError(
                 f"{what} was asked more than once and answered differently; which of it was played cannot be told: "
                 f"{_LATE}; skip() forgets questions that get no label"

@@ -12,7 +12,7 @@ from ..certificates import Certificate
 from ..policies import Incumbent, Policy
 from ..predictors import Predictor, asked, asked_sequence, same_states, within_context
 from ..problems import DecisionProblem, Known, with_first
-from ..rules import ExactTest, RuleMemory, spliced
+from ..rules import ExactTest, Rule, RuleMemory, spliced
 
 
 class BesideMemory(NamedTuple):
@@ -21,6 +21,15 @@ class BesideMemory(NamedTuple):
     probs: Array  # [..., S], what the base model predicts now
     known: Known | None  # laws [..., N, S], what the references predict now; None: there are none
     rule: RuleMemory
+
+
+def refuse_untested(rule: Rule) -> None:
+    """A predictor is its base until an alarm; without a test there is none."""
+    if rule.untested:
+        raise ValueError(
+            "test=False plays a mixture from the first step on, and a robust predictor is its base model "
+            "until an alarm: a Guard takes it, or lr.Mixture([model, ...]) is one"
+        )
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,7 @@ class Beside(Predictor, Policy):
                 f"told or a lag, for a predictor sees every token before the next and is told nothing else, got "
                 f"{inputs.shown(self.rule)}"
             )
+        refuse_untested(self.rule)
         inputs.keep(self, references=tuple(self.references))
         if len(self.references) != len(self.rule.references) or self.rule.references_act:
             raise ValueError(f"references must be {len(self.rule.references)} predictors, got {len(self.references)}")

@@ -12,7 +12,7 @@ from ..policies import Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
 from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
-from .beside import Beside
+from .beside import Beside, refuse_untested
 
 _TELL_THE_RULE = "give them to the rule itself, an ExactTest"
 
@@ -52,6 +52,7 @@ class Robust(Predictor):
                 "temperature must be above 0 for a robust predictor: its laws are answered at random, and those of a "
                 "fallback that is answered by its best response may lose every step; a Guard takes 0"
             )
+        refuse_untested(self.rule)
         if self.rule.knows is not None:
             raise ValueError(
                 f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "

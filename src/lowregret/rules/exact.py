@@ -342,9 +342,11 @@ class ExactTest(rearming.Rearms):
         return scene._replace(context=xp.zeros(base_A.shape[1:], dtype=xp.int64, device=device(base_A)))
 
     def look(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Moment:
-        scene, fallback_A1 = self.scene(probs, known, memory.step + 1), None
-        if self._in_force(memory):
-            fallback_A1 = self._fallback_plays(memory, scene)[1:]
+        return self.seen(memory, self.scene(probs, known, memory.step + 1))
+
+    def seen(self, memory: RuleMemory, scene: Any) -> Moment:
+        """A step of which the scene is known."""
+        fallback_A1 = self._fallback_plays(memory, scene)[1:] if self._in_force(memory) else None
         return Moment(scene.base_A[1:], fallback_A1, None if self.of_numbers else scene.law_S, None, scene)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:

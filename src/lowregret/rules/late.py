@@ -19,7 +19,7 @@ from ..certificates.internal import of_pairs
 from ..certificates.late import Bettors, SwitchesLate, certify_late
 from ..certificates.realised import Promise
 from ..policies.trust import turned
-from ..problems import Known
+from ..problems import Known, each_step
 from .bets import Suspicion
 from .contract import Rule
 from .exact import ExactTest, recorded_trips
@@ -211,6 +211,18 @@ class Late(Rule):
         place = self._turn(memory.step)
         memory = self.opened(memory, place)
         return self.joined(memory, place, self.each.advance(self.of(memory, place), moment, token))
+
+    def recorded(self, step_T: Array, moment: Moment) -> Array:
+        """Step by step; who bets on the mixtures of the classes needs what these make of each step."""
+        if not self.each.likelihood:
+            return super().recorded(step_T, moment)
+        came_NxT = moment.token
+        memory, xp, T = self.start(tuple(came_NxT.shape[:-1]), like=came_NxT), namespace(came_NxT), came_NxT.shape[-1]
+        for t, scene in enumerate(each_step(moment.known, T)):
+            place = t % self.lag
+            memory = self.opened(memory, place)
+            memory = self.advance(memory, self.each.seen(self.of(memory, place), scene), came_NxT[..., t])
+        return xp.where(memory.tripped_at > 0, memory.tripped_at, T + 1)
 
     def trip_times(self, probs: Any, tokens: Any, known: Known | None = None) -> Array:
         """The number of outcomes seen at the alarm, ``[...]``, where they come in the order of their steps."""
