@@ -21,8 +21,8 @@ import lowregret as lr
 figures = {}
 shop = lr.newsvendor([0, 10, 20, 30, 40], price=5, cost=3, salvage=1)
 today = lr.PolyaUrn(5)
-new = lr.Markov(0.5 * np.eye(5) + 0.1, context_len=1)
-market = lr.Markov(0.5 * np.eye(5)[::-1] + 0.1, context_len=1)
+new = lr.Markov(0.5 * np.eye(5) + 0.1, window=1)
+market = lr.Markov(0.5 * np.eye(5)[::-1] + 0.1, window=1)
 demand = np.concatenate([lr.sample(new, 400, 1, seed=4)[0], lr.sample(market, 600, 1, seed=5)[0]])
 on_trial = lr.robust.challenge(new, today, shop, horizon=1000, delta=0.01)
 print("pulled after", int(on_trial.trip_times(demand)), "days")

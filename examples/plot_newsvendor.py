@@ -19,12 +19,12 @@ days = 730
 # %%
 # The forecast was fitted to a busy street: demand is high, and somewhat like yesterday's.
 busy = np.array([0.02, 0.05, 0.13, 0.35, 0.45])
-forecast = lr.Markov(0.3 * np.eye(5) + 0.7 * busy, context_len=1, initial=busy)
+forecast = lr.Markov(0.3 * np.eye(5) + 0.7 * busy, window=1, initial=busy)
 
 # %%
 # After two months the street is closed to traffic.
 quiet = np.array([0.25, 0.45, 0.2, 0.07, 0.03])
-street = lr.Markov(0.3 * np.eye(5) + 0.7 * quiet, context_len=1, initial=quiet)
+street = lr.Markov(0.3 * np.eye(5) + 0.7 * quiet, window=1, initial=quiet)
 demand = np.concatenate([lr.sample(forecast, 60, 1, seed=4)[0], lr.sample(street, days - 60, 1, seed=5)[0]])
 
 # %%

@@ -45,12 +45,12 @@ def laws(seed: int, *shape: int) -> np.ndarray:
 PREDICTORS: dict[str, lr.Predictor] = {
     "PolyaUrn": lr.PolyaUrn(3, prior=0.5),
     "Scheduled": lr.predictors.Scheduled(laws(1, 8)),
-    "Markov, order 0": lr.Markov(laws(2), context_len=0),
-    "Markov, order 2": lr.Markov(laws(3, 3, 3), context_len=2, initial=laws(4)),
+    "Markov, order 0": lr.Markov(laws(2), window=0),
+    "Markov, order 2": lr.Markov(laws(3, 3, 3), window=2, initial=laws(4)),
     "FromFunction": lr.FromFunction(noisy_law, 3),
     "FromFunction, batched": lr.FromFunction(noisy_laws, 3, batched=True),
     "Robust": lr.robustify(lr.predictors.Scheduled([[0.9, 0.05, 0.05]]), GAME, HORIZON),
-    "Robust, gap": lr.robust.Robust(lr.Markov(laws(3, 3, 3), context_len=2), lr.rules.RegretGap(GAME, None, delta=0.4)),
+    "Robust, gap": lr.robust.Robust(lr.Markov(laws(3, 3, 3), window=2), lr.rules.RegretGap(GAME, None, delta=0.4)),
     "Robust, rate": lr.robust.Robust(lr.PolyaUrn(3), lr.rules.RegretRate(GAME, HORIZON, alpha=0.1)),
     "Robust, growing": lr.robust.Robust(
         lr.FromFunction(noisy_law, 3),

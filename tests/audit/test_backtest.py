@@ -87,7 +87,7 @@ def test_equals_players_asked_step_by_step(name):
 
 def test_a_robust_stream_is_reproduced():
     problem, T = lr.matching(), 400
-    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
     robust = lr.robustify(base, problem, T)
     tokens = np.concatenate([lr.sample(base, 200, 4, seed=0), np.random.default_rng(1).integers(0, 2, (4, 200))], 1)
     guard = lr.Guard(problem, T, delta=1 / T, temperature=T**-0.5)

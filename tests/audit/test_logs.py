@@ -27,7 +27,7 @@ def numbers(found):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_the_log_of_a_robust_stream_is_reproduced(tmp_path, suffix):
     problem, T = lr.matching(), 200
-    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
     robust = lr.robustify(base, problem, T)
     tokens = np.concatenate([lr.sample(base, 100, 3, seed=0), np.arange(300).reshape(3, 100) % 2], 1)
     probs = base.predict_sequence(tokens)

@@ -8,7 +8,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.certificates import coupled, every_start, late, switching
-from lowregret.certificates.worst_alarm import worst_alarm
+from lowregret.certificates.bounds import worst_alarm
 from lowregret.policies import AdaHedge, CoverPlay, FixedShare, SecurityPlay
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
@@ -101,7 +101,7 @@ def dealt(values: np.ndarray, lag: int) -> np.ndarray:
     SecurityPlay(MATCHING),
     CoverPlay(MATCHING, 700),
     lr.Recovery(safe=AdaHedge(MATCHING)),
-    lr.Markov([0.5, 0.5], context_len=0),
+    lr.Markov([0.5, 0.5], window=0),
 ], ids=lambda fallback: type(fallback).__name__)  # fmt: skip
 def test_a_certificate_is_that_of_every_alarm(fallback: Any) -> None:
     for T in (1, 2, 30, 700):

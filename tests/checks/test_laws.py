@@ -19,7 +19,7 @@ MATCHING = lr.matching()
 def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
     """With copies that live for five steps and switch soon."""
     rule = FirstTest(problem, 5, delta=0.7, gate=0)
-    return lr.AverageRestart(base, problem, base.context_len, 5, 20, rule=rule)
+    return lr.AverageRestart(base, problem, base.window, 5, 20, rule=rule)
 
 
 ONE_ACTION = lr.DecisionProblem([[0.3, -0.2]])

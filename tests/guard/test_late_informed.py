@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.adversaries import all_sequences
-from lowregret.certificates import over_contexts
+from lowregret.certificates import switching
 from lowregret.certificates.coupled import late_factor
 from lowregret.rules import late_rule
 
@@ -90,7 +90,7 @@ def test_classes_and_contexts_count_alike_before_the_alarm() -> None:
     rule = late_rule(lr.ExactTest(lr.matching(), 60, delta=0.01, contexts=4), 3)
     each = rule.each
     made = rule.certificate.terms_at.__self__  # type: ignore[union-attr]
-    expected = over_contexts.before(each.problem, each.bets.prior, each.delta, each.temperature, 12, False, 60)  # type: ignore[arg-type]
+    expected = switching.before(each.problem, each.bets.prior, each.delta, each.temperature, 12, False, 60)  # type: ignore[arg-type]
     steps = np.arange(61)
     np.testing.assert_allclose(made.before(20)(steps), expected(steps), rtol=1e-12)
     after = each.in_play.fallback.regret_after(each.problem, 20, each.temperature)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.guard import lineage
-from lowregret.guard.tensors import read_from, write_to
+from lowregret.guard import saving as lineage
+from lowregret.guard.saving import read_from, write_to
 
 from ..guarded_runs import COIN
 

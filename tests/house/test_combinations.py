@@ -428,7 +428,7 @@ WHAT = {
     "temperature": "0: best responses, as most people play",
     "likelihood": "a second bettor, on the mixture of laws that runs in the shadow",
     "test": "without one, what is usually played after an alarm is played from the first step on",
-    "way": "`robustify` with references gives a `Beside`, else a `Robust`",
+    "way": "`robustify` with references gives a `BesideReferences`, else a `Robust`",
 }
 Items = tuple[tuple[str, Any], ...]
 

@@ -13,7 +13,7 @@ from lowregret.inputs import LARGEST, SMALLEST
 
 COIN = lr.matching()
 URN = lr.PolyaUrn(2)
-STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
 
 
 # Numbers

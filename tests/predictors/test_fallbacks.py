@@ -11,7 +11,7 @@ import lowregret as lr
 from lowregret import adversaries, certificates, checks
 from lowregret.paper import fallback_table
 from lowregret.predictors import equaliser
-from lowregret.predictors.shrunk_urn import on_simplex
+from lowregret.predictors.urns import on_simplex
 from lowregret.rules import FirstTest
 
 from ..conftest import random_markov, random_problem

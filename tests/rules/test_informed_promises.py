@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import lowregret as lr
 from lowregret.arrays import last
-from lowregret.certificates import over_contexts
+from lowregret.certificates import switching
 from lowregret.policies import Recovering
 from lowregret.problems import Known
 
@@ -167,7 +167,7 @@ def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
     rule = lr.ExactTest(lr.matching(), 40, 0.2, contexts=2)
     made = rule.stakes, rule.bets.prior, rule.delta, rule.temperature
-    one, both = (over_contexts.before(*made, C, False, 40)(np.arange(41)) for C in (1, 2))
+    one, both = (switching.before(*made, C, False, 40)(np.arange(41)) for C in (1, 2))
     for total in range(41):
         assert max(one[n] + one[total - n] for n in range(total + 1)) <= both[total] + 1e-12
     fallback = rule.in_play.fallback

@@ -14,7 +14,7 @@ from lowregret.certificates.coupled import Charges, kappa
 from lowregret.forecasts import Charged, Law
 from lowregret.guard.episodes import certificate_of
 from lowregret.guard.ledger import blank
-from lowregret.guard.standing import Standing
+from lowregret.guard.memory import GuardMemory
 from lowregret.guard.steps import advised, observed
 from lowregret.problems import Gains
 
@@ -220,7 +220,7 @@ def test_a_true_density_alarms_within_delta() -> None:
 
 
 def advanced(rule: lr.ExactTest, ledger: Any, forecast: Any, outcomes: np.ndarray, t: int) -> Any:
-    at = Standing(ledger, any_tripped=True, advised=t)
+    at = GuardMemory(ledger, any_tripped=True, advised=t)
     at, _ = advised(rule, outcomes.shape, at, forecast, None, t + 1)
     return observed(rule, outcomes.shape, at, outcomes, None, None, None)[0].ledger
 

@@ -8,14 +8,16 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event
-from ..guard.asked import Asked, Rows, ids_of
+from ..guard.asked import Asked, AskedRows, ids_of
 from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
 from .labels import (
     floor_of,
     floored,
     guard_of,
+    key_of,
     labels_played,
+    one_each,
     only_scaled,
     own_plays,
     references_of,
@@ -23,7 +25,6 @@ from .labels import (
     stakes,
     states_of,
 )
-from .rows import key_of, one_each
 
 try:
     from river import base
@@ -260,7 +261,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """What is guaranteed of ``policy_one`` over the horizon."""
         return self.guard.certificate
 
-    def _row(self, x: dict[Any, Any], context: Any = None, scale: Any = None, **kwargs: Any) -> Rows:
+    def _row(self, x: dict[Any, Any], context: Any = None, scale: Any = None, **kwargs: Any) -> AskedRows:
         """All that is known of a row before its label."""
         with self.guard._lock:  # a model does not learn while it is asked
             law_S, told = self._labelled.law(self.model.predict_proba_one(x, **kwargs)), {}
@@ -274,7 +275,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         for name, given, own in (("context", context, self.context), ("scale", scale, self.scale)):
             if given is not None or own is not None:
                 told[name] = one_each(_read(x, own, name) if given is None else given, 1, name)
-        return Rows(law_S[None], told)
+        return AskedRows(law_S[None], told)
 
     # What River asks
 

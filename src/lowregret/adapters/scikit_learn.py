@@ -2,30 +2,99 @@
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event, Guard
-from ..guard.asked import MOST, Asked, Rows, ids_of
-from ..problems import DecisionProblem, Names, actions_of
+from ..guard.asked import MOST, Asked, AskedRows, ids_of
+from ..problems import DecisionProblem, Names, Positions, actions_of
 from .labels import (
     floor_of,
     floored,
     guard_of,
+    keys_of,
     labels_played,
     of_a_classifier,
+    one_each,
     only_scaled,
     own_plays,
     references_of,
     refuse_lawless,
+    refuse_unordered,
     stakes,
     states_of,
 )
-from .rows import keys_of, one_each, refuse_unordered
-from .walk_forward import WalkForward, walked
+
+# A guard over recorded laws, step by step, and the record of what it did.
+
+
+class WalkForward(NamedTuple):
+    """What ``GuardedClassifier.walk_forward`` did on the N rows after the first training part, in time order.
+
+    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS,
+    Positions(states), **told)`` has the money table of the same rows.
+    """
+
+    problem: DecisionProblem
+    start: int  # the first guarded row
+    refits: tuple[int, ...]  # the rows before which the model was fitted
+    states: np.ndarray  # [N], what came
+    model_probs_NxS: np.ndarray  # what the model said
+    probs_NxS: np.ndarray  # what to act on; where a policy is played after a switch, for information
+    policy_NxA: np.ndarray  # the mixed action that the certificate speaks of
+    payoffs: np.ndarray  # [N], what it earned on average, in the problem's units
+    share: np.ndarray  # [N], how much of it was the model's: 1 until a switch
+    events: tuple[Event, ...]
+    certificate: Certificate
+    told: dict[str, Any]  # what else was known of the rows, as ``backtest`` takes it
+
+    @property
+    def used_fallback(self) -> np.ndarray:
+        """``[N]``, where the answer was not the model's alone."""
+        return self.share < 1
+
+
+def walked(guard: Guard, rows: AskedRows, states: np.ndarray, start: int, refits: tuple[int, ...]) -> WalkForward:
+    """Take the guard through the rows, one step each, the labels as late as its lag: it stands after the last then."""
+    problem, n, lag = guard.problem, len(states), guard.lag
+    assert problem is not None
+    probs_NxS, policy_NxA, share = np.empty(rows.laws_NxS.shape), np.empty((n, problem.n_actions)), np.empty(n)
+    for row in range(n):
+        advice = guard.advise(**rows.said(row))
+        probs_NxS[row], policy_NxA[row], share[row] = advice.law, advice.policy, advice.share
+        if row + 1 >= lag:
+            guard.observe(Positions(states[row + 1 - lag]))
+    for state in states[max(0, n + 1 - lag) :]:
+        guard.observe(Positions(state))
+    payoffs = problem.in_payoffs((policy_NxA * problem.utility[:, states].T).sum(axis=1))
+    return WalkForward(
+        problem,
+        start,
+        refits,
+        states,
+        rows.laws_NxS,
+        probs_NxS,
+        policy_NxA,
+        payoffs * rows.told.get("scale", 1.0),
+        share,
+        tuple(guard.events),
+        guard.certificate,
+        _as_recorded(guard, rows.told),
+    )
+
+
+def _as_recorded(guard: Guard, told: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What rows were told, by the arguments of a backtest."""
+    found: dict[str, Any] = {"contexts" if name == "context" else name: part for name, part in told.items()}
+    found.pop("plays", None)  # a backtest plays best responses
+    if "references" in told:
+        assert guard.rule.knows is not None
+        found["references"] = dict(zip(guard.rule.knows.references, np.moveaxis(told["references"], 1, 0), strict=True))
+    return found
+
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -209,7 +278,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         return self._laws_to_act_on(X, self._rows(X, context, scale), id)
 
-    def _laws_to_act_on(self, X: Any, rows: Rows, id: Any) -> np.ndarray:
+    def _laws_to_act_on(self, X: Any, rows: AskedRows, id: Any) -> np.ndarray:
         refuse_lawless(self.guard_, "predict_proba", "policy(X)")
         return self._answered(self._asked.laws, X, rows, id)[:, self.states_]
 
@@ -234,11 +303,11 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """The mixed actions ``[N, A]`` that the certificate speaks of; the rest as in ``predict_proba``."""
         return self._answered(self._asked.policies, X, self._rows(X, context, scale), id)
 
-    def _answered(self, answers: Callable[..., np.ndarray], X: Any, rows: Rows, id: Any) -> np.ndarray:
+    def _answered(self, answers: Callable[..., np.ndarray], X: Any, rows: AskedRows, id: Any) -> np.ndarray:
         ids = None if id is None else ids_of(id, len(rows.laws_NxS))
         return of_a_classifier(lambda: answers(keys_of(X, MOST if ids is None else len(ids)), rows, ids))
 
-    def _rows(self, X: Any, context: Any = None, scale: Any = None) -> Rows:
+    def _rows(self, X: Any, context: Any = None, scale: Any = None) -> AskedRows:
         """All that is known of each row before its label."""
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         laws_NxS = floored(self._laws(self.estimator_, X, "estimator"), self.floor)
@@ -253,7 +322,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         for name, given, own in (("context", context, self.context), ("scale", scale, self.scale)):
             if given is not None or own is not None:
                 told[name] = one_each(_read(X, n, own) if given is None else given, n, name)
-        return Rows(laws_NxS, told)
+        return AskedRows(laws_NxS, told)
 
     def _laws(self, model: Any, X: Any, name: str) -> np.ndarray:
         """What a model says of each row, ``[N, S]`` in the order of the states."""
@@ -369,7 +438,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             said.append(now._rows(_safe_indexing(X, block), **{name: part[block] for name, part in beside.items()}))
         laws_NxS = np.concatenate([rows.laws_NxS for rows in said])
         told = {name: np.concatenate([rows.told[name] for rows in said]) for name in said[0].told}
-        found = walked(now.guard_, Rows(laws_NxS, told), states, train, tuple(refits))
+        found = walked(now.guard_, AskedRows(laws_NxS, told), states, train, tuple(refits))
         self._become(now)
         return found
 

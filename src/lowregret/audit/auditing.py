@@ -16,7 +16,7 @@ from ..problems import DecisionProblem, a_problem
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
-from .judging import BEST, Settings, judged
+from .judging import BEST, AuditSettings, judged
 from .laws import tolerance_of
 from .logs import Log, log_at
 from .playing import PLAYERS
@@ -88,7 +88,7 @@ def audit_log(
     found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
     told = told or (lambda *_: None)
 
-    def settled(counted: Counted) -> tuple[Settings, dict[str, Any]]:
+    def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
         if found.columns.stream and found.columns.guesses is not None and not shared(counted.rows, counted.single):
             raise _Unshared
         _refuse_long(found, problem, counted.longest)
@@ -100,7 +100,7 @@ def audit_log(
         tells = counted.rows <= _SMALL if events is None else inputs.flag(events, "events")
         own_episode = None if episode is None or episode >= whole else episode
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
-        settings = Settings(
+        settings = AuditSettings(
             *(problem, whole, each, temperature, level, plays, tells, own_episode),
             *(counted.steps, found.columns.every, alone_told(found.columns)),
         )
@@ -161,7 +161,7 @@ def _here(
     tolerance: float,
     kept: Callable[[int], bool],
     jobs: int,
-    settled: Callable[[Counted], tuple[Settings, dict[str, Any]]],
+    settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Told,
 ) -> Audit:
     """The audit by processes of this machine."""
@@ -245,7 +245,7 @@ def _ready() -> None:
 
 
 def _judged(
-    log: Log, spool: Spool, settings: Settings, jobs: int, pool: ProcessPoolExecutor | None
+    log: Log, spool: Spool, settings: AuditSettings, jobs: int, pool: ProcessPoolExecutor | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The partitions one by one; a log that went to the disk by several processes."""
     if jobs == 1 or not spool.on_disk:
@@ -260,7 +260,7 @@ def _judged(
             yield p, asked.pop(p).result()
 
 
-def judge_file(settings: Settings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
+def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
     from .logs import record_of
 

@@ -123,8 +123,8 @@ def policy_of_counts(player: Any, problem: DecisionProblem, temperature: float |
         return ability(player, "policy_of_counts")
 
     def responding(counts: np.ndarray) -> np.ndarray:
-        warmth = problem.anytime_temperature(counts.sum(axis=-1) + 1) if temperature is None else temperature
-        return last(softmax(mix(problem.utility, first(in_float64(law_of_counts(counts)))) / warmth))
+        eta = problem.anytime_temperature(counts.sum(axis=-1) + 1) if temperature is None else temperature
+        return last(softmax(mix(problem.utility, first(in_float64(law_of_counts(counts)))) / eta))
 
     return responding
 

@@ -288,8 +288,8 @@ def assumptions_of(temperature: float | None, fallback: Any) -> tuple[str, ...]:
     acts = getattr(fallback, "acts", not hasattr(fallback, "predict"))
     name = getattr(fallback, "name", type(fallback).__name__)
     then = f" until the alarm, and as {name} says from then on" if acts else ""
-    warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
-    response = "best response" if temperature == 0 else f"quantal response at {warmth}"
+    eta = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
+    response = "best response" if temperature == 0 else f"quantal response at {eta}"
     return (
         f"every step is acted on by the {response}{then}",
         "the state is seen after every step, whatever was done, and does not depend on the action drawn",

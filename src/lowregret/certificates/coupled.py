@@ -40,19 +40,19 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any, n_actions: int 
     >>> round(float(kappa(matching(), 0.1761, 1 / 32)), 5), round(float(kappa(matching(), 0.1761, 0.0)), 5)
     (0.00435, 0.01543)
     """
-    rate, warmth = np.asarray(rate, dtype=np.float64), np.asarray(temperature, dtype=np.float64)
+    rate, eta = np.asarray(rate, dtype=np.float64), np.asarray(temperature, dtype=np.float64)
     if not (np.all(rate >= 0) and np.all(np.isfinite(rate))):
         raise ValueError(f"rate must be finite numbers >= 0, got {rate}")
-    best = bool(np.all(warmth == 0))
-    if not (best or np.all(warmth > 0)) or not np.all(np.isfinite(warmth)):
-        raise ValueError(f"temperature must be positive finite numbers, or 0 at every step, got {warmth}")
+    best = bool(np.all(eta == 0))
+    if not (best or np.all(eta > 0)) or not np.all(np.isfinite(eta)):
+        raise ValueError(f"temperature must be positive finite numbers, or 0 at every step, got {eta}")
     if problem.n_actions == 1 or problem.span == 0:
-        return np.zeros(np.broadcast_shapes(rate.shape, warmth.shape))
+        return np.zeros(np.broadcast_shapes(rate.shape, eta.shape))
     if best:
-        return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, warmth.shape)).copy()
+        return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, eta.shape)).copy()
     # In this order nothing underflows, however small the payoffs are.
-    ratio = (rate * problem.contrast) * (problem.contrast / warmth)
-    return rate * warmth * _coupling(ratio, (n_actions or problem.n_actions) - 1) * _ROUND_UP
+    ratio = (rate * problem.contrast) * (problem.contrast / eta)
+    return rate * eta * _coupling(ratio, (n_actions or problem.n_actions) - 1) * _ROUND_UP
 
 
 def _coupling(ratio: np.ndarray, others: int) -> np.ndarray:

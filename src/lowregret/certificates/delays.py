@@ -100,10 +100,10 @@ def delay(
     if edge is not None:
         law, truth = _apart(problem, inputs.positive(edge, "edge"))
     law_S, truth_S = (_one_law(given, problem, name) for given, name in ((law, "law"), (truth, "truth")))
-    warmth = rule.temperature_at(since)
+    temperature = rule.temperature_at(since)
     played_A = np.eye(problem.n_actions)[int(problem.best_response(law_S))]
-    if warmth != 0:
-        played_A = problem.quantal_response(law_S, float(warmth))
+    if temperature != 0:
+        played_A = problem.quantal_response(law_S, float(temperature))
     gain_AxS = problem.utility - played_A @ problem.utility
     cost = float((gain_AxS @ truth_S).max())
     times_N = _simulated(rule, law_S, truth_S, since, steps, runs, rng)

@@ -119,8 +119,8 @@ def joint_prior(
     highest = top / max(problem.span or 1.0, 1e-300)  # a finite rate, however little is at stake
     if horizon is None:
         return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None, opening, share)
-    warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
-    best = main_rate(problem, horizon, warmth, main_log_cost(delta * share, count))
+    eta = 1 / math.sqrt(horizon) if temperature is None else temperature
+    best = main_rate(problem, horizon, eta, main_log_cost(delta * share, count))
     chosen = min(highest, best if main is None else main)
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
     return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon, share=share)

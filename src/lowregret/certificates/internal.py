@@ -24,11 +24,11 @@ import numpy as np
 
 from ..problems import DecisionProblem, pairs_of
 from . import best_response
+from .bounds import Bound
 from .certificate import Certificate
 from .coupled import Charges, charges, main_rate
 from .every_start import Prior, before_alarm, joint_prior, main_log_cost, within
 from .switching import certify_switch
-from .worst_alarm import Bound
 
 
 def pairs(problem: DecisionProblem) -> int:
@@ -54,8 +54,8 @@ def internal_prior(
     """``joint_prior`` over pairs, and references beside them, with the main rate that suits them."""
     main, count = None, pairs(problem) + references
     if horizon is not None:
-        warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
-        main = main_rate(problem, horizon, warmth, main_log_cost(delta * share, count), _others(references))
+        eta = 1 / math.sqrt(horizon) if temperature is None else temperature
+        main = main_rate(problem, horizon, eta, main_log_cost(delta * share, count), _others(references))
     return joint_prior(problem, horizon, delta, temperature, top, count, main, share, opening)
 
 

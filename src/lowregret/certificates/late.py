@@ -35,12 +35,11 @@ import numpy as np
 
 from ..abilities import ability, guaranteed_by, shortfall_of
 from ..problems import DecisionProblem
-from .bounds import Terms
+from .bounds import Bound, Terms, worst_alarm
 from .certificate import Certificate, assumptions_of
 from .coupled import Charges, charges, kappa, late_factor
 from .every_start import Prior, before_alarm
 from .exact_charge import exact_kappa
-from .worst_alarm import Bound, worst_alarm
 
 _NEAR = 1 << 14  # steps
 

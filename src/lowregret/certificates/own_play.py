@@ -38,9 +38,9 @@ from typing import Any
 import numpy as np
 
 from ..problems import DecisionProblem
+from .bounds import Bound
 from .coupled import Charges
 from .every_start import Prior, before_alarm
-from .worst_alarm import Bound
 
 
 def kappa(problem: DecisionProblem, rate: Any) -> Any:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .bounds import Bound, worst_alarm
 from .coupled import Charges
 from .every_start import Prior, before_alarm
-from .worst_alarm import Bound, worst_alarm
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from ..arrays import Array, astype, last, namespace, to_numpy
 from ..problems import DecisionProblem, with_first
 from ..rules import Rule, RuleMemory
-from .standing import Due
+from .memory import Due
 
 
 class Advice:

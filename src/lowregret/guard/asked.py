@@ -15,14 +15,14 @@ from .. import inputs
 from ..problems import Positions
 from .advice import Advice
 from .guard import Guard
-from .standing import Due, Standing
+from .memory import Due, GuardMemory
 
 MOST = 1000  # questions that are kept
 _LATE = "labels that come late need lag= and ids, the same when the row is asked and when its label comes"
 _AS_GIVEN = ("context", "scale")  # what does not change while a model learns
 
 
-class Rows(NamedTuple):
+class AskedRows(NamedTuple):
     """What is known of N rows before their labels: what the model says of each, and what else ``advise`` is told."""
 
     laws_NxS: np.ndarray
@@ -36,7 +36,7 @@ class Rows(NamedTuple):
 class Question(NamedTuple):
     """What was asked of the next step."""
 
-    at: Standing  # where the guard stood
+    at: GuardMemory  # where the guard stood
     said: dict[str, Any]  # as ``advise`` takes it
     is_alone: bool  # not among other rows, which cannot all be played next
 
@@ -69,18 +69,18 @@ class Asked:
 
     # Asking
 
-    def laws(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
+    def laws(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
         """The laws ``[N, S]`` to act on; without ids each row is asked of the next step.
 
         ``keys`` are those of the last rows at least.
         """
         return self._answers(keys, rows, ids, "law")
 
-    def policies(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
+    def policies(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
         """The mixed actions ``[N, A]`` that are played, likewise."""
         return self._answers(keys, rows, ids, "policy")
 
-    def _answers(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None, part: str) -> np.ndarray:
+    def _answers(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable] | None, part: str) -> np.ndarray:
         """That part of every advice."""
         n, problem = len(rows.laws_NxS), self._guard.problem
         if ids is not None:
@@ -97,7 +97,7 @@ class Asked:
         assert problem is not None
         return np.array(found).reshape(n, problem.n_states if part == "law" else problem.n_actions)
 
-    def _note(self, at: Standing, keys: Sequence[bytes], rows: Rows) -> None:
+    def _note(self, at: GuardMemory, keys: Sequence[bytes], rows: AskedRows) -> None:
         """Questions that were answered while the guard stood there."""
         keys, n = keys[-MOST:], len(rows.laws_NxS)
         with self._guard._lock:
@@ -112,7 +112,7 @@ class Asked:
                 del self._questions[key]
                 self._has_dropped = True
 
-    def _opened(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable]) -> list[Step]:
+    def _opened(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable]) -> list[Step]:
         """Steps with these ids, all of them or none; one that waits has the answer that it was given."""
         found: list[Step] = []
         with self._guard._as_one() as ahead:
@@ -244,7 +244,7 @@ class Asked:
         return _close(*(_answer(ahead, question.at, question.said).policy for question in (first, last)))
 
 
-def _same(one: Standing, other: Standing) -> bool:
+def _same(one: GuardMemory, other: GuardMemory) -> bool:
     """Whether the next step is the same to both."""
     return one.ledger is other.ledger and one.advised == other.advised
 
@@ -259,7 +259,7 @@ def _first_due(ahead: Guard, steps: dict[Hashable, Step]) -> Hashable | None:
     return next((one for one, step in steps.items() if step.due.step <= last), None)
 
 
-def _answer(ahead: Guard, at: Standing, said: dict[str, Any]) -> Advice:
+def _answer(ahead: Guard, at: GuardMemory, said: dict[str, Any]) -> Advice:
     """The advice of a guard that stands there, a copy, for its next step.
 
     Where that has to wait for a label, for the step that waits for it, anew: as much is known of both.

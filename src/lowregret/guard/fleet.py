@@ -8,9 +8,9 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array
 from ..memory import joined, take
-from .keeping import Kept
 from .ledger import LOG, own_copy
-from .standing import over_of
+from .memory import over_of
+from .saving import Kept
 from .streams import Labels, labels_of, named, streams_of
 
 

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from hashlib import blake2b
 from threading import RLock
 from typing import Any
 
@@ -15,27 +17,53 @@ from ..problems import DecisionProblem, Known, Payoff, by_name
 from ..robust import rule_for
 from ..rules import Rule, late_rule, warm_up
 from .advice import Advice, mixed_of
-from .draws import Draws
 from .episodes import delta_of_each, reopened
+from .event_log import tell
 from .fleet import Fleet
 from .known import known_of, knows_of, plays_of
 from .ledger import LOG, Ledger, Switch, blank
-from .likeness import Behaviour
+from .memory import GuardMemory, over, standing
 from .readings import Readings
-from .resume import read, written
-from .standing import Standing, over, standing
-from .steps import (
-    advised,
-    due_of,
-    forgotten,
-    given_up,
-    numbered_step,
-    observed,
-    refuse_while_waiting,
-    skipped,
-)
+from .resume import Behaviour, read, written
+from .steps import advised, due_of, forgotten, given_up, numbered_step, observed, refuse_while_waiting, skipped
 from .streams import Labels, Naming, named, streams_of
-from .telling import tell
+
+# Where a guard's actions are drawn from: numbers of its own for every seed, every step and every guard.
+
+
+class Draws:
+    """The draws of one guard, set apart from those of guards made otherwise.
+
+    Numbers that are only put side by side as a seed can collide, with the next step's or with ``default_rng(seed)``
+    itself, from which a world may have been drawn: these are digests of all that they depend on.
+    """
+
+    def __init__(self, rule: Rule, batch_shape: tuple[int, ...]) -> None:
+        self._rule, self.batch_shape = rule, batch_shape
+
+    @cached_property
+    def _salt(self) -> str:
+        rule, problem = self._rule, self._rule.problem
+        if rule.of_numbers:
+            utility = repr((problem.actions, problem.low, problem.high)).encode()  # type: ignore[union-attr]
+        else:
+            utility = b"" if problem is None else problem.utility.tobytes()
+        made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
+        return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
+
+    def uniforms(self, seed: int, clock: int) -> Any:
+        """Those of all streams for the step after ``clock`` observations, ``[...]``."""
+        return uniforms_of(self._salt, seed, clock, self.batch_shape)
+
+
+def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any:
+    """Numbers of their own for each of these, from 0 up to 1."""
+    words = f"lowregret.Guard.act {salt} {seed:x} {clock:x}"
+    digest = blake2b(words.encode(), digest_size=16).digest()
+    if shape == ():
+        return (int.from_bytes(digest[:8]) >> 11) / (1 << 53)  # a generator would take longer than all the rest
+    return np.random.default_rng(int.from_bytes(digest)).random(shape)
+
 
 DELTA = 0.05  # how likely a model that is right may ever be left: whoever acts can have it back
 _FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
@@ -118,7 +146,7 @@ class Guard(Fleet, Readings):
     (16, 0.0)
     """
 
-    _at: Standing  # all that it remembers: a step is done once this has been replaced, by one assignment
+    _at: GuardMemory  # all that it remembers: a step is done once this has been replaced, by one assignment
 
     def __init__(
         self,
@@ -164,7 +192,7 @@ class Guard(Fleet, Readings):
         self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an event")
         self._lock = RLock()
         self._drawing, self._says = Draws(self.rule, shape), Behaviour(self.rule)
-        self._at = Standing(blank(self.rule, shape), labels=labels)
+        self._at = GuardMemory(blank(self.rule, shape), labels=labels)
         if math.prod(shape) >= _FLEET:
             warm_up()
 
@@ -308,7 +336,7 @@ class Guard(Fleet, Readings):
             self._at = standing(forgotten(at)._replace(ledger=reopened(self.rule, at.ledger, mask)))
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
-    def _next_episode(self, at: Standing) -> Standing:
+    def _next_episode(self, at: GuardMemory) -> GuardMemory:
         """Where the guard stands once the streams whose episode is over have a new one, if it may open one."""
         ledger, horizon, ends = at.ledger, self.rule.horizon, over(at)
         mask = ends >= horizon
@@ -334,16 +362,16 @@ class Guard(Fleet, Readings):
             forecast = by_name(rule.problem.state_names, forecast)
         return inputs.probs_of(forecast, rule.n_states, shape=shape)
 
-    def _written(self, at: Standing, told: Callable[[Any], Any]) -> dict[str, Any]:
+    def _written(self, at: GuardMemory, told: Callable[[Any], Any]) -> dict[str, Any]:
         return written(self.rule, at, self._says(at.ledger.lead_A), told)
 
-    def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> Standing:
+    def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> GuardMemory:
         return read(self.rule, batch_shape, d, self._says, self._at.labels)
 
     def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
         return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)
 
-    def _regrouped(self, at: Standing, ledger: Ledger, labels: Labels) -> Standing:
+    def _regrouped(self, at: GuardMemory, ledger: Ledger, labels: Labels) -> GuardMemory:
         refuse_while_waiting(self.rule, at, "add() and retire()")
         return standing(forgotten(at)._replace(ledger=ledger, labels=labels))
 

@@ -16,8 +16,8 @@ from ..arrays import Array, first, last
 from ..memory import row_of, with_row
 from ..memory import where as choose
 from ..problems import Payoff
+from .budgets import trust_after, turned
 from .experts import ExpertHedge, ExpertMemory
-from .trust import trust_after, turned
 
 
 class AmongMemory(NamedTuple):

@@ -27,9 +27,8 @@ from ..abilities import ability
 from ..arrays import Array, astype, device, first, float_type, in_float64, namespace, running_sum, total
 from ..predictors import Predictor
 from ..problems import DecisionProblem, action_utilities
-from .contract import Policy
+from .contract import Policy, Respond, RespondMemory
 from .hedge import Hedge
-from .respond import Respond, RespondMemory
 
 
 class ProdMemory(NamedTuple):

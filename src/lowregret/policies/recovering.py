@@ -38,17 +38,16 @@ import numpy as np
 from .. import inputs
 from ..abilities import ability, guaranteed_by
 from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, some, to_numpy, total
-from ..certificates.way_back import WayBack
+from ..certificates.switching import WayBack
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, Scene, a_problem, leads, pairs_of, scene_of, swaps
-from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for
+from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for, trust_after, turned
 from .contract import Policy
 from .experts import ExpertHedge
 from .pairs import resting
 from .shadow import Shadow, ShadowMemory
-from .trust import trust_after, turned
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
 
@@ -364,14 +363,14 @@ class Recovering:
             # Play that goes by the steps left risks what they are worth, however early one looks.
             left = 0 if ability(self.safe, "afresh") is None else getattr(self.safe, "horizon", until) - until
             return min(steps * self.problem.span, float(whole(steps + left)))
-        warmth = self.temperature
-        if warmth is None and not self.acts:
+        temperature = self.temperature
+        if temperature is None and not self.acts:
             # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through
             # with the temperature of the last step; of other laws under a schedule nothing is known.
             if not isinstance(self.safe, PolyaUrn) or self.safe.prior > 2:
                 return math.inf
-            warmth = float(self.problem.anytime_temperature(until))
-        average = None if bound is None else bound(self.problem, steps, warmth)
+            temperature = float(self.problem.anytime_temperature(until))
+        average = None if bound is None else bound(self.problem, steps, temperature)
         return math.inf if average is None else steps * average
 
     # Inside

@@ -9,10 +9,10 @@ from ..abilities import ability
 from ..arrays import Array
 from ..certificates import Certificate
 from ..policies import Respond
-from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
+from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
 from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
-from .beside import Beside, refuse_untested
+from .references import BesideReferences, refuse_untested
 
 _TELL_THE_RULE = "give them to the rule itself, an ExactTest"
 
@@ -46,7 +46,7 @@ class Robust(Predictor):
         else:
             same_states(self.base, self.rule.problem)
         if self.rule.horizon is not None:
-            within_context(self.base, self.rule.horizon, "base")
+            within_window(self.base, self.rule.horizon, "base")
         if self.rule.temperature == 0:
             raise ValueError(
                 "temperature must be above 0 for a robust predictor: its laws are answered at random, and those of a "
@@ -162,7 +162,7 @@ def robustify(
     temperature: float | None = None,
     references: Sequence[Predictor],
     internal: bool = False,
-) -> Beside: ...
+) -> BesideReferences: ...
 
 
 @overload
@@ -174,7 +174,7 @@ def robustify(
     rule: Rule | None = None,
     temperature: float | None = None,
     internal: bool,
-) -> Beside: ...
+) -> BesideReferences: ...
 
 
 def robustify(
@@ -187,7 +187,7 @@ def robustify(
     temperature: float | None = None,
     references: Sequence[Predictor] = (),
     internal: bool = False,
-) -> Robust | Beside:
+) -> Robust | BesideReferences:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
     Parameters
@@ -202,7 +202,7 @@ def robustify(
         Passed to the default rule; not together with ``rule``.
     references
         Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
-        the responses to them. What comes back is a policy and no predictor (``Beside``).
+        the responses to them. What comes back is a policy and no predictor (``BesideReferences``).
     internal
         Regret is internal regret, to playing b whenever a was played. What keeps that low after a switch responds to no
         law (``policies/pairs.py`` has why), so a policy comes back here, too.
@@ -222,7 +222,7 @@ def robustify(
     knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
     told, pairs = None if rule is not None else knows, internal or None
     made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature, internal=pairs)
-    return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
+    return BesideReferences(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 
 def rule_for(

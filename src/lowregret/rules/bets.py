@@ -38,8 +38,8 @@ from ..arrays import (
 from ..certificates.every_start import Prior
 from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
+from .contract import zeros
 from .kernels import bet
-from .moment import zeros
 
 _CARRIED = 1e240  # from one block of time to the next: times what a block can make of it, it is a float
 MOST = 1e300  # no wealth is kept beyond: an alarm has sounded long before

@@ -45,9 +45,8 @@ from ..predictors import Predictor
 from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, pairs_of, scene_of, widest
 from . import promises, rearming, second_bettor, swapping
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
-from .in_play import InPlay, in_play
+from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
 from .kernels import bet
-from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .response import delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
@@ -155,7 +154,7 @@ class ExactTest(rearming.Rearms):
             inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
 
-    def _warmth(self, temperature: Any) -> float:
+    def _temperature_of(self, temperature: Any) -> float:
         return inputs.not_negative(temperature, "temperature")
 
     def _usual_fallback(self) -> Recovery | Policy:
@@ -331,11 +330,11 @@ class ExactTest(rearming.Rearms):
 
     def scene(self, forecast: Any, known: Known | None, step: Array) -> Any:
         """All that is known of a step, with what the references would play."""
-        warmth, N = self.temperature_at(step), len(self.references)
+        temperature, N = self.temperature_at(step), len(self.references)
         if self.of_numbers:
-            scene: Any = number_scene(self.problem, forecast, known, warmth, step - 1, N)  # type: ignore[arg-type]
+            scene: Any = number_scene(self.problem, forecast, known, temperature, step - 1, N)  # type: ignore[arg-type]
         else:
-            scene = scene_of(self.problem, forecast, known, warmth, N, self.internal)
+            scene = scene_of(self.problem, forecast, known, temperature, N, self.internal)
         if self.contexts is None or scene.context is not None:
             return scene
         xp, base_A = namespace(scene.base_A), scene.base_A  # the first, where none is said

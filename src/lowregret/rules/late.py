@@ -18,13 +18,11 @@ from ..certificates.coupled import late_factor
 from ..certificates.internal import of_pairs
 from ..certificates.late import Bettors, SwitchesLate, certify_late
 from ..certificates.realised import Promise
-from ..policies.trust import turned
+from ..policies.budgets import turned
 from ..problems import Known, each_step
 from .bets import Suspicion
-from .contract import Rule
+from .contract import InPlay, Knows, Moment, Rule, RuleMemory
 from .exact import ExactTest, recorded_trips
-from .in_play import InPlay
-from .moment import Knows, Moment, RuleMemory
 from .promises import begun, of_own_play
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number

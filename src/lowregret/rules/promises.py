@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..certificates import Certificate, over_contexts
+from ..certificates import Certificate, switching
 from ..certificates import own_play as own
 from ..certificates.coupled import kappa
 from ..certificates.internal import certify_internal, of_pairs
@@ -37,7 +37,7 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
         return certify_internal(*told)
     exact = rule.temperature is not None and rule.payoffs != "change"
     whom = _whom(rule) if rule.told else "every action"
-    before = partial(over_contexts.before, stakes, *made, rule.rows, False)
+    before = partial(switching.before, stakes, *made, rule.rows, False)
     if own_play:
         before, exact = partial(own.before, stakes, rule.prior, rule.delta, rule.rows, 1), False
     given = certify_switch(
@@ -46,10 +46,10 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
         rule.temperature,
         fallback,
         before=before,
-        interval=partial(over_contexts.interval, stakes, *made),
+        interval=partial(switching.interval, stakes, *made),
         tv_bound=rule.delta,
         theorem=f"the exact test on {whom}" + (", unknown horizon" if rule.horizon is None else ""),
-        sharper=partial(over_contexts.before, stakes, *made, rule.rows, True) if exact else None,
+        sharper=partial(switching.before, stakes, *made, rule.rows, True) if exact else None,
         counts_model=getattr(fallback, "counts_model", False),
         share=rule.prior.share,
     )
@@ -110,10 +110,10 @@ def pays_from(rule: Any, gain: float) -> int | None:
     if rule.horizon is None or not hasattr(fallback, "budget"):
         raise ValueError("pays_from needs a horizon, and Recovery for a fallback")
     own = replace(fallback, contexts=1, horizon=rule.per_context(rule.horizon))
-    before = over_contexts.before(rule.stakes, rule.prior, rule.delta, rule.temperature, 1, False, rule.horizon)
+    before = switching.before(rule.stakes, rule.prior, rule.delta, rule.temperature, 1, False, rule.horizon)
     after = own.regret_after(rule.stakes, rule.horizon, rule.temperature)
-    bound = partial(over_contexts.own_bound, before, after, rule.stakes.span)
-    return over_contexts.pays_from(bound, gain, rule.horizon)
+    bound = partial(switching.own_bound, before, after, rule.stakes.span)
+    return switching.pays_from(bound, gain, rule.horizon)
 
 
 def _whom(rule: Any) -> str:

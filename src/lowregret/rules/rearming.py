@@ -14,7 +14,7 @@ from ..certificates import ForEver
 from ..memory import where as choose
 from ..policies import FixedShare, Recovery, SharesAmong
 from .bets import Wealth
-from .moment import Moment, RuleMemory
+from .contract import Moment, RuleMemory
 from .response import ResponseRule
 
 HOLD = 256  # outcomes for which the fallback is played

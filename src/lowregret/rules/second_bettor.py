@@ -24,7 +24,7 @@ import numpy as np
 from ..arrays import Array, at_most, in_float64, namespace
 from ..certificates.every_start import Prior
 from .bets import MOST
-from .moment import zeros
+from .contract import zeros
 
 
 class Backed(NamedTuple):

@@ -32,8 +32,7 @@ from ..certificates import AnyProblemCertificate, certify_any_problem
 from ..predictors import PolyaUrn
 from ..tips import unit_numbers
 from . import kernels
-from .contract import Rule
-from .moment import Moment, RuleMemory, steps_so_far, zeros
+from .contract import Moment, Rule, RuleMemory, steps_so_far, zeros
 
 TESTS = ("exact", "threshold")
 

@@ -1,10 +1,8 @@
-"""A step before its state: what a model says of it, what is at stake in it, and what others would play.
-
-Everything here is known before the state: the base model's law, a utility for this step, how much of it counts, what
-each reference would play. All arrays have the short axis first and are in full precision; nothing is checked.
-"""
+"""A step before its state: what a model says of it, what is at stake, what others would play; and what is earned."""
 
 from collections.abc import Iterator
+from functools import cache
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +12,7 @@ from ..arrays import (
     astype,
     constant,
     detached,
+    device,
     first,
     in_float64,
     mix,
@@ -24,7 +23,49 @@ from ..arrays import (
     total,
 )
 from .decision import DecisionProblem, best_of, with_first
-from .earnings import action_utilities, pairs_of, swaps
+
+
+@cache
+def pairs_of(n_actions: int) -> tuple[tuple[int, int], ...]:
+    """All (a, b) of "b whenever a was played"; one action has none, and is compared with itself."""
+    return tuple(permutations(range(n_actions), 2)) or ((0, 0),)
+
+
+def swaps(earned_A: Array, played_A: Array) -> Array:
+    """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
+    xp = namespace(earned_A)
+    a_P, b_P = (xp.asarray(side_P, device=device(earned_A)) for side_P in _sides(len(earned_A)))
+    return xp.take(played_A, a_P, axis=0) * (xp.take(earned_A, b_P, axis=0) - xp.take(earned_A, a_P, axis=0))
+
+
+@cache
+def _sides(n_actions: int) -> np.ndarray:
+    """The first and the second action of every pair, ``[2, P]``."""
+    return np.array(pairs_of(n_actions)).T.copy()
+
+
+def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:
+    """What each action earns against each token, ``[A, ...]``, unchecked."""
+    xp = namespace(like)
+    utility = constant(problem.utility, like)
+    if tokens.ndim == 0:
+        return utility[:, int(tokens)]
+    columns = [xp.reshape(utility[:, s], (-1, *(1,) * tokens.ndim)) for s in range(problem.n_states)]
+    earned = pick(columns, tokens)
+    return xp.broadcast_to(earned, (problem.n_actions, *tokens.shape)) if problem.n_states == 1 else earned
+
+
+def leads(problem: DecisionProblem, tokens: Array, chances_A1: Array) -> Array:
+    """What each fixed action earns more than the mixed one, ``[A, ...]``, unchecked."""
+    earned_A = action_utilities(problem, tokens, chances_A1)
+    own = earned_A[0]
+    if problem.n_actions > 1:
+        own = own + total(chances_A1 * (earned_A[1:] - own))
+    return earned_A - own
+
+
+# Everything here is known before the state: the base model's law, a utility for this step, how much of it counts, what
+# each reference would play. All arrays have the short axis first and are in full precision; nothing is checked.
 
 
 class Known(NamedTuple):
@@ -142,8 +183,8 @@ class Scene(NamedTuple):
         """One step of recorded sequences, whose last axis is time."""
         now: dict[str, Any] = {name: getattr(self, name) for name in _TIMED}
         now = {name: None if part is None else part[..., t] for name, part in now.items()}
-        warmth = self.temperature if isinstance(self.temperature, float) else self.temperature[..., t]
-        return self._replace(temperature=warmth, **now)
+        temperature = self.temperature if isinstance(self.temperature, float) else self.temperature[..., t]
+        return self._replace(temperature=temperature, **now)
 
     def _scaled(self, values: Array) -> Array:
         return values if self.scale is None else values * self.scale

@@ -10,12 +10,12 @@ from .. import inputs
 from ..arrays import Array, astype, count_up, last, namespace
 from ..certificates import Certificate
 from ..policies import Incumbent, Policy
-from ..predictors import Predictor, asked, asked_sequence, same_states, within_context
+from ..predictors import Predictor, asked, asked_sequence, same_states, within_window
 from ..problems import DecisionProblem, Known, with_first
 from ..rules import ExactTest, Rule, RuleMemory, spliced
 
 
-class BesideMemory(NamedTuple):
+class ReferencesMemory(NamedTuple):
     base: Any
     references: tuple[Any, ...]
     probs: Array  # [..., S], what the base model predicts now
@@ -33,7 +33,7 @@ def refuse_untested(rule: Rule) -> None:
 
 
 @dataclass(frozen=True)
-class Beside(Predictor, Policy):
+class BesideReferences(Predictor, Policy):
     """``base`` until ``rule`` trips; from then on what the rule falls back on, told what ``references`` predict.
 
     It is a policy. Where the rule falls back on an incumbent it is a predictor too: its laws are the base's until the
@@ -60,7 +60,7 @@ class Beside(Predictor, Policy):
         for predictor in (self.base, *self.references):
             same_states(predictor, self.rule.problem)
             if self.rule.horizon is not None:
-                within_context(predictor, self.rule.horizon, type(predictor).__name__)
+                within_window(predictor, self.rule.horizon, type(predictor).__name__)
 
     @property
     def problem(self) -> DecisionProblem:  # type: ignore[override]
@@ -75,23 +75,23 @@ class Beside(Predictor, Policy):
         """What is guaranteed."""
         return self.rule.certificate
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> BesideMemory:
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ReferencesMemory:
         shape = inputs.batch_shape_of(batch_shape)
         base = self.base.start(shape, like=like)
         references = tuple(reference.start(shape, like=like) for reference in self.references)
         probs = asked(self.base, base, shape)
         rule = self.rule.start(shape, like=probs)
-        return BesideMemory(base, references, probs, self._known(references, probs, shape), rule)
+        return ReferencesMemory(base, references, probs, self._known(references, probs, shape), rule)
 
-    def predict(self, memory: BesideMemory) -> Array:
+    def predict(self, memory: ReferencesMemory) -> Array:
         self._lawful()
         return self.rule.law(memory.rule, memory.probs, memory.known)
 
-    def policy(self, memory: BesideMemory) -> Array:
+    def policy(self, memory: ReferencesMemory) -> Array:
         moment = self.rule.look(memory.rule, memory.probs, memory.known)
         return astype(last(with_first(self.rule.answer(memory.rule, moment))), memory.probs.dtype)
 
-    def update(self, memory: BesideMemory, token: Array) -> BesideMemory:
+    def update(self, memory: ReferencesMemory, token: Array) -> ReferencesMemory:
         shape = tuple(memory.rule.step.shape)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.rule.step)
         self.rule.refuse_past_horizon(memory.rule)
@@ -100,7 +100,7 @@ class Beside(Predictor, Policy):
         base = self.base.update(memory.base, token)
         each = tuple(r.update(m, token) for r, m in zip(self.references, memory.references, strict=True))
         probs = asked(self.base, base, shape)
-        return BesideMemory(base, each, probs, self._known(each, probs, shape), rule)
+        return ReferencesMemory(base, each, probs, self._known(each, probs, shape), rule)
 
     def predict_sequence(self, tokens: Array) -> Array:
         self._lawful()
@@ -125,7 +125,7 @@ class Beside(Predictor, Policy):
         probs, known, tokens = self._recorded(tokens)
         return self.rule.trip_times(probs, tokens, known)
 
-    def switched(self, memory: BesideMemory) -> Array:
+    def switched(self, memory: ReferencesMemory) -> Array:
         """Which streams ``[...]`` have switched."""
         return self.rule.tripped(memory.rule)
 
@@ -164,7 +164,7 @@ def challenge(
     *,
     delta: float | None = None,
     temperature: float | None = None,
-) -> Beside:
+) -> BesideReferences:
     """Ship a new model on approval: it costs at most the certificate against the old one, and is pulled if it must be.
 
     ``new`` until the bets of the incumbent reach 1/delta, the incumbent from then on. If ``new`` is right it is pulled
@@ -198,4 +198,4 @@ def challenge(
         fallback=Incumbent(name),  # type: ignore[arg-type]
         temperature=temperature,
     )
-    return Beside(new, (incumbent,), rule)
+    return BesideReferences(new, (incumbent,), rule)
