@@ -306,6 +306,7 @@ def test_what_an_id_cannot_be() -> None:
     model = classifier(lag=5)
     model.policy(X[:3], id=["a", "b", ("c", 1)])
     assert model.problem_.action_names.names == model.problem_.state_names.names  # from here on they are known
+    assert model.guard_.rule.each._pairs  # and so are what bets on actions are charged
     before = pickle.dumps(model)
     for bad in (["d"], ["d", "d"], [["d"], "e"], [None, "d"], [np.nan, "d"], "de", {"d": 1, "e": 2}):
         with pytest.raises(ValueError, match="id must be one for each row, 2 of them and all different, got"):
@@ -553,7 +554,10 @@ def test_a_scaler_that_learns_before_it_does_not_blind_the_guard() -> None:
     for chance, label in zip(X[:, 0].tolist(), y.tolist(), strict=True):
         x = {"chance": chance}
         said = inner.predict_proba_one(scaler.transform_one(x))
-        guard.advise(np.array([said.get(side, 0.0) for side in SIDES]) if said else np.full(2, 0.5))
+        law = np.array([said.get(side, 0.0) for side in SIDES]) if said else np.full(2, 0.5)
+        mine = inner.predict_one(scaler.transform_one(x))  # of two that are as likely it may name the second
+        tied = mine is not None and SIDES.index(mine) != law.argmax()
+        guard.advise(law, plays=SIDES.index(mine)) if tied else guard.advise(law)
         guard.observe(str(label))
         scaler.learn_one(x)
         inner.learn_one(scaler.transform_one(x), label)

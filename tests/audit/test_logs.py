@@ -338,14 +338,14 @@ def test_what_cannot_be_held_is_refused_by_the_number_of_rows(tmp_path, monkeypa
         for i, t in enumerate((table, table.slice(0, 3000).drop_columns(["stream"])))
     )
     heard = []
-    monkeypatch.setattr(files.room, "memory", lambda: 1e6)
+    monkeypatch.setattr(files.reading, "memory", lambda: 1e6)
     with pytest.raises(lr.audit.Refused, match=r"1.parquet: a stream of 3,000 steps takes .* more than the memory"):
         audit_log(alone, SHOP, told=lambda *said: heard.append(said))
     assert not heard
     with pytest.raises(lr.audit.Refused, match=r"0.parquet: a stream of 3,000 steps takes .* more than the memory"):
         audit_log(many, SHOP, told=lambda *said: heard.append(said))
     assert {said[0] for said in heard} == {"reading"}
-    monkeypatch.setattr(files.room, "memory", lambda: 1e9)
+    monkeypatch.setattr(files.reading, "memory", lambda: 1e9)
     assert audit_log(many, SHOP).steps == 3030
     monkeypatch.setattr(spool, "_HELD", 1000)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=50_000))

@@ -181,7 +181,7 @@ def test_a_fleet_is_its_streams(back: str, short: Any) -> None:
 
 
 def settled(back: str, problem: lr.DecisionProblem, shape: tuple[int, ...] = (), every: int = 60) -> lr.Guard:
-    more: dict[str, Any] = {"fixed share": {}, "way back": {"fallback": lr.Recovery()}}.get(
+    more: dict[str, Any] = {"fixed share": {}, "way back": {"fallback": lr.Recovery(), "likelihood": False}}.get(
         back, {"fallback": lr.Recovery(), "likelihood": True}
     )
     return lr.Guard(problem, false_alarm_every=every, batch_shape=shape, **more)

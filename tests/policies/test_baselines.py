@@ -274,13 +274,13 @@ def test_a_guard_takes_a_policy(name: str, kind: str) -> None:
     def array(values: np.ndarray) -> Any:
         return torch.as_tensor(values) if kind == "torch" else values
 
-    guard = lr.Guard(COIN, T, fallback=policy, batch_shape=(2,))
+    guard = lr.Guard(COIN, T, delta=1 / T, temperature=T**-0.5, fallback=policy, batch_shape=(2,))
     played = []
     for t in range(T):
         assert np.array_equal(np.asarray(guard.advise(array(probs)).law), probs)  # what the model said: none is gone by
         if t == T // 2:
             state = json.loads(json.dumps(guard.state_dict()))
-            guard = lr.Guard(COIN, T, fallback=policy, batch_shape=(2,))
+            guard = lr.Guard(COIN, T, delta=1 / T, temperature=T**-0.5, fallback=policy, batch_shape=(2,))
             guard.load_state_dict(state)
         played.append(np.asarray(guard.policy()))
         guard.observe(array(tokens[:, t]), action=guard.act(seed=0))

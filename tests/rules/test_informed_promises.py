@@ -222,7 +222,7 @@ def test_a_guard_falls_back_on_the_incumbents_law() -> None:
 
 def test_an_alarm_names_who_spoke_and_where() -> None:
     coin = lr.matching()
-    guard = lr.Guard(coin, 500, references=("today's model", "naive"))
+    guard = lr.Guard(coin, 500, references=("today's model", "naive"), likelihood=False)
     rng = np.random.default_rng(4)
     for state in rng.integers(2, size=300):
         guard.advise([0.6, 0.4], references=np.array([np.eye(2)[state] * 0.8 + 0.1, [0.5, 0.5]]))
@@ -231,7 +231,7 @@ def test_an_alarm_names_who_spoke_and_where() -> None:
     assert isinstance(first, lr.Switch)
     assert (first.reference, first.action, first.context) == ("today's model", None, None)
     assert "for today's model since about step" in str(first)
-    by_place = lr.Guard(coin, 500, contexts=5)
+    by_place = lr.Guard(coin, 500, contexts=5, likelihood=False)
     for t in range(400):
         by_place.advise([0.8, 0.2], context=t % 5)
         by_place.observe(int(t % 5 == 3 or rng.random() < 0.2))

@@ -110,7 +110,7 @@ class Guard(Fleet, Readings):
         you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
     likelihood
         A second bettor beside those on actions, as of ``ExactTest``; by default wherever it can be: best responses to
-        laws with ``Recovery`` for a fallback.
+        laws with ``Recovery`` for a fallback; not with ``internal``, which it makes slower and more lenient.
     internal
         Regret is internal regret: to playing b whenever a was played, for any two actions; as of ``ExactTest``.
     test
@@ -399,6 +399,7 @@ def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> 
         mixes = usual_mixes or isinstance(given["fallback"], Recovery)
         tests = given["test"] is not False
         settings["likelihood"] = mixes and tests and settings["temperature"] == 0 and not isinstance(problem, Payoff)
+        settings["likelihood"] = settings["likelihood"] and not given["internal"]  # which then is twice as slow
     return settings
 
 

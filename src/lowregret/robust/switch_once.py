@@ -213,7 +213,11 @@ def robustify(
     >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 6]
     """
-    if isinstance(references, (str, bytes, Predictor)) or not isinstance(references, Sequence):
+    if (
+        isinstance(references, (str, bytes, Predictor))
+        or not isinstance(references, Sequence)
+        or not all(isinstance(one, Predictor) for one in references)
+    ):
         raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
     if not references and not inputs.flag(internal, "internal") and not getattr(rule, "internal", False):
         return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))

@@ -33,6 +33,8 @@ class Rearms(ResponseRule):
     @cached_property
     def for_ever(self) -> ForEver:
         """What is promised where it runs for ever, and how stakes are shared then."""
+        if not self.rearms:
+            raise AttributeError("for_ever is of rules with false_alarm_every")
         return promised(self)
 
     @property

@@ -47,7 +47,7 @@ def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | No
     if not isinstance(task, Task):
         raise ValueError(f"task must be an Imitate, a Masked or a Distil, got {task!r}")
     if not isinstance(settings, TrainingSettings):
-        raise ValueError(f"settings must be a Settings, got {settings!r}")
+        raise ValueError(f"settings must be a TrainingSettings, got {settings!r}")
     if init is not None and not isinstance(init, Transformer):
         raise ValueError(f"init must be a Transformer, got {type(init).__name__}")
     context, rule = settings.size.context, getattr(task, "rule", None)
