@@ -126,6 +126,12 @@ REFUSALS = (
     ),
     Refusal(numbers, "must be a DecisionProblem|is told nothing else", "a predictor speaks of states", "robustify"),
     Refusal(
+        lambda c: not c["test"],
+        "test=False",
+        "a robust predictor is its base model until an alarm, and without a test there is none",
+        "robustify",
+    ),
+    Refusal(
         lambda c: c["lag"] > 1,
         "sees every token before the next",
         "a predictor sees every token before the next: what is late is a `Guard`'s",
@@ -153,12 +159,6 @@ REFUSALS = (
         lambda c: c["temperature"] == "0" and c["references"] == "none",
         "temperature must be above 0",
         "the laws of a robust predictor are answered at random: a temperature of 0 is a `Guard`'s",
-        "robustify",
-    ),
-    Refusal(
-        lambda c: not c["test"],
-        "test=False",
-        "a robust predictor is its base model until an alarm, and without a test there is none",
         "robustify",
     ),
     Refusal(

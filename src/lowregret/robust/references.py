@@ -46,6 +46,8 @@ class BesideReferences(Predictor, Policy):
     rule: ExactTest
 
     def __post_init__(self) -> None:
+        if isinstance(self.rule, Rule):
+            refuse_untested(self.rule)
         right = isinstance(self.rule, ExactTest) and (bool(self.rule.references) or self.rule.internal)
         if not right or self.rule.contexts is not None or self.rule.payoffs != "fixed":
             raise ValueError(
@@ -53,7 +55,6 @@ class BesideReferences(Predictor, Policy):
                 f"told or a lag, for a predictor sees every token before the next and is told nothing else, got "
                 f"{inputs.shown(self.rule)}"
             )
-        refuse_untested(self.rule)
         inputs.keep(self, references=tuple(self.references))
         if len(self.references) != len(self.rule.references) or self.rule.references_act:
             raise ValueError(f"references must be {len(self.rule.references)} predictors, got {len(self.references)}")

@@ -41,6 +41,7 @@ class Robust(Predictor):
     def __post_init__(self) -> None:
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
+        refuse_untested(self.rule)
         if self.rule.problem is None:
             has_states(self.base, self.rule.n_states, f"rule {type(self.rule).__name__}")
         else:
@@ -52,7 +53,6 @@ class Robust(Predictor):
                 "temperature must be above 0 for a robust predictor: its laws are answered at random, and those of a "
                 "fallback that is answered by its best response may lose every step; a Guard takes 0"
             )
-        refuse_untested(self.rule)
         if self.rule.knows is not None:
             raise ValueError(
                 f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "
