@@ -82,7 +82,7 @@ class Certificate:
             return None
         if self.horizon is None:
             raise ValueError("against_model is that of a number of steps: certificate.at(step).against_model")
-        return self.behind_model(self.horizon) / self.horizon
+        return min(self.problem.span, self.behind_model(self.horizon) / self.horizon)
 
     def realised(self, confidence: float) -> "Certificate":
         """The same of the actions that are really drawn, with this confidence: what the draws may add is in it.
