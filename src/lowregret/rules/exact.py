@@ -471,6 +471,9 @@ class ExactTest(rearming.Rearms):
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
         if not self.likelihood:
             return offer
+        if scene.gap is None and scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
+            pure_AxS = scene._replace(pairs=False, plays_NxA=None).gains_together()
+            return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
         return Offer(*second_bettor.by_pairs(gain_PxM, None if scene.gap is None else weights_M), offer.came())
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
