@@ -447,6 +447,9 @@ class ExactTest(rearming.Rearms):
         scene, outcome = moment.known, moment.token
         excluded = scene.excluded(outcome)
         now, level = self.bets.after(statistics, step, self._offered(scene, outcome), excluded, scene.context)
+        if self.rearms:
+            now = rearming.staked(self, statistics, now, scene)
+            level = self.bets.together(now, step)
         if self.likelihood:
             odds, gained = scene.against(moment.mixture_S, outcome)
             backed = second_bettor.after(self.prior, statistics.backed, step, odds, gained)
