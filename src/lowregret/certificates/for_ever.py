@@ -106,6 +106,7 @@ class ForEver:
     horizon = None  # it has none, and no bound for all time but the trivial ones
     tv_bound = 1.0
     theorem = "the exact test, for ever"
+    against_model = limit = None  # nothing is promised against the model, and no limit is known
 
     def __post_init__(self) -> None:
         inputs.keep(
