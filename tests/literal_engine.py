@@ -396,7 +396,8 @@ class Class:
                 continue  # it sits out
             ahead = told.scale * (due.theirs(who) - due.base)
             if self.s.likelihood:
-                charged[who] = self._by_pair(ahead @ told.utility(np.arange(self.s.states)))
+                pure = told.scale * (np.eye(self.s.actions) - due.base) @ told.utility(np.arange(self.s.states))
+                charged[who] = due.theirs(who) @ np.array([self._by_pair(gains) for gains in pure])
             else:
                 most = np.maximum.reduceat(ahead @ earned, begins)  # of each mass, the worst place
                 charged[who] = np.maximum(1.0, weights @ np.exp(most[:, None] * rates_K))

@@ -76,7 +76,7 @@ class Stream:
             charge_CxK = np.maximum(np.log(mean_CxK), 0.0)
         growth_CxK = np.exp(made.rates_K * gain_CxS[:, [state]] - charge_CxK)
         self.starts = [*self.starts, self.t]
-        joins = np.full((1, *growth_CxK.shape), made.weight)
+        joins = np.full((1, *growth_CxK.shape), made.weight) * (gain_CxS != 0).any(axis=1)[:, None]  # no idle ones
         self.parts_JxCxK = np.concatenate([self.parts_JxCxK, joins]) * growth_CxK
         alarm = self.wealth >= made.every or p[state] == 0
         if alarm:

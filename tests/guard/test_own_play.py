@@ -126,7 +126,8 @@ def test_it_is_its_definition_in_every_setting(name: str, lag: int, likelihood: 
         guard = lr.Guard(problem, batch_shape=(N,), **again)
         each = guard.rule.each
         loops = [[Literal(each) for _ in range(lag)] for _ in range(N)]
-        levels, gaps, tripped = np.ones((N, lag)), np.zeros(N), np.zeros(N, dtype=bool)
+        levels = np.full((N, lag), 0.5 if likelihood else 1.0)  # of who bets on actions, while the other is not heard
+        gaps, tripped = np.zeros(N), np.zeros(N, dtype=bool)
         for t in range(T + lag - 1):
             if t < T:
                 advice = guard.advise(laws[t], plays=plays[t], **{k: v[t] for k, v in told.items()})
@@ -435,3 +436,16 @@ def test_torch_as_numpy() -> None:
     np.testing.assert_allclose(two.evidence[0].numpy(), one.evidence[0], atol=1e-9)
     np.testing.assert_allclose(two._at.ledger.gap.numpy(), one._at.ledger.gap, atol=1e-9)
     assert one.certificate.regret_bound == pytest.approx(two.certificate.regret_bound)
+
+
+def test_a_mixture_of_best_responses_is_certified_as_an_action_of_ones_own() -> None:
+    """It is worth no less; but bets are charged by its own two ends, and no pair of actions has them."""
+    problem = lr.DecisionProblem(np.array([[0, 0, 0], [1, -0.125, 0], [-0.125, 1, 0]]))
+    guard = lr.Guard(problem, 500)
+    guard.advise([0.375, 0.375, 0.25], plays=1)
+    guard.observe(0)
+    assert guard.certificate.regret_bound == guard.rule.certificate.regret_bound
+    guard.advise([0.375, 0.375, 0.25], plays=[0, 0.5, 0.5])
+    guard.observe(0)
+    assert guard.certificate.regret_bound == pytest.approx(guard.rule.own_play.regret_bound, abs=1e-9)
+    assert guard.certificate.regret_bound > guard.rule.certificate.regret_bound

@@ -238,3 +238,26 @@ def test_what_a_guard_hands_out_is_the_callers_own() -> None:
         assert json.dumps(guard.state_dict()) == before
         assert guard.certificate.regret_bound == bound
         assert np.asarray(guard.policy()).tolist() == policy
+
+
+@pytest.mark.parametrize("settings", [{}, {"lag": 3}, {"test": False}, {"references": ("today",)}])
+def test_all_that_is_promised_adds_what_outcomes_that_never_came_may_have_cost(settings):
+    guard, told = lr.Guard(lr.matching(), 200, **settings), {}
+    if "references" in settings:
+        told = {"references": [[0.5, 0.5]]}
+    before = guard.certificate
+    for _ in range(10):
+        guard.advise([0.6, 0.4], **told)
+        guard.skip()
+    after, more = guard.certificate, 10 / 200
+    readings = [
+        lambda given: given.regret_bound,
+        lambda given: given.sharpen().regret_bound,
+        lambda given: given.realised(0.9).regret_bound,
+        lambda given: given.sharpen().realised(0.9).regret_bound,
+        lambda given: given.against_model,
+        lambda given: 0 if given.between is None else given.interval(1, 200) / 200,
+    ]
+    found = [read(after) - read(before) for read in readings]
+    wanted = [more] * 5 + [0 if "test" in settings else more]
+    np.testing.assert_allclose(found, wanted, atol=1e-12)

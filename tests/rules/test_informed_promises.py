@@ -222,15 +222,20 @@ def test_a_guard_falls_back_on_the_incumbents_law() -> None:
 
 def test_an_alarm_names_who_spoke_and_where() -> None:
     coin = lr.matching()
-    guard = lr.Guard(coin, 500, references=("today's model", "naive"), likelihood=False)
     rng = np.random.default_rng(4)
-    for state in rng.integers(2, size=300):
-        guard.advise([0.6, 0.4], references=np.array([np.eye(2)[state] * 0.8 + 0.1, [0.5, 0.5]]))
-        guard.observe(int(state))
-    first = guard.events[0]
-    assert isinstance(first, lr.Switch)
-    assert (first.reference, first.action, first.context) == ("today's model", None, None)
-    assert "for today's model since about step" in str(first)
+    states, told = rng.integers(2, size=300), ("today's model", "naive")
+    for likelihood in (False, True):
+        guard = lr.Guard(coin, 500, references=told, likelihood=likelihood)
+        for state in states:
+            guard.advise([0.6, 0.4], references=np.array([np.eye(2)[state] * 0.8 + 0.1, [0.5, 0.5]]))
+            guard.observe(int(state))
+        first = guard.events[0]
+        assert isinstance(first, lr.Switch)
+        if likelihood:  # who bets on the mixture, in which they are, was first
+            assert first.because.startswith("a mixture of recent frequencies and today's model, naive predicts better")
+            continue
+        assert (first.reference, first.action, first.context) == ("today's model", None, None)
+        assert "for today's model since about step" in str(first)
     by_place = lr.Guard(coin, 500, contexts=5, likelihood=False)
     for t in range(400):
         by_place.advise([0.8, 0.2], context=t % 5)
@@ -238,3 +243,20 @@ def test_an_alarm_names_who_spoke_and_where() -> None:
     first = by_place.events[0]
     assert isinstance(first, lr.Switch)
     assert (first.reference, first.action, first.context) == (None, 1, 3)
+
+
+def test_a_reference_that_mixes_lopsided_actions_does_not_waste_what_is_bet_on_it() -> None:
+    """Charged by the ends of its own gains, bets on it would be lost on steps at which it gains nothing."""
+    e, T = 0.02, 2000
+    problem = lr.DecisionProblem(np.array([[0, 0, 0, 0], [-e, -e, 1, -e], [-1, e, e, e]]))
+    guard = lr.Guard(problem, T, references=("today",))
+    lead, plays = 0.0, {2: [0, 1, 0], 0: [1, 0, 0], 1: [0, 0.5, 0.5]}
+    for t in range(T):
+        state = {25: 2, 49: 0}.get(t % 50, 1)
+        guard.advise([0.02, 0.9604, 0.0195, 0.0001], references=[plays[state]])
+        guard.observe(state)
+        lead += state == 2
+        if guard.switched:
+            break
+        assert lead < guard.certificate.interval(1, t + 1)
+    assert guard.events[0].whom == "today"

@@ -82,7 +82,7 @@ class Certificate:
             return None
         if self.horizon is None:
             raise ValueError("against_model is that of a number of steps: certificate.at(step).against_model")
-        return self.behind_model(self.horizon) / self.horizon
+        return min(self.problem.span, self.behind_model(self.horizon) / self.horizon)
 
     def realised(self, confidence: float) -> "Certificate":
         """The same of the actions that are really drawn, with this confidence: what the draws may add is in it.
@@ -132,14 +132,12 @@ class Certificate:
         Of rules that respond at this temperature until they switch, for two actions that are each better in some state
         and up to 4,096 steps (seconds from 1,000 on); else None.
         """
-        apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
-        if not apart or self.horizon is None or self.horizon > 4096 or not 0 < self.tv_bound < 1 or self.episodes > 1:
+        if self.temperature is None or self.horizon is None or self.horizon > 4096:
             return None
-        return (
-            None
-            if self.temperature is None
-            else limits.cached(self.problem, self.horizon, self.tv_bound, self.temperature)
-        )
+        apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
+        if not apart or not 0 < self.tv_bound < 1 or self.episodes > 1:
+            return None
+        return limits.cached(self.problem, self.horizon, self.tv_bound, self.temperature)
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""

@@ -77,8 +77,8 @@ def delay(
     rule
         An ``ExactTest``.
     edge
-        In your payoffs: before the break the model's advice earns so much more a step than the best other action, and
-        from then on so much less. Laws on the two states that set a pair of actions furthest apart do that.
+        In your payoffs: before the break the model's advice earns so much more a step than one other action, and from
+        then on so much less. Laws on the two states that set a pair of actions furthest apart do that.
     law, truth
         In place of an edge: what the model says at every step, and what is true from the break on.
     since

@@ -1,7 +1,8 @@
 """A guard that runs for ever: one false alarm in N steps, and what any stretch of steps may lose.
 
 Bettors at rates lam_k on comparators c have wealth M <- (M + m) exp(lam_k x_c - charge): a fresh stake m every step,
-all stakes of a step at most 1 together, and alpha N m at each start. At N in all the alarm sounds; H steps are then
+all stakes of a step at most 1 together, none on a comparator that gains nothing in the step whatever comes (that is how
+the action played is compared with itself), and alpha N m at each start. At N in all the alarm sounds; H steps are then
 played by fixed share, and the bettors start again. The player answers by best responses (a quantal response gives up
 something in each step for ever).
 
@@ -105,6 +106,7 @@ class ForEver:
     horizon = None  # it has none, and no bound for all time but the trivial ones
     tv_bound = 1.0
     theorem = "the exact test, for ever"
+    against_model = limit = None  # nothing is promised against the model, and no limit is known
 
     def __post_init__(self) -> None:
         inputs.keep(

@@ -22,8 +22,9 @@ p_t, would not give that.
 **(ii)** On steps j .. t without an alarm the regret of d to any comparator is below
 sum g + min_k [ (t - j + 1) lam_k R^2 / 8 + ln(1 / (m delta)) ] / lam_k: by Hoeffding's lemma either charge is at most
 lam max(0, mean of x) + lam^2 R^2 / 8 <= lam g_t + lam^2 R^2 / 8. The two-point form of ``best_response.kappa`` with
-lam g_t added would not do: where x is skewed, a mean above 0 is charged more than that. Where every g_t is 0 what is
-played is a best response, and its own kappa stands.
+lam g_t added would not do: where x is skewed, a mean above 0 is charged more than that. Where every d_t is pure and
+every g_t is 0 it is the best response's own play, and its own kappa stands; mixed best responses have ends of their
+own, so they count as worth less by a trifle.
 
 **(iv)** follows as it does without: what is lost before the alarm is (ii) from the first step on, and from the alarm on
 the guard plays as it would anyway. There d_t stands where the model's response stood, as one of those that the budget

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _LAW = "What the model says, at every step: STATE=CHANCE each, with commas, or the chances in the order of the states."
 _EDGE = (
-    "In place of --law and --truth, in your payoffs: what the model's advice earns a step beyond the best other "
-    "action, and loses against it once it is broken."
+    "In place of --law and --truth, in your payoffs: what the model's advice earns a step beyond another action, and "
+    "loses against that one once it is broken."
 )
 
 
@@ -58,9 +58,11 @@ def told(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
         return f"{problem.in_payoffs(float(problem.utility[action] @ law_S)):.4g} a step"
 
     def waited(steps: float) -> str:
+        lost = found.lost(steps)
+        amount = f"{lost:,.0f}" if lost >= 1000 else f"{lost:.4g}"
         if math.isfinite(steps):
-            return f"within {steps:,.0f} steps, when {found.lost(steps):,.4g} are lost"
-        return f"not within the {left:,} steps that are left, in which {found.lost(steps):,.4g} are lost"
+            return f"within {steps:,.0f} steps, when {amount} are lost"
+        return f"not within the {left:,} steps that are left, in which {amount} are lost"
 
     lines = [
         f"The model says {law(found.law_S)}, so it plays {names[best]}, for {earns(best, found.law_S)}.",

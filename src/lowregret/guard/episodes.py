@@ -64,7 +64,7 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
     if gap.size and gap.max():
         given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
     if missed.size and missed.max():
-        given = _with_more(given, _NEVER, int(missed.max()) * stakes_of(rule).span)
+        given = _never_seen(given, int(missed.max()) * stakes_of(rule).span)
     episodes = to_numpy(ledger.episode)
     if not episodes.size or episodes.max() == 1:
         return given
@@ -84,7 +84,7 @@ def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
     """The certificate where so much more may have been lost, in all, to what is so called."""
     more = {
         name: None if terms is None else partial(_and_more, terms, what, lost)
-        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper))
+        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper), ("drawn", given.drawn))
     }
     given = replace(given, **more)  # type: ignore[arg-type]
     if given.horizon is None:
@@ -92,8 +92,24 @@ def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
     return given.with_terms({**given.terms, what: lost / given.horizon}, given.horizon)
 
 
-def _and_more(terms: Any, what: str, lost: float, steps: int) -> Any:
-    return {**terms(steps), what: lost / steps}
+def _never_seen(given: Certificate, lost: float) -> Certificate:
+    """The certificate where outcomes never came that may have cost so much, in all: to the model too, anywhere."""
+    total_bounds = ("behind_model", given.behind_model), ("between", given.between)
+    more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}
+    let_pass = None if given.let_pass is None else partial(_and_lost_a_step, given.let_pass, lost)
+    return _with_more(replace(given, let_pass=let_pass, **more), _NEVER, lost)  # type: ignore[arg-type]
+
+
+def _and_more(terms: Any, what: str, lost: float, steps: int, *fails: float) -> Any:
+    return {**terms(steps, *fails), what: lost / steps}
+
+
+def _and_lost(bound: Any, lost: float, *steps: int) -> float:
+    return float(bound(*steps) + lost)
+
+
+def _and_lost_a_step(bound: Any, lost: float, steps: int) -> float:
+    return float(bound(steps) + lost / steps)
 
 
 def _run(rule: Any, ledger: Ledger) -> Run:

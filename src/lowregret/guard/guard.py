@@ -178,8 +178,12 @@ class Guard(Fleet, Readings):
             raise ValueError(f"episode goes with a horizon, and false_alarm_every is for ever, got {episode}")
         lasts = horizon if self.episode is None else self.episode
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
-        settings |= {"test": None if test else False, "internal": internal or None}
+        settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
         settings["false_alarm_every"] = false_alarm_every
+        if delta is not None and not test:
+            raise ValueError(
+                f"delta is the chance of a false alarm, and test=False has none: leave it out, got {delta}"
+            )
         if rule is None and problem is not None:
             settings = _as_people_act(problem, settings)
             if self.episode is not None:

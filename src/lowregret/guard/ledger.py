@@ -34,7 +34,7 @@ class Switch(NamedTuple):
     reference: str | None = None  # or which reference does better
     context: int | None = None  # in which context that is so
     known: int | None = None  # at which step of the episode that was known; None: where nobody said
-    whom: str | None = None  # what the action or the reference that does better is called
+    whom: str | None = None  # what the action, the reference or the mixture that does better is called
     gain: float | None = None  # where another law was found to predict better: what acting on it earned more, a step
     says: str | None = None  # what the action is called in whose place the other does better, where pairs are compared
 
@@ -45,7 +45,9 @@ class Switch(NamedTuple):
         if self.excluded:
             return "a state came to which the model had given probability 0"
         if self.gain is not None:
-            return f"recent frequencies predict better {about}, and acting on them earned {self.gain:.4g} a step more"
+            what = "recent frequencies predict" if self.whom is None else f"{self.whom} predicts"
+            them = "them" if self.whom is None else "it"
+            return f"{what} better {about}, and acting on {them} earned {self.gain:.4g} a step more"
         if self.since is None:
             return f"the evidence of {self.rule} reached its threshold"
         if self.says is not None:
@@ -250,7 +252,9 @@ def _blamed(rule: Rule, told: Switch, suspected: list[Any]) -> Switch:
     which, rate, since, gain = suspected
     if which < 0:  # no comparator: another law
         gained = float(rule.problem.regret_in_payoffs(gain))  # type: ignore[union-attr]
-        return told._replace(since=int(since), gain=gained)
+        others = rule.knows.references if rule.knows is not None and not rule.knows.references_act else ()
+        whom = f"a mixture of recent frequencies and {', '.join(others)}" if others else None
+        return told._replace(since=int(since), gain=gained, whom=whom)
     action, reference, context = rule.comparator(int(which))
     whom, says, pair = reference, None, _pairs(rule)[int(which) : int(which) + 1]
     if pair and rule.problem is not None:

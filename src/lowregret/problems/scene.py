@@ -83,6 +83,7 @@ class Known(NamedTuple):
 
 
 NOTHING_MORE = Known()
+_SOME = 1e-12  # worth less: so little that it is none in any sum, and counts as some
 # Of a Scene, with axes of time:
 _TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context", "gap")
 
@@ -103,7 +104,7 @@ class Scene(NamedTuple):
     laws_NxS: Array | None = None  # [N, S, ...], where they state laws
     context: Array | None = None  # [...]
     pairs: bool = False  # whether pairs of actions are compared with
-    gap: Array | None = None  # [...], what base_A is worth less than the best response; None: it is the response
+    gap: Array | None = None  # [...], what base_A is worth less than the best response (mixed: some); None: it is that
 
     def worth(self, law_S: Array) -> Array:
         """What each action is worth under a law, ``[A, ...]``; a scale leaves their order alone."""
@@ -218,6 +219,8 @@ def scene_of(
         base_A = first(astype(own, law_S.dtype))
         gap = xp.max(worth_A, axis=0) - total(base_A * worth_A)
         gap = xp.clip(gap if scale is None else gap * scale, 0.0, None)
+        # Mixed, even of best responses, bets are charged by its own two ends: more, perhaps, than by any pure one's.
+        gap = xp.where(xp.max(base_A, axis=0) < 1, xp.clip(gap, _SOME, None), gap)
     laws_NxS = plays_NxA = None
     if laws is not None:
         laws_NxS = xp.moveaxis(in_float64(detached(laws)), (-2, -1), (0, 1))

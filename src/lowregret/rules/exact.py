@@ -446,6 +446,9 @@ class ExactTest(rearming.Rearms):
         scene, outcome = moment.known, moment.token
         excluded = scene.excluded(outcome)
         now, level = self.bets.after(statistics, step, self._offered(scene, outcome), excluded, scene.context)
+        if self.rearms:
+            now = rearming.staked(self, statistics, now, scene)
+            level = self.bets.together(now, step)
         if self.likelihood:
             odds, gained = scene.against(moment.mixture_S, outcome)
             backed = second_bettor.after(self.prior, statistics.backed, step, odds, gained)
@@ -470,6 +473,9 @@ class ExactTest(rearming.Rearms):
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
         if not self.likelihood:
             return offer
+        if scene.gap is None and scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
+            pure_AxS = scene._replace(pairs=False, plays_NxA=None).gains_together()
+            return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
         return Offer(*second_bettor.by_pairs(gain_PxM, None if scene.gap is None else weights_M), offer.came())
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:

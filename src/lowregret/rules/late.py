@@ -184,6 +184,7 @@ class Late(Rule):
     def _blank(self, classes: tuple[RuleMemory, ...], shape: tuple[int, ...], xp: Any, where: Any) -> LateMemory:
         count, no = classes[0].step, xp.zeros(shape, dtype=xp.bool, device=where)
         level_D = xp.zeros((*shape, self.lag), dtype=float_type(xp, where), device=where)
+        level_D = level_D + self.each.evidence(classes[0])[0][..., None]  # what counts of a capital that is all unspent
         return LateMemory(classes, level_D, xp.zeros(level_D.shape, dtype=xp.int64, device=where), no, count)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:

@@ -1,6 +1,7 @@
 """Running for ever: one false alarm in N steps, a fallback for some steps after each alarm, and the test armed again.
 
-All bettors stake the same at every step, with a head start at every start; at N in all the alarm sounds
+All bettors stake the same at every step (but for those on what is played), with a head start at every start; at N in
+all the alarm sounds
 (``certificates/for_ever.py`` has what follows from it). The fallback begins anew with each alarm. ``HOLD`` outcomes
 later the bettors do, and the base model is played again, whatever the fallback thought of it.
 """
@@ -9,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from .. import inputs
-from ..arrays import Array, device, namespace, some
+from ..arrays import Array, device, last, namespace, some
 from ..certificates import ForEver
 from ..memory import where as choose
 from ..policies import FixedShare, Recovery, SharesAmong
@@ -154,6 +155,19 @@ def armed(rule: Any, none: Wealth) -> Wealth:
         backed = backed._replace(wealth=backed.wealth + prior.head_start * (1 - prior.share))
     begun = none.wealth + head_start, none.richest + head_start, none.since + 1
     return none._replace(wealth=begun[0], richest=begun[1], since=begun[2], backed=backed)
+
+
+def staked(rule: Any, old: Wealth, now: Wealth, scene: Any) -> Wealth:
+    """What the bettors have after a step, less what was staked on comparators that gain nothing in it, whatever comes.
+
+    The first of them is the action that is played: it can win nothing and lose nothing, so stakes on it would pile up
+    until they sound an alarm of themselves. Nothing promised needs them: a stretch of steps loses as much to a
+    comparator from the first step on at which that gains or loses, and there it has its stake.
+    """
+    xp = namespace(now.wealth)
+    idle = last(xp.all(scene.gains_together(rule.actions) == 0, axis=1))[..., None]
+    wealth, richest, since = (xp.where(idle, before, after) for before, after in zip(old[:3], now[:3], strict=True))
+    return now._replace(wealth=wealth, richest=richest, since=since)
 
 
 def refuse(rule: Any, what: str) -> None:
