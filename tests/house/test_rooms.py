@@ -190,7 +190,7 @@ def test_the_hall_has_the_names_of_a_first_week() -> None:
     names = [name for name in lr.__all__ if not isinstance(getattr(lr, name), types.ModuleType)]
     assert len(names) <= 41, names  # forty, and the version
     with pytest.raises(AttributeError, match=r"it is lowregret\.policies\.AdaHedge"):
-        _ = lr.policies.AdaHedge
+        _ = lr.AdaHedge
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
         _ = lr.nothing
 
@@ -232,3 +232,25 @@ def test_tests_that_a_page_names_are_there(page: Path) -> None:
 
 def _is_test(file: str) -> bool:
     return (TESTS / file.removeprefix("tests/")).is_file()
+
+
+def defined(path: Path) -> set[str]:
+    """The functions and classes of a file, and of each class its functions and what it is made of."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        for inner in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(inner, ast.FunctionDef):
+                found.add(f"{node.name}.{inner.name}")  # type: ignore[union-attr]
+    return found
+
+
+def test_what_the_picture_of_the_engine_names_is_there() -> None:
+    """Each function stands in the room that the picture says."""
+    picture = CONTRIBUTING.read_text().split("## The engine in one picture")[1].split("```")[1]
+    stations = re.findall(r"(\w+)/\w+\.py: (.+)", picture)
+    assert len(stations) >= 25
+    for place, names in stations:
+        there = set().union(*map(defined, (SOURCES / place).glob("*.py")))
+        assert set(names.split(", ")) <= there, (place, names)
