@@ -11,9 +11,8 @@ import pytest
 
 import lowregret as lr
 from lowregret import files
-from lowregret.audit import audit_log, logs, merge, report, spool
+from lowregret.audit import YARDSTICKS, audit_log, logs, merge, report, spool
 from lowregret.audit.page import page
-from lowregret.audit.playing import YARDSTICKS
 
 from ..audit_logs import SHOP, shuffled, table_of, written
 
