@@ -11,7 +11,8 @@ import pytest
 
 import lowregret as lr
 from lowregret import files
-from lowregret.audit import audit_log, logs, merge, report, spool
+from lowregret.audit import YARDSTICKS, audit_log, logs, merge, report, spool
+from lowregret.audit.page import page
 
 from ..audit_logs import SHOP, shuffled, table_of, written
 
@@ -69,6 +70,21 @@ def test_every_stream_is_backtested(tmp_path, settings):
         values = asked.evidence(one["stream"])["evidence"][:, 0]
         np.testing.assert_allclose(one["evidence"], values[np.array(one["steps"]) - 1], rtol=1e-9, atol=1e-12)
     assert {one["stream"] for one in found.details} == {one.stream for one in found.streams if one.switched_at}
+
+
+def test_a_column_that_is_added_stands_beside_the_others(tmp_path, monkeypatch):
+    monkeypatch.setitem(YARDSTICKS, "always open", lambda guard, block, utility_AxNxT: utility_AxNxT[0])
+    table = table_of(LENGTHS)
+    wet = np.array(table.column("state")) == "wet"
+    found = audit_log(written(table, tmp_path / "log.parquet"), SHOP)
+    names = ["model", "guard", "fallback", "Hedge", "last outcome", "always open", report.BEST]
+    assert list(found.earned) == names
+    assert found.earned["always open"] == pytest.approx(np.where(wet, -20, 100).mean())
+    assert '"always open":"#999999"' in page(found)
+    probs = np.stack([table.column("p_dry"), table.column("p_wet")], axis=1)
+    backtest = lr.backtest(SHOP, probs, np.where(wet, "wet", "dry"))
+    assert list(backtest.earned) == names
+    assert backtest.earned["always open"] == pytest.approx(found.earned["always open"])
 
 
 def test_rows_in_any_order_and_place(tmp_path, monkeypatch):

@@ -53,6 +53,44 @@ def test_it_resumes_bit_for_bit(form: str) -> None:
     assert first.certificate == second.certificate
 
 
+class Halved(lr.forecasts.Forecast):
+    """A form from elsewhere: all that it says, it says as quantiles."""
+
+    def __init__(self, values: Any) -> None:
+        self.said = lr.Quantiles([0.25, 0.75], values)
+
+    batch_shape = property(lambda self: self.said.batch_shape)
+
+    def refuse_misfit(self, payoff: lr.Payoff) -> None:
+        self.said.refuse_misfit(payoff)
+
+    def law(self, payoff: lr.Payoff, clock: Any) -> Any:
+        return self.said.law(payoff, clock)
+
+    def charged(self, gains: Any, outcome: np.ndarray, clock: Any) -> Any:
+        return self.said.charged(gains, outcome, clock)
+
+    def cdf(self, points: np.ndarray) -> np.ndarray:
+        return self.said.cdf(points)
+
+    def told(self) -> dict[str, Any]:
+        return {"values": self.said.values.tolist()}
+
+
+def test_a_form_from_elsewhere_resumes() -> None:
+    guard = lr.Guard(TRADE, 50)
+    for _ in range(20):
+        advice = guard.advise(Halved([0.2, 0.8]))
+        guard.observe(-0.5)
+    assert advice.share < 0.5  # it has switched
+    guard.advise(Halved([0.2, 0.8]))
+    other = lr.Guard(TRADE, 50)
+    other.load_state_dict(json.loads(json.dumps(guard.state_dict())))
+    for one in (guard, other):
+        one.observe(0.3)
+    assert other.state_dict() == guard.state_dict()
+
+
 def test_a_stream_in_a_batch_is_the_stream_alone() -> None:
     rng, T = np.random.default_rng(0), 40
     outcomes = rng.normal(-0.4, 0.3, (3, T))

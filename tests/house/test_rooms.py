@@ -190,7 +190,7 @@ def test_the_hall_has_the_names_of_a_first_week() -> None:
     names = [name for name in lr.__all__ if not isinstance(getattr(lr, name), types.ModuleType)]
     assert len(names) <= 41, names  # forty, and the version
     with pytest.raises(AttributeError, match=r"it is lowregret\.policies\.AdaHedge"):
-        getattr(lr, "AdaHedge")  # noqa: B009
+        _ = lr.policies.AdaHedge
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
         getattr(lr, "nothing")  # noqa: B009
 
@@ -232,3 +232,25 @@ def test_tests_that_a_page_names_are_there(page: Path) -> None:
 
 def _is_test(file: str) -> bool:
     return (TESTS / file.removeprefix("tests/")).is_file()
+
+
+def defined(path: Path) -> set[str]:
+    """The names of a file, and of each class its functions."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            found |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return found
+
+
+def test_what_contributing_names_is_there() -> None:
+    """Each function of the picture of the engine, and of the tables, stands in the room that is said."""
+    stations = re.findall(r"\b(\w+)/\w+\.py: ([\w.]+(?:, [\w.]+)*)", CONTRIBUTING.read_text())
+    assert len(stations) >= 35
+    for place, names in stations:
+        there = set().union(*map(defined, (SOURCES / place).glob("*.py")))
+        assert set(names.split(", ")) <= there, (place, names)

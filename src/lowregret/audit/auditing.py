@@ -19,7 +19,7 @@ from .columns import alone_told, passed_on, passed_told, shared
 from .judging import BEST, AuditSettings, judged
 from .laws import tolerance_of
 from .logs import Log, log_at
-from .playing import PLAYERS
+from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
 from .spool import Counted, Spool
 
@@ -119,7 +119,7 @@ def audit_log(
             "tolerance": tolerance,
             "partitions": found.partitions,
             "events": tells,
-            "players": [*(name for name in PLAYERS if plays or name != "fallback"), BEST],
+            "players": [*(name for name in PLAYERS if plays or name != "fallback"), *YARDSTICKS, BEST],
             "grid": settings.grid.tolist(),
             "problem": problem_told(problem),
         }

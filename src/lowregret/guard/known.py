@@ -7,12 +7,11 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, float_type, in_float64, namespace, to_numpy
-from ..forecasts import Density, Forecast, Quantiles, Samples
+from ..forecasts import Forecast
 from ..problems import DecisionProblem, Known, Payoff, actions_of, by_name
 from ..rules import ExactTest, Knows, Rule, names_of
 from .ledger import own_copy
 
-_FORMS: dict[str, Any] = {form.__name__: form for form in (Density, Quantiles, Samples)}
 _DOUBLE = np.dtype(np.float64)
 _DECLARE = {
     "references": "Guard(problem, horizon, references=names)",
@@ -199,7 +198,8 @@ def forecast_again(rule: Any, shape: tuple[int, ...], values: Any, like: Any = N
             raise ValueError(f"dtype must be float32 or float64, got {values.get('dtype')!r}")
         probs, xp = inputs.probs_of(values.get("law"), rule.n_states, "its law", shape=shape), namespace(like)
         return xp.asarray(probs, dtype=getattr(xp, values["dtype"]), device=device(like))
-    form = _FORMS.get(values.get("form", ""))
+    forms: dict[str, Any] = {form.__name__: form for form in Forecast.__subclasses__()}  # those from elsewhere too
+    form = forms.get(values.get("form", ""))
     if form is None:
         raise ValueError(f"a forecast was expected, got {inputs.shown(values)}")
     try:
