@@ -69,7 +69,6 @@ POLICIES = {
     "maximin play": lr.policies.SecurityPlay(RPS),
     "maximin play, one action": lr.policies.SecurityPlay(ONE_ACTION),
     "minimax": lr.policies.CoverPlay(MATCHING, 12),
-    "pairs": lr.policies.StoltzLugosi(RPS),
     "prod": lr.policies.Prod(MISTAKEN, MATCHING, 12),
     "restart hedge": lr.policies.RestartHedge(RPS, 4),
     "restart hedge, in blocks": lr.policies.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),

@@ -190,7 +190,7 @@ def test_the_hall_has_the_names_of_a_first_week() -> None:
     names = [name for name in lr.__all__ if not isinstance(getattr(lr, name), types.ModuleType)]
     assert len(names) <= 41, names  # forty, and the version
     with pytest.raises(AttributeError, match=r"it is lowregret\.policies\.AdaHedge"):
-        _ = lr.policies.AdaHedge
+        _ = lr.AdaHedge
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
         getattr(lr, "nothing")  # noqa: B009
 
