@@ -222,9 +222,8 @@ class Certificate:
             units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
             lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
         if self.behind_model is not None and self.horizon is not None:
-            lines.append(
-                f"  model   <= {self.against_model:.4f} a step behind the model itself; nothing up to the alarm"
-            )
+            until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
+            lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
         if self.horizon is not None and self.horizon <= 256 and self.limit is not None and self.terms:
             lines.append(f"  limit      {self.limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")

@@ -423,5 +423,9 @@ class Rule(ABC):
             which = "" if over.ndim == 0 else f" for {int(over.sum())} of {to_numpy(over).size} streams"
             raise ValueError(
                 f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart())"
-                + ("" if self.problem is None else ", or use a rule with horizon=None and an explicit delta")
+                + (
+                    ""
+                    if self.problem is None
+                    else ", or give none: Guard(problem), or a rule with horizon=None and a delta"
+                )
             )
