@@ -385,7 +385,7 @@ def test_two_classes_confused_are_found_and_named() -> None:
     assert (pairs > 200).mean() >= 0.95
     assert np.mean(pairs <= 300) >= 0.95
     assert np.mean(actions <= 600) <= 0.25
-    guard = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True)
+    guard = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True, likelihood=False)
     for t in range(300):
         guard.advise(laws[0, t])
         guard.observe(names[states[0, t]])
@@ -398,7 +398,7 @@ def test_two_classes_confused_are_found_and_named() -> None:
     assert switch.because in str(switch)
     assert abs(switch.since - 200) < 30
     assert guard.regret < guard.internal_regret
-    again = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True)
+    again = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True, likelihood=False)
     again.load_state_dict(guard.state_dict())
     assert again.events == guard.events
     assert again.internal_regret == guard.internal_regret
@@ -408,7 +408,7 @@ def test_the_event_says_which_way_round() -> None:
     """It takes rain for snow, and never snow for rain."""
     names = ["sun", "rain", "snow"]
     problem = lr.DecisionProblem.from_payoffs(np.eye(3), actions=names, states=names)
-    guard = lr.Guard(problem, 300, delta=0.05, temperature=0, internal=True)
+    guard = lr.Guard(problem, 300, delta=0.05, temperature=0, internal=True, likelihood=False)
     states, taken = [], []
     for t in range(300):
         state = (0, 1, 1, 2)[t % 4]
@@ -460,7 +460,7 @@ def test_a_backtest_plays_what_a_guard_plays(settings: dict[str, Any]) -> None:
 def test_payoffs_of_each_step_count(payoffs: str) -> None:
     """Bets and account by a loop with the utilities of each step."""
     rng, T = np.random.default_rng(6), 200
-    guard = lr.Guard(RPS, T, delta=0.2, temperature=0, internal=True, payoffs=payoffs)
+    guard = lr.Guard(RPS, T, delta=0.2, temperature=0, internal=True, likelihood=False, payoffs=payoffs)
     rule, pairs, gained = guard.rule, pairs_of(3), np.zeros(6)
     assert isinstance(rule, lr.ExactTest)
     rates, wealth, unspent = rule.prior.rates_K, np.zeros((6, len(rule.prior.rates_K))), 1.0
@@ -486,7 +486,7 @@ def test_payoffs_of_each_step_count(payoffs: str) -> None:
 def test_references_count_beside_pairs() -> None:
     """A reference that is always right is found, named, and followed."""
     problem, rng = RPS, np.random.default_rng(0)
-    guard = lr.Guard(problem, 300, delta=0.05, temperature=0, internal=True, references=("old",))
+    guard = lr.Guard(problem, 300, delta=0.05, temperature=0, internal=True, likelihood=False, references=("old",))
     for _ in range(300):
         state = int(rng.integers(3))
         guard.advise([0.34, 0.33, 0.33], references=[np.eye(3)[state] * 0.97 + 0.01])

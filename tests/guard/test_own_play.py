@@ -449,3 +449,16 @@ def test_a_mixture_of_best_responses_is_certified_as_an_action_of_ones_own() -> 
     guard.observe(0)
     assert guard.certificate.regret_bound == pytest.approx(guard.rule.own_play.regret_bound, abs=1e-9)
     assert guard.certificate.regret_bound > guard.rule.certificate.regret_bound
+
+
+def test_what_was_lost_in_an_episode_is_kept_in_full_precision_in_torch() -> None:
+    torch = pytest.importorskip("torch")
+    problem, found = lr.DecisionProblem(np.array([[0.7, 0], [0, 0.3]])), []
+    for kind in (np.asarray, torch.as_tensor):
+        guard = lr.Guard(problem, 12, batch_shape=(1,))
+        for is_missing in (False, True):
+            guard.advise(kind(np.array([[0.6, 0.4]])), plays=kind(np.array([1])))
+            guard.observe(kind(np.array([0])), missing=[is_missing])
+        guard.restart()
+        found.append(guard.certificate.regret_bound)
+    assert found[0] == pytest.approx(found[1], rel=1e-14)

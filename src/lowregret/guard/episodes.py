@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, device, namespace, to_numpy
+from ..arrays import Array, astype, device, namespace, to_numpy
 from ..certificates import Certificate
 from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
@@ -40,12 +40,12 @@ def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | in
         lost = _most_lost(rule.certificate, steps, like=old.past_bound)
         if to_numpy(old.gap).any():
             own = _most_lost(rule.own_play, steps, like=old.past_bound) + old.gap * chosen  # type: ignore[attr-defined]
-            lost = xp.where(old.gap > 0, xp.minimum(own, steps * stakes_of(rule).span), lost)
+            lost = xp.where(old.gap > 0, xp.minimum(own, astype(steps, own.dtype) * stakes_of(rule).span), lost)
     span = 0.0 if rule.problem is None else stakes_of(rule).span
     return (fresh if mask.all() else choose(chosen, fresh, old))._replace(
         episode=old.episode + chosen,
         past_steps=old.past_steps + steps + never,
-        past_bound=old.past_bound + lost + never * span,
+        past_bound=old.past_bound + lost + astype(never, old.past_bound.dtype) * span,
     )
 
 

@@ -180,8 +180,6 @@ class Guard(Fleet, Readings):
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
         settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
         settings["false_alarm_every"] = false_alarm_every
-        if delta is not None and not test:
-            raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
             settings = _as_people_act(problem, settings)
             if self.episode is not None:
