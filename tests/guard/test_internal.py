@@ -385,7 +385,7 @@ def test_two_classes_confused_are_found_and_named() -> None:
     assert (pairs > 200).mean() >= 0.95
     assert np.mean(pairs <= 300) >= 0.95
     assert np.mean(actions <= 600) <= 0.25
-    guard = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True, likelihood=False)
+    guard = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True)
     for t in range(300):
         guard.advise(laws[0, t])
         guard.observe(names[states[0, t]])
@@ -398,7 +398,7 @@ def test_two_classes_confused_are_found_and_named() -> None:
     assert switch.because in str(switch)
     assert abs(switch.since - 200) < 30
     assert guard.regret < guard.internal_regret
-    again = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True, likelihood=False)
+    again = lr.Guard(problem, 600, delta=0.05, temperature=0, internal=True)
     again.load_state_dict(guard.state_dict())
     assert again.events == guard.events
     assert again.internal_regret == guard.internal_regret
@@ -408,7 +408,7 @@ def test_the_event_says_which_way_round() -> None:
     """It takes rain for snow, and never snow for rain."""
     names = ["sun", "rain", "snow"]
     problem = lr.DecisionProblem.from_payoffs(np.eye(3), actions=names, states=names)
-    guard = lr.Guard(problem, 300, delta=0.05, temperature=0, internal=True, likelihood=False)
+    guard = lr.Guard(problem, 300, delta=0.05, temperature=0, internal=True)
     states, taken = [], []
     for t in range(300):
         state = (0, 1, 1, 2)[t % 4]
