@@ -3,7 +3,7 @@
 from typing import Any
 
 from . import inputs
-from .arrays import Array, came, count_up, first, in_float64, is_integral, namespace, pick, running_sum, total
+from .arrays import Array, beside, came, count_up, first, in_float64, is_integral, namespace, pick, running_sum, total
 from .policies import Policy
 from .predictors import said_by, vouched
 from .problems import DecisionProblem, a_problem, action_utilities, same_problem, swaps
@@ -76,7 +76,7 @@ def _steps(problem: DecisionProblem, policy: Any, tokens: Array) -> tuple[Array,
         raise ValueError(f"policy must act and {type(policy).__name__} only predicts: take {ways}")
     else:
         played_A = _played(problem, policy, tokens)
-    tokens = inputs.beside(tokens, played_A)
+    tokens = beside(tokens, played_A)
     return played_A, action_utilities(problem, tokens, tokens)
 
 

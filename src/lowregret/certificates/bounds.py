@@ -112,7 +112,7 @@ def clipping_loss(problem: DecisionProblem, temperature: float) -> float:
     k e^(1/(k eta)) together, at least, of those k.
     """
     if problem.n_actions == 2:
-        sides = problem.advantage[0].max(), -problem.advantage[0].min()
+        sides: tuple[float, float] = problem.advantage[0].max(), -problem.advantage[0].min()
         return max(d * _falling(d / temperature) for d in sides if d >= 0)
     worth = matching_scale(problem)
     if worth is None:

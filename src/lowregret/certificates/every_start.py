@@ -147,7 +147,8 @@ def before_alarm(
     """
     charges_NxK, t = charges(steps_N), np.asarray(steps_N, dtype=np.float64)
     each = [np.min((charges_NxK + costs_K) / rates_K, axis=1) for costs_K in np.atleast_2d(log_costs_K)]
-    return np.minimum(t * span, np.max(each, axis=0))
+    bound_N: np.ndarray = np.minimum(t * span, np.max(each, axis=0))
+    return bound_N
 
 
 def within(problem: DecisionProblem, start: int, end: int, charges_K: np.ndarray, prior: Prior, delta: float) -> float:

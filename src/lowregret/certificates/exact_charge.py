@@ -164,7 +164,8 @@ class _Search:
     def _centre(low_NxB: np.ndarray, high_NxB: np.ndarray) -> np.ndarray:
         """A point of each box that leaves something for the comparator itself."""
         room, width = 1 - low_NxB.sum(axis=1), (high_NxB - low_NxB).sum(axis=1)
-        return low_NxB + (0.5 * np.minimum(1, room / width))[:, None] * (high_NxB - low_NxB)
+        centre_NxB: np.ndarray = low_NxB + (0.5 * np.minimum(1, room / width))[:, None] * (high_NxB - low_NxB)
+        return centre_NxB
 
     def _value(self, chance_NxB: np.ndarray) -> float:
         """The largest ln E exp(lam x) at these points, over laws on B + 1 states."""

@@ -49,7 +49,8 @@ def dealt(each: Bound, lag: int, rounds: int, steps_N: np.ndarray) -> np.ndarray
     whole_N, more_N = np.divmod(np.asarray(steps_N, dtype=np.int64), lag)
     own, next_one = each(whole_N), each(np.minimum(whole_N + 1, rounds))
     more_N = more_N.reshape(-1, *(1,) * (own.ndim - 1))
-    return (lag - more_N) * own + more_N * next_one
+    found: np.ndarray = (lag - more_N) * own + more_N * next_one
+    return found
 
 
 def concave(bound: Bound, rounds: int) -> Bound:
@@ -92,7 +93,8 @@ def concave_charges(charged: Any, rounds: int) -> Bound:
 
     def bound(steps_N: np.ndarray) -> np.ndarray:
         more_NxK = np.maximum(steps_N[:, None] - low_K, 0)
-        return np.maximum(charged(steps_N), (had_K + more_NxK * slope_K) * (more_NxK > 0))
+        bound_NxK: np.ndarray = np.maximum(charged(steps_N), (had_K + more_NxK * slope_K) * (more_NxK > 0))
+        return bound_NxK
 
     return bound
 
@@ -146,7 +148,9 @@ def late_switching(
     around = min(lag, end)  # one that waits more adds J, and takes no more than J from what comes before and after
 
     def left(steps_N: np.ndarray) -> np.ndarray:
-        return np.minimum(span * steps_N, dealt(fallbacks, lag, rounds, steps_N) + draws * np.sqrt(steps_N))
+        after_N = dealt(fallbacks, lag, rounds, steps_N) + draws * np.sqrt(steps_N)
+        left_N: np.ndarray = np.minimum(span * steps_N, after_N)
+        return left_N
 
     passed, lost = worst_alarm(before, left, end - around)
     most = float(before(np.array([end]))[0])

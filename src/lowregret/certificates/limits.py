@@ -25,6 +25,8 @@ import numpy as np
 from .. import inputs
 from ..problems import DecisionProblem, a_problem
 
+Owed = list[np.ndarray]  # g by step, and by how many of its states were the one that suits action 1 most
+
 
 def limit(
     problem: DecisionProblem,
@@ -78,7 +80,7 @@ def limit(
     return _any_law(low, high, cells, horizon, delta, eta, inputs.whole(resolution, "resolution", 2))
 
 
-def owed(low: float, high: float, horizon: int) -> list[np.ndarray]:
+def owed(low: float, high: float, horizon: int) -> Owed:
     """g by step t = 0 .. T and by how many of the t states were the one that suits action 1 most."""
     up = np.arange(horizon + 1)
     table = [np.maximum(up * high + (horizon - up) * low, 0.0)]
@@ -124,7 +126,7 @@ def _plays(mean_P: np.ndarray, temperature: float) -> np.ndarray:
     return 1 / (1 + np.exp(-mean_P / temperature)) if temperature else (mean_P > 0) * 1.0
 
 
-def _cost(law_P: np.ndarray, plays_P: np.ndarray, low: float, high: float, total: float, owed_T: list) -> np.ndarray:
+def _cost(law_P: np.ndarray, plays_P: np.ndarray, low: float, high: float, total: float, owed_T: Owed) -> np.ndarray:
     """The least chance of an alarm to keep the regret at ``total``, for each chance of action 1's best state."""
     p_Px1, q_Px1 = law_P[:, None], plays_P[:, None]
     cost_PxN = np.zeros((len(law_P), len(owed_T)))
@@ -161,7 +163,7 @@ def _any_law(
 
 
 def _adaptive_cost(
-    a: int, b: int, resolution: int, cells: int, low: float, high: float, horizon: int, temperature: float, owed_T: list
+    a: int, b: int, resolution: int, cells: int, low: float, high: float, horizon: int, temperature: float, owed_T: Owed
 ) -> np.ndarray:
     """Cost at the start, by slack in grid cells, ``[Z]``; a base's laws are all those that stay on the grid."""
     window = partial(_window, low, high, horizon)
@@ -250,7 +252,7 @@ def _at_ties(low: float, high: float, in_cells: tuple[int, int], horizon: int, d
 
 
 def _cost_at_ties(
-    low: float, high: float, in_cells: tuple[int, int], horizon: int, owed_T: list, reach: float, offset: float
+    low: float, high: float, in_cells: tuple[int, int], horizon: int, owed_T: Owed, reach: float, offset: float
 ) -> np.ndarray:
     """The least chance of an alarm that keeps the regret at w = offset + whole cells, ``[W]``."""
     a, b = in_cells

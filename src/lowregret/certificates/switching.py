@@ -298,18 +298,21 @@ class WayBack(NamedTuple):
 
         def risked(entry: np.ndarray) -> np.ndarray:
             spent = np.minimum(entry - alarm, self.budget * np.sqrt(np.maximum(entry - 1, 0)) + 1)
-            return self.span * spent + self._safe(steps - entry)
+            found: np.ndarray = self.span * spent + self._safe(steps - entry)
+            return found
 
         low, high = alarm, np.full_like(alarm, float(steps))  # the last entry up to which what is risked rises
         while (low < high).any():
             entry = np.ceil((low + high) / 2)
             rises = risked(entry) >= risked(np.maximum(entry - 1, alarm))
             low, high = np.where(rises, entry, low), np.where(rises, high, entry - 1)
-        return np.minimum(n * self.span, risked(low))
+        found: np.ndarray = np.minimum(n * self.span, risked(low))
+        return found
 
     def _safe(self, n: np.ndarray) -> np.ndarray:
         """C F(n / C)."""
         if self.experts == 1:
             return 0.0 * n
         J, C = self.span, self.contexts
-        return J * np.minimum(n, C + np.sqrt(C**2 + n * C * math.log(self.experts)))
+        found: np.ndarray = J * np.minimum(n, C + np.sqrt(C**2 + n * C * math.log(self.experts)))
+        return found

@@ -77,7 +77,7 @@ def answer_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) ->
     return rule.each.answer(rule.of(memory, (due.step - 1) % rule.lag), due.moment)
 
 
-def acts_in(problem: Any, what: str) -> DecisionProblem:
+def acts_in(problem: DecisionProblem | None, what: str) -> DecisionProblem:
     """The problem, for what cannot be done without one."""
     if problem is None:
         raise ValueError(

@@ -77,7 +77,8 @@ class Fleet(Kept):
             ledger = joined(self._blank((had - int(gone.sum()), *rest)), [take(at.ledger, ~gone)])
             self._at = self._regrouped(at, ledger, Labels(labels.held_N[~gone], labels.given))
         LOG.info("%d of %d streams retired", int(gone.sum()), had)
-        return labels.held_N[gone]
+        called: np.ndarray = labels.held_N[gone]
+        return called
 
     def _first_axis(self, what: str, at: Any) -> tuple[int, ...]:
         shape = tuple(at.ledger.episode.shape)

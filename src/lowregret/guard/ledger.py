@@ -158,7 +158,8 @@ def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array
     if begun:
         was, now = (" on ".join(kind_of(array)) for array in (old.lead_A, probs))
         raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
-    return moved(blank(rule, batch_shape, like=probs), old)
+    ledger: Ledger = moved(blank(rule, batch_shape, like=probs), old)
+    return ledger
 
 
 def entered(

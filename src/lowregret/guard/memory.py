@@ -44,7 +44,7 @@ def standing(at: GuardMemory) -> GuardMemory:
 
 def over(at: GuardMemory) -> np.ndarray:
     """How many steps of its episode are over for each stream ``[...]``, or wait for their outcomes."""
-    ends = to_numpy(at.ledger.rule.step) + to_numpy(at.ledger.missed)
+    ends: np.ndarray = to_numpy(at.ledger.rule.step) + to_numpy(at.ledger.missed)
     for due in at.waiting:
         ends = ends + (1 if due.given_up is None else ~due.given_up)
     return ends

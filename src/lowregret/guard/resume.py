@@ -92,7 +92,8 @@ class Behaviour:
 def _payoffs_told(payoff: Any) -> list[float]:
     """What payoffs are, where they must be known."""
     ends = np.array([end for end in payoff.outcomes if math.isfinite(end)])
-    return payoff.utilities(ends if payoff.knots is None else payoff.knots).ravel().tolist()
+    told: list[float] = payoff.utilities(ends if payoff.knots is None else payoff.knots).ravel().tolist()
+    return told
 
 
 def alike(theirs: Any, mine: dict[str, Any]) -> list[str]:

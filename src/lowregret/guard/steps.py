@@ -22,7 +22,7 @@ from .memory import Due, GuardMemory, over
 from .streams import relabelled
 
 
-def numbered_step(rule: Rule, at: GuardMemory, step: Any) -> int:
+def numbered_step(rule: Rule, at: GuardMemory, step: int | None) -> int:
     """Which step is advised: by default the next, or with a lag of 1 the one that waits, anew."""
     due = [each.step for each in at.waiting]
     if step is None:

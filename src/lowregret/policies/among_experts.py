@@ -82,7 +82,8 @@ class AmongExperts:
         old = row_of(memory.rows, place)
         row = choose(late, self.hedge.update(old, last(np.concatenate([paid_P, own[None]]))), old)
         after = after._replace(rows=with_row(memory.rows, place, row))
-        return trust_after(after, self.share_of_base(after), late, step)
+        found: AmongMemory = trust_after(after, self.share_of_base(after), late, step)
+        return found
 
     def share_of_base(self, memory: AmongMemory) -> Array:
         """The weight of the model, ``[...]``; with contexts, the mean over them, by how often they came."""
@@ -102,4 +103,5 @@ class AmongExperts:
 
     def _row(self, rows: ExpertMemory, scene: Any) -> ExpertMemory:
         place = np.zeros(rows.gap.shape[:-1], dtype=np.int64) if scene.context is None else scene.context
-        return row_of(rows, place)
+        row: ExpertMemory = row_of(rows, place)
+        return row

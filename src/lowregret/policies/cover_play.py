@@ -58,7 +58,8 @@ class CoverPlay(Leads, Policy):
 
     def policy_of_counts(self, counts: Array) -> np.ndarray:
         """The mixed action after these counts of each state, ``[..., S] -> [..., A]``."""
-        return self._play(*self.leads_of(counts))
+        play: np.ndarray = self._play(*self.leads_of(counts))
+        return play
 
     def _play(self, lead: Array, seen: Array) -> Array:
         lead_A1 = np.moveaxis(to_numpy(lead), -1, 0)

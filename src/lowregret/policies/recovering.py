@@ -382,14 +382,18 @@ class Recovering:
         """That of the context which each stream is in."""
         if self.contexts > 1:
             assert scene is not None
-            return row_of(rows, scene.context)
-        return each(rows, lambda part: part[_first_of(rows.seen.ndim)])
+            row: Row = row_of(rows, scene.context)
+        else:
+            row = each(rows, lambda part: part[_first_of(rows.seen.ndim)])
+        return row
 
     def _with_row(self, rows: Row, scene: Scene, row: Row) -> Row:
         if self.contexts > 1:
-            return with_row(rows, scene.context, row)
-        at = row.seen.ndim
-        return each(row, lambda part: part[(*(slice(None),) * at, None)])
+            found: Row = with_row(rows, scene.context, row)
+        else:
+            at = row.seen.ndim
+            found = each(row, lambda part: part[(*(slice(None),) * at, None)])
+        return found
 
     def _law(self, row: Row, law_S: Array) -> Array:
         """The mixture's law, or that of safe play where it is in force."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..arrays import Array, astype, count_up, last, namespace
+from ..arrays import Array, astype, beside, count_up, last, namespace
 from ..certificates import Certificate
 from ..policies import Incumbent, Policy
 from ..predictors import Predictor, asked, asked_sequence, same_states, within_window
@@ -147,7 +147,7 @@ class BesideReferences(Predictor, Policy):
         self.rule.refuse_longer(tokens.shape[-1])
         probs = asked_sequence(self.base, tokens)
         known = _said([asked_sequence(reference, tokens) for reference in self.references], probs)
-        return probs, known, inputs.beside(tokens, probs)
+        return probs, known, beside(tokens, probs)
 
 
 def _said(laws: list[Array], probs: Array) -> Known | None:

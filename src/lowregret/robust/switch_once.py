@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, overload
 
 from .. import inputs
 from ..abilities import ability
-from ..arrays import Array
+from ..arrays import Array, beside
 from ..certificates import Certificate
 from ..policies import Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
@@ -136,7 +136,7 @@ class Robust(Predictor):
         tokens = inputs.sequences_of(tokens, self.n_states)
         self.rule.refuse_longer(tokens.shape[-1])
         probs = asked_sequence(self.base, tokens)
-        return probs, inputs.beside(tokens, probs)
+        return probs, beside(tokens, probs)
 
 
 @overload

@@ -19,6 +19,7 @@ from .. import inputs
 from ..arrays import (
     Array,
     astype,
+    beside,
     compiler_installed,
     copied,
     device,
@@ -35,6 +36,7 @@ from ..arrays import (
 from ..certificates import Certificate, every_start
 from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
+from ..certificates.realised import Promise
 from ..files import compiled
 from ..forecasts import Forecast, number_scene
 from ..memory import where as choose
@@ -577,7 +579,7 @@ class ExactTest(rearming.Rearms):
         tokens = inputs.sequences_of(came, self.n_states)
         probs = inputs.probs_of(forecast, self.n_states, shape=tuple(tokens.shape))
         xp = namespace(probs)
-        return inputs.beside(tokens, probs), xp.reshape(probs, (-1, tokens.shape[-1], self.n_states))
+        return beside(tokens, probs), xp.reshape(probs, (-1, tokens.shape[-1], self.n_states))
 
     def fits(self, forecast: Any, shape: tuple[int, ...], of: str = "streams") -> Forecast:
         """A forecast of numbers, refused unless it is one of this shape that the payoff can be judged by."""
@@ -647,7 +649,7 @@ class ExactTest(rearming.Rearms):
             raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
         self.refuse_longer(tokens_NxT.shape[1])
         scene = self.scene(probs_NxTxS, None, np.arange(1, tokens_NxT.shape[1] + 1))
-        found = np.log(self._levels(scene, tokens_NxT))
+        found: np.ndarray = np.log(self._levels(scene, tokens_NxT))
         found[np.logical_or.accumulate(pick(scene.law_S, tokens_NxT) == 0, axis=1)] = math.inf
         return found
 
@@ -678,7 +680,7 @@ class ExactTest(rearming.Rearms):
         """The same where actions of somebody's own are played, less what these are worth less by what is stated."""
         return promises.certify(self, own_play=True)
 
-    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> promises.Promise:
+    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> Promise:
         """What a run with outcomes that are numbers is certified by, where this is the rule of each class."""
         return promises.of_a_run(self, lag, horizon, tv_bound)
 

@@ -128,7 +128,8 @@ class Late(Rule):
 
     def of(self, memory: RuleMemory, place: int) -> RuleMemory:
         """What the class remembers, as of its last advice: ``each`` goes on from there."""
-        return memory.statistics.classes[place]
+        part: RuleMemory = memory.statistics.classes[place]
+        return part
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         """The memory after one more outcome, which made this of its class; the alarm is the joint one."""

@@ -20,7 +20,8 @@ from ..certificates.switching import certify_switch, certify_untested
 def certify(rule: Any, own_play: bool = False) -> Certificate:
     """The certificate of an ``ExactTest``; ``own_play``: where actions of somebody's own are played."""
     if rule.rearms:
-        return rule.for_ever
+        for_ever: Certificate = rule.for_ever  # read like one
+        return for_ever
     if rule.untested:
         back = rule.in_play.fallback
         given = certify_untested(
@@ -118,7 +119,7 @@ def pays_from(rule: Any, gain: float) -> int | None:
 
 def _whom(rule: Any) -> str:
     each = "every action" if rule.contexts is None else f"an action for each of {rule.contexts} contexts"
-    whom = ([each] if rule.actions else []) + list(rule.references)
+    whom: list[str] = ([each] if rule.actions else []) + list(rule.references)
     return ", ".join(whom[:-1]) + (" or " if len(whom) > 1 else "") + whom[-1]
 
 

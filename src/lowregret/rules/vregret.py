@@ -103,7 +103,7 @@ class VRegret(Rule):
         return hash(self._key)
 
     @property
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[object, ...]:
         return self.horizon, self.delta, self.tips.tobytes(), self.test, self.fallback
 
     @property
