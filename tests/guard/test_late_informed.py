@@ -43,7 +43,7 @@ def test_each_class_is_an_ordinary_guard(told: dict[str, Any]) -> None:
     laws, states, known = some_laws(rng, (T,), 2, zeros=False), rng.integers(2, size=T), world(T, rng, **told)
     guard = lr.Guard(PRICES, T, rule=lr.ExactTest(PRICES, T, **told), lag=lag)
     each = guard.rule.each  # type: ignore[attr-defined]
-    assert each.delta == pytest.approx(0.05 / late_factor(lag))
+    assert each.delta == pytest.approx(1 / T / late_factor(lag))
     alone = [lr.Guard(PRICES, T // lag, rule=each) for _ in range(lag)]
     for what, step in arrivals(T, lag, rng, at_once=True):
         one = alone[(step - 1) % lag]

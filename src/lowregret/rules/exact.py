@@ -664,7 +664,7 @@ class ExactTest(rearming.Rearms):
         return Suspicion(
             xp.where(second, -1, found.comparator),
             xp.where(second, xp.zeros_like(found.rate), found.rate),
-            xp.where(second, memory.step + 1 - astype(age, memory.step.dtype), found.since),
+            xp.where(second, memory.step + 1 - astype(age + backed.missed, memory.step.dtype), found.since),
             backed.rise / age,
         )
 

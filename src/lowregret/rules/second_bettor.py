@@ -34,11 +34,12 @@ class Backed(NamedTuple):
     rise: Array  # [...], G
     spread: Array  # [...], V
     age: Array  # [...], a
+    missed: Array  # [...], outcomes that never came since then: they count for its date, and for nothing else
 
 
 def blank(shape: tuple[int, ...], xp: object, where: object) -> Backed:
     none = zeros(shape, xp, where)
-    return Backed(none, none, none, none)
+    return Backed(none, none, none, none, none)
 
 
 def after(prior: Prior, old: Backed, step: Array, odds: Array, gained: Array) -> Backed:
@@ -46,7 +47,8 @@ def after(prior: Prior, old: Backed, step: Array, odds: Array, gained: Array) ->
     if type(odds) is np.float64:  # one stream
         staked = float(old.wealth) + prior.second_weight(int(step))
         risen, d = float(old.rise) + float(gained), float(gained)
-        parts = (risen, float(old.spread) + d * d, float(old.age) + 1) if risen > 0 else (0.0, 0.0, 0.0)
+        now = risen, float(old.spread) + d * d, float(old.age) + 1, float(old.missed)
+        parts = now if risen > 0 else (0.0, 0.0, 0.0, 0.0)
         return Backed(*map(np.asarray, (min(staked * float(odds), MOST), *parts)))
     xp = namespace(odds)
     risen = old.rise + gained
@@ -56,18 +58,19 @@ def after(prior: Prior, old: Backed, step: Array, odds: Array, gained: Array) ->
         xp.clip(risen, 0.0, None),
         (old.spread + gained * gained) * above,
         (old.age + 1) * above,
+        old.missed * above,
     )
 
 
 def one_missing(now: Backed) -> Backed:
     """The same after a step whose outcome never comes: it is one of those since the lowest point, if that is past."""
-    return now._replace(age=now.age + in_float64(now.age > 0))
+    return now._replace(missed=now.missed + in_float64(now.age > 0))
 
 
 def level(prior: Prior, now: Backed, step: Array, actions: Array) -> Array:
     """E_t as far as it counts, where the bettors on actions have so much: with this one while it is heard."""
     if type(now.wealth) is np.ndarray and now.wealth.ndim == 0:  # one stream
-        wealth, rise, spread, age = (part.item() for part in now)
+        wealth, rise, spread, age = (part.item() for part in now[:4])
         counts = rise > 0 and rise**2 >= spread * (math.log(1 + int(step) / max(age, 1.0)) + 2)
         return actions + (wealth + prior.second_unspent(int(step))) if counts else actions
     xp, t = namespace(actions), in_float64(step)
@@ -85,7 +88,7 @@ def heard(now: Backed, t: Array) -> Array:
 def recorded(prior: Prior, odds_NxT: Array, gained_NxT: Array, actions_NxT: Array) -> tuple[Backed, Array]:
     """What it has after recorded sequences, and E as far as it counts at every step of them, ``[N, T]``."""
     xp, T, found = namespace(odds_NxT), odds_NxT.shape[-1], []
-    now = Backed(*(odds_NxT[:, 0] * 0 for _ in range(4)))
+    now = Backed(*(odds_NxT[:, 0] * 0 for _ in range(5)))
     for t in range(T):
         step = actions_NxT[:, t] * 0 + (t + 1)
         now = after(prior, now, step, odds_NxT[:, t], gained_NxT[:, t])
