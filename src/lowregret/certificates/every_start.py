@@ -7,13 +7,13 @@ A prior m(c, k, j) shares the bets among comparators c, rates k and starts j.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .. import inputs
-from ..arrays import frozen
+from ..arrays import Array, frozen
 from ..problems import DecisionProblem
+from .bounds import Bound
 from .coupled import main_rate, summed_roots
 
 
@@ -47,7 +47,7 @@ class Prior:
         weights_K[0] += self.main_weight * opening
         return self.share * weights_K / self.comparators
 
-    def unspent(self, step: Any) -> Any:
+    def unspent(self, step: Array) -> Array:
         """The weight of all starts after ``step``: ``share`` before the first."""
         begun = step >= 1
         if self.horizon is None:
@@ -57,7 +57,7 @@ class Prior:
             spent = (1 - (1 - self.main_weight) / 2 * (1 - step / self.horizon)) * begun
         return self.share * (1 - spent)
 
-    def second_weight(self, start: Any) -> Any:
+    def second_weight(self, start: Array) -> Array:
         """What the second bettor stakes at this start (from 1)."""
         opening = start * 0.0 + (start == 1)  # a number of the same precision
         if self.horizon is None:
@@ -66,7 +66,7 @@ class Prior:
             when = 0.5 * opening + 0.5 / self.horizon
         return (1 - self.share) * when
 
-    def second_unspent(self, step: Any) -> Any:
+    def second_unspent(self, step: Array) -> Array:
         """What the second bettor has not staked after ``step``: all that is not the first one's before it."""
         begun = step >= 1
         if self.horizon is None:
@@ -132,7 +132,7 @@ def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> 
 
 
 def before_alarm(
-    charges: Any, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, steps_N: np.ndarray
+    charges: Bound, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, steps_N: np.ndarray
 ) -> np.ndarray:
     """Statements (ii) and (iv): B(t) = min_k [ charges + ln(1/(m delta)) ] / lam_k, ``[N]``.
 

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import frozen
+from ..arrays import Array, frozen
 from ..problems import DecisionProblem
 from . import best_response
 from .bounds import Terms
@@ -56,13 +56,13 @@ class Steady(Prior):
     def weights_K(self, start: int) -> np.ndarray:
         return np.full(len(self.rates_K), self.share / (self.comparators * len(self.rates_K)))
 
-    def unspent(self, step: Any) -> Any:
+    def unspent(self, step: Array) -> Array:
         return step * 0.0
 
-    def second_weight(self, start: Any) -> Any:
+    def second_weight(self, start: Array) -> Array:
         return start * 0.0 + (1 - self.share)
 
-    def second_unspent(self, step: Any) -> Any:
+    def second_unspent(self, step: Array) -> Array:
         return step * 0.0
 
 

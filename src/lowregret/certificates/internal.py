@@ -73,7 +73,7 @@ def before(
     ``exactly``: for best responses, by their linear programmes.
     """
     if exactly and temperature == 0:
-        charged: Any = Charges(best_response.exact_kappa(problem, prior.rates_K))
+        charged: Bound = Charges(best_response.exact_kappa(problem, prior.rates_K))
     else:
         charged = charges(problem, prior.rates_K, steps, temperature, _others(references))
     return partial(before_alarm, charged, prior.rates_K, prior.log_costs_K(delta), problem.span)

@@ -75,7 +75,7 @@ def concave(bound: Bound, rounds: int) -> Bound:
     return lambda steps_N: np.interp(steps_N, at, values)
 
 
-def concave_charges(charged: Any, rounds: int) -> Bound:
+def concave_charges(charged: Bound, rounds: int) -> Bound:
     """The same of charges ``[N, K]`` along a schedule: as they are up to some step, from there on a chord to the last.
 
     kappa is convex in the temperature, so what a step is charged falls at first and may rise later on. The chord begins
@@ -116,7 +116,8 @@ class Bettors(NamedTuple):
         rates_K, stakes = self.prior.rates_K, self.stakes
         if self.temperature is None:
             # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
-            charged: Any = partial(dealt, concave_charges(charges(stakes, rates_K, rounds, None), rounds), lag, rounds)
+            each = concave_charges(charges(stakes, rates_K, rounds, None), rounds)
+            charged: Bound = partial(dealt, each, lag, rounds)
         else:
             charged = Charges((exact_kappa if exactly else kappa)(stakes, rates_K, self.temperature))
         # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.

@@ -44,7 +44,7 @@ def before(
     ``exactly``: by the exact supremum of the charges in place of kappa.
     """
     if exactly and temperature is not None:
-        charged: Any = Charges(exact_kappa(stakes, prior.rates_K, temperature))
+        charged: Bound = Charges(exact_kappa(stakes, prior.rates_K, temperature))
     else:
         charged = charges(stakes, prior.rates_K, steps, temperature)
     costs_K = contexts * prior.log_costs_K(delta)

@@ -138,7 +138,7 @@ class Asked:
     # The label
 
     def label(
-        self, key: bytes, what: str, state: int, action: Any = None, done: Callable[[], Any] | None = None
+        self, key: bytes, what: str, state: int, action: Any = None, done: Callable[[], object] | None = None
     ) -> bool:
         """Take the step of the question that was asked of this row; False, and nothing is done: none was.
 
@@ -189,7 +189,7 @@ class Asked:
         states: Sequence[int],
         actions: Sequence[Any],
         keys: Sequence[bytes] | None = None,
-        done: Callable[[], Any] | None = None,
+        done: Callable[[], object] | None = None,
     ) -> None:
         """The labels of the steps with these ids, all of them or none; ``keys``: the rows they are said to be of."""
         with self._guard._as_one() as ahead:

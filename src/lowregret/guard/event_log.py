@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import files, inputs
 from .ledger import LOG, TURNS, Event, Left, Return, Switch
@@ -84,11 +84,11 @@ class EventLog:
     def __repr__(self) -> str:
         return f"EventLog({str(self.path)!r}, sync={self.sync})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"a log that is being written to cannot be copied or pickled: {self.path}")
 
 
-def _told(event: Any) -> dict[str, Any]:
+def _told(event: Event) -> dict[str, Any]:
     if not isinstance(event, (Switch, Return, Left)):
         raise ValueError(f"event must be a Switch, a Return or a Left, got {inputs.shown(event)}")
     told = {
@@ -108,11 +108,11 @@ def _found(told: dict[str, Any]) -> Event:
 # Telling of a step that was taken: every event is told, whatever comes of the others.
 
 
-def later(event: Any) -> None:
+def later(event: Event) -> None:
     """In place of ``on_event`` while several steps are taken as one: they are told of once all of them are."""
 
 
-def tell(fresh: tuple[Event, ...], on_event: Callable[[Any], Any] | None) -> None:
+def tell(fresh: tuple[Event, ...], on_event: Callable[[Event], object] | None) -> None:
     """Log what happened and call ``on_event`` with each, whatever it does with the others; a log has them at once."""
     errors = []
     if on_event is later:

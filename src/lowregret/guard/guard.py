@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
+from ..forecasts import Forecast
 from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
 from ..problems import DecisionProblem, Known, Payoff, by_name
@@ -21,8 +22,8 @@ from .episodes import delta_of_each, reopened
 from .event_log import tell
 from .fleet import Fleet
 from .known import known_of, knows_of, plays_of
-from .ledger import LOG, Ledger, Switch, blank
-from .memory import GuardMemory, over, standing
+from .ledger import LOG, Event, Ledger, Switch, blank
+from .memory import Due, GuardMemory, over, standing
 from .readings import Readings
 from .resume import Behaviour, read, written
 from .steps import advised, due_of, forgotten, given_up, numbered_step, observed, refuse_while_waiting, skipped
@@ -157,7 +158,7 @@ class Guard(Fleet, Readings):
         fallback: Predictor | Policy | None = None,
         temperature: float | None = None,
         batch_shape: tuple[int, ...] | None = None,
-        on_event: Callable[[Any], Any] | None = None,
+        on_event: Callable[[Event], object] | None = None,
         episode: int | None = None,
         references: Sequence[str] = (),
         contexts: int | None = None,
@@ -353,7 +354,7 @@ class Guard(Fleet, Readings):
 
     # Inside
 
-    def _forecast(self, forecast: Any, shape: tuple[int, ...]) -> Any:
+    def _forecast(self, forecast: Any, shape: tuple[int, ...]) -> Array | Forecast:
         """What ``advise`` was given, checked."""
         rule = self.rule
         if rule.of_numbers:
@@ -381,7 +382,7 @@ class Guard(Fleet, Readings):
             self._drawing = Draws(self.rule, self.batch_shape)
         return self._drawing
 
-    def _mixed(self, step: int | None) -> tuple[Array, Any]:
+    def _mixed(self, step: int | None) -> tuple[Array, Due]:
         """The mixed action ``[..., A]`` of a step that waits, by default the last, and that step."""
         at = self._at
         due = due_of(self.rule, at, step, at.waiting[-1:])

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, astype, came, device, first, float_type, last, namespace, pick, to_numpy
+from ..forecasts import NumberScene
 from ..memory import moved
-from ..problems import action_utilities, pairs_of
+from ..problems import Scene, action_utilities, pairs_of
 from ..rules import Rule, RuleMemory
 
 LOG = logging.getLogger("lowregret")
@@ -163,7 +164,13 @@ def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array
 
 
 def entered(
-    old: Ledger, rule: Rule, memory: RuleMemory, earned_A: Array, outcome: Array, action: Array | None, scene: Any
+    old: Ledger,
+    rule: Rule,
+    memory: RuleMemory,
+    earned_A: Array,
+    outcome: Array,
+    action: Array | None,
+    scene: Scene | NumberScene | None,
 ) -> Ledger:
     """The ledger after one more step, checked before: what each comparator earned more, the action if any.
 
@@ -248,7 +255,7 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
     return tuple(fresh)
 
 
-def _blamed(rule: Rule, told: Switch, suspected: list[Any]) -> Switch:
+def _blamed(rule: Rule, told: Switch, suspected: list[float]) -> Switch:
     """The event with what speaks most against the model."""
     which, rate, since, gain = suspected
     if which < 0:  # no comparator: another law

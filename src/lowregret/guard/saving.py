@@ -14,7 +14,7 @@ from copy import copy
 from pathlib import Path
 from threading import Lock, RLock
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from .. import files
 from ..arrays import to_numpy
 from ..memory import saved
 from .event_log import later, tell
+from .ledger import Event
+from .memory import GuardMemory
 
 _KEPT = 256  # lives that a file names: files that were saved so many loads ago are no longer known
 
@@ -195,12 +197,12 @@ _LOCKS = ("_lock", "_saving")  # they stay where they are
 class Kept:
     """The state of a guard; who has these methods says what it is (``_written``) and how to go on (``_read``)."""
 
-    _at: Any
-    _lock: Any
-    on_event: Callable[[Any], Any] | None
+    _at: GuardMemory
+    _lock: RLock
+    on_event: Callable[[Event], object] | None
     _lineage = Lineage()  # the saved states that it goes on from
-    _written: Callable[[Any, Callable[[Any], Any]], dict[str, Any]]
-    _read: Callable[[dict[str, Any], tuple[int, ...]], Any]
+    _written: Callable[[GuardMemory, Callable[[Any], Any]], dict[str, Any]]
+    _read: Callable[[dict[str, Any], tuple[int, ...]], GuardMemory]
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -255,7 +257,7 @@ class Kept:
                 raise ValueError(f"{path}: {str(error).replace('state_dict', 'its state')}") from error
 
     @contextmanager
-    def _as_one(self) -> Iterator[Any]:
+    def _as_one(self) -> Iterator[Self]:
         """A copy to take several steps with: left without an error, this guard stands where the copy does.
 
         Nobody else moves the guard meanwhile. What happened is told once it stands there.

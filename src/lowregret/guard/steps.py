@@ -60,7 +60,7 @@ def advised(
 
 
 def observed(
-    rule: Rule, shape: tuple[int, ...], at: GuardMemory, outcome: Any, action: Any, step: Any, missing: Any
+    rule: Rule, shape: tuple[int, ...], at: GuardMemory, outcome: Any, action: Any, step: int | None, missing: Any
 ) -> tuple[GuardMemory, tuple[Event, ...]]:
     """The standing after the outcome of a step that waited for it, and what there is to tell."""
     due = due_of(rule, at, step, at.waiting[:1])
@@ -103,7 +103,7 @@ def observed(
     return after, fresh
 
 
-def skipped(rule: Rule, at: GuardMemory, step: Any) -> GuardMemory:
+def skipped(rule: Rule, at: GuardMemory, step: int | None) -> GuardMemory:
     """The standing after the outcome of a step was given up."""
     due = due_of(rule, at, step, at.waiting[:1])
     waiting = tuple(one for one in at.waiting if one is not due)
@@ -113,7 +113,7 @@ def skipped(rule: Rule, at: GuardMemory, step: Any) -> GuardMemory:
     return at._replace(ledger=ledger, waiting=waiting, longest=at.longest + 1)
 
 
-def due_of(rule: Rule, at: GuardMemory, step: Any, usual: tuple[Due, ...]) -> Due:
+def due_of(rule: Rule, at: GuardMemory, step: int | None, usual: tuple[Due, ...]) -> Due:
     """The step of this number that waits for its outcome."""
     if step is None:
         if not usual:

@@ -67,7 +67,7 @@ class Naming(NamedTuple):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         index = getattr(error, "index", ()) if isinstance(error, ValueError) else ()
         if self.shape and len(index) >= len(self.shape):
             stream = name_of(index[: len(self.shape)])

@@ -24,6 +24,7 @@ from ..arrays import (
     total,
 )
 from ..certificates import every_start
+from ..certificates.bounds import Bound
 from ..memory import where as choose
 from ..problems import DecisionProblem, Scene, a_problem, action_utilities
 from .contract import Policy
@@ -77,7 +78,7 @@ class Hedge(Policy):
         assert self.rate is not None
         return certificates.hedge(problem, horizon, self.rate)
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What it loses at most after an alarm, by the steps that are left."""
         assert self.rate is not None
         return partial(every_start.hedge_after, problem, self.rate)
@@ -125,7 +126,7 @@ class AdaHedge(Policy):
         """What it loses at most in the first ``horizon`` steps, for every number of them."""
         return certificates.ada_hedge(problem, horizon)
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What it loses at most after an alarm: at most twice the gaps of all steps, whenever that was."""
         most = steps * certificates.ada_hedge(problem, steps)
         return lambda left_N: np.minimum(most, problem.span * left_N)
@@ -187,7 +188,7 @@ class FixedShare(Policy):
         assert self.share is not None
         return certificates.fixed_share(problem, horizon, self.rate, self.share)
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What it loses at most after an alarm, by the steps that are left."""
         assert self.rate is not None
         assert self.share is not None

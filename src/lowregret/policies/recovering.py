@@ -38,6 +38,7 @@ import numpy as np
 from .. import inputs
 from ..abilities import ability, guaranteed_by
 from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, some, to_numpy, total
+from ..certificates.bounds import Bound
 from ..certificates.switching import WayBack
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
@@ -320,7 +321,7 @@ class Recovering:
 
     # What it may cost
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What is lost at most after an alarm, by the steps that are left.
 
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array
+from ..certificates.bounds import Bound
 from ..predictors import CoverLaw, PolyaUrn, Predictor, ShrunkUrn, equaliser
 from ..problems import DecisionProblem, Scene, a_problem
 from .contract import Policy
@@ -142,6 +143,6 @@ class PlaysReference:
     def turned(self, memory: Any) -> Array:
         return np.zeros((), dtype=np.int64)
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound | None:
         """Nothing is lost to itself; what is lost to others is not known."""
         return partial(np.multiply, 0.0) if self.alone else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -62,6 +62,15 @@ def leads(problem: DecisionProblem, tokens: Array, chances_A1: Array) -> Array:
     if problem.n_actions > 1:
         own = own + total(chances_A1 * (earned_A[1:] - own))
     return earned_A - own
+
+
+class _Timed(Protocol):
+    """A scene of recorded sequences."""
+
+    def at(self, t: int) -> Self: ...
+
+
+AtSteps = TypeVar("AtSteps", bound=_Timed)
 
 
 # Everything here is known before the state: the base model's law, a utility for this step, how much of it counts, what
@@ -248,7 +257,7 @@ def _column(values: np.ndarray, like: Array) -> Array:
     return namespace(like).reshape(constant(values, like), (-1, *(1,) * (like.ndim - 1)))
 
 
-def each_step(scene: Any, steps: int) -> Iterator[Any]:
+def each_step(scene: AtSteps, steps: int) -> Iterator[AtSteps]:
     """The scenes of recorded sequences, whose last axis is time, one step after the other."""
     return map(scene.at, range(steps))
 

@@ -26,9 +26,10 @@ from ..arrays import (
     to_numpy,
 )
 from ..certificates import Certificate
+from ..forecasts import NumberScene
 from ..policies import PlaysReference, Policy, Recovering, Recovery
 from ..predictors import Predictor, asked_sequence, said_by, vouched
-from ..problems import DecisionProblem, Known, each_step
+from ..problems import DecisionProblem, Known, Scene, each_step
 
 # What a rule sees of a step and what it remembers (Algorithm 1), and what follows a trip.
 
@@ -57,7 +58,7 @@ class Moment(NamedTuple):
     probs_S: Array  # the base model's law
     token: Array  # what came
     known: Any = None  # what else was known before it, by rules that are told (a Scene)
-    mixture_S: Any = None  # the law of the mixture in the shadow, where somebody bets on it
+    mixture_S: Array | None = None  # the law of the mixture in the shadow, where somebody bets on it
 
 
 def spliced(late: Array, fallback: Array, base: Array) -> Array:
@@ -180,7 +181,7 @@ class Rule(ABC):
         """How many fixed answers regret is measured against."""
 
     @abstractmethod
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         """What each of them earned more in a step than the given answer, ``[n_comparators, ...]``, unchecked."""
 
     def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:

@@ -38,7 +38,7 @@ from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
 from ..certificates.realised import Promise
 from ..files import compiled
-from ..forecasts import Forecast, number_scene
+from ..forecasts import Forecast, NumberScene, number_scene
 from ..memory import where as choose
 from ..memory import with_row
 from ..policies import AmongExperts, Incumbent, PlaysReference, Policy, Recovering, Recovery
@@ -384,7 +384,7 @@ class ExactTest(rearming.Rearms):
             said = self.fallback_answer(memory, probs)
         return spliced(self.tripped(memory), said, probs)
 
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         """What each comparator earned more than the answer: actions, context by context, references, then pairs."""
         if known is None:
             return super().leads(answer_A1, token)
@@ -397,7 +397,7 @@ class ExactTest(rearming.Rearms):
             return lead_P[A:]
         return lead_P if self.contexts is None else self._widened(lead_P, known.context)
 
-    def _widened(self, lead_P: Array, context: Any) -> Array:
+    def _widened(self, lead_P: Array, context: Array) -> Array:
         """What the comparators of one context earned more, among those of all: ``[C A + N, ...]``."""
         lead = last(lead_P)
         xp, A, shape = namespace(lead), self.problem.n_actions, tuple(lead.shape[:-1])
@@ -526,13 +526,13 @@ class ExactTest(rearming.Rearms):
         return self.bets.levels(((gain_S, law_S, None) for gain_S in scene.gains(self.actions)), states)
 
     @staticmethod
-    def _by_pairs(scene: Any, states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
+    def _by_pairs(scene: Scene, states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
         """One comparator, charged by its pair."""
         law_S = None if scene.gap is None else scene.law_S / total(scene.law_S)
         gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None], law_S)
         return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
 
-    def _all_of_it(self, scene: Any, states_NxT: Array) -> Array:
+    def _all_of_it(self, scene: Scene, states_NxT: Array) -> Array:
         """Step by step with the fallback, which somebody bets on, or which is not the end of it."""
         T, memory, alarms = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A), []
         for t, now in enumerate(each_step(scene, T)):
@@ -540,7 +540,7 @@ class ExactTest(rearming.Rearms):
             alarms.append(memory.tripped_at > 0)
         return first_true(namespace(states_NxT).stack(alarms, axis=-1)) + 1
 
-    def _step_by_step(self, step_T: Array, scene: Any, states_NxT: Array) -> Array:
+    def _step_by_step(self, step_T: Array, scene: Scene | NumberScene, states_NxT: Array) -> Array:
         xp, N, alarms = namespace(scene.base_A), states_NxT.shape[0], []
         statistics = self.blank((N,), xp, device(scene.base_A))
         for t, now in enumerate(each_step(scene, states_NxT.shape[1])):

@@ -6,6 +6,7 @@ has the memory of an ordinary rule, fallback included; the alarm goes by the ave
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -14,12 +15,16 @@ from .. import inputs
 from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, some, total
 from ..certificates import Certificate
 from ..certificates import own_play as own
+from ..certificates.bounds import Bound
 from ..certificates.coupled import late_factor
 from ..certificates.internal import of_pairs
 from ..certificates.late import Bettors, SwitchesLate, certify_late
 from ..certificates.realised import Promise
+from ..forecasts import NumberScene
+from ..policies import Policy, Recovery
 from ..policies.budgets import turned
-from ..problems import Known, each_step
+from ..predictors import Predictor
+from ..problems import DecisionProblem, Known, Scene, each_step
 from .bets import Suspicion
 from .contract import InPlay, Knows, Moment, Rule, RuleMemory
 from .exact import ExactTest, recorded_trips
@@ -57,7 +62,7 @@ class Late(Rule):
         return self.classes
 
     @property
-    def problem(self) -> Any:  # type: ignore[override]
+    def problem(self) -> DecisionProblem:  # type: ignore[override]
         return self.each.problem
 
     @property
@@ -65,7 +70,7 @@ class Late(Rule):
         return self.each.temperature
 
     @property
-    def fallback(self) -> Any:  # type: ignore[override]
+    def fallback(self) -> Predictor | Policy | Recovery:  # type: ignore[override]
         return self.each.fallback
 
     @cached_property
@@ -105,7 +110,7 @@ class Late(Rule):
     def knows(self) -> Knows | None:
         return self.each.knows
 
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         return self.each.leads(answer_A1, token, known)
 
     def worst_lead(self, lead: Array) -> Array:
@@ -286,7 +291,7 @@ class Late(Rule):
         before = partial(own.before, each.stakes, each.prior, each.delta, each.rows, self.lag)
         return of_own_play(self._certified(before))
 
-    def _certified(self, before: Any = None) -> Certificate:
+    def _certified(self, before: Callable[..., Bound] | None = None) -> Certificate:
         each = self.each
         if each.of_numbers:
             return begun(self)  # type: ignore[return-value]

@@ -14,6 +14,7 @@ from ..arrays import Array, device, last, namespace, some
 from ..certificates import ForEver
 from ..memory import where as choose
 from ..policies import FixedShare, Recovery, SharesAmong
+from ..problems import Scene
 from .bets import Wealth
 from .contract import Moment, RuleMemory
 from .response import ResponseRule
@@ -157,7 +158,7 @@ def armed(rule: Any, none: Wealth) -> Wealth:
     return none._replace(wealth=begun[0], richest=begun[1], since=begun[2], backed=backed)
 
 
-def staked(rule: Any, old: Wealth, now: Wealth, scene: Any) -> Wealth:
+def staked(rule: Any, old: Wealth, now: Wealth, scene: Scene) -> Wealth:
     """What the bettors have after a step, less what was staked on comparators that gain nothing in it, whatever comes.
 
     The first of them is the action that is played: it can win nothing and lose nothing, so stakes on it would pile up

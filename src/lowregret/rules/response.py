@@ -8,9 +8,10 @@ from typing import Any
 from .. import inputs
 from ..arrays import Array, astype, detached, first, in_float64, mix, pick
 from ..certificates import Certificate, certify
+from ..forecasts import NumberScene
 from ..policies import Incumbent, Policy, Recovery
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, a_problem, leads, same_problem
+from ..problems import DecisionProblem, Scene, a_problem, leads, same_problem
 from .contract import Moment, Rule
 
 UNKNOWN_HORIZON = (
@@ -87,7 +88,7 @@ class ResponseRule(Rule):
     def n_comparators(self) -> int:
         return self.problem.n_actions
 
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         return leads(self.problem, token, answer_A1)
 
     def gains(self, moment: Moment) -> tuple[Array, Array]:
