@@ -18,7 +18,7 @@ WITH_EXTRAS = tuple(
     str(ROOT / "src" / "lowregret" / room)
     for room in (
         *("adapters", "audit", "checks", "cli", "construct", "games", "paper", "plots.py", "transformer"),
-        *("files/kernel_cache.py", "guard/tensors.py"),
+        *("files/kernel_cache.py", "guard/saving.py"),
     )
 )
 MAY_ASK = (str(ROOT / "tests"), str(ROOT / "benchmarks"), *WITH_EXTRAS)

@@ -138,7 +138,7 @@ def both_tests() -> None:
 
 def bounded_memory() -> None:
     horizon, count = 10**6, 50
-    alternator = lr.Markov([[0.2, 0.8], [0.8, 0.2]], context_len=1)
+    alternator = lr.Markov([[0.2, 0.8], [0.8, 0.2]], window=1)
     games = {
         "matching": (lr.matching(), alternator),
         "RPS": (lr.rock_paper_scissors(), lr.Markov(np.full(3, 1 / 3), 0)),

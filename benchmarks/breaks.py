@@ -1,9 +1,10 @@
 """``python -m benchmarks.breaks``: how long a break takes to be found by the day it comes, and what an alarm costs.
 
-Three tables, all seeds fixed. The first: a model that is right until a day and wrong from then on, T = 5000, delta 1/T,
-the median number of steps from the break to the alarm. The second: models that are miscalibrated all along and useful
-all the same, how often each test calls an alarm, and what that costs (a right guess earns 1; at rock-paper-scissors a
-win 1, a loss -1). The third: the same alarms of the new test at other top rates.
+Three tables, all seeds fixed. The first: a model that is right until a day and wrong from then on, T = 5000, the median
+number of steps from the break to the alarm: of the first test and of bets on actions alone (quantal responses, delta
+1/T), and of a ``Guard`` as it is (best responses, two kinds of bettors, delta .05). The second: models that are
+miscalibrated all along and useful all the same, how often each test calls an alarm, and what that costs (a right guess
+earns 1; at rock-paper-scissors a win 1, a loss -1). The third: the same alarms of bets on actions at other top rates.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from lowregret.tables import Table
 
 T = 5000
 WHEN = (0.1, 0.5, 0.8)
+TESTS = ("first", "new", "guard")
 
 
 class Case(NamedTuple):
@@ -79,7 +81,8 @@ def delays(case: Case, at: int, n: int, seed: int) -> dict[str, tuple[float, flo
 
 
 def tests(problem: lr.DecisionProblem) -> dict[str, lr.ExactTest]:
-    return {"first": FirstTest(problem, T, 1 / T), "new": lr.ExactTest(problem, T, 1 / T)}
+    guard: lr.ExactTest = lr.Guard(problem, T).rule  # type: ignore[assignment]
+    return {"first": FirstTest(problem, T, 1 / T), "new": lr.ExactTest(problem, T, 1 / T), "guard": guard}
 
 
 def cost_of_alarms(case: Case, n: int, seed: int) -> dict[str, tuple[float, float]]:
@@ -107,10 +110,10 @@ def delay_table(n: int) -> Table:
         cells = []
         for share in WHEN:
             found = delays(case, int(share * T), n, seed=int(share * 100))
-            cells += [_delay(*found["first"]), _delay(*found["new"])]
+            cells += [_delay(*found[test]) for test in TESTS]
         rows.append((name, *cells))
-    header = ("break", *(f"{test}, {share:.0%}" for share in WHEN for test in ("first", "new")))
-    title = f"Median steps from the break to the alarm (found), T = {T}, delta = 1/T, {n} sequences each"
+    header = ("break", *(f"{test}, {share:.0%}" for share in WHEN for test in TESTS))
+    title = f"Median steps from the break to the alarm (found), T = {T}, {n} sequences each"
     return Table(title, header, tuple(rows))
 
 

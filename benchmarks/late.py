@@ -9,15 +9,13 @@ certificate (delta = .01).
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import late_rule
 from lowregret.tables import Table
 
 COIN, DELTA = lr.matching(), 0.01
 
 
 def rule_of(steps: int, lag: int) -> lr.rules.Rule:
-    plain = lr.ExactTest(COIN, steps, delta=DELTA)
-    return plain if lag == 1 else late_rule(plain, lag)
+    return lr.Guard(COIN, steps, delta=DELTA, lag=lag).rule
 
 
 def chain(stays: float, count: int, steps: int, lag: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,8 +8,9 @@ the model goes on as if they did not; "stale": its laws are those it gave so man
     stale at 50%    its laws are those of the first                  that rises to 1 at the end
                     half, in order                      bad start    relabelled for the first 20%
 
-Every player responds at the temperature 1/sqrt(T), and its money is what the mixed action earns on average above doing
-nothing. Needs the packages arch, vega_datasets and statsmodels, for their data.
+Money is what is earned above doing nothing, and where an action is drawn, what it earns on average. The model is its
+best response, and so is what the guards play until an alarm, but for the quantal one. Needs the packages arch,
+vega_datasets and statsmodels, for their data.
 """
 
 import argparse
@@ -21,12 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import lowregret as lr
-from lowregret.rules import FirstTest, exact
+from lowregret.problems import Positions
 from lowregret.tables import Table
 
 from .real_streams import Recording, streams
 
-PLAYERS = ("model", "urn", "first version", "new default", "one-way urn", "mixture", "prod")
+PLAYERS = ("model", "last outcome", "best fixed", "urn", "prod", "quantal, 1/T", "guard", "with a horizon", "no test")
 
 
 class Scenario(NamedTuple):
@@ -71,49 +72,47 @@ def staged(stream: Recording) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(said), np.stack(came)
 
 
-def rules_for(problem: lr.DecisionProblem, T: int) -> dict[str, lr.ExactTest]:
+def guards(problem: lr.DecisionProblem, T: int) -> dict[str, lr.Guard]:
+    """The default, for no number of steps; for as many as there are; without a test; and as the paper acts."""
     return {
-        "first version": FirstTest(problem, T, 1 / T),
-        "new default": lr.ExactTest(problem, T),
-        "one-way urn": lr.ExactTest(problem, T, fallback=lr.PolyaUrn(problem.n_states)),
+        "guard": lr.Guard(problem),
+        "with a horizon": lr.Guard(problem, T),
+        "no test": lr.Guard(problem, T, test=False),
+        "quantal, 1/T": lr.Guard(problem, T, rule=lr.ExactTest(problem, T)),
     }
 
 
-def alternatives(problem: lr.DecisionProblem, probs: np.ndarray, states: np.ndarray) -> dict[str, np.ndarray]:
-    """The mixed actions ``[C, T, A]`` of the mixture and of (A,B)-Prod."""
-    T, urn, played = states.shape[-1], lr.PolyaUrn(problem.n_states), {"mixture": [], "prod": []}
-    for probs_TxS, row in zip(probs, states, strict=True):
-        model = lr.predictors.Scheduled(probs_TxS)
-        mixture = lr.Mixture([model, urn], [1 - 1 / T, 1 / T])
-        played["mixture"].append(lr.policies.Respond(mixture, problem, T**-0.5).policy_sequence(row))
-        played["prod"].append(lr.policies.Prod(model, problem, T).policy_sequence(row))
-    return {name: np.stack(rows) for name, rows in played.items()}
-
-
-def outcomes(stream: Recording, rules: dict[str, lr.ExactTest], others: bool = True) -> dict[str, Outcome]:
-    """Every scenario: the model, the urn, what switches by ``rules``, and the alternatives unless they are left out."""
+def outcomes(stream: Recording, settings: dict[str, lr.Guard], others: bool = True) -> dict[str, Outcome]:
+    """Every scenario: the model and what hears none, an urn, these guards, and (A,B)-Prod unless it is left out."""
     problem, (probs, states) = stream.problem, staged(stream)
-    T = states.shape[-1]
-    laws = {"model": probs, "urn": lr.PolyaUrn(problem.n_states).predict_sequence(states)}
-    alarms = {}
-    for name, rule in rules.items():
-        laws[name], alarms[name] = rule.replaced(probs, states)
-    played = {name: problem.quantal_response(law, T**-0.5) for name, law in laws.items()}
+    T, temperature = states.shape[-1], states.shape[-1] ** -0.5
+    earned, alarms = dict[str, np.ndarray](), dict[str, list[int | None]]()
+    for name, guard in settings.items():
+        found = lr.backtest(problem, probs, Positions(states), guard=guard, fallback=False)
+        earned |= {"model": np.stack(found.paid["model"]), "last outcome": np.stack(found.paid["last outcome"])}
+        earned[name], alarms[name] = np.stack(found.paid["guard"]), [one.switched_at for one in found.streams]
+    each_CxTxA = np.moveaxis(problem.utility[:, states], 0, -1)
+    urn = problem.quantal_response(lr.PolyaUrn(problem.n_states).predict_sequence(states), temperature)
+    earned["urn"] = (urn * each_CxTxA).sum(-1)
     if others:
-        played |= alternatives(problem, probs, states)
-    payoffs_AxS = problem.in_payoffs(problem.utility)
-    above_CxTxA = np.moveaxis((payoffs_AxS - payoffs_AxS[stream.idle])[:, states], 0, -1)
-    earned = {name: (mixed * above_CxTxA).sum(-1) for name, mixed in played.items()}
-    found = {}
+        played = [
+            lr.policies.Prod(lr.predictors.Scheduled(probs_TxS), problem, T).policy_sequence(row)
+            for probs_TxS, row in zip(probs, states, strict=True)
+        ]
+        earned["prod"] = (np.stack(played) * each_CxTxA).sum(-1)
+    best_C = each_CxTxA.sum(axis=1).argmax(axis=-1)
+    earned["best fixed"] = np.take_along_axis(each_CxTxA, best_C[:, None, None], axis=-1)[..., 0]
+    idle_CxT = each_CxTxA[..., stream.idle]
+    above = {name: problem.regret_in_payoffs(paid_CxT - idle_CxT) for name, paid_CxT in earned.items()}
+    found_in = {}
     for c, (kind, scenario) in enumerate(SCENARIOS.items()):
         cuts = [0, *(math.ceil(cut * T) for cut in scenario.cuts)]
-        parts = {name: np.add.reduceat(money[c], cuts) for name, money in earned.items()}
+        parts = {name: np.add.reduceat(money[c], cuts) for name, money in above.items()}
         worse, better = (pick(parts["model"], parts["urn"]).sum() for pick in (np.minimum, np.maximum))
         money = {name: float(part.sum()) for name, part in parts.items()}
-        trips = {name: int(at[c]) if at[c] <= T else None for name, at in alarms.items()}
-        above = {name: own - float(worse) for name, own in money.items()}
-        found[kind] = Outcome(money, trips, above, float(better - worse))
-    return found
+        gained = {name: own - float(worse) for name, own in money.items()}
+        found_in[kind] = Outcome(money, {name: at[c] for name, at in alarms.items()}, gained, float(better - worse))
+    return found_in
 
 
 def money_table(name: str, stream: Recording, found: dict[str, Outcome]) -> Table:
@@ -123,25 +122,23 @@ def money_table(name: str, stream: Recording, found: dict[str, Outcome]) -> Tabl
     ]
     mean = {player: np.mean([result.money[player] for result in found.values()]) for player in PLAYERS}
     rows.append(("mean", *(f"{mean[player]:,.0f}" for player in PLAYERS), ""))
-    title = f"{name}: money above doing nothing in {len(stream.states)} steps (alarms: first version, new default)"
+    title = f"{name}: money above doing nothing in {len(stream.states)} steps (alarms: guard, with a horizon)"
     return Table(title, ("scenario", *PLAYERS, "alarms"), tuple(rows))
 
 
 def _alarms(alarms: dict[str, int | None]) -> str:
-    return ", ".join("none" if alarms[name] is None else str(alarms[name]) for name in ("first version", "new default"))
+    return ", ".join("none" if alarms[name] is None else str(alarms[name]) for name in ("guard", "with a horizon"))
 
 
 def summary(results: Outcomes) -> Table:
-    """By stream: the new default's money as a share of the model's where nothing breaks; and everyone's score."""
+    """By stream: the default's money as a share of the model's where nothing breaks; and everyone's score."""
     rows = []
     for name, found in results.items():
         home = found["no break"].money
         scores = (f"{score({name: found}, player):.2f}" for player in PLAYERS)
-        rows.append((name, f"{home['new default'] / home['model']:.3f}", *scores))
+        rows.append((name, f"{home['guard'] / home['model']:.3f}", *scores))
     rows.append(("all, each stream alike", "", *(f"{score(results, player):.2f}" for player in PLAYERS)))
-    title = (
-        "New default / model where nothing breaks; score (0: the worse of model and urn in every stretch, 1: better)"
-    )
+    title = "Guard / model where nothing breaks; score (0: the worse of model and urn in every stretch, 1: the better)"
     return Table(title, ("stream", "kept", *PLAYERS), tuple(rows))
 
 
@@ -154,51 +151,37 @@ def score(results: Outcomes, player: str) -> float:
     return float(np.mean(shares))
 
 
-SETTINGS = {  # top rate, and what Recovery is given
-    "the default: top rate 2/J": (2.0, {}),
-    "top rate 1/J": (1.0, {}),
-    "top rate 4/J": (4.0, {}),
-    "budget .25": (2.0, {"budget": 0.25}),
-    "budget .1": (2.0, {"budget": 0.1}),
-    "a third memory, of everything": (2.0, {"memories": (20, 200, 1e9)}),
+SETTINGS: dict[str, dict[str, Any]] = {  # of the way back
+    "with a horizon: budget .5": {},
+    "budget .25": {"budget": 0.25},
+    "budget .1": {"budget": 0.1},
+    "a third memory, of everything": {"memories": (20, 200, 1e9)},
 }
 
 
 def other_settings(recordings: dict[str, Recording]) -> Table:
-    """The new default at other top rates and with another way back."""
-    usual, rows = exact.TOP, []
-    for setting, (top, back) in SETTINGS.items():
-        exact.TOP = top
-        try:
-            results = {name: outcomes(stream, _only(stream, back), False) for name, stream in recordings.items()}
-        finally:
-            exact.TOP = usual
+    """The guard with a horizon and with another way back."""
+    rows = []
+    for setting, back in SETTINGS.items():
+        results = {}
+        for name, stream in recordings.items():
+            guard = lr.Guard(stream.problem, len(stream.states), fallback=lr.Recovery(**back))  # type: ignore[arg-type]
+            results[name] = outcomes(stream, {"new": guard}, False)
         homes = [found["no break"] for found in results.values()]
-        false = sum(home.alarms["new"] is not None for home in homes)
         least = min(home.money["new"] / home.money["model"] for home in homes)
-        delays = []
-        for name, found in results.items():
-            at, alarm = math.ceil(0.5 * len(recordings[name].states)), found["break at 50%"].alarms["new"]
-            delays.append("never" if alarm is None else "earlier" if alarm <= at else str(alarm - at))
         scores = " ".join(f"{score({name: found}, 'new'):.2f}" for name, found in results.items())
-        rows.append((setting, f"{score(results, 'new'):.3f}", f"{least:.3f}", f"{false}", scores, " ".join(delays)))
-    header = ("setting", "score", "least kept", "alarms unbroken", "score by stream", "delay, break at 50%")
-    return Table("The new default with other settings", header, tuple(rows))
-
-
-def _only(stream: Recording, back: dict[str, Any]) -> dict[str, lr.ExactTest]:
-    rule = lr.ExactTest(stream.problem, len(stream.states), fallback=lr.Recovery(**back))  # type: ignore[arg-type]
-    assert rule.bets  # made now, at the top rate that holds now
-    return {"new": rule}
+        rows.append((setting, f"{score(results, 'new'):.3f}", f"{least:.3f}", scores))
+    header = ("setting", "score", "least kept", "score by stream")
+    return Table("The guard with a horizon and other settings", header, tuple(rows))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Money on real recordings, where something breaks and where not.")
     parser.add_argument("--json", type=Path, help="write everything there too")
-    parser.add_argument("--settings", action="store_true", help="compare other settings of the new default as well")
+    parser.add_argument("--settings", action="store_true", help="compare other settings of the guard as well")
     asked = parser.parse_args()
     recordings = streams()
-    results = {name: outcomes(s, rules_for(s.problem, len(s.states))) for name, s in recordings.items()}
+    results = {name: outcomes(s, guards(s.problem, len(s.states))) for name, s in recordings.items()}
     for name, found in results.items():
         print(money_table(name, recordings[name], found), end="\n\n")
     print(summary(results))

@@ -7,7 +7,8 @@ other days from 10% or 50% on; states drawn from the model's own laws.
 
 Score of a run: 1 - (best - earned) / stake. Over the stretches between breaks, ``best`` adds up the larger of what the
 model and an urn earned, ``stake`` how far they are apart; the model is played by its best response, the urn by a
-quantal one at 1/sqrt(T). Both are added up over a recording's regimes, then scores are averaged over recordings.
+quantal one at 1/sqrt(T). Both are added up over a recording's regimes, then scores are averaged over recordings; or
+over recordings, in units of their spans, for the score of a regime.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import lowregret as lr
 from lowregret.problems import Positions, action_utilities, best_of
 from lowregret.tables import Table
 
-from .real_streams import Recording, streams
+from .real_streams import Recording, electricity, streams
 
 
 class Regime(NamedTuple):
@@ -77,6 +78,7 @@ def guards(problem: lr.DecisionProblem, T: int) -> dict[str, lr.ExactTest]:
         "best response, .05": lr.ExactTest(problem, T, 0.05, **acts),
         "two bettors, 1/T": lr.ExactTest(problem, T, likelihood=True, **acts),
         "two bettors, .05": lr.ExactTest(problem, T, 0.05, likelihood=True, **acts),
+        "default": lr.Guard(problem).rule,  # type: ignore[dict-item]
         "no test": lr.ExactTest(problem, T, test=False, **acts),
     }
 
@@ -98,10 +100,13 @@ class Scores(NamedTuple):
     score: dict[str, float]
     behind: dict[str, float]  # the model's best response less the guard, where nothing breaks, in J sqrt(T)
     alarms: dict[str, float]  # where nothing breaks
+    lost: dict[str, np.ndarray]  # to the best, by regime, in spans
+    stake: np.ndarray  # likewise
+    steps: int
 
 
-def scored(stream: Recording, most: int | None) -> Scores:
-    """Every setting on every regime of a recording."""
+def scored(stream: Recording, most: int | None, chosen: list[str] | None) -> Scores:
+    """Every setting, or those chosen, on every regime of a recording."""
     if most is not None:
         stream = stream._replace(probs_TxS=stream.probs_TxS[:most], states=stream.states[:most])
     problem, each = stream.problem, regimes(stream)
@@ -113,15 +118,19 @@ def scored(stream: Recording, most: int | None) -> Scores:
     said = np.moveaxis(lr.PolyaUrn(problem.n_states).predict_sequence(states), -1, 0)
     urn = (problem.respond(said, T**-0.5) * utility_AxRxT).sum(axis=0)
     parts = [np.split(np.arange(T), one.breaks) for one in each.values()]
-    best = stake = 0.0
+    best_R, stake_R = np.zeros(len(parts)), np.zeros(len(parts))
     for r, stretches in enumerate(parts):
         for part in stretches:
             mine, theirs = model[r, part].sum(), urn[r, part].sum()
-            best, stake = best + max(mine, theirs), stake + abs(mine - theirs)
-    found = Scores({"the model": 1 - (best - model.sum()) / stake}, {}, {})
+            best_R[r], stake_R[r] = best_R[r] + max(mine, theirs), stake_R[r] + abs(mine - theirs)
+    found = Scores({}, {}, {}, {"the model": (best_R - model.sum(axis=1)) / problem.span}, stake_R / problem.span, T)
+    found.score["the model"] = 1 - (best_R.sum() - model.sum()) / stake_R.sum()
     for name, rule in guards(problem, T).items():
+        if chosen and name not in chosen:
+            continue
         paid, switched = earned(rule, laws, states)
-        found.score[name] = 1 - (best - paid.sum()) / stake
+        found.score[name] = 1 - (best_R.sum() - paid.sum()) / stake_R.sum()
+        found.lost[name] = (best_R - paid.sum(axis=1)) / problem.span
         found.behind[name] = float((model[0] - paid[0]).sum()) / (problem.span * T**0.5)
         found.alarms[name] = bool(switched[0])
     return found
@@ -130,8 +139,10 @@ def scored(stream: Recording, most: int | None) -> Scores:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=None, help="steps of each recording")
-    most = parser.parse_args().most
-    found = {name: scored(stream, most) for name, stream in streams().items()}
+    parser.add_argument("--guards", nargs="*", default=None, help="those to compare, by name; all by default")
+    told = parser.parse_args()
+    recordings = streams() | {"electricity": electricity()}
+    found = {name: scored(stream, told.most, told.guards) for name, stream in recordings.items()}
     names = list(next(iter(found.values())).score)
     rows = [(name, *(f"{one.score[player]:.3f}" for player in names)) for name, one in found.items()]
     rows.append(("all", *(f"{np.mean([one.score[player] for one in found.values()]):.3f}" for player in names)))
@@ -142,6 +153,17 @@ def main() -> None:
     ]
     title = "Behind the model's best response where nothing breaks, in J sqrt(T) (*: it alarmed)"
     print(Table(title, ("recording", *names[1:]), tuple(rows)))
+    kinds, everyone = list(regimes(next(iter(recordings.values())))), list(found.values())
+    stake_R = sum(one.stake for one in everyone)
+    scores = {player: 1 - sum(one.lost[player] for one in everyone) / stake_R for player in names}
+    rows = [(kind, *(f"{scores[player][r]:.3f}" for player in names)) for r, kind in enumerate(kinds)]
+    print(Table("Score by regime, over all recordings", ("regime", *names), tuple(rows)))
+    before, after = names[1], "default" if "default" in names else names[-1]
+    rows = [
+        (kind, *(f"{(one.lost[before][r] - one.lost[after][r]) / one.steps**0.5:+.2f}" for one in everyone))
+        for r, kind in enumerate(kinds)
+    ]
+    print(Table(f"What {after} earns more than {before}, in J sqrt(T)", ("regime", *found), tuple(rows)))
 
 
 if __name__ == "__main__":

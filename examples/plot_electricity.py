@@ -49,45 +49,29 @@ breaks = [int((hours < start).sum()) for start in starts]
 cases, values = real_figure.staged(said, wrong, breaks)
 
 # %%
-# All of them at once, an hour at a time: a guard with a stream for each. The model alone follows the newsvendor rule;
-# the fallback alone is Hedge over the orders and the model's, which the guard plays after an alarm. The temperature
-# says how sharply the guard goes by a forecast. It was chosen on this same recording; what the default would have
-# cost is at the end.
-test = lr.ExactTest(bill, len(came), temperature=0.002)
-guard = lr.Guard(bill, len(came), rule=test, batch_shape=(len(cases),))
-each = bill.payoffs(came).T  # [T, A]: what each order earned
-rule = np.abs(values[..., [14]] - orders).argmin(axis=-1)  # [N, T]: the order next to the 75% quantile
-money = {name: np.zeros(rule.shape) for name in real_figure.LOOKS} | {"model": each[np.arange(len(came)), rule]}
-hedge = lr.policies.ExpertHedge(len(orders) + 1, bill.span)
-memory = hedge.start((len(cases),))
-for t, outcome in enumerate(came):
-    experts = np.column_stack([np.tile(each[t], (len(cases), 1)), money["model"][:, t]])
-    money["fallback"][:, t] = (hedge.policy(memory) * experts).sum(axis=1)
-    memory = hedge.update(memory, experts)
-    guard.advise(lr.Quantiles(levels, values[:, t]))
-    money["guard"][:, t] = guard.policy() @ each[t]
-    guard.observe(np.full(len(cases), outcome))
-alarms = {event.stream: event.step for event in reversed(guard.events) if isinstance(event, lr.Switch)}
-runs = [
-    real_figure.Run(*case, {name: own[i] for name, own in money.items()}, alarms.get(i)) for i, case in enumerate(cases)
-]
+# All of them at once. The model alone is its best response, the best order by the forecast, and so is what the guard
+# plays until an alarm. Of numbers the mixture is Hedge over the orders and the model's, from the first hour on.
+forecasts, came_in_all = lr.Quantiles(levels, values), np.tile(came, (len(cases), 1))
+found = lr.backtest(bill, forecasts, came_in_all, fallback=False)
+untested = lr.backtest(bill, forecasts, came_in_all, guard=lr.Guard(bill, len(came), test=False), fallback=False)
+runs = real_figure.runs_of(found, untested, cases)
 title = f"Thousands of dollars in {len(came):,} hours, beside buying exactly what is needed"
 print(real_figure.money_table(runs, hours, title, "%d %b", "hours"))
+print(real_figure.yardsticks(found))
 
 # %%
 # Readings that are six hours late cost a lot, and there is no alarm, as there should be none: the forecast is still
 # better than any fixed order. A guard watches what acting on a forecast loses, and does not look for errors in it.
 #
-# What a guard costs where nothing breaks is the mixed action that it plays, a little around the best order. At the
-# default temperature, 1/sqrt(hours), that is far more than at the one chosen above: what is at stake in most hours is
-# small beside the most that an hour can matter.
-in_hindsight = each.sum(axis=0)
-best = int(in_hindsight.argmax())
-print(f"the best fixed order: {orders[best]:+.2f} GWh on yesterday, {in_hindsight[best]:,.0f}")
-print(f"the 75% quantile itself, not the order next to it: {earned(said[:, 14], came).sum():,.0f}")
-usual = lr.ExactTest(bill, len(came))
-soft = usual.scene(lr.Quantiles(levels, said), None, np.arange(1, len(came) + 1)).base_A  # every hour at once
-print(f"the guard at the default temperature, no break staged: {(soft * each.T).sum():,.0f}")
+# Until an alarm the guard costs nothing, for it plays the best order. The quantal response of the paper, at a
+# temperature of 1/sqrt(hours), plays many orders around it, and what is at stake in most hours is small beside the most
+# that an hour can matter: it would have cost far more.
+nearest = orders[np.abs(said[:, [14]] - orders).argmin(axis=1)]
+print(f"the order next to the 75% quantile: {earned(nearest, came).sum():,.0f}; ", end="")
+print(f"that quantile itself, if it could be ordered: {earned(said[:, 14], came).sum():,.0f}")
+quantal = lr.ExactTest(bill, len(came))
+soft = quantal.scene(lr.Quantiles(levels, said), None, np.arange(1, len(came) + 1)).base_A  # every hour at once
+print(f"the quantal response, no break staged: {(soft * bill.payoffs(came)).sum():,.0f}")
 
 # %%
 # The figure: readings a day late from 12 March on, hour by hour, and all breaks.

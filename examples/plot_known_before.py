@@ -21,8 +21,8 @@ import lowregret as lr
 figures = {}
 shop = lr.newsvendor([0, 10, 20, 30, 40], price=5, cost=3, salvage=1)
 today = lr.PolyaUrn(5)
-new = lr.Markov(0.5 * np.eye(5) + 0.1, context_len=1)
-market = lr.Markov(0.5 * np.eye(5)[::-1] + 0.1, context_len=1)
+new = lr.Markov(0.5 * np.eye(5) + 0.1, window=1)
+market = lr.Markov(0.5 * np.eye(5)[::-1] + 0.1, window=1)
 demand = np.concatenate([lr.sample(new, 400, 1, seed=4)[0], lr.sample(market, 600, 1, seed=5)[0]])
 on_trial = lr.robust.challenge(new, today, shop, horizon=1000, delta=0.01)
 print("pulled after", int(on_trial.trip_times(demand)), "days")
@@ -53,11 +53,10 @@ rng = np.random.default_rng(0)
 states = (rng.random(T) < np.where(np.arange(T) % 7 == 6, 0.2, 0.85)).astype(int)
 figures["contexts"], axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
 for name, settings in {"without contexts": {}, "seven contexts": {"contexts": 7}}.items():
-    rule = lr.ExactTest(coin, T, delta=0.01, **settings)
-    guard, more = lr.Guard(coin, T, rule=rule), []
+    guard, more = lr.Guard(coin, T, **settings), []
     for t, state in enumerate(states.tolist()):
         guard.advise([0.15, 0.85], context=t % 7) if settings else guard.advise([0.15, 0.85])
-        more.append(guard.policy()[state] - coin.quantal_response([0.15, 0.85], rule.temperature)[state])
+        more.append(guard.policy()[state] - (state == 1))  # the model's best response is always 1
         guard.observe(state)
     axes.plot(np.cumsum(more), label=name)
     print(f"{name}: {guard.events[0] if guard.events else 'no alarm'}")

@@ -16,7 +16,7 @@ from lowregret import plots
 T = 2000
 game = lr.rock_paper_scissors()
 in_turn = np.roll(np.eye(3), 1, axis=1)  # after rock comes paper, after paper scissors, ...
-habit = lr.Markov(0.6 * in_turn + 0.4 / 3, context_len=1)
+habit = lr.Markov(0.6 * in_turn + 0.4 / 3, window=1)
 model = habit
 
 # %%

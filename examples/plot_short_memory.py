@@ -14,7 +14,7 @@ import numpy as np
 import lowregret as lr
 from lowregret import plots
 
-model, problem, T = lr.Markov([[0.2, 0.8], [0.8, 0.2]], context_len=1), lr.matching(), 2048
+model, problem, T = lr.Markov([[0.2, 0.8], [0.8, 0.2]], window=1), lr.matching(), 2048
 home = lr.sample(model, T // 2, 1, seed=0)[0]
 tokens = np.concatenate([home, np.ones(T // 2, dtype=int)])  # as the model says, then the same side for ever
 

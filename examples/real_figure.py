@@ -1,4 +1,4 @@
-"""What the three real-data examples print and draw: model, fallback and guard in money, by the day of a break."""
+"""What the three real-data examples print and draw: model, mixture and guard in money, by the day of a break."""
 
 import sys
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import lowregret as lr
 from lowregret.plots import COLOURS
 from lowregret.tables import Table
 
-LOOKS = {"model": (COLOURS[1], "-", 1.4), "fallback": (COLOURS[2], "--", 1.2), "guard": (COLOURS[0], "-", 2.0)}
+LOOKS = {"model": (COLOURS[1], "-", 1.4), "mixture": (COLOURS[2], "--", 1.2), "guard": (COLOURS[0], "-", 2.0)}
 
 
 class Run(NamedTuple):
@@ -46,9 +46,10 @@ def staged(said: np.ndarray, wrong: dict[str, np.ndarray], steps: Sequence[int])
     )
 
 
-def runs_of(found: lr.audit.Backtest, cases: list) -> list[Run]:
-    """The streams of a backtest of such cases."""
-    money = {name: [found.problem.in_payoffs(paid_T) for paid_T in found.paid[name]] for name in LOOKS}
+def runs_of(found: lr.audit.Backtest, untested: lr.audit.Backtest, cases: list) -> list[Run]:
+    """The streams of a backtest of such cases, and of one with a guard that plays the mixture from the first step."""
+    paid = {"model": found.paid["model"], "mixture": untested.paid["guard"], "guard": found.paid["guard"]}
+    money = {name: [found.problem.in_payoffs(paid_T) for paid_T in own] for name, own in paid.items()}
     return [
         Run(*case, {name: own[i] for name, own in money.items()}, found.streams[i].switched_at)
         for i, case in enumerate(cases)
@@ -63,6 +64,13 @@ def money_table(runs: list[Run], when: Any, title: str, form: str, unit: str) ->
         case = f"{run.broken} from {when[run.step].strftime(form)}" if run.broken else "no break staged"
         rows.append((case, *totals, f"{run.saved:+,.0f}", run.delay))
     return Table(title, ("", *LOOKS, "guard - model", f"alarm after, {unit}"), tuple(rows))
+
+
+def yardsticks(found: lr.audit.Backtest) -> str:
+    """What hears no model: the same whatever breaks in what a model says."""
+    one = found.streams[0]
+    last, best = (one.earned[name] * one.steps for name in ("last outcome", "best fixed action"))
+    return f"who does what was best the step before: {last:,.0f}; the best fixed action, {one.best_action}: {best:,.0f}"
 
 
 def figure(runs: list[Run], when: Any, shown: int, form: str, money: str, unit: str) -> Any:

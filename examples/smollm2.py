@@ -45,7 +45,7 @@ GAMES = [
         lr.rock_paper_scissors(),
         [" rock", " paper", " scissors"],
         "A game of rock paper scissors, one throw a round:",
-        lr.Markov(0.8 * IN_TURN + 0.2 / 3, context_len=1),
+        lr.Markov(0.8 * IN_TURN + 0.2 / 3, window=1),
         "rock, paper, scissors in turn, one throw in five at random",
     ),
     Game(
@@ -53,7 +53,7 @@ GAMES = [
         lr.trading([1, -1], positions=(1, -1)),
         [" up", " down"],
         "The market each day, which tends to go on as it went the day before:",
-        lr.Markov([[0.9, 0.1], [0.1, 0.9]], context_len=1),
+        lr.Markov([[0.9, 0.1], [0.1, 0.9]], window=1),
         "goes on as it went the day before, nine days in ten",
     ),
 ]

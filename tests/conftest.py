@@ -90,9 +90,9 @@ def turned_tokens(rng: np.random.Generator, base: lr.Predictor, state: int, n: i
     return np.where(turned, state, tokens)
 
 
-def random_markov(rng: np.random.Generator, n_states: int, context_len: int | None = None) -> lr.Markov:
+def random_markov(rng: np.random.Generator, n_states: int, window: int | None = None) -> lr.Markov:
     """A Markov model, anything from nearly uniform to nearly deterministic, with full support."""
-    order = int(rng.integers(0, 3)) if context_len is None else context_len
+    order = int(rng.integers(0, 3)) if window is None else window
     concentration = float(rng.choice([0.1, 0.5, 3.0]))
     table = rng.dirichlet(np.full(n_states, concentration), (n_states,) * order) * 0.999 + 0.001 / n_states
     return lr.Markov(table / table.sum(-1, keepdims=True), order)

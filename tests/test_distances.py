@@ -295,9 +295,9 @@ def test_refusals_name_the_argument() -> None:
     with pytest.raises(ValueError, match=r"estimator must be .symmetric. or .one-sided., got 'naive'"):
         lr.sequence_tv(p, p, 5, 10, 0, estimator="naive")
     for n in (0, 2.0, True):
-        with pytest.raises(ValueError, match="n must be a whole number >= 1"):
+        with pytest.raises(ValueError, match=r"^n must"):
             lr.sequence_tv(p, p, 5, n, 0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="horizon must be a whole number >= 1"):
+    with pytest.raises(ValueError, match="horizon"):
         lr.sequence_tv(p, p, 0, 10, 0)
     for bad in ([[0, 2]], [0.5], np.zeros((0, 3), dtype=int), np.zeros((3, 0), dtype=int)):
         with pytest.raises(ValueError, match="tokens must"):

@@ -45,12 +45,12 @@ def laws(seed: int, *shape: int) -> np.ndarray:
 PREDICTORS: dict[str, lr.Predictor] = {
     "PolyaUrn": lr.PolyaUrn(3, prior=0.5),
     "Scheduled": lr.predictors.Scheduled(laws(1, 8)),
-    "Markov, order 0": lr.Markov(laws(2), context_len=0),
-    "Markov, order 2": lr.Markov(laws(3, 3, 3), context_len=2, initial=laws(4)),
+    "Markov, order 0": lr.Markov(laws(2), window=0),
+    "Markov, order 2": lr.Markov(laws(3, 3, 3), window=2, initial=laws(4)),
     "FromFunction": lr.FromFunction(noisy_law, 3),
     "FromFunction, batched": lr.FromFunction(noisy_laws, 3, batched=True),
     "Robust": lr.robustify(lr.predictors.Scheduled([[0.9, 0.05, 0.05]]), GAME, HORIZON),
-    "Robust, gap": lr.robust.Robust(lr.Markov(laws(3, 3, 3), context_len=2), lr.rules.RegretGap(GAME, None, delta=0.4)),
+    "Robust, gap": lr.robust.Robust(lr.Markov(laws(3, 3, 3), window=2), lr.rules.RegretGap(GAME, None, delta=0.4)),
     "Robust, rate": lr.robust.Robust(lr.PolyaUrn(3), lr.rules.RegretRate(GAME, HORIZON, alpha=0.1)),
     "Robust, growing": lr.robust.Robust(
         lr.FromFunction(noisy_law, 3),
@@ -406,7 +406,7 @@ def test_no_array_of_a_memory_may_be_garbled(name: str, like: str, how: str) -> 
             restored(template, bad, fresh=True)
         if how in ANYHOW:
             stream = lr.predictors.Stream(predictor, (N,), like=LIKE[like])
-            with pytest.raises(ValueError, match="state_dict does not fit"):
+            with pytest.raises(ValueError, match="state_dict"):
                 stream.load_state_dict({"format": 1, "memory": bad})
             assert same(stream.memory, template)
 
@@ -417,7 +417,7 @@ def test_a_stream_refuses_another_number_of_streams(name: str, how: str) -> None
     stream = lr.predictors.Stream(named(name), (N,))
     d = stream.state_dict()
     for path in leaf_paths(stream.memory):
-        with pytest.raises(ValueError, match="state_dict does not fit"):
+        with pytest.raises(ValueError, match="state_dict"):
             stream.load_state_dict({"format": 1, "memory": spoilt(d["memory"], path, FOR_FRESH[how])})
 
 
@@ -440,6 +440,6 @@ def test_states_of_other_kinds_of_predictors() -> None:
             stream, other = lr.predictors.Stream(named(mine), (2,)), lr.predictors.Stream(named(theirs), (2,))
             other.update([0, 1])
             before = stream.memory
-            with pytest.raises(ValueError, match="state_dict does not fit"):
+            with pytest.raises(ValueError, match="state_dict"):
                 stream.load_state_dict(other.state_dict())
             assert stream.memory is before

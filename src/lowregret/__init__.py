@@ -44,7 +44,7 @@ from .memory import take
 from .policies import Recovery
 from .predictors import FromFunction, Markov, Mixture, PolyaUrn, Predictor, sample
 from .problems import DecisionProblem, Payoff, cost_loss, matching, newsvendor, rock_paper_scissors, trading
-from .regret import external_regret
+from .regret import external_regret, internal_regret
 from .robust import AverageRestart, robustify
 from .rules import ExactTest
 
@@ -110,6 +110,7 @@ __all__ = [
     "games",
     "guard",
     "impossibility",
+    "internal_regret",
     "matching",
     "newsvendor",
     "next_token_tv",

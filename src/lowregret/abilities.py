@@ -100,8 +100,8 @@ def ability(player: Any, name: str, default: Any = None) -> Any:
 
 
 def looks_back(player: Any) -> int | None:
-    """On how many of the last tokens its answer depends, if it says so: a ``context_len`` says it too."""
-    return ability(player, "looks_back", getattr(player, "context_len", None))
+    """On how many of the last tokens its answer depends, if it says so: a ``window`` says it too."""
+    return ability(player, "looks_back", getattr(player, "window", None))
 
 
 def guaranteed_by(player: Any, temperature: float | None) -> float | None:

@@ -12,7 +12,7 @@ from . import inputs, plots
 from .arrays import Array, count_up, frozen, namespace, row_blocks, to_numpy
 from .distances import Estimate, batches, home
 from .policies import Policy, Respond
-from .predictors import Predictor, asked_sequence, same_states, sample, within_context
+from .predictors import Predictor, asked_sequence, same_states, sample, within_window
 from .problems import DecisionProblem, a_problem, same_problem
 from .regret import external_regret
 from .robust import Robust
@@ -268,7 +268,7 @@ def _play(
 
 def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> Policy:
     where = f"predictors[{name!r}]"
-    within_context(getattr(player, "predictor", player), horizon, where)
+    within_window(getattr(player, "predictor", player), horizon, where)
     if hasattr(player, "policy_sequence"):
         same_problem(f"{where} acts in another problem", player.problem, problem)
         return player

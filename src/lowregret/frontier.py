@@ -117,20 +117,20 @@ def price_of_robustness(
     rules = [ExactTest(problem, horizon, delta, fallback=replaces, temperature=temperature) for delta in deltas]
     robusts = [Robust(predictor, rule) for rule in rules]
     given_RxN, switched_R = _given_up(predictor, rules, horizon, n, inputs.generator(seed))
-    warmth = rules[0].temperature or math.nan  # the horizon is known: so is the temperature
+    eta = rules[0].temperature or math.nan  # the horizon is known: so is the temperature
     attack = greedy if adversary is None else inputs.function(adversary, "adversary", "a player, a problem, a horizon")
 
     def hostile_1xT(player: Predictor) -> np.ndarray:
-        return to_numpy(attack(player, problem, horizon, temperature=warmth).tokens).reshape(1, horizon)
+        return to_numpy(attack(player, problem, horizon, temperature=eta).tokens).reshape(1, horizon)
 
     constant_SxT = np.repeat(np.arange(problem.n_states)[:, None], horizon, axis=1)
     hostile_CxT = np.concatenate([constant_SxT, hostile_1xT(predictor)])
-    base_regret = _most_regret(predictor, problem, warmth, hostile_CxT)
+    base_regret = _most_regret(predictor, problem, eta, hostile_CxT)
     # A quantal response is within eta W of the best one, so the other one cannot be better by more.
-    least = -warmth * certificates.quantal_loss(problem.n_actions)
+    least = -eta * certificates.quantal_loss(problem.n_actions)
     rows = []
     for i, (robust, delta) in enumerate(zip(robusts, deltas, strict=True)):
-        regret = _most_regret(robust, problem, warmth, np.concatenate([hostile_CxT, hostile_1xT(robust)]))
+        regret = _most_regret(robust, problem, eta, np.concatenate([hostile_CxT, hostile_1xT(robust)]))
         rows.append(
             Price(
                 delta=delta,
@@ -168,9 +168,9 @@ def _lost_after(rule: ExactTest, probs: Array, tokens_NxT: Array, times_N: Array
     """What responding to the fallback from ``times`` on gives up, a step, in expectation under the base's law."""
     base_S = first(in_float64(probs))
     fallback_S = first(astype(rule.fallback_answers(tokens_NxT), base_S.dtype))
-    problem, warmth = rule.problem, rule.temperature
+    problem, temperature = rule.problem, rule.temperature
     worth_A = mix(problem.utility, base_S)
-    lost_NxT = total(worth_A * (problem.respond(base_S, warmth) - problem.respond(fallback_S, warmth)))
+    lost_NxT = total(worth_A * (problem.respond(base_S, temperature) - problem.respond(fallback_S, temperature)))
     late_NxT = count_up(tokens_NxT, 0, tokens_NxT.shape[-1]) >= times_N[..., None]
     return namespace(probs).mean(lost_NxT * astype(late_NxT, base_S.dtype), axis=-1)
 

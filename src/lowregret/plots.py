@@ -169,7 +169,7 @@ def impossibility(found: Any, *, ax: "Axes | None" = None) -> "Axes":
     ax.set_ylim(low, high)
     ax.set_xlabel("TV from M0")
     ax.set_ylabel("expected regret under M1")
-    ax.set_title(f"Models with a context of {found.context_len}, {2 * found.context_len} steps", fontsize=10)
+    ax.set_title(f"Models with a context of {found.window}, {2 * found.window} steps", fontsize=10)
     plain(ax)
     return ax
 

@@ -1,12 +1,12 @@
-"""How it went (Section 2.2): external regret, average, of every prefix."""
+"""How it went (Section 2.2): external and internal regret, average, of every prefix."""
 
 from typing import Any
 
 from . import inputs
-from .arrays import Array, count_up, first, in_float64, is_integral, namespace, pick, running_sum, total
+from .arrays import Array, beside, came, count_up, first, in_float64, is_integral, namespace, pick, running_sum, total
 from .policies import Policy
 from .predictors import said_by, vouched
-from .problems import DecisionProblem, a_problem, action_utilities, same_problem
+from .problems import DecisionProblem, a_problem, action_utilities, same_problem, swaps
 
 
 def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
@@ -24,6 +24,41 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     >>> external_regret(matching(), [0, 1, 1], [1, 1, 1]).round(3).tolist()
     [1.0, 0.5, 0.333]
     """
+    played_A, earned_A = _steps(problem, policy, tokens)
+    xp, shape = namespace(earned_A), earned_A.shape[1:]
+    if played_A.ndim == len(shape):
+        own = pick(earned_A, played_A)
+    else:
+        own = total([in_float64(played_A[a]) * earned_A[a] for a in range(problem.n_actions)])
+    lead = running_sum(earned_A[0] - own)
+    for a in range(1, problem.n_actions):
+        lead = xp.maximum(lead, running_sum(earned_A[a] - own))
+    return lead / in_float64(count_up(earned_A, 1, shape[-1] + 1))
+
+
+def internal_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
+    """The average internal regret of every prefix ``[..., T]``: what the best single change of plan would have gained.
+
+    A change of plan is a pair of actions: b whenever a was played, and all else as it was. With two actions it is the
+    external regret. The parameters are those of ``external_regret``.
+
+    >>> from lowregret import rock_paper_scissors
+    >>> internal_regret(rock_paper_scissors(), [0, 1, 0, 1], [1, 0, 1, 2]).round(3).tolist()  # paper beats rock
+    [2.0, 1.0, 1.333, 1.0]
+    """
+    played_A, earned_A = _steps(problem, policy, tokens)
+    xp, T = namespace(earned_A), earned_A.shape[-1]
+    if played_A.ndim < earned_A.ndim:
+        played_A = came(played_A, problem.n_actions)
+    gains = swaps(earned_A, in_float64(played_A))
+    worst = running_sum(gains[0])
+    for gain in gains[1:]:
+        worst = xp.maximum(worst, running_sum(gain))
+    return worst / in_float64(count_up(earned_A, 1, T + 1))
+
+
+def _steps(problem: DecisionProblem, policy: Any, tokens: Array) -> tuple[Array, Array]:
+    """What was played, mixed ``[A, ..., T]`` or pure ``[..., T]``, and what each action earned ``[A, ..., T]``."""
     a_problem(problem)
     same_problem("policy was made for another problem", getattr(policy, "problem", problem), problem)
     tokens = inputs.sequences_of(tokens, problem.n_states)
@@ -41,17 +76,8 @@ def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
         raise ValueError(f"policy must act and {type(policy).__name__} only predicts: take {ways}")
     else:
         played_A = _played(problem, policy, tokens)
-    tokens = inputs.beside(tokens, played_A)
-    earned_A = action_utilities(problem, tokens, tokens)
-    xp = namespace(tokens)
-    if played_A.ndim == tokens.ndim:
-        own = pick(earned_A, played_A)
-    else:
-        own = total([in_float64(played_A[a]) * earned_A[a] for a in range(problem.n_actions)])
-    lead = running_sum(earned_A[0] - own)
-    for a in range(1, problem.n_actions):
-        lead = xp.maximum(lead, running_sum(earned_A[a] - own))
-    return lead / in_float64(count_up(tokens, 1, tokens.shape[-1] + 1))
+    tokens = beside(tokens, played_A)
+    return played_A, action_utilities(problem, tokens, tokens)
 
 
 def _played(problem: DecisionProblem, policy: Any, tokens: Array) -> Array:

@@ -51,14 +51,14 @@ def de_bruijn_sequence(order: int) -> np.ndarray:
     return cycle
 
 
-def de_bruijn_pair(context_len: int, epsilon: float = 0.0) -> tuple[Markov, Markov]:
+def de_bruijn_pair(window: int, epsilon: float = 0.0) -> tuple[Markov, Markov]:
     """The twins of Theorem 4.1: M0 follows a de Bruijn cycle, M1 always leaves it; both start with fair coins.
 
-    Under both, every window of ``context_len`` tokens is uniform, so no model with that context can tell them apart.
+    Under both, every window of ``window`` tokens is uniform, so no model with that context can tell them apart.
 
     Parameters
     ----------
-    context_len
+    window
         At most 24.
     epsilon
         The chance of the other bit, in [0, 1/2): above 0 both models give every sequence a positive probability.
@@ -67,7 +67,7 @@ def de_bruijn_pair(context_len: int, epsilon: float = 0.0) -> tuple[Markov, Mark
     >>> M0.predict_sequence([0, 0, 1, 0])[:, 1].tolist(), M1.predict_sequence([0, 0, 1, 0])[:, 1].tolist()
     ([0.5, 0.5, 0.5, 1.0], [0.5, 0.5, 0.5, 0.0])
     """
-    length = _order(context_len, "context_len")
+    length = _order(window, "window")
     epsilon = inputs.finite(epsilon, "epsilon")
     if not 0 <= epsilon < 0.5:
         raise ValueError(f"epsilon must lie in [0, 1/2): at 1/2 both models are fair coins, got {epsilon!r}")
@@ -78,18 +78,18 @@ def de_bruijn_pair(context_len: int, epsilon: float = 0.0) -> tuple[Markov, Mark
     return Markov(law_NxS.reshape(shape), length), Markov(law_NxS[:, ::-1].reshape(shape), length)
 
 
-def cycle_contexts(context_len: int) -> tuple[np.ndarray, np.ndarray]:
+def cycle_contexts(window: int) -> tuple[np.ndarray, np.ndarray]:
     """The contexts in the order of the cycle, read as numbers (oldest bit first), and the bit that follows each.
 
     >>> [values.tolist() for values in cycle_contexts(2)]
     [[0, 1, 3, 2], [1, 1, 0, 0]]
     """
-    context_len = _order(context_len, "context_len")
-    cycle = de_bruijn_sequence(context_len)
+    window = _order(window, "window")
+    cycle = de_bruijn_sequence(window)
     words_N = np.zeros(len(cycle), dtype=np.int64)
-    for lag in range(context_len):
+    for lag in range(window):
         words_N = 2 * words_N + np.roll(cycle, -lag)
-    return words_N, np.roll(cycle, -context_len)
+    return words_N, np.roll(cycle, -window)
 
 
 def _ones_last(cycle: np.ndarray, order: int) -> np.ndarray:

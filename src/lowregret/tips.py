@@ -11,7 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import inputs
-from .arrays import Array, astype, count_up, in_float64, is_floating, is_integral, namespace, running_sum, to_numpy
+from .arrays import (
+    Array,
+    astype,
+    beside,
+    count_up,
+    in_float64,
+    is_floating,
+    is_integral,
+    namespace,
+    running_sum,
+    to_numpy,
+)
 from .problems import DecisionProblem, a_problem
 
 _ROUNDING = 1e-15  # an action better than its neighbours by no more than this is not on the envelope
@@ -214,7 +225,7 @@ def sequences_of(p: Any, tokens: Any) -> tuple[Array, Array]:
     if tuple(p.shape) != shape:
         raise ValueError(f"p must have the shape of tokens, {shape}, or {(*shape, 2)}, got {tuple(p.shape)}")
     p = in_unit(p, "p")
-    return p, astype(inputs.beside(tokens, p), p.dtype)
+    return p, astype(beside(tokens, p), p.dtype)
 
 
 def in_unit(values: Any, name: str) -> Array:

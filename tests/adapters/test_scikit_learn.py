@@ -62,7 +62,7 @@ def test_scikit_learn_s_own_checks(model: Guarded) -> None:
 
 SETTINGS: list[dict[str, Any]] = [
     {"problem": CROPS},
-    {"problem": CROPS, "floor": 0.02, "fallback": lr.PolyaUrn(3)},
+    {"problem": CROPS, "floor": 0.02, "fallback": lr.PolyaUrn(3), "temperature": 0.1},
     {"problem": CROPS, "rule": lr.rules.RegretRate(CROPS, 300, alpha=0.1), "horizon": None},
     {"problem": CROPS, "episode": 40},
     {"problem": None},
@@ -82,8 +82,8 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
     problem = settings["problem"] or lr.DecisionProblem(np.eye(3), actions=order, states=order)
     if problem.states == ("0", "1", "2"):
         problem = lr.DecisionProblem(problem.utility, states=order)  # they have the names of the classes
-    fallback, episode = settings.get("fallback"), settings.get("episode")
-    guard = lr.Guard(problem, 300, rule=settings.get("rule"), fallback=fallback, episode=episode)
+    own = {name: settings.get(name) for name in ("rule", "fallback", "episode", "temperature")}
+    guard = lr.Guard(problem, 300, **own)
     columns, floor = [inner.classes_.tolist().index(label) for label in order], settings.get("floor", 0.0)
     for t in range(80, 240):
         law = inner.predict_proba(X[t : t + 1])[0, columns]
@@ -268,7 +268,6 @@ X0, Y0 = weather()
 @pytest.mark.parametrize(
     ("settings", "y", "says"),
     [
-        ({"horizon": None}, Y0, "horizon must be how many predictions"),
         ({"horizon": 0}, Y0, "horizon must be a whole number"),
         ({"problem": "crops"}, Y0, "problem must be a DecisionProblem, got str"),
         ({"problem": COIN}, Y0, r"labels \['cloud', 'rain', 'sun'\], the problem the states \['0', '1'\]"),

@@ -203,22 +203,22 @@ def test_what_is_refused_changes_nothing() -> None:
         for name in (None, "b"):
             with pytest.raises(ValueError, match=says):
                 model.policy(X0[1:2], name, **more)
-    with pytest.raises(ValueError, match="id 'a' waits for the label of another row"):
+    with pytest.raises(ValueError, match="id 'a'"):
         model.policy(X0[:1], id="a", context=2, scale=0.5)
     for ask in (model.policy, model.predict_proba):
-        with pytest.raises(ValueError, match=r"context must lie in 0\.\.2"):
+        with pytest.raises(ValueError, match="context"):
             ask(X0[1:4], context=[0, 1, 3])
     assert pickle.dumps(model) == before
     assert model.policy(X0[:1], id="a", context=1, scale=0.5).shape == (1, 3)
     plain = Guarded(LogisticRegression(), CROPS, 300).fit(X0, Y0)
-    with pytest.raises(ValueError, match="context was not declared when the guard was made"):
+    with pytest.raises(ValueError, match="context"):
         plain.policy(X0[:1], context=1)
 
     plain.policy(X0[:1])
     twice = Guarded(LogisticRegression(), CROPS, 300, contexts=3).fit(X0, Y0)
     for context in (0, 1):
         twice.policy(X0[:1], context=context)
-    with pytest.raises(ValueError, match="asked more than once and answered differently"):
+    with pytest.raises(ValueError, match="more than once"):
         twice.observe(X0[:1], Y0[:1])
 
 

@@ -25,7 +25,7 @@ def recorded(rng, lengths, n_states=3):
 
 def by_hand(problem, guard, probs, states):
     """One stream, a step at a time: payoffs added up by player, events, the guard's regret a step."""
-    T, fresh = len(states), dict.fromkeys(("model", "guard", "Hedge"), 0.0)
+    T, fresh = len(states), dict.fromkeys(("model", "guard", "Hedge", "last outcome"), 0.0)
     whole = guard._whole if guard.episode else guard.horizon
     live = lr.Guard(problem, whole, rule=guard.rule, episode=guard.episode)
     hedge = lr.policies.Hedge(problem, T)
@@ -33,7 +33,8 @@ def by_hand(problem, guard, probs, states):
     payoffs = problem.in_payoffs(problem.utility)
     for t, (law, state) in enumerate(zip(probs, states, strict=True)):
         live.advise(law)
-        fresh["model"] += problem.quantal_response(law, guard.rule.temperature_at(t + 1)) @ payoffs[:, state]
+        fresh["model"] += payoffs[np.argmax(problem.utility @ law), state]
+        fresh["last outcome"] += payoffs[payoffs[:, states[t - 1]].argmax(), state] if t else payoffs[:, state].mean()
         fresh["guard"] += live.policy() @ payoffs[:, state]
         fresh["Hedge"] += hedge.policy(memory) @ payoffs[:, state]
         actions += payoffs[:, state]
@@ -44,6 +45,11 @@ def by_hand(problem, guard, probs, states):
 
 GUARDS = {
     "default": None,
+    "no horizon": lambda T: lr.Guard(SHOP),
+    "no test": lambda T: lr.Guard(SHOP, T, test=False),
+    "one bettor": lambda T: lr.Guard(SHOP, T, delta=0.2, likelihood=False),
+    "quantal": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T)),
+    "episodes by themselves": lambda T: lr.Guard(SHOP, T, episode=17),
     "first test": lambda T: lr.Guard(SHOP, T, rule=lr.rules.FirstTest(SHOP, T, delta=0.1)),
     "gate": lambda T: lr.Guard(SHOP, T, rule=lr.rules.FirstTest(SHOP, T, delta=0.2, gate=0.3)),
     "hedge": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, fallback=lr.policies.Hedge(SHOP, T))),
@@ -70,7 +76,7 @@ def test_equals_players_asked_step_by_step(name):
             assert type(one) is type(other)
             for mine, theirs in zip(one[1:], other[1:], strict=True):  # the last bit depends on the company
                 assert mine == (pytest.approx(theirs, rel=1e-9) if isinstance(theirs, float) else theirs)
-        switched += bool(events)
+        switched += bool(events) or name == "no test"
         regret = SHOP.regret_in_payoffs(result.regret)
         assert regret == pytest.approx(earned["best fixed action"] - earned["guard"], abs=1e-9)
         np.testing.assert_allclose(found.regret()[i][-1], result.regret, atol=1e-12)
@@ -81,10 +87,11 @@ def test_equals_players_asked_step_by_step(name):
 
 def test_a_robust_stream_is_reproduced():
     problem, T = lr.matching(), 400
-    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
     robust = lr.robustify(base, problem, T)
     tokens = np.concatenate([lr.sample(base, 200, 4, seed=0), np.random.default_rng(1).integers(0, 2, (4, 200))], 1)
-    found = lr.backtest(problem, base.predict_sequence(tokens), tokens)
+    guard = lr.Guard(problem, T, delta=1 / T, temperature=T**-0.5)
+    found = lr.backtest(problem, base.predict_sequence(tokens), tokens, guard=guard)
     trips = robust.trip_times(tokens)
     assert [result.switched_at or T + 1 for result in found.streams] == trips.tolist()
     assert (trips <= T).any()
@@ -162,7 +169,11 @@ def test_plots(tmp_path):
 def test_tune_chooses_by_the_earlier_part_alone():
     rng = np.random.default_rng(8)
     probs, states = recorded(rng, [200, 160])
-    settings = {"deltas": [0.2, 0.001], "episodes": [None, 25], "fallbacks": [lr.Recovery(), lr.PolyaUrn(3)]}
+    settings = {
+        "deltas": [0.2, 0.001],
+        "episodes": [None, 25],
+        "fallbacks": [lr.Recovery(), lr.policies.AdaHedge(SHOP)],
+    }
     found = lr.tune(SHOP, probs, states, until=0.6, **settings)
     assert len(found.settings) == 8
     assert [s.earlier for s in found.settings] == sorted((s.earlier for s in found.settings), reverse=True)
@@ -174,12 +185,21 @@ def test_tune_chooses_by_the_earlier_part_alone():
         SHOP,
         [p[: int(0.6 * len(p))] for p in probs],
         [s[: int(0.6 * len(s))] for s in states],
-        guard=lr.Guard(SHOP, 120, rule=lr.ExactTest(SHOP, 120, 0.2)),
+        guard=lr.Guard(SHOP, 120, delta=0.2),
     )
-    assert first.earned["guard"] in [s.earlier for s in found.settings if s.delta == 0.2 and s.episode is None]
+    (own,) = (s for s in found.settings if (s.delta, s.episode, s.fallback) == (0.2, None, "Recovery"))
+    assert first.earned["guard"] == own.earlier
     assert [r.steps for r in found.rest.streams] == [80, 64]
     assert "On the rest" in str(found.table())
     assert lr.tune(SHOP, probs, states, until=50, deltas=[0.1]).rest.steps == 260
+    usual = lr.tune(SHOP, probs, states)
+    assert {s.delta for s in usual.settings} == {0.1, 0.05, 0.01, 1 / 200, None}
+    assert "no test" in str(usual.table())
+    halves = [p[: len(p) // 2] for p in probs], [s[: len(s) // 2] for s in states]
+    untested = lr.backtest(SHOP, *halves, guard=lr.Guard(SHOP, 100, test=False)).earned["guard"]
+    assert [s.earlier for s in usual.settings if s.delta is None] == [untested]
+    assert {s.delta for s in lr.tune(SHOP, probs, states, lag=2).settings} == {0.1, 0.05, 0.01, 1 / 200}
+    assert {s.delta for s in lr.tune(SHOP, probs, states, deltas=[None]).settings} == {None}
 
 
 @pytest.mark.parametrize(
@@ -207,10 +227,14 @@ def test_tune_refuses():
     given = SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0]
     with pytest.raises(ValueError, match="until must leave steps on both sides"):
         lr.tune(*given, until=4)
-    with pytest.raises(ValueError, match="until must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="until"):
         lr.tune(*given, until=1.5)
-    with pytest.raises(ValueError, match="deltas must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="deltas"):
         lr.tune(*given, deltas=[2.0])
+    with pytest.raises(ValueError, match="deltas must be a list of numbers with at least one value"):
+        lr.tune(*given, deltas=[])
+    with pytest.raises(ValueError, match="test=False plays a Recovery from the first step on"):
+        lr.tune(*given, deltas=[None], fallbacks=[lr.policies.AdaHedge(SHOP)])
 
 
 @pytest.mark.parametrize("name", ["default", "hedge", "gate", "urn"])
@@ -247,10 +271,13 @@ ALONE = {
     "recovery to a policy": lambda T: lr.Guard(
         SHOP, T, fallback=lr.Recovery(safe=lr.policies.Hedge(SHOP, T), budget=0.05)
     ),
-    "urn": lambda T: lr.Guard(SHOP, T, fallback=lr.PolyaUrn(3)),
+    "quantal recovery": lambda T: lr.Guard(SHOP, T, temperature=T**-0.5),
+    "urn": lambda T: lr.Guard(SHOP, T, temperature=T**-0.5, fallback=lr.PolyaUrn(3)),
     "policy": lambda T: lr.Guard(SHOP, T, fallback=lr.policies.Hedge(SHOP, T)),
     "episodes": lambda T: lr.Guard(SHOP, T, episode=17),
-    "minimax play in episodes": lambda T: lr.Guard(lr.matching(), T, episode=9, fallback=lr.Recovery(budget=0.05)),
+    "minimax play in episodes": lambda T: lr.Guard(
+        lr.matching(), T, episode=9, temperature=1 / 3, fallback=lr.Recovery(budget=0.05)
+    ),
 }
 
 
@@ -308,7 +335,7 @@ def test_an_array_of_laws_goes_with_a_list_of_streams():
         assert lr.backtest(SHOP, np.stack(probs), listed).earned == expected
     with pytest.raises(ValueError, match="probs must be a list of 2 streams, as states are, got 3 of them"):
         lr.backtest(SHOP, np.stack([*probs, probs[0]]), states)
-    with pytest.raises(ValueError, match="probs must be a list of 2 streams, as states are, got array"):
+    with pytest.raises(ValueError, match=r"probs must be a list of 2 streams.*got array"):
         lr.backtest(SHOP, probs[0], states)
 
 
@@ -321,7 +348,7 @@ def test_a_guard_that_is_told_more_than_a_recording_has_is_refused_by_name(more,
 def test_two_fallbacks_of_a_kind_are_told_apart():
     probs, states = recorded(np.random.default_rng(8), [120])
     urns = [lr.PolyaUrn(3), lr.PolyaUrn(3, prior=5.0)]
-    found = lr.tune(SHOP, probs, states, deltas=[0.2], fallbacks=urns)
+    found = lr.tune(SHOP, probs, states, deltas=[0.2], fallbacks=urns, temperature=0.1)
     assert {s.fallback for s in found.settings} == set(map(repr, urns))
     assert repr(found.rest.guard.rule.fallback) == found.best.fallback
 

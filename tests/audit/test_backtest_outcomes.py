@@ -38,18 +38,21 @@ def recorded():
 def by_hand(forecast_at, outcomes, guard):
     """One stream, a step at a time: payoffs added up by player, and the guard."""
     live = lr.Guard(SHOP, guard.horizon, rule=guard.rule)
-    totals, actions = dict.fromkeys(("model", "guard", "Hedge", "fallback"), 0.0), np.zeros(len(ORDERS))
+    totals, actions = dict.fromkeys(("model", "guard", "Hedge", "fallback", "last outcome"), 0.0), np.zeros(len(ORDERS))
     experts = lr.policies.experts.ExpertHedge(len(ORDERS) + 1, SHOP.span)
-    memory, T = experts.start(), len(outcomes)
+    memory, T, last = experts.start(), len(outcomes), None
     for t, outcome in enumerate(outcomes):
         paid = np.array([earned(order, outcome) for order in ORDERS])
         live.advise(forecast_at(t))
         law = forecast_at(t).law(SHOP, t)
-        worth = (SHOP.utilities(law.points) * law.weights).sum(-1) / guard.rule.temperature
-        response = np.exp(worth - worth.max()) / np.exp(worth - worth.max()).sum()
+        worth = (SHOP.utilities(law.points) * law.weights).sum(-1)
+        response = np.exp((worth - worth.max()) / (guard.rule.temperature or 1e-12))
+        response = response / response.sum()
         hedge = np.exp((actions + 20 * t) / 100 / np.sqrt(T))  # utility is payoff/100 + 0.2
         each = np.append(paid, response @ paid)
-        totals["model"] += response @ paid
+        totals["model"] += paid[worth.argmax()]
+        totals["last outcome"] += paid.mean() if last is None else paid[last.argmax()]
+        last = paid
         totals["guard"] += live.policy() @ paid
         totals["Hedge"] += hedge @ paid / hedge.sum()
         totals["fallback"] += experts.policy(memory) @ each
@@ -68,12 +71,12 @@ FORMS = {
 }
 
 
+@pytest.mark.parametrize("temperature", [0.0, 60**-0.5])
 @pytest.mark.parametrize("form", FORMS)
-def test_equals_guards_asked_step_by_step(form):
+def test_equals_guards_asked_step_by_step(form, temperature):
     values, came = recorded()
     make = FORMS[form]
-    rule = lr.ExactTest(SHOP, 60, delta=0.2)
-    guard = lr.Guard(SHOP, 60, rule=rule)
+    guard = lr.Guard(SHOP, 60, delta=0.2, temperature=temperature)
     found = lr.backtest(SHOP, [make(v) for v in values.values()], list(came.values()), guard=guard, names=list(LENGTHS))
     certificates, switched = [], 0
     for i, (name, result) in enumerate(zip(LENGTHS, found.streams, strict=True)):

@@ -68,10 +68,11 @@ def by_hand(own, names, guard):
         paid = scale * matrix[:, state]
         now = lr.DecisionProblem.from_payoffs(matrix, low=-150, high=120)
         warmth = guard.rule.temperature
-        totals["model"] += now.quantal_response(own["probs"][t], warmth) @ paid
+        totals["model"] += paid[np.argmax(matrix @ own["probs"][t])]
         totals["guard"] += live.policy() @ paid
         for name in players[2:]:
-            totals[name] += now.quantal_response(own[name.removeprefix("reference ")][t], warmth) @ paid
+            law = own[name.removeprefix("reference ")][t]
+            totals[name] += now.quantal_response(law, warmth) @ paid if warmth else paid[np.argmax(matrix @ law)]
         day = told["context"] or 0
         each.setdefault(day, np.zeros(2))[:] += paid
         live.observe(Positions(state))
@@ -110,7 +111,7 @@ def test_equals_guards_asked_step_by_step(case, episode):
         asked, regret, live = by_hand(own, names, found.guard)
         for player, value in asked.items():
             assert result.earned[player] == pytest.approx(value, abs=1e-9), player
-        assert set(result.earned) == {*asked, "fallback", "Hedge"}
+        assert set(result.earned) == {*asked, "fallback", "Hedge", "last outcome"}
         told_now = [event for event in found.switches if event.stream == "wxyz"[i]]
         assert len(told_now) == len(live.events)
         for mine, theirs in zip(told_now, live.events, strict=True):

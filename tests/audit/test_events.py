@@ -35,11 +35,12 @@ def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
     table = log_of()
     path = written(shuffled(table), tmp_path / "log.parquet")
     found = audit_log(path, SHOP, delta=0.05, episode=episode)
+    settings = {"temperature": 0, "likelihood": True}
     if episode == 90:
-        rule = lr.ExactTest(SHOP, 90, 0.05 / 5)
+        rule = lr.ExactTest(SHOP, 90, 0.05 / 5, **settings)
         guard = lr.Guard(SHOP, 400, rule=rule, episode=90)
     else:
-        guard = lr.Guard(SHOP, 400, rule=lr.ExactTest(SHOP, 400, 0.05))
+        guard = lr.Guard(SHOP, 400, rule=lr.ExactTest(SHOP, 400, 0.05, **settings))
     asked = lr.backtest(SHOP, table, guard=guard)
     assert found.alarms
     for one, other in zip(found.streams, asked.streams, strict=True):

@@ -11,7 +11,8 @@ import pytest
 
 import lowregret as lr
 from lowregret import files
-from lowregret.audit import audit_log, logs, merge, report, spool
+from lowregret.audit import YARDSTICKS, audit_log, logs, merge, report, spool
+from lowregret.audit.page import page
 
 from ..audit_logs import SHOP, shuffled, table_of, written
 
@@ -27,13 +28,14 @@ def numbers(found):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_the_log_of_a_robust_stream_is_reproduced(tmp_path, suffix):
     problem, T = lr.matching(), 200
-    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+    base = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
     robust = lr.robustify(base, problem, T)
     tokens = np.concatenate([lr.sample(base, 100, 3, seed=0), np.arange(300).reshape(3, 100) % 2], 1)
     probs = base.predict_sequence(tokens)
     columns = {"stream": np.repeat(np.arange(3), T), "step": np.tile(np.arange(T), 3), "state": tokens.ravel()}
     log = pa.table({**columns, "p_0": probs[..., 0].ravel(), "p_1": probs[..., 1].ravel()})
-    found = audit_log(written(shuffled(log), tmp_path / f"log{suffix}"), problem)
+    path = written(shuffled(log), tmp_path / f"log{suffix}")
+    found = audit_log(path, problem, delta=1 / T, temperature=T**-0.5)
     trips = robust.trip_times(tokens)
     assert (trips <= T).any()
     regret = lr.external_regret(problem, robust.respond(), tokens)[:, -1]
@@ -44,11 +46,11 @@ def test_the_log_of_a_robust_stream_is_reproduced(tmp_path, suffix):
     assert found.certificate.regret_bound == robust.certificate.regret_bound
 
 
-def test_every_stream_is_backtested(tmp_path):
+@pytest.mark.parametrize("settings", [{}, {"delta": 0.01, "temperature": 0.1}], ids=str)
+def test_every_stream_is_backtested(tmp_path, settings):
     table = table_of(LENGTHS)
-    found = audit_log(written(table, tmp_path / "log.parquet"), SHOP, delta=0.01)
-    rule = lr.ExactTest(SHOP, max(LENGTHS.values()), 0.01)
-    asked = lr.backtest(SHOP, table, guard=lr.Guard(SHOP, rule.horizon, rule=rule))
+    found = audit_log(written(table, tmp_path / "log.parquet"), SHOP, **settings)
+    asked = lr.backtest(SHOP, table, guard=lr.Guard(SHOP, max(LENGTHS.values()), **settings))
     assert found.alarms
     assert found.earned == pytest.approx(asked.earned)
     assert found.warnings == asked.warnings
@@ -68,6 +70,21 @@ def test_every_stream_is_backtested(tmp_path):
         values = asked.evidence(one["stream"])["evidence"][:, 0]
         np.testing.assert_allclose(one["evidence"], values[np.array(one["steps"]) - 1], rtol=1e-9, atol=1e-12)
     assert {one["stream"] for one in found.details} == {one.stream for one in found.streams if one.switched_at}
+
+
+def test_a_column_that_is_added_stands_beside_the_others(tmp_path, monkeypatch):
+    monkeypatch.setitem(YARDSTICKS, "always open", lambda guard, block, utility_AxNxT: utility_AxNxT[0])
+    table = table_of(LENGTHS)
+    wet = np.array(table.column("state")) == "wet"
+    found = audit_log(written(table, tmp_path / "log.parquet"), SHOP)
+    names = ["model", "guard", "fallback", "Hedge", "last outcome", "always open", report.BEST]
+    assert list(found.earned) == names
+    assert found.earned["always open"] == pytest.approx(np.where(wet, -20, 100).mean())
+    assert '"always open":"#999999"' in page(found)
+    probs = np.stack([table.column("p_dry"), table.column("p_wet")], axis=1)
+    backtest = lr.backtest(SHOP, probs, np.where(wet, "wet", "dry"))
+    assert list(backtest.earned) == names
+    assert backtest.earned["always open"] == pytest.approx(found.earned["always open"])
 
 
 def test_rows_in_any_order_and_place(tmp_path, monkeypatch):
@@ -118,7 +135,7 @@ def test_parts_are_the_whole_to_the_last_bit(tmp_path):
         merge([*parts, parts[0]])
     (tmp_path / "other.json").write_text(audit_log(path, SHOP, part=(3, 3), delta=0.5).to_json())
     with pytest.raises(
-        ValueError, match=r"must be of one audit, and .*other.json has another delta \(0.5, not 0.0083\d+\) than"
+        ValueError, match=r"must be of one audit, and .*other.json has another delta \(0.5, not 0.05\) than"
     ):
         merge([*parts[:2], tmp_path / "other.json"])
     (tmp_path / "none.json").write_text(whole.to_json())
@@ -299,9 +316,7 @@ def test_what_differs_is_said(tmp_path):
     path, parts = written(table_of(LENGTHS), tmp_path / "log.parquet"), [tmp_path / f"{i}.json" for i in range(2)]
     for i, settings in enumerate(({}, {"delta": 0.25, "events": False})):
         parts[i].write_text(audit_log(path, SHOP, part=(i + 1, 2), **settings).to_json())
-    with pytest.raises(
-        ValueError, match=r"another delta \(0.25, not 0.00833333\d*\) and events \(False, not True\) than"
-    ):
+    with pytest.raises(ValueError, match=r"another delta \(0.25, not 0.05\) and events \(False, not True\) than"):
         merge(parts)
     old = json.loads(parts[0].read_text())
     del old["about"]["format"]
@@ -339,14 +354,14 @@ def test_what_cannot_be_held_is_refused_by_the_number_of_rows(tmp_path, monkeypa
         for i, t in enumerate((table, table.slice(0, 3000).drop_columns(["stream"])))
     )
     heard = []
-    monkeypatch.setattr(files.room, "memory", lambda: 1e6)
+    monkeypatch.setattr(files.reading, "memory", lambda: 1e6)
     with pytest.raises(lr.audit.Refused, match=r"1.parquet: a stream of 3,000 steps takes .* more than the memory"):
         audit_log(alone, SHOP, told=lambda *said: heard.append(said))
     assert not heard
     with pytest.raises(lr.audit.Refused, match=r"0.parquet: a stream of 3,000 steps takes .* more than the memory"):
         audit_log(many, SHOP, told=lambda *said: heard.append(said))
     assert {said[0] for said in heard} == {"reading"}
-    monkeypatch.setattr(files.room, "memory", lambda: 1e9)
+    monkeypatch.setattr(files.reading, "memory", lambda: 1e9)
     assert audit_log(many, SHOP).steps == 3030
     monkeypatch.setattr(spool, "_HELD", 1000)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=50_000))

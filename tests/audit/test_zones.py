@@ -105,7 +105,7 @@ def test_an_object_column_of_times(tmp_path):
     assert lr.backtest(SHOP, frame, columns={"every": "1b"}).steps == 110
     for at in (0, 7):
         frame["ds"] = pd.Series([t.replace(tzinfo=None) if i == at else t for i, t in enumerate(fixed)], dtype=object)
-        with pytest.raises(lr.audit.Refused, match="all with a zone or none"):
+        with pytest.raises(lr.audit.Refused, match="zone"):
             lr.backtest(SHOP, frame)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import best_response, coupled, every_start, late, limits, over_contexts
+from lowregret.certificates import best_response, coupled, every_start, late, limits, switching
 from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, quick_main_rate
 from lowregret.problems import widest
 
@@ -149,12 +149,12 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
     assert prior.rates_K[0] == best_response.main_rate(RPS, T, every_start.main_log_cost(delta, 3))
     own_K, costs_K, t = best_response.kappa(RPS, prior.rates_K), prior.log_costs_K(delta), np.array([0, 1, 50, 200])
     for contexts, exactly in product((1, 4), (False, True)):
-        found = over_contexts.before(RPS, prior, delta, 0.0, contexts, exactly, T)(t)
+        found = switching.before(RPS, prior, delta, 0.0, contexts, exactly, T)(t)
         literal = [min(2.0 * n, min((n * own_K + contexts * costs_K) / prior.rates_K)) for n in t]
         np.testing.assert_allclose(found, literal, rtol=1e-9)
     late_costs_K = prior.log_costs_K(delta, 5)
     wanted = min(2.0 * 60, min((60 * own_K + late_costs_K) / prior.rates_K))
-    assert over_contexts.interval(RPS, prior, delta, 0.0, 5, 64) == pytest.approx(wanted)
+    assert switching.interval(RPS, prior, delta, 0.0, 5, 64) == pytest.approx(wanted)
     bettors = late.Bettors(RPS, prior, delta, 0.0)
     wanted = min(2.0 * 90, min((90 * own_K + 3 * costs_K) / prior.rates_K))
     assert bettors.before(3, False, 67)(np.array([90]))[0] == pytest.approx(wanted)
@@ -213,7 +213,7 @@ def test_every_sequence_of_small_problems_is_within_the_bounds(by_pair: bool) ->
         alarm = sum(p for p, run in zip(chance, runs, strict=True) if run.trip <= T)
         assert alarm <= delta + 1e-12
         alarms = max(alarms, alarm / delta)
-        within = {(j, t): over_contexts.interval(problem, prior, delta, 0.0, j, t) for j in range(1, T + 1)
+        within = {(j, t): switching.interval(problem, prior, delta, 0.0, j, t) for j in range(1, T + 1)
                   for t in range(j, T + 1)}  # fmt: skip
         for run in runs:
             for j in range(1, T + 1):

@@ -325,7 +325,7 @@ def test_what_intervals_are_charged() -> None:
     late = within(MATCHING, 50, 100, 0.1, prior, 0.02)
     assert within(MATCHING, 1, 51, 0.1, prior, 0.02) < late  # a late start had less of the prior
     assert within(MATCHING, 99, 100, 0.1, prior, 0.02) == 2  # no more than two steps can cost
-    with pytest.raises(ValueError, match="end must be a whole number >= 50"):
+    with pytest.raises(ValueError, match="end"):
         within(MATCHING, 50, 49, 0.1, prior, 0.02)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import WayBack, best_response, every_start, over_contexts
+from lowregret.certificates import WayBack, best_response, every_start, switching
 from lowregret.certificates.late import Bettors, SwitchesLate, certify_late
 from lowregret.certificates.switching import certify_switch, certify_untested
 from lowregret.policies import CoverPlay
@@ -65,11 +65,11 @@ def certified(
         prior.horizon,
         temperature,
         fallback,
-        before=partial(over_contexts.before, *made, 1, False),
-        interval=partial(over_contexts.interval, *made),
+        before=partial(switching.before, *made, 1, False),
+        interval=partial(switching.interval, *made),
         tv_bound=delta,
         theorem="best responses",
-        sharper=partial(over_contexts.before, *made, 1, True),
+        sharper=partial(switching.before, *made, 1, True),
         **more,
     )
 

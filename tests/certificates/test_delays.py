@@ -103,9 +103,9 @@ def test_what_cannot_be_planned_is_refused() -> None:
     rule = lr.ExactTest(MATCHING, 100)
     with pytest.raises(ValueError, match="needs an edge, or a law and a truth"):
         delay(rule)
-    with pytest.raises(ValueError, match="needs an edge, or a law and a truth"):
+    with pytest.raises(ValueError, match="edge"):
         delay(rule, law=[0.5, 0.5])
-    with pytest.raises(ValueError, match="needs an edge, or a law and a truth"):
+    with pytest.raises(ValueError, match="edge"):
         delay(rule, 0.1, law=[0.5, 0.5], truth=[0.5, 0.5])
     with pytest.raises(ValueError, match="edge must be one that two actions"):
         delay(rule, edge=1.5)

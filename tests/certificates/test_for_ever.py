@@ -16,8 +16,9 @@ from .literal_for_ever import hurting, matching_or_rps, run
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_alarms_are_as_rare_as_they_say_by_all_sequences(seed: int) -> None:
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_alarms_are_as_rare_as_they_say_by_all_sequences(seed: int, pairs: bool) -> None:
     """Small N, so that alarms come, and come again: how many on average, and how likely the first is by each step."""
     rng, nearest = np.random.default_rng(seed), 0.0
     for i in range(3):
@@ -28,7 +29,7 @@ def test_alarms_are_as_rare_as_they_say_by_all_sequences(seed: int) -> None:
         tables = [some_laws(rng, (2**t,), 2) if i else np.full((2**t, 2), 0.5) for t in range(T)]
         laws = by_prefix(tables, states)
         chance = chance_of(laws, states)
-        runs = [run(made, laws[n], states[n]) for n in range(len(states))]
+        runs = [run(made, laws[n], states[n], pairs) for n in range(len(states))]
         for t in range(1, T + 1):
             mean = sum(p * sum(a <= t for a in r.alarms) for p, r in zip(chance, runs, strict=True))
             first = sum(p for p, r in zip(chance, runs, strict=True) if r.alarms and r.alarms[0] <= t)
@@ -42,9 +43,9 @@ def test_alarms_are_as_rare_as_they_say_by_all_sequences(seed: int) -> None:
 def test_no_interval_loses_more_whatever_alarms_are_in_it(which: int) -> None:
     problem, T = matching_or_rps(which), 900
     made = ForEver(problem, 400, hold=40)
-    found = hurting(made, T, np.random.default_rng(which))
+    found, _ = hurting(made, T, np.random.default_rng(which))
     assert len(found.alarms) >= 3
-    total_TxA = np.concatenate([np.zeros((1, problem.n_actions)), found.lead_TxA.cumsum(axis=0)])
+    total_TxA = np.concatenate([np.zeros((1, problem.n_actions)), found.lead_TxC.cumsum(axis=0)])
     alarms_T = np.cumsum([0] + [t in found.alarms for t in range(1, T + 1)])
     used = 0.0
     for length in (1, 5, 20, 50, 100, 200, 400, 900):
@@ -65,7 +66,7 @@ def test_a_stretch_without_an_alarm_is_bounded_from_its_own_start() -> None:
             states[t] = 0
     found = run(made, laws, states)
     assert not found.alarms
-    lead = np.append(0.0, found.lead_TxA[:, 1].cumsum())
+    lead = np.append(0.0, found.lead_TxC[:, 1].cumsum())
     for i, j in product(range(len(lead)), repeat=2):
         if i < j:
             assert lead[j] - lead[i] <= made.monitored(np.array([j - i]))[0] + 1e-9
@@ -80,11 +81,12 @@ def test_the_bound_is_its_formula() -> None:
     kappa_K = best_response.kappa(RPS, made.rates_K)
     phi = J * math.sqrt(64 * (math.log(3 * 64) + 1) / 2)
     for length, alarms in ((10, 0), (700, 0), (4000, 3), (2000, 1)):
-        each = min(length / (alarms + 1) * J, *((length / (alarms + 1) * kappa_K + math.log(5000 / m)) / made.rates_K))
+        left = length - alarms - max(alarms - 1, 0) * 64  # for the stretches
+        each = min(left / (alarms + 1) * J, *((left / (alarms + 1) * kappa_K + math.log(5000 / m)) / made.rates_K))
         wanted = min(length * J, (alarms + 1) * (each + phi) + alarms * J)
         assert made.interval(length, alarms) == pytest.approx(wanted)
         # No way to share the steps among the stretches is worse than the even one.
-        cuts = np.random.default_rng(0).dirichlet(np.ones(alarms + 1), 200) * length
+        cuts = np.random.default_rng(0).dirichlet(np.ones(alarms + 1), 200) * left
         most = made.monitored(cuts.ravel()).reshape(cuts.shape).sum(axis=1).max()
         assert most <= (alarms + 1) * each + 1e-9
     for length, alarms in ((700, 0), (4000, 3), (2000, 1)):

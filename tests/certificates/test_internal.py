@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.certificates import best_response, coupled, every_start, internal, over_contexts
+from lowregret.certificates import best_response, coupled, every_start, internal, switching
 
 from ..literal_theorem import answer, by_prefix, chance_of, some_game, some_laws
 
@@ -50,7 +50,7 @@ def test_two_actions_have_no_other_regret() -> None:
         warmth = 300**-0.5 if temperature is None else temperature
         t = np.array([1, 30, 300])
         inner = internal.before(MATCHING, own, 0.05, warmth, False, 300)(t)
-        np.testing.assert_allclose(inner, over_contexts.before(MATCHING, usual, 0.05, warmth, 1, False, 300)(t))
+        np.testing.assert_allclose(inner, switching.before(MATCHING, usual, 0.05, warmth, 1, False, 300)(t))
 
 
 def test_quantal_pairs_are_charged_as_of_two_actions() -> None:
@@ -135,6 +135,15 @@ def test_every_sequence_of_small_problems_is_within_the_bounds(temperature: floa
                     used = max(used, most / within[j, t])
         assert alarm <= delta + 1e-12
     assert used > 0.6
+
+
+def test_references_are_charged_as_of_all_actions() -> None:
+    t, made = np.array([1, 30, 200]), (RPS, internal.internal_prior(RPS, 200, 0.05, 0.15, references=2), 0.05, 0.15)
+    assert made[1].comparators == 8
+    beside = internal.before(*made, False, 200, references=2)(t)
+    np.testing.assert_allclose(beside, switching.before(*made, 1, False, 200)(t))
+    assert (beside >= internal.before(*made, False, 200)(t)).all()
+    assert internal.interval(*made, 1, 200, references=2) == pytest.approx(beside[-1])
 
 
 def fixed_point(weights: dict[tuple[int, int], float], A: int) -> np.ndarray:

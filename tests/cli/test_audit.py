@@ -37,7 +37,7 @@ def test_an_alarm_a_quiet_log_a_refused_one_and_an_error(tmp_path, payoffs):
     about = json.loads((out / "audit.json").read_text())
     assert about["alarms"] == 1
     assert about["survivors"] == [EVIL]
-    assert about["allowed"] == pytest.approx(2 / 200)
+    assert about["allowed"] == pytest.approx(2 * 0.05)
     quiet = written(table_of({"calm": 50}), tmp_path / "quiet.csv")
     assert run(quiet, "--payoffs", payoffs, "--out", tmp_path / "quiet").exit_code == 0
     before = {path: path.read_bytes() for path in out.iterdir()}

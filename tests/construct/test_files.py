@@ -74,9 +74,9 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match=r"b.safetensors is of a constructed model, .*construct.load reads it"):
         load_decoder(tmp_path / "b.safetensors")
-    with pytest.raises(ValueError, match="device must be one of cpu"):
+    with pytest.raises(ValueError, match="device"):
         construct.load(tmp_path / "b.safetensors", device="gpu")
-    with pytest.raises(ValueError, match="must be built on a Decoder to be saved, got one on Asked"):
+    with pytest.raises(ValueError, match="must be built on a Decoder to be saved, got one on PredictorModule"):
         construct.save(
             construct.build(lr.PolyaUrn(2), lr.rules.RegretGap(lr.matching(), 8)), tmp_path / "c.safetensors"
         )

@@ -129,5 +129,5 @@ def test_what_is_refused(streaming: bool, tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             construct.export_onnx(wrong, tmp_path / path, streaming)
-    with pytest.raises(ValueError, match="path must be the name of a file, got 3"):
+    with pytest.raises(ValueError, match="path"):
         construct.export_onnx(model, 3, streaming)

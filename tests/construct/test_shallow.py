@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.construct import agreement, build
-from lowregret.construct import shallow as softplus
+from lowregret.construct import agreement, build, shallow
 from lowregret.construct.shallow import shortfall
 from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
@@ -24,7 +23,7 @@ STRINGS = np.array(list(itertools.product([0, 1], repeat=BITS)))
 def test_softplus_is_bracketed() -> None:
     x = np.random.default_rng(0).uniform(-60, 60, 20_000)
     for n in (8, 64, 256):
-        upper, lower = softplus.above(n), softplus.below(n)
+        upper, lower = shallow.above(n), shallow.below(n)
         assert (upper.rise_F > 0).all()
         assert (lower.rise_F > 0).all()
         over, under = upper(x) - np.logaddexp(0, x), np.logaddexp(0, x) - lower(x)

@@ -129,7 +129,7 @@ def test_what_a_program_writes_itself_is_whole_too(tmp_path: Path) -> None:
     with pytest.raises(KeyError), files.drafted(path) as draft:
         raise KeyError(draft.write_text("half"))
     assert everything(tmp_path) == {"deep/graph": b"graph", "deep/graph.data": b"data"}
-    with pytest.raises(OSError, match="graph could not be written: No space left"), files.drafted(path):
+    with pytest.raises(OSError, match=r"graph .* No space left"), files.drafted(path):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert sorted(os.listdir(tmp_path / "deep")) == ["graph", "graph.data"]
 
@@ -347,9 +347,7 @@ def test_a_guard_on_a_full_disk_keeps_its_file_and_says_which(tmp_path: Path, li
     guard.save(path)
     before = everything(tmp_path)
     little_room(8000)
-    with pytest.raises(
-        OSError, match=r"fleet\.safetensors could not be written: File too large\. A file that"
-    ) as error:
+    with pytest.raises(OSError, match=r"fleet\.safetensors .* File too large") as error:
         guard.save(path)
     little_room(100)  # too little for the lock beside it
     with pytest.raises(OSError, match=r"the lock .*\.fleet\.safetensors\.lock cannot be taken: File too large"):

@@ -1,5 +1,6 @@
 """Samples, quantiles, densities and bins: mass is conserved; what stands for a range, and what that costs."""
 
+import inspect
 import math
 from typing import Any
 
@@ -9,6 +10,14 @@ import pytest
 import lowregret as lr
 
 from ..outcome_cases import BLIND, FORMS, ORDERS, SHOP, TRADE, random_forecast, random_outcomes, random_payoff
+
+
+def test_every_form_has_an_example() -> None:
+    rng = np.random.default_rng(0)
+    shown = {type(random_forecast(rng, form, SHOP, ())) for form in FORMS}
+    public = [getattr(lr.forecasts, name) for name in lr.forecasts.__all__]
+    forms = {kind for kind in public if inspect.isclass(kind) and lr.forecasts.Forecast in kind.__mro__[1:]}
+    assert forms == shown, "add an example of each to random_forecast and FORMS"
 
 
 @pytest.mark.parametrize("form", FORMS)

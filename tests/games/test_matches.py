@@ -143,7 +143,7 @@ def test_a_guard_keeps_its_promise_and_the_match_has_its_account() -> None:
     match = lr.games.play(RPS, (player, Fixed([0.1, 0.1, 0.8], "scissory")), 300, 0)
     assert match.held == (True, None)
     assert match.events[0][0].rule == "ExactTest"
-    guard = lr.Guard(RPS, 300)
+    guard = lr.Guard(RPS, 300, rule=lr.ExactTest(RPS, 300))
     for mixed, own, other in zip(match.mixed[0], *match.moves, strict=True):
         guard.advise([0.8, 0.1, 0.1])
         assert np.array_equal(guard.policy(), mixed)
@@ -173,7 +173,7 @@ def test_a_promise_that_is_broken_is_seen() -> None:
 
 def test_a_promise_of_payoff_counts_too() -> None:
     coins = lr.DecisionProblem.from_payoffs([[0, 4], [4, 0]])
-    guard = lr.Guard(coins, 10_000, fallback=lr.predictors.SecurityLaw(coins, horizon=10_000))
+    guard = lr.Guard(coins, 10_000, temperature=0.01, fallback=lr.predictors.SecurityLaw(coins, horizon=10_000))
     promised = guard.certificate
     assert promised.payoff_bound is not None
     least = float(coins.in_payoffs(promised.payoff_bound))
@@ -245,13 +245,13 @@ def test_who_cannot_play_is_refused_by_name(players: tuple, words: str) -> None:
 
 
 def test_settings_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="rounds must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="rounds"):
         lr.games.play(RPS, (Nemesis(), Fixed([1, 0, 0])), 0, 0)
     with pytest.raises(ValueError, match="model must be a Predictor"):
         Plain(3)
-    with pytest.raises(ValueError, match="model must be a Predictor"):
+    with pytest.raises(ValueError, match="model"):
         Guarded(lr.PolyaUrn)
-    with pytest.raises(ValueError, match="temperature must be a positive"):
+    with pytest.raises(ValueError, match="temperature"):
         Plain(lr.PolyaUrn(3), temperature=0)
     with pytest.raises(ValueError, match="name must be some text"):
         Plain(lr.PolyaUrn(3), name=" ")

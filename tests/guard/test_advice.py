@@ -136,7 +136,10 @@ def test_an_unknown_horizon_cools_down() -> None:
 
 
 def test_advice_before_the_switch_is_the_model_and_after_it_the_fallback() -> None:
-    guard, urn = lr.Guard(COIN, 100, fallback=lr.PolyaUrn(2)), lr.predictors.Stream(lr.PolyaUrn(2))
+    guard, urn = (
+        lr.Guard(COIN, 100, rule=lr.ExactTest(COIN, 100, fallback=lr.PolyaUrn(2))),
+        lr.predictors.Stream(lr.PolyaUrn(2)),
+    )
     for step in range(30):
         advice = guard.advise(WRONG).law
         late = bool(guard.events)

@@ -71,7 +71,7 @@ def test_some_streams_start_again(streams: Any, kind: str) -> None:
         assert np.allclose(np.stack(alone[-6:]), np.stack(advice)[:, i], atol=1e-12)
         assert float(guard.regret[i]) == pytest.approx(lone.regret, abs=1e-12)
         assert float(guard.realised_regret[i]) == pytest.approx(lone.realised_regret, abs=1e-12, nan_ok=True)
-    with pytest.raises(ValueError, match="horizon of 12 steps is over"):  # streams 1 and 2 have had theirs
+    with pytest.raises(ValueError, match="horizon of 12"):  # streams 1 and 2 have had theirs
         guard.advise(KINDS[kind](probs[:, 0]))
     guard.restart([1, 2])
     guard.advise(KINDS[kind](probs[:, 0]))
@@ -93,10 +93,10 @@ def test_streams_are_chosen_along_the_first_axis() -> None:
 def test_a_fallback_that_grows_starts_again_as_one() -> None:
     """Its memory has one length for all streams: some of them cannot start again, all of them can."""
     for steps in (1, 2, 3):
-        guard = lr.Guard(COIN, 12, fallback=last_state(2), batch_shape=(2,))
+        guard = lr.Guard(COIN, 12, temperature=0.3, fallback=last_state(2), batch_shape=(2,))
         play(guard, np.full((2, steps, 2), 0.5), np.zeros((2, steps), dtype=np.int64))
         before = guard.state_dict()
-        with pytest.raises(ValueError, match="streams of different ages cannot share this memory"):
+        with pytest.raises(ValueError, match="different ages"):
             guard.restart([0])
         assert guard.state_dict() == before
         guard.restart([0, 1])

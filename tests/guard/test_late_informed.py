@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.adversaries import all_sequences
-from lowregret.certificates import over_contexts
+from lowregret.certificates import switching
 from lowregret.certificates.coupled import late_factor
 from lowregret.rules import late_rule
 
@@ -41,7 +41,7 @@ def test_each_class_is_an_ordinary_guard(told: dict[str, Any]) -> None:
     """Its evidence and its leads; the average of the classes gives the alarm; saved with advices that wait."""
     T, lag, rng = 36, 3, np.random.default_rng(len(told))
     laws, states, known = some_laws(rng, (T,), 2, zeros=False), rng.integers(2, size=T), world(T, rng, **told)
-    guard = lr.Guard(PRICES, T, lag=lag, **told)
+    guard = lr.Guard(PRICES, T, rule=lr.ExactTest(PRICES, T, **told), lag=lag)
     each = guard.rule.each  # type: ignore[attr-defined]
     assert each.delta == pytest.approx(1 / T / late_factor(lag))
     alone = [lr.Guard(PRICES, T // lag, rule=each) for _ in range(lag)]
@@ -57,7 +57,7 @@ def test_each_class_is_an_ordinary_guard(told: dict[str, Any]) -> None:
             assert guard.evidence[0] == pytest.approx(np.logaddexp.reduce(levels) - math.log(lag), rel=1e-9, abs=1e-9)
         if step % 7 == 0:
             written = json.dumps(guard.state_dict())
-            guard = lr.Guard(PRICES, T, lag=lag, **told)
+            guard = lr.Guard(PRICES, T, rule=lr.ExactTest(PRICES, T, **told), lag=lag)
             guard.load_state_dict(json.loads(written))
             assert json.dumps(guard.state_dict()) == written
     if not guard.switched and not any(one.switched for one in alone):
@@ -90,7 +90,7 @@ def test_classes_and_contexts_count_alike_before_the_alarm() -> None:
     rule = late_rule(lr.ExactTest(lr.matching(), 60, delta=0.01, contexts=4), 3)
     each = rule.each
     made = rule.certificate.terms_at.__self__  # type: ignore[union-attr]
-    expected = over_contexts.before(each.problem, each.bets.prior, each.delta, each.temperature, 12, False, 60)  # type: ignore[arg-type]
+    expected = switching.before(each.problem, each.bets.prior, each.delta, each.temperature, 12, False, 60)  # type: ignore[arg-type]
     steps = np.arange(61)
     np.testing.assert_allclose(made.before(20)(steps), expected(steps), rtol=1e-12)
     after = each.in_play.fallback.regret_after(each.problem, 20, each.temperature)

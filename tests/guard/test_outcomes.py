@@ -53,6 +53,44 @@ def test_it_resumes_bit_for_bit(form: str) -> None:
     assert first.certificate == second.certificate
 
 
+class Halved(lr.forecasts.Forecast):
+    """A form from elsewhere: all that it says, it says as quantiles."""
+
+    def __init__(self, values: Any) -> None:
+        self.said = lr.Quantiles([0.25, 0.75], values)
+
+    batch_shape = property(lambda self: self.said.batch_shape)
+
+    def refuse_misfit(self, payoff: lr.Payoff) -> None:
+        self.said.refuse_misfit(payoff)
+
+    def law(self, payoff: lr.Payoff, clock: Any) -> Any:
+        return self.said.law(payoff, clock)
+
+    def charged(self, gains: Any, outcome: np.ndarray, clock: Any) -> Any:
+        return self.said.charged(gains, outcome, clock)
+
+    def cdf(self, points: np.ndarray) -> np.ndarray:
+        return self.said.cdf(points)
+
+    def told(self) -> dict[str, Any]:
+        return {"values": self.said.values.tolist()}
+
+
+def test_a_form_from_elsewhere_resumes() -> None:
+    guard = lr.Guard(TRADE, 50)
+    for _ in range(20):
+        advice = guard.advise(Halved([0.2, 0.8]))
+        guard.observe(-0.5)
+    assert advice.share < 0.5  # it has switched
+    guard.advise(Halved([0.2, 0.8]))
+    other = lr.Guard(TRADE, 50)
+    other.load_state_dict(json.loads(json.dumps(guard.state_dict())))
+    for one in (guard, other):
+        one.observe(0.3)
+    assert other.state_dict() == guard.state_dict()
+
+
 def test_a_stream_in_a_batch_is_the_stream_alone() -> None:
     rng, T = np.random.default_rng(0), 40
     outcomes = rng.normal(-0.4, 0.3, (3, T))
@@ -221,7 +259,11 @@ BAD: dict[str, Any] = {
         lambda: lr.Guard(TRADE, 10, rule=lr.ExactTest(lr.matching(), 10)),
         "rule was made for another problem",
     ),
-    "fallback": (lambda: lr.Guard(TRADE, 10, fallback=lr.PolyaUrn(2)), "fallback must be a Recovery without a safe"),
+    "fallback": (
+        lambda: lr.Guard(TRADE, 10, temperature=0.3, fallback=lr.PolyaUrn(2)),
+        "fallback must be a Recovery without a safe",
+    ),
+    "a law answered by its best response": (lambda: lr.Guard(TRADE, 10, fallback=lr.PolyaUrn(2)), "is a law"),
 }
 
 
@@ -284,7 +326,7 @@ def test_bad_steps_change_nothing() -> None:
     with pytest.raises(ValueError, match="outcome must lie in the payoff's outcomes"):
         negative.observe(-1.0)
     other = lr.Payoff(lambda a, y: 0.5 * a * np.clip(y, -1, 1), (-1.0, 0.0, 1.0), -1, 1, knots=(-1, 1))
-    with pytest.raises(ValueError, match="differs in: fn"):
+    with pytest.raises(ValueError, match="fn"):
         lr.Guard(other, 60, rule=lr.ExactTest(other, 60, delta=0.2)).load_state_dict(falls().state_dict())
 
 
@@ -300,12 +342,12 @@ def test_the_horizon_is_kept_and_advice_comes_first() -> None:
     guard = lr.Guard(BLIND, 2)
     with pytest.raises(ValueError, match=r"advise\(forecast\) must come before this"):
         guard.observe(0.1)
-    with pytest.raises(ValueError, match=r"advise\(forecast\) must come before this"):
+    with pytest.raises(ValueError, match="advise"):
         guard.policy()
     for _ in range(2):
         guard.advise(lr.Samples([0.1, 0.2]))
         guard.observe(0.1)
-    with pytest.raises(ValueError, match=r"the horizon of 2 steps is over: .*restart\(\)"):
+    with pytest.raises(ValueError, match="horizon of 2"):
         guard.advise(lr.Samples([0.1, 0.2]))
     guard.restart()
     guard.advise(lr.Samples([0.1, 0.2]))

@@ -82,10 +82,11 @@ def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
             f"({type(rule).__name__})"
         )
         assert guard.waiting_for == "switched"
-    guard = lr.Guard(COIN, 20)
-    play(guard, np.tile(WRONG, (12, 1)), np.ones(12, dtype=int))
-    assert not guard.events[0].excluded
-    assert "evidence of ExactTest" in str(guard.events[0])
+    for likelihood, words in ((False, "evidence of ExactTest"), (True, "recent frequencies predict better")):
+        guard = lr.Guard(COIN, 20, likelihood=likelihood)
+        play(guard, np.tile(WRONG, (12, 1)), np.ones(12, dtype=int))
+        assert not guard.events[0].excluded
+        assert words in str(guard.events[0])
 
 
 # A state is of one guard
@@ -133,10 +134,12 @@ def last_or(chance: float) -> Callable[[Any], list[float]]:
 
 
 UNLIKE: dict[str, tuple[Callable[[Any], lr.Guard], str]] = {
-    "a function": (lambda x: lr.Guard(COIN, 12, fallback=lr.FromFunction(last_or(x), 2)), "fallback"),
-    "no dataclass": (lambda x: lr.Guard(COIN, 12, fallback=Stubborn(x)), "fallback"),
+    "a function": (lambda x: lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(last_or(x), 2)), "fallback"),
+    "no dataclass": (lambda x: lr.Guard(COIN, 12, temperature=0.3, fallback=Stubborn(x)), "fallback"),
     "a part of a part": (
-        lambda x: lr.Guard(COIN, 12, fallback=lr.robust.Robust(Stubborn(x), lr.rules.RegretGap(COIN, 50))),
+        lambda x: lr.Guard(
+            COIN, 12, temperature=0.3, fallback=lr.robust.Robust(Stubborn(x), lr.rules.RegretGap(COIN, 50))
+        ),
         "fallback",
     ),
     "a policy": (lambda x: lr.Guard(COIN, 12, fallback=lr.policies.Respond(Stubborn(x), COIN, 0.3)), "fallback"),
@@ -161,9 +164,11 @@ def test_a_state_is_of_guards_that_behave_alike(name: str) -> None:
 
 
 def test_functions_are_told_apart_by_name_too() -> None:
-    guard = lr.Guard(COIN, 12, fallback=lr.FromFunction(last_or(0.5), 2))
+    guard = lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(last_or(0.5), 2))
     with pytest.raises(ValueError, match="differs in: fallback"):
-        lr.Guard(COIN, 12, fallback=lr.FromFunction(lambda history: [0.5, 0.5], 2)).load_state_dict(through_json(guard))
+        lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(lambda history: [0.5, 0.5], 2)).load_state_dict(
+            through_json(guard)
+        )
 
 
 def test_a_fallback_that_cannot_be_tried_is_known_by_how_it_fails() -> None:
@@ -172,10 +177,10 @@ def test_a_fallback_that_cannot_be_tried_is_known_by_how_it_fails() -> None:
             raise RuntimeError("no")
         return [0.5, 0.5]
 
-    guard = lr.Guard(COIN, 12, fallback=lr.FromFunction(fails, 2))
+    guard = lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(fails, 2))
     saved = through_json(guard)
     assert saved["says"] == {"fails": "RuntimeError"}
-    lr.Guard(COIN, 12, fallback=lr.FromFunction(fails, 2)).load_state_dict(saved)
+    lr.Guard(COIN, 12, temperature=0.3, fallback=lr.FromFunction(fails, 2)).load_state_dict(saved)
 
 
 # Draws
@@ -233,3 +238,26 @@ def test_what_a_guard_hands_out_is_the_callers_own() -> None:
         assert json.dumps(guard.state_dict()) == before
         assert guard.certificate.regret_bound == bound
         assert np.asarray(guard.policy()).tolist() == policy
+
+
+@pytest.mark.parametrize("settings", [{}, {"lag": 3}, {"test": False}, {"references": ("today",)}])
+def test_all_that_is_promised_adds_what_outcomes_that_never_came_may_have_cost(settings):
+    guard, told = lr.Guard(lr.matching(), 200, **settings), {}
+    if "references" in settings:
+        told = {"references": [[0.5, 0.5]]}
+    before = guard.certificate
+    for _ in range(10):
+        guard.advise([0.6, 0.4], **told)
+        guard.skip()
+    after, more = guard.certificate, 10 / 200
+    readings = [
+        lambda given: given.regret_bound,
+        lambda given: given.sharpen().regret_bound,
+        lambda given: given.realised(0.9).regret_bound,
+        lambda given: given.sharpen().realised(0.9).regret_bound,
+        lambda given: given.against_model,
+        lambda given: 0 if given.between is None else given.interval(1, 200) / 200,
+    ]
+    found = [read(after) - read(before) for read in readings]
+    wanted = [more] * 5 + [0 if "test" in settings else more]
+    np.testing.assert_allclose(found, wanted, atol=1e-12)

@@ -119,13 +119,19 @@ def test_settings_from_numpy_are_saved_too() -> None:
 
 
 OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
-    "horizon": (lambda: lr.Guard(COIN, 13), ("horizon (12 against 13)", "temperature", "delta")),
-    "temperature": (lambda: lr.Guard(COIN, 12, temperature=0.5), ("temperature",)),
-    "delta": (lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, delta=0.01)), ("delta", "0.01")),
-    "payoffs": (
-        lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, payoffs="scaled")),
-        ("payoffs ('fixed' against 'scaled')",),
+    "horizon": (lambda: lr.Guard(COIN, 13), ("horizon (12 against 13)",)),
+    "no horizon": (lambda: lr.Guard(COIN), ("horizon (12 against None)",)),
+    "temperature": (
+        lambda: lr.Guard(COIN, 12, temperature=0.5),
+        ("temperature (0.0 against 0.5)", "likelihood (True against False)"),
     ),
+    "likelihood": (lambda: lr.Guard(COIN, 12, likelihood=False), ("likelihood (True against False)",)),
+    "delta": (lambda: lr.Guard(COIN, 12, delta=0.01), ("delta", "0.01")),
+    "usual of ExactTest": (
+        lambda: lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12)),
+        ("temperature", "delta", "likelihood"),
+    ),
+    "payoffs": (lambda: lr.Guard(COIN, 12, payoffs="scaled"), ("payoffs ('fixed' against 'scaled')",)),
     "first": (
         lambda: lr.Guard(COIN, 12, rule=FirstTest(COIN, 12)),
         ("gate", "rule ('ExactTest' against 'FirstTest')"),
@@ -138,8 +144,15 @@ OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
     "utility": (lambda: lr.Guard(lr.DecisionProblem([[1, 0], [0, 0.5]]), 12), ("utility",)),
     "states": (lambda: lr.Guard(lr.matching(3), 12), ("utility",)),
     "batch": (lambda: lr.Guard(COIN, 12, batch_shape=(1,)), ("batch_shape ([] against [1])",)),
-    "prior": (lambda: lr.Guard(COIN, 12, fallback=lr.PolyaUrn(2, prior=0.5)), ("fallback", "0.5")),
-    "fallback": (lambda: lr.Guard(COIN, 12, fallback=lr.predictors.Scheduled([[0.5, 0.5]])), ("fallback", "Scheduled")),
+    "memories": (lambda: lr.Guard(COIN, 12, fallback=lr.Recovery(memories=(7,))), ("fallback", "7.0")),
+    "fallback": (
+        lambda: lr.Guard(COIN, 12, fallback=lr.policies.AdaHedge(COIN)),
+        ("fallback", "AdaHedge", "likelihood"),
+    ),
+    "law": (
+        lambda: lr.Guard(COIN, 12, temperature=0.3, fallback=lr.PolyaUrn(2, prior=0.5)),
+        ("fallback", "0.5", "temperature", "likelihood"),
+    ),
 }
 
 
@@ -158,7 +171,7 @@ def test_the_state_of_another_guard_is_refused_by_what_differs(name: str) -> Non
         other.load_state_dict(through_json(guard))
     for words in differs:
         assert words in str(caught.value)
-    for setting in {"horizon", "temperature", "delta", "payoffs", "utility", "batch_shape"} - {
+    for setting in {"horizon", "temperature", "delta", "payoffs", "likelihood", "utility", "batch_shape"} - {
         w.split()[0] for w in differs
     }:
         assert f"{setting} (" not in str(caught.value) or name in ("rule", "gap", "first")
@@ -167,6 +180,6 @@ def test_the_state_of_another_guard_is_refused_by_what_differs(name: str) -> Non
 
 def test_schedules_are_told_apart() -> None:
     fallbacks = [lr.predictors.Scheduled([[0.5, 0.5]]), lr.predictors.Scheduled([[0.4, 0.6]])]
-    one, other = (lr.Guard(COIN, 12, fallback=f) for f in fallbacks)
+    one, other = (lr.Guard(COIN, 12, temperature=0.3, fallback=f) for f in fallbacks)
     with pytest.raises(ValueError, match="differs in: fallback"):
         other.load_state_dict(through_json(one))

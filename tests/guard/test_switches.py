@@ -65,7 +65,7 @@ def test_each_switch_is_told_once_and_logged(caplog: pytest.LogCaptureFixture) -
     assert [(e.stream, e.step) for e in guard.events] == [((0, 1), 4), ((1, 2), 4)]
     assert heard == guard.events
     assert [r.getMessage() for r in caplog.records] == [str(e) for e in heard]
-    assert str(heard[0]).startswith("stream (0, 1): switched after 4 steps of episode 1: evidence of ExactTest ")
+    assert str(heard[0]).startswith("stream (0, 1): switched after 4 steps of episode 1: recent frequencies predict ")
     guard.events.clear()  # a copy: what happened stays
     assert len(guard.events) == 2
 
@@ -76,7 +76,7 @@ def test_a_single_stream_has_no_index() -> None:
     (event,) = guard.events
     assert event.stream == ()
     assert str(event).startswith("switched after 4 steps")
-    rule = lr.ExactTest(COIN, 40)
+    rule = lr.ExactTest(COIN, 40, 0.05, temperature=0, likelihood=True)
     memory = rule.start()
     for _ in range(4):
         memory = rule.update(memory, WRONG, 1)
@@ -160,7 +160,7 @@ def test_the_same_seed_acts_the_same(shape: tuple[int, ...], kind: str) -> None:
 
 
 def test_asking_twice_in_one_step_gives_one_answer() -> None:
-    guard = lr.Guard(COIN, 100, batch_shape=(50,))
+    guard = lr.Guard(COIN, 100, temperature=0.1, batch_shape=(50,))
     guard.advise(np.full((50, 2), 0.5))
     assert np.array_equal(guard.act(1), guard.act(1))
     assert not np.array_equal(guard.act(1), guard.act(2))

@@ -14,7 +14,7 @@ import numpy as np
 
 import lowregret as lr
 
-from . import literal_engine as literal
+from .. import literal_engine as literal
 
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "forecast": ("law", "quantiles", "samples", "density"),
@@ -27,6 +27,9 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "batch": ("one stream", "several", "named"),
     "fallback": ("Recovery", "Incumbent", "predictor", "policy"),
     "outcomes": ("all", "some missing"),
+    "temperature": ("above 0", "0"),
+    "likelihood": (False, True),
+    "test": (True, False),
 }
 WAYS = ("Guard", "Guard, resumed", "Guard, one by one", "trip_times", "backtest", "robustify")
 NAMES = ("old", "older")
@@ -67,6 +70,26 @@ REFUSALS = (
         "an `Incumbent` is one of the references",
     ),
     Refusal(
+        lambda c: c["fallback"] == "predictor" and c["temperature"] == "0",
+        "the best response to a law that learns may lose every step",
+        "the best response to a law that learns may lose every step: after an alarm play must be mixed",
+    ),
+    Refusal(
+        lambda c: c["likelihood"] and (numbers(c) or c["temperature"] != "0" or c["fallback"] != "Recovery"),
+        "likelihood=True bets on the laws in the shadow of Recovery",
+        "the second bettor bets on the laws in the shadow of `Recovery`, beside best responses to laws",
+    ),
+    Refusal(
+        lambda c: not c["test"] and (c["likelihood"] or c["fallback"] != "Recovery"),
+        "test=False plays a Recovery from the first step on",
+        "without a test there are no bettors, and `Recovery` is played from the first step on",
+    ),
+    Refusal(
+        lambda c: not c["test"] and c["lag"] > 1,
+        "lag must be 1 without a test",
+        "what a mixture for each class of late outcomes may lose from the first step on is not known",
+    ),
+    Refusal(
         lambda c: c["contexts"] != "none" and c["horizon"] == "unknown" and c["episodes"] == "one",
         "contexts need a horizon",
         "what each context may cost is shared out over the horizon; episodes have one",
@@ -101,7 +124,13 @@ REFUSALS = (
         "payoffs of each step are functions where outcomes are numbers: `advise` takes them",
         "backtest",
     ),
-    Refusal(numbers, "must be a DecisionProblem", "a predictor speaks of states", "robustify"),
+    Refusal(numbers, "must be a DecisionProblem|is told nothing else", "a predictor speaks of states", "robustify"),
+    Refusal(
+        lambda c: not c["test"],
+        "test=False",
+        "a robust predictor is its base model until an alarm, and without a test there is none",
+        "robustify",
+    ),
     Refusal(
         lambda c: c["lag"] > 1,
         "sees every token before the next",
@@ -124,6 +153,12 @@ REFUSALS = (
         lambda c: c["fallback"] == "policy",
         "needs a predictor there",
         "a policy states no law of the next token",
+        "robustify",
+    ),
+    Refusal(
+        lambda c: c["temperature"] == "0" and c["references"] == "none",
+        "temperature must be above 0",
+        "the laws of a robust predictor are answered at random: a temperature of 0 is a `Guard`'s",
         "robustify",
     ),
     Refusal(
@@ -378,7 +413,14 @@ class World:
             self.case["payoffs"],
             references_act=self.says_they_act,
             fallback=self.fallback(),
+            **self.responding(),
         )
+
+    def responding(self) -> dict[str, Any]:
+        """How forecasts are answered, and who bets on that."""
+        best = self.case["temperature"] == "0"
+        more = {"likelihood": self.case["likelihood"], "test": self.case["test"]}
+        return {"temperature": 0.0, **more} if best else more
 
     def guard(self, shape: tuple[int, ...] | None = None) -> lr.Guard:
         """The guard of the case, or one like it for so many streams."""
@@ -392,7 +434,12 @@ class World:
             return lr.Guard(self.problem, self.horizon, rule=rule, **made)
         payoffs = None if self.case["payoffs"] == "fixed" else self.case["payoffs"]
         more: dict[str, Any] = {"references": self.references, "contexts": self.contexts, "payoffs": payoffs}
-        return lr.Guard(self.problem, self.horizon, fallback=self.fallback(), **more, **made)
+        assert self.horizon is not None
+        more["delta"] = 1 / max(self.horizon, 2)
+        quantal = {"temperature": 1 / math.sqrt(self.episode or self.horizon)}
+        return lr.Guard(
+            self.problem, self.horizon, fallback=self.fallback(), **quantal | self.responding(), **more, **made
+        )
 
     def said(self, t: int, b: int | None = None) -> tuple[Any, dict[str, Any]]:
         """What ``advise`` is given at step t, of all streams or of one."""
@@ -427,7 +474,8 @@ class World:
             delta = 1 / self.T / (1 if self.episode is None else -(-self.T // self.episode))
         fallback: Any = 1 if self.case["fallback"] == "Incumbent" else self.case["fallback"]
         plain = fallback == "Recovery" and not self.told and not self.numbers
-        safe = each.in_play.fallback.safe if plain else None
+        best = self.case["temperature"] == "0"
+        safe = each.in_play.fallback.safe if plain and not best else None
         utility = self.utility(0, 0)
         paid = utility(np.array(KNOTS) if self.numbers else np.arange(self.S))
         wide = self.case["payoffs"] == "change"
@@ -449,6 +497,9 @@ class World:
             self.recovery.memories,
             self.recovery.share,
             self.recovery.budget,
+            0.0 if best else None,
+            self.case["likelihood"],
+            self.case["test"],
         )
 
     def told_of(self, t: int, b: int) -> literal.Told:

@@ -33,8 +33,7 @@ from lowregret.cli.app import _app
 from lowregret.games import Fixed
 from lowregret.problems import payoffs_in
 
-from ..literal_informed import Back, Step
-from ..literal_informed import told as informed_by_hand
+from .. import literal_engine as by_hand
 from ..table_talk import Says
 from .door_logs import Table, cells_in, frame_of, payoff_file, some_files, some_table
 from .door_worlds import (
@@ -89,11 +88,13 @@ def literal(world: World, horizon: int | None = None, episode: int | None = None
         model = played = 0.0
         trip = None
         for t, (law_S, state) in enumerate(zip(one.laws_TxS, one.came, strict=True)):
-            if t % (episode or T) == 0:
-                bets = Bets(rule)
-            pi_A = softmax(U @ law_S / rule.temperature)
-            model += pi_A @ payoffs_AxS[:, state]
-            if bets.reach(U - pi_A @ U, law_S, state) and trip is None:
+            begin = t - t % (episode or T)
+            if t == begin:
+                bets, part = Bets(rule), slice(begin, begin + (episode or T))
+                laws_1xTxS, came_1xT = np.asarray(one.laws_TxS)[None, part], np.asarray(one.came)[None, part]
+                mixtures_SxT = rule.in_play.fallback.mixtures(laws_1xTxS, came_1xT)[:, 0]
+            model += payoffs_AxS[int(np.argmax(U @ law_S)), state]
+            if bets.reach(U, law_S, mixtures_SxT[:, t - begin], state) and trip is None:
                 trip = t + 1
             guard.advise(law_S.tolist())
             played += guard.policy() @ payoffs_AxS[:, state]
@@ -111,24 +112,39 @@ def literal(world: World, horizon: int | None = None, episode: int | None = None
 
 
 class Bets:
-    """The wealth of all bettors of an exact test: W <- (W + m) exp(rate x) / max(1, E exp(rate x))."""
+    """The wealth of all bettors of the usual test: those on actions, charged by pairs, and the one on the mixture."""
 
     def __init__(self, rule: lr.ExactTest) -> None:
         self.rule, self.t = rule, 0
         self.wealth_AxK = np.zeros((rule.problem.n_actions, len(rule.rates_K)))
-        self.unspent = 1.0
+        self.ratio = self.rise = self.spread = self.age = 0.0
+        self.unspent = np.array([0.5, 0.5])
 
-    def reach(self, gain_AxS: np.ndarray, law_S: np.ndarray, state: int) -> bool:
+    def reach(self, U: np.ndarray, law_S: np.ndarray, mix_S: np.ndarray, state: int) -> bool:
         """One step: whether there is enough of it."""
         self.t += 1
         A, K = self.wealth_AxK.shape
-        joins_K = np.full(K, 0.25 / K * (0.5 / self.rule.horizon + 0.5 * (self.t == 1)))
-        joins_K[0] += 0.75 * (self.t == 1)
-        self.unspent -= joins_K.sum()
-        won_AxKxS = np.exp(gain_AxS[:, None, :] * self.rule.rates_K[None, :, None])
-        charge_AxK = np.maximum(1.0, won_AxKxS @ law_S)
-        self.wealth_AxK = (self.wealth_AxK + joins_K / A) * won_AxKxS[..., state] / charge_AxK
-        return bool(self.wealth_AxK.sum() + self.unspent >= 1 / self.rule.delta)
+        even = 0.5 / self.rule.horizon + 0.5 * (self.t == 1)
+        joins_K = np.full(K, 0.125 / K * even)
+        joins_K[0] += 0.375 * (self.t == 1)
+        self.unspent -= [joins_K.sum(), 0.5 * even]
+        b = int(np.argmax(U @ law_S))
+        gain_AxS, rates_K = U - U[b], self.rule.rates_K
+        low, high = -gain_AxS.min(axis=1, keepdims=True), gain_AxS.max(axis=1, keepdims=True)
+        both = (low > 0) & (high > 0)
+        mean = (low * np.exp(rates_K * high) + high * np.exp(-rates_K * low)) / np.where(both, low + high, 1.0)
+        won_AxK = np.exp(rates_K * gain_AxS[:, [state]]) / np.where(both, mean, 1.0)
+        self.wealth_AxK = (self.wealth_AxK + joins_K / A) * won_AxK
+        actions = self.wealth_AxK.sum() + self.unspent[0]
+        if law_S[state] == 0:
+            return True
+        self.ratio = (self.ratio + 0.5 * even) * mix_S[state] / law_S[state]
+        gained = gain_AxS[int(np.argmax(U @ mix_S)), state]
+        self.rise, self.spread, self.age = self.rise + gained, self.spread + gained**2, self.age + 1
+        if self.rise <= 0:
+            self.rise = self.spread = self.age = 0.0
+        heard = self.rise > 0 and self.rise**2 >= self.spread * (np.log(1 + self.t / self.age) + 2)
+        return bool(actions + heard * (self.ratio + self.unspent[1]) >= 1 / self.rule.delta)
 
 
 # What a door found, beside it
@@ -631,37 +647,26 @@ def literal_told(world: World, known: Known, guard: Any, problem: lr.DecisionPro
             share = 1.0 if known.scale is None else float(known.scale[b][t])
             context = known.contexts[b][t] if known.contexts else None
             place = labels.index((isinstance(context, bool), context)) if known.contexts else 0
-            laws = np.array([theirs[b][t] for theirs in known.references.values()]) if known.references else None
-            steps.append(
-                Step(
-                    one.laws_TxS[t],
-                    np.zeros((0, len(matrix))),
-                    laws,
-                    place,
-                    (matrix - shift) / scale,
-                    share,
-                    one.came[t],
-                )
-            )
+            laws = tuple(theirs[b][t] for theirs in known.references.values())
+            utility = partial(np.take, (matrix - shift) / scale, axis=1)
+            steps.append(by_hand.Told(one.laws_TxS[t], laws, False, place, utility, (), share, one.came[t]))
             money.append(share * matrix[:, one.came[t]])
         others = [f"reference {name}" for name in known.references]
         totals, trip = dict.fromkeys(("model", "guard", "fallback", *others), 0.0), None
         for begin in range(0, T, each):
             part = steps[begin : begin + each]
-            told = informed_by_hand(rule, part)
-            if trip is None and told.trip <= len(part):
-                trip = begin + told.trip
-            backs = [Back(rule) for _ in range(rule.rows)]
+            told, alone = (by_hand.Stream(by_hand.settings_of(rule), at_once) for at_once in (False, True))
             for t, step in enumerate(part):
-                pi_A = softmax(step.utility @ step.probs / rule.temperature)
-                theirs = [
-                    softmax(step.utility @ law / rule.temperature)
-                    for law in (() if step.laws_NxS is None else step.laws_NxS)
-                ]
-                mixed = backs[step.context].play(step, theirs, rule.temperature)
-                backs[step.context].see(step, theirs, mixed, True)
-                for name, own in zip(totals, (pi_A, told.played_TxA[t], mixed, *theirs), strict=True):
+                for stream in (told, alone):
+                    stream.advise(t + 1, step)
+                    stream.observe(t + 1)
+                law_S, worth_AxS = step[0], step.utility(range(len(step[0])))
+                best_A = np.eye(len(worth_AxS))[int(np.argmax(worth_AxS @ law_S))]  # the model, as people act on it
+                plays = best_A, told.played[t], alone.played[t], *told.theirs[t]
+                for name, own in zip(totals, plays, strict=True):
                     totals[name] += own @ money[begin + t]
+            if trip is None and told.alarm:
+                trip = begin + told.alarm
         money_TxA = np.array(money)
         own = [
             money_TxA[[step.context == c for step in steps]].sum(axis=0).max() for c in {step.context for step in steps}
@@ -695,6 +700,7 @@ def told_door(rng: np.random.Generator, folder: Path) -> Case:
     episode = int(rng.integers(6, 20)) if rng.random() < 0.6 else None
     longest = max(len(one.came) for one in world.streams)
     settings = {"references": tuple(known.references), "contexts": contexts, "payoffs": kind, "episode": episode}
+    settings |= {"delta": 1 / max(longest, 2), "temperature": (episode or longest) ** -0.5}  # as literal_informed plays
     seen = literal_told(world, known, lr.Guard(unnamed, longest, **settings), unnamed)
     more = [name for name, _ in next(iter(seen.values())).more]
     table = None if arrays else some_table(rng, world, text=False)
@@ -704,7 +710,7 @@ def told_door(rng: np.random.Generator, folder: Path) -> Case:
 
     def attempt() -> None:
         problem = problem_of(world, **wide)
-        guard = lr.Guard(problem, longest, **settings) if episode else None
+        guard = lr.Guard(problem, longest, **settings)
         if table is None:
             given = {name: value for name, value in known._asdict().items() if value}
             states = [as_array(rng, [world.values[i] for i in one.written]) for one in world.streams]

@@ -14,7 +14,7 @@ from lowregret.rules import FirstTest
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
 SHOP = lr.newsvendor([0, 10, 20], price=5, cost=3)
-STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
 TOKENS = np.random.default_rng(0).integers(0, 2, (3, 20))
 
 
@@ -197,7 +197,7 @@ def test_copies_are_as_read_only_as_the_original(thing: Any, name: str) -> None:
 def test_a_certificate_travels_light() -> None:
     """What comes back from another process is the guarantee, not the base model it was given for."""
     table = np.full((2,) * 17, 0.5)  # a megabyte
-    heavy = lr.Markov(table, context_len=16)
+    heavy = lr.Markov(table, window=16)
     for player in (
         lr.robustify(heavy, COIN, 100),
         lr.AverageRestart(heavy, COIN, 16, 20, 100),

@@ -2,16 +2,18 @@
 
 A ``text`` block right after a ``python`` block is the output of that block. On a page of docs/ the blocks build on each
 other; in the README each is typed line by line into an interpreter of its own, as a reader would paste it.
-``python tests/house/test_readme.py`` writes the outputs anew.
+``python tests/house/test_readme.py`` writes the outputs anew, and the pictures of pages that draw a ``figure``;
+``python tests/house/test_readme.py tutorial long-runs`` those of the pages named.
 """
 
 import code
 import contextlib
 import io
 import re
+import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -59,9 +61,10 @@ class Paste(code.InteractiveConsole):
         assert not unfinished, f"{name} ends in the middle of a statement"
 
 
-def outputs(page: Path) -> list[tuple[Example, str]]:
-    """Every example of the page with what it printed."""
-    namespace: dict[str, object] = {"__name__": "__main__"}
+def outputs(page: Path, namespace: dict[str, Any] | None = None) -> list[tuple[Example, str]]:
+    """Every example of the page with what it printed; ``namespace`` has what its code made."""
+    namespace = {} if namespace is None else namespace
+    namespace["__name__"] = "__main__"
     printed = []
     for example in examples(page.read_text(encoding="utf-8")):
         name = f"{page.name}, line {example.line}"
@@ -110,9 +113,13 @@ def test_a_block_that_cannot_be_pasted_is_refused():
 
 if __name__ == "__main__":
     for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for example, printed in reversed(outputs(page)):
+        if sys.argv[1:] and page.stem not in sys.argv[1:]:
+            continue
+        text, made = page.read_text(encoding="utf-8"), dict[str, Any]()
+        for example, printed in reversed(outputs(page, made)):
             if example.shown is not None:
                 start, end = example.where
                 text = text[:start] + printed + text[end:]
         page.write_text(text, encoding="utf-8")
+        if "figure" in made:
+            made["figure"].savefig(ROOT / "docs" / "images" / f"{page.stem}.png", dpi=130)

@@ -347,7 +347,7 @@ def test_the_search_is_seeded_and_written_down() -> None:
     found = impossibility.trade_off(2, (0.1, 0.6), starts=4, seed=3)
     assert found.to_json() == impossibility.trade_off(2, (0.1, 0.6), starts=4, seed=3).to_json()
     written = json.loads(found.to_json())
-    assert written["context_len"] == 2
+    assert written["window"] == 2
     row = written["rows"][1]
     again = impossibility.measure(impossibility.bounded_model(row["found"]["follow_N"], row["found"]["initial_N"]), 2)
     assert (again.tv, again.regret) == pytest.approx((row["found"]["tv"], row["found"]["regret"]), abs=1e-9)
@@ -393,7 +393,7 @@ def test_contexts_that_are_no_lengths(bad: object) -> None:
         lambda length, *_: impossibility.measure_by_enumeration(fair, length),
     ):
         arguments = (bad, 0.5) if call is impossibility.regret_bound else (bad,)
-        with pytest.raises(ValueError, match="context_len must be"):
+        with pytest.raises(ValueError, match="window must be"):
             call(*arguments)
     with pytest.raises(ValueError, match="order must be"):
         sources.de_bruijn_sequence(bad)
@@ -411,7 +411,7 @@ def test_contexts_that_are_too_long() -> None:
         (impossibility.least_sum, 10),
         (impossibility.trade_off, 10),
     ):
-        with pytest.raises(ValueError, match=f"context_len must be at most {most} .* got {most + 1}"):
+        with pytest.raises(ValueError, match=f"window must be at most {most} .* got {most + 1}"):
             call(most + 1)
 
 
@@ -429,7 +429,7 @@ def test_numbers_that_are_no_distances_or_chances(bad: object) -> None:
         impossibility.trade_off(2, (0.5, bad))
     with pytest.raises(ValueError, match="follow must"):
         impossibility.response(bad, 2)
-    with pytest.raises(ValueError, match="follow_N must"):
+    with pytest.raises(ValueError, match="follow_N"):
         impossibility.bounded_model([0.5, bad])
 
 
@@ -447,7 +447,7 @@ def test_other_arguments_that_are_refused() -> None:
     with pytest.raises(ValueError, match="budgets must be a list of numbers with at least one"):
         impossibility.trade_off(2, ())
     for bad in ([0.5], [0.5] * 3, [[0.5, 0.5]], 0.5, []):
-        with pytest.raises(ValueError, match=r"follow_N must have shape \[2\*\*context_len\]"):
+        with pytest.raises(ValueError, match=r"follow_N must have shape \[2\*\*window\]"):
             impossibility.bounded_model(bad)
     for bad in ([1.0], [0.7, 0.7], [-0.5, 1.5]):
         with pytest.raises(ValueError, match="initial_N must"):

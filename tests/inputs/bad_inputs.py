@@ -24,7 +24,7 @@ EVEN = [1 / 3, 1 / 3, 1 / 3]
 PREDICTORS: dict[str, lr.Predictor] = {
     "PolyaUrn": lr.PolyaUrn(3),
     "Scheduled": lr.predictors.Scheduled([EVEN]),
-    "Markov": lr.Markov(np.full((3, 3, 3), 1 / 3), context_len=2),
+    "Markov": lr.Markov(np.full((3, 3, 3), 1 / 3), window=2),
     "FromFunction": lr.FromFunction(lambda history: EVEN, 3),
     "FromFunction, batched": lr.FromFunction(lambda history: np.full((len(history), 3), 1 / 3), 3, batched=True),
     "Robust": lr.robustify(lr.PolyaUrn(3), GAME, HORIZON),

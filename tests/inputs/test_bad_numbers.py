@@ -107,7 +107,7 @@ def test_counts_that_may_be_zero(value: Any) -> None:
         (lambda v: lr.sample(lr.PolyaUrn(3), 2, 1, v), "seed"),
         (lambda v: advised(()).act(v), "seed"),
         (lambda v: advised((2,)).act(v), "seed"),
-        (lambda v: lr.Markov(np.eye(2), v), "context_len"),
+        (lambda v: lr.Markov(np.eye(2), v), "window"),
     ):
         refused(call, f"{name} must be a whole number >= 0", Bad(value, (repr(value),)))
 

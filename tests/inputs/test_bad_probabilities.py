@@ -96,7 +96,7 @@ def test_probabilities_that_are_none(entry: Entry, data: st.DataObject) -> None:
 
 TABLES = {
     "Scheduled": Entry(lr.predictors.Scheduled, "probs_TxS", shape=(3,)),
-    "Markov, transition": Entry(lambda p: lr.Markov(p, context_len=1), "transition", shape=(3,)),
+    "Markov, transition": Entry(lambda p: lr.Markov(p, window=1), "transition", shape=(3,)),
     "Markov, initial": Entry(lambda p: lr.Markov(np.eye(3), 1, initial=p), "initial", shape=()),
 }
 

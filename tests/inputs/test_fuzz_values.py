@@ -28,7 +28,7 @@ from lowregret.inputs import shown
 CASES = int(os.environ.get("LOWREGRET_FUZZ", "0"))
 EACH = 40  # calls of each callable in a short run
 COIN, URN = lr.matching(), lr.PolyaUrn(2)
-STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
 TOKENS = [[0, 1, 1, 0], [1, 1, 1, 0]]
 LAWS = [[[0.5, 0.5], [0.2, 0.8], [0.9, 0.1], [0.4, 0.6]]] * 2
 
@@ -50,7 +50,7 @@ ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule", "games.Player", "game
 INSIDE = {  # hooks of rules, and what searches share: called by the package with what it has checked
     "advance", "answer", "blank", "conditions", "evidence", "fallback_answer", "fallback_answers", "first_trips",
     "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon", "replaced",
-    "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
+    "respond_to", "seen", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
     "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",
     "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "afresh", "made_for",
     "comparator", "worst_lead", "gains_in", "scene", "in_play", "run", "turned",
@@ -63,7 +63,7 @@ FILES = {"EventLog", "Guard.save", "Guard.load"}  # they have their own tests
 MEMORIES = {"memory", "path"}  # values that start and update make, and nobody writes by hand; names of files
 
 GOOD: dict[str, Any] = {
-    "problem": COIN, "horizon": 12, "context_len": 1, "extra_context": 5, "alpha": 1.0, "rule": None, "fallback": None,
+    "problem": COIN, "horizon": 12, "window": 1, "extra_window": 5, "alpha": 1.0, "rule": None, "fallback": None,
     "temperature": 0.25, "batch_shape": (), "like": None, "predictor": URN, "base": URN, "delta": 0.1, "gate": 0.5,
     "rate": 0.5, "share": 0.1, "fn": lambda history: [0.5, 0.5], "n_states": 2, "batched": False, "seed": 0,
     "prior": 1.0, "probs_TxS": [[0.5, 0.5], [0.2, 0.8]], "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": [0.5, 0.5],
@@ -71,7 +71,8 @@ GOOD: dict[str, Any] = {
     "on_event": None, "span_aware": False, "averaged": True, "trust": 0.01,
     "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
-    "references_act": False, "likelihood": False, "confidence": 0.9, "gain": 0.3, "new": URN, "incumbent": STICKY,
+    "references_act": False, "likelihood": False, "internal": False, "confidence": 0.9, "gain": 0.3, "new": URN,
+    "incumbent": STICKY,
     "low": None, "high": None, "references": (), "contexts": None, "lag": 1, "context": None, "scale": None,
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
     "near": None, "step": 3, "regret": 0.5, "player": URN, "respond": "quantal", "width": 4, "prefixes": None, "n": 3,
@@ -84,7 +85,7 @@ GOOD: dict[str, Any] = {
     "predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "against": "actions", "start": 2, "end": 5,
     "episode": 6, "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
-    "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE,
+    "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE, "false_alarm_every": None,
     "forecast": lr.Samples([0.1, 0.2, 0.3]), "rounds": 4, "matches": 2, "jobs": 1, "mixed_A": [0.5, 0.5],
 }  # fmt: skip
 
@@ -105,7 +106,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Payoff.in_payoffs": {"utility": 0.5},
     "Quantiles": {"levels": [0.2, 0.5, 0.7]},
     "Incumbent": {"name": "today"},
-    "Guard.advise": {"forecast": [0.2, 0.8], "payoffs": None, "step": None, "references": None},
+    "Guard.advise": {"forecast": [0.2, 0.8], "payoffs": None, "step": None, "references": None, "plays": None},
     "Guard.observe": {"step": None, "missing": None},
     "Guard.retire": {"streams": [0, 2]},
     "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
@@ -127,11 +128,12 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "tips.worst_tip": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
     "tips.sequences_of": {"p": [0.3, 0.6, 0.2], "tokens": [1, 0, 1]},
     "external_regret": {"policy": [[0, 1, 1, 0], [1, 1, 1, 0]]},
-    "checks.check_context": {"predictor": STICKY, "streams": 2},
+    "internal_regret": {"policy": [[0, 1, 1, 0], [1, 1, 1, 0]]},
+    "checks.check_window": {"predictor": STICKY, "streams": 2},
     "checks.check_policy": {"policy": lr.policies.Hedge(COIN, 12), "streams": 2},
     "checks.check_predictor": {"streams": 2},
     "checks.check_rule": {"rule": lr.ExactTest(COIN, 12), "streams": 4},
-    "context_needed": {"regret": 0.9, "tv": 0.1, "horizon": 2000},
+    "window_needed": {"regret": 0.9, "tv": 0.1, "horizon": 2000},
     "cost_loss": {},
     "adversaries.all_sequences": {"horizon": 3},
     "adversaries.exact_worst_case": {"horizon": 5},
@@ -227,7 +229,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "scoring.ScoringRule": lr.scoring.brier,
 }
 CALLED = {  # what a message may call a parameter in place of its name
-    "d": ("state_dict",), "forecast": ("probs",), "rule": ("problem",), "context_len": ("transition",),
+    "d": ("state_dict",), "forecast": ("probs",), "rule": ("problem",), "window": ("transition",),
     "utility": ("states must name",),
     "payoffs": ("states must name",),
     **dict.fromkeys(("price", "cost", "salvage", "levels", "moves", "positions", "fee", "loss"), ("payoffs",)),
@@ -263,7 +265,7 @@ IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "predictors": "ContextTree CoverLaw OpponentModel Scheduled SecurityLaw ShrunkUrn Stream",
     "problems": "",
     "regret": "",
-    "robust": "Robust challenge context_needed",
+    "robust": "Robust challenge window_needed",
     "rules": "RegretGap RegretRate ResponseRule Rule VRegret warm_up",
 }
 
@@ -606,12 +608,12 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
     "Fraction": lambda x: x if type(x) is int else Fraction(x),
 }
 LARGER = {  # where bytes would overflow in what is computed of them
-    "AverageRestart": {"context_len": 1, "extra_context": 100, "horizon": 200},
+    "AverageRestart": {"window": 1, "extra_window": 100, "horizon": 200},
     "PolyaUrn": {"n_states": 2, "prior": 100},
     "ShrunkUrn": {"horizon": 120},
     "Hedge": {"horizon": 120},
     "FixedShare": {"horizon": 120},
-    "RestartHedge": {"context_len": 120},
+    "RestartHedge": {"window": 120},
     "ExactTest": {"horizon": 120},
     "RegretGap": {"horizon": 120, "alpha": 100},
     "matching": {"n": 100},

@@ -13,7 +13,7 @@ from lowregret.inputs import LARGEST, SMALLEST
 
 COIN = lr.matching()
 URN = lr.PolyaUrn(2)
-STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], context_len=1)
+STICKY = lr.Markov([[0.8, 0.2], [0.3, 0.7]], window=1)
 
 
 # Numbers
@@ -170,7 +170,7 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
     fallback = lr.rules.FirstTest(COIN, 9, fallback=liar)  # bets on what it says
 
     def switched() -> lr.Guard:
-        guard = lr.Guard(COIN, 9, fallback=liar)
+        guard = lr.Guard(COIN, 9, temperature=0.3, fallback=liar)
         guard.advise([1.0, 0.0])
         guard.observe(1)
         guard.advise([1.0, 0.0])
@@ -280,7 +280,7 @@ def test_gradients_stay_outside() -> None:
 def test_what_an_object_is_made_of_cannot_be_written_to(make: Any) -> None:
     thing, seen = make(), 0
     for name in dir(thing):
-        value = None if name.startswith("__") else getattr(thing, name)
+        value = None if name.startswith("__") else getattr(thing, name, None)
         if isinstance(value, np.ndarray) and not name.startswith("_"):
             seen += 1
             with pytest.raises(ValueError, match="read-only"):

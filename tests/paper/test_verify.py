@@ -294,7 +294,7 @@ def test_what_is_refuted_is_quoted_and_nothing_else_is() -> None:
             with pytest.raises(ValueError, match="quotes and corrected go with"):
                 made_up("Lemma 9.1", good, **{**OTHERWISE, "verdict": verdict, missing: ()})
     for verdict in ("holds", "constant", "beyond"):
-        with pytest.raises(ValueError, match="quotes and corrected go with"):
+        with pytest.raises(ValueError, match="corrected"):
             made_up("Lemma 9.1", good, **{**OTHERWISE, "verdict": verdict})
     with pytest.raises(ValueError, match=r"verdict must be one of holds, .*, beyond, got 'true'"):
         made_up("Lemma 9.1", good, verdict="true")

@@ -262,9 +262,9 @@ def test_a_nemesis_takes_no_more_than_promised(budget: float) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
+    with pytest.raises(ValueError, match="problem"):
         lr.policies.SecurityPlay("rock")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="made for another problem"):
+    with pytest.raises(ValueError, match="another problem"):
         lr.Guard(RPS, 9, fallback=lr.policies.SecurityPlay(MATCHING))
-    with pytest.raises(ValueError, match="made for another problem"):
+    with pytest.raises(ValueError, match="another problem"):
         lr.Guard(RPS, 9, fallback=lr.Recovery(safe=lr.policies.SecurityPlay(MATCHING)))

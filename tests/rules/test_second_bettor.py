@@ -231,3 +231,15 @@ def test_what_cannot_go_without_a_test() -> None:
             lr.Guard(coin, 20, test=False, **more)
     with pytest.raises(ValueError, match="lag must be 1 without a test"):
         lr.Guard(coin, 20, test=False, lag=2)
+
+
+def test_a_test_is_there_or_not_and_numbers_are_certified_without_one_too() -> None:
+    for given in ("no", None, 0):
+        with pytest.raises(ValueError, match="test must be True or False"):
+            lr.Guard(lr.matching(), 20, test=given)
+    payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
+    guard = lr.Guard(payoff, 20, test=False)
+    guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))
+    guard.observe(0.3)
+    assert "without a test" in str(guard.certificate)
+    assert guard.certificate.limit is None

@@ -149,7 +149,7 @@ def test_every_bit_of_a_weight_counts(kind: str, tmp_path: Path) -> None:
             changed = bytearray(data)
             changed[start + entry["data_offsets"][0] + bit // 8] ^= 1 << bit % 8
             path.write_bytes(changed)
-            with pytest.raises(ValueError, match=r"safetensors is damaged: its digest"):
+            with pytest.raises(ValueError, match="damaged"):
                 loaded(kind, path)
 
 

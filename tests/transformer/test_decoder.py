@@ -193,7 +193,7 @@ def test_nothing_is_made_up_past_the_context() -> None:
         lambda: lr.compare({"model": model}, {"b": source}, coin, 17, 2, 0),
         lambda: lr.compare({"b": source}, {"model": model}, coin, 17, 2, 0),
     ):
-        with pytest.raises(ValueError, match=r"has a context of 16 tokens: horizon must be at most that, got 17"):
+        with pytest.raises(ValueError, match=r"context of 16 .* 17"):
             ask()
     assert lr.sample(lr.robustify(model, coin, 16), 16, 2, 0).shape == (2, 16)
 

@@ -44,7 +44,7 @@ RAGGED = [[0, 1, 1], [1, 0, 0, 1, 1, 0, 1, 0, 0, 1], [0, 1], [1] * 9 + [0]]
 
 def test_a_chain_is_learnt_from_its_recording(tmp_path: Path) -> None:
     """Held-out log-loss beside the chain's own, in closed form: H(pi) for the first step of a window, then h."""
-    tokens = lr.sample(lr.Markov(STICKY, context_len=1), horizon=200, n=60, seed=3)
+    tokens = lr.sample(lr.Markov(STICKY, window=1), horizon=200, n=60, seed=3)
     task = Imitate.from_tokens(tokens, held_out=0.5)
     settings = TrainingSettings(size=SMALL, steps=150, batch=32, optimiser=DECAYING)
     model = train(task, tmp_path / "m.safetensors", settings)
@@ -255,7 +255,7 @@ def lowregret(*arguments: str) -> tuple[int, str]:
 
 def weather(folder: Path) -> None:
     """Three states by name, in an order that is not the alphabet's, in sequences of different lengths."""
-    chain = lr.Markov([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]], context_len=1)
+    chain = lr.Markov([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.3, 0.1, 0.6]], window=1)
     names = np.array(["storm", "rain", "calm"])[lr.sample(chain, 40, 20, seed=0)]
     lines = [" ".join(row[: 12 + i]) for i, row in enumerate(names)]
     (folder / "weather.txt").write_text("\n".join(lines) + "\n")

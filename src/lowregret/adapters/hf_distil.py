@@ -23,8 +23,7 @@ except ModuleNotFoundError as error:
 
 from ..construct.base_model import in_use
 from ..transformer import data
-from ..transformer.targets import refuse_play, robust_laws
-from ..transformer.tasks import ResponseLoss, Scaled, of_responses
+from ..transformer.tasks import ResponseLoss, Scaled, of_responses, refuse_play, robust_laws
 from .hugging_face import HFPredictor
 from .state_logits import logits_of
 

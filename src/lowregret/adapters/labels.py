@@ -1,6 +1,7 @@
 """The labels of a classifier as the states of a problem (Section 2.2): which label is which state, and the guard."""
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from .. import inputs
 from ..guard import Guard
 from ..problems import DecisionProblem, Names, a_problem
-from ..rules import Rule
+from ..rules import ExactTest, Rule
 
 
 def stakes(
@@ -103,9 +104,35 @@ def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, episode:
     """The guard of a classifier; a rule says the horizon if nobody else does."""
     if horizon is None and episode is None and rule is not None:
         horizon = rule.horizon
-    elif horizon is None and rule is None:
-        raise ValueError("horizon must be how many predictions will be acted on, a whole number >= 1, got None")
     return Guard(problem, horizon, rule=rule, episode=episode, **settings)
+
+
+def labels_played(guard: Guard, labels: Sequence[Any]) -> np.ndarray | None:
+    """The action ``[S]`` that says each label; None: actions are not labels, or the guard takes no play but its own.
+
+    An action says a label if it has that name, and nothing earns more where that label comes.
+    """
+    rule, problem = guard.rule.each, guard.problem
+    if not isinstance(rule, ExactTest) or rule.temperature != 0 or problem is None:
+        return None
+    places = [problem.action_names.position(label) for label in labels]
+    if None in places or sorted(places) != list(range(problem.n_actions)):  # type: ignore[type-var]
+        return None
+    said_S = np.array(places)
+    right = problem.utility[said_S, np.arange(len(said_S))] >= problem.utility.max(axis=0)
+    return said_S if right.all() else None
+
+
+def own_plays(guard: Guard, said_S: np.ndarray, laws_NxS: np.ndarray, predicted_N: np.ndarray) -> np.ndarray:
+    """What is played of each row ``[N]``: what a model predicts where that is not the likeliest label by its own law.
+
+    Who has a threshold, or a margin, decides by it; who predicts the likeliest label leaves it to what is at stake, and
+    the best response is played.
+    """
+    problem = guard.problem
+    assert problem is not None
+    best_N = np.asarray(problem.best_response(laws_NxS))
+    return np.where(predicted_N == laws_NxS.argmax(axis=-1), best_N, said_S[predicted_N])
 
 
 def references_of(references: Any, asks: str) -> dict[str, Any]:
@@ -162,3 +189,51 @@ def floored(laws: np.ndarray, floor: float) -> np.ndarray:
 def states_of(labels: Any, names: Names, name: str = "y") -> np.ndarray:
     """The state ``[N]`` of each label; one that is not known is refused by name."""
     return names.positions(np.fromiter(labels, dtype=object), name)
+
+
+# Rows as classifiers are given them, each by a key of its content: a label finds what was said of its row.
+
+
+def keys_of(X: Any, last: int) -> list[bytes]:
+    """The keys of the last so many rows: of arrays, frames, sparse matrices, or lists of anything."""
+    if hasattr(X, "tocsr"):
+        rows = X.tocsr()[-last:]
+        rows.sort_indices()
+        parts = zip(np.split(rows.indices, rows.indptr[1:-1]), np.split(rows.data, rows.indptr[1:-1]), strict=True)
+        return [_digest(at.astype(np.int64).tobytes() + _numbers(values).tobytes()) for at, values in parts]
+    try:
+        table = np.asarray(X)[-last:]
+    except ValueError:  # rows of different lengths
+        return [key_of(row) for row in list(X)[-last:]]
+    if table.dtype.kind in "biuf":
+        return [_digest(row.tobytes()) for row in _numbers(table)]
+    return [key_of(row) for row in table.tolist()]
+
+
+def key_of(row: Any) -> bytes:
+    """The key of one row by how it is written; of a dict whatever the order of its names."""
+    return _digest(repr(sorted(row.items(), key=repr) if isinstance(row, dict) else row).encode())
+
+
+def one_each(given: Any, n: int, name: str) -> np.ndarray:
+    """One number for each of n rows, ``[N]``, or the number itself where there is one row; whole ones as such."""
+    values = inputs.numbers_of(given, name, "numbers, one for each row").reshape(-1 if n == 1 else np.shape(given))
+    if values.shape != (n,):
+        raise ValueError(f"{name} must be one for each row, {n} of them, got shape {np.shape(given)}")
+    return values.astype(np.int64) if name == "context" and (values == np.round(values)).all() else values
+
+
+def refuse_unordered(X: Any) -> None:
+    """Rows that are not in time order, as far as can be seen."""
+    index: Any = getattr(X, "index", None)
+    if "datetime" in str(getattr(index, "dtype", "")) and not index.is_monotonic_increasing:
+        raise ValueError("X must have its rows in time order, got an index of times that go back: X.sort_index()")
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """As one type: a row is the same whether its numbers are whole or not."""
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()

@@ -11,7 +11,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..guard import Switch
-from ..guard.telling import tell
+from ..guard.event_log import tell
 from ..memory import each, end_to_end, take
 from ..predictors import Predictor
 from ..robust import Robust
@@ -270,7 +270,7 @@ def _by_length(states: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
 # What a rule remembers of histories that come in any row, order and company (Algorithm 1): found by their states.
 
 
-class Block(NamedTuple):
+class SameLength(NamedTuple):
     """Histories of one length, side by side."""
 
     memory: RuleMemory  # [N]
@@ -291,14 +291,14 @@ class Histories:
 
     def __init__(self, rule: Rule, base: Predictor, keep: int) -> None:
         self.rule, self.base, self.keep = rule, base, keep
-        self.held: OrderedDict[bytes, tuple[Block, int]] = OrderedDict()
+        self.held: OrderedDict[bytes, tuple[SameLength, int]] = OrderedDict()
         self.rebuilt = 0
 
-    def after(self, states_NxT: np.ndarray) -> Block:
+    def after(self, states_NxT: np.ndarray) -> SameLength:
         """What the rule remembers after the states: from what was said before the last one, else from the model."""
         N, T = states_NxT.shape
         if T == 0:
-            return Block(self.rule.start((N,)), None, np.zeros(N))
+            return SameLength(self.rule.start((N,)), None, np.zeros(N))
         parents = [self._asked_after(row[:-1]) for row in states_NxT]
         # From what came before even where a history is known itself: the model may have been asked again since.
         begun = [i for i in range(N) if parents[i] is not None]
@@ -314,13 +314,13 @@ class Histories:
             parts.append(self._gathered([read[key]]))
         return _chosen(_side_by_side(parts), np.argsort([*begun, *others]))
 
-    def law(self, block: Block, law_NxS: np.ndarray) -> np.ndarray:
+    def law(self, block: SameLength, law_NxS: np.ndarray) -> np.ndarray:
         """The law in force ``[N, S]``, where the model says ``law_NxS``."""
         if len(law_NxS) > 1:
             return to_numpy(self.rule.law(block.memory, law_NxS))
         return to_numpy(self.rule.law(each(block.memory, _first), law_NxS[0]))[None]
 
-    def remember(self, states_NxT: np.ndarray, block: Block, law_NxS: np.ndarray | None = None) -> list[int]:
+    def remember(self, states_NxT: np.ndarray, block: SameLength, law_NxS: np.ndarray | None = None) -> list[int]:
         """Keep them, with what the model says next; the rows that are seen for the first time to have switched."""
         block, T = block._replace(law_NxS=law_NxS), states_NxT.shape[1]
         tripped_N, news = block.memory.tripped_at, []
@@ -343,17 +343,17 @@ class Histories:
         self.held.move_to_end(states_T[:-1].tobytes())
         return True
 
-    def _asked_after(self, states_T: np.ndarray) -> tuple[Block, int] | None:
+    def _asked_after(self, states_T: np.ndarray) -> tuple[SameLength, int] | None:
         """Where a history is held together with what the model said next."""
         found = self.held.get(states_T.tobytes())
         return None if found is None or found[0].law_NxS is None else found
 
-    def _gathered(self, places: list[Any]) -> Block:
+    def _gathered(self, places: list[Any]) -> SameLength:
         """Histories from wherever they are held, in this order; nothing is copied where they are a block already."""
         runs = [list(run) for _, run in groupby(places, key=lambda place: id(place[0]))]
         return _side_by_side([_chosen(run[0][0], np.array([i for _, i in run])) for run in runs])
 
-    def _advanced(self, block: Block, state_N: np.ndarray) -> Block:
+    def _advanced(self, block: SameLength, state_N: np.ndarray) -> SameLength:
         memory, law_NxS, rule = block.memory, block.law_NxS, self.rule
         assert law_NxS is not None
         own_N = rule.share(memory) if memory.tripped_at.any() else 1.0
@@ -362,13 +362,13 @@ class Histories:
         else:  # the batch of one is what is mostly asked for, and one stream alone is quicker
             alone, law_S = each(memory, _first), law_NxS[0]
             after = each(rule.advance(alone, rule.look(alone, law_S), state_N[0]), _as_batch)
-        return Block(after, None, block.decided_N + own_N)
+        return SameLength(after, None, block.decided_N + own_N)
 
-    def _rebuilt(self, states_T: np.ndarray) -> Block:
+    def _rebuilt(self, states_T: np.ndarray) -> SameLength:
         """Everything again from the tokens: one pass of the model over all of them."""
         self.rebuilt += 1
         laws_TxS = np.asarray(to_numpy(self.base.predict_sequence(states_T)), dtype=np.float64)
-        block = Block(self.rule.start((1,)), None, np.zeros(1))
+        block = SameLength(self.rule.start((1,)), None, np.zeros(1))
         for state, law_S in zip(states_T, laws_TxS, strict=True):
             block = self._advanced(block._replace(law_NxS=law_S[None]), state[None])
         return block
@@ -382,18 +382,18 @@ def _as_batch(leaf: Any) -> np.ndarray:
     return np.asarray(leaf)[None]
 
 
-def _chosen(block: Block, rows: np.ndarray) -> Block:
+def _chosen(block: SameLength, rows: np.ndarray) -> SameLength:
     if np.array_equal(rows, np.arange(len(block.decided_N))):
         return block
     law_NxS = None if block.law_NxS is None else block.law_NxS[rows]
-    return Block(take(block.memory, rows), law_NxS, block.decided_N[rows])
+    return SameLength(take(block.memory, rows), law_NxS, block.decided_N[rows])
 
 
-def _side_by_side(blocks: list[Block]) -> Block:
+def _side_by_side(blocks: list[SameLength]) -> SameLength:
     """One block of several; what the model said stays only where it is known of all."""
     if len(blocks) == 1:
         return blocks[0]
     laws = [block.law_NxS for block in blocks if block.law_NxS is not None]
     law_NxS = np.concatenate(laws) if len(laws) == len(blocks) else None
     memory = end_to_end([block.memory for block in blocks])
-    return Block(memory, law_NxS, np.concatenate([block.decided_N for block in blocks]))
+    return SameLength(memory, law_NxS, np.concatenate([block.decided_N for block in blocks]))

@@ -8,12 +8,23 @@ import numpy as np
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event
-from ..guard.asked import Asked, Rows, ids_of
+from ..guard.asked import Asked, AskedRows, ids_of
 from ..guard.ledger import LOG
 from ..problems import DecisionProblem, Names, Positions
-from ..rules import ExactTest
-from .labels import floor_of, floored, guard_of, only_scaled, references_of, refuse_lawless, stakes, states_of
-from .rows import key_of, one_each
+from .labels import (
+    floor_of,
+    floored,
+    guard_of,
+    key_of,
+    labels_played,
+    one_each,
+    only_scaled,
+    own_plays,
+    references_of,
+    refuse_lawless,
+    stakes,
+    states_of,
+)
 
 try:
     from river import base
@@ -60,7 +71,8 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     problem
         What is at stake; to guess the label by default.
     horizon
-        How many labels will be learned at most: what the certificate is for. A ``rule`` that is given has one.
+        How many labels will be learned at most, where that is known: it sharpens the certificate. A ``rule`` that is
+        given has one of its own.
     classes
         The labels in the order of the problem's states, needed where these have not the labels for names.
     rule, fallback, temperature, episode
@@ -97,7 +109,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     ...     chances = model.policy_one({"wind": windy})  # act on this
     ...     model.learn_one({"wind": windy}, "storm" if windy == (day < 100) else "calm")
     >>> [event.step for event in model.events][:1], max(model.predict_proba_one({"wind": True}).values()) < 0.9
-    ([114], True)
+    ([126], True)
     """
 
     def __init__(
@@ -138,6 +150,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
             on_event=on_event,
         )
         self._asked, self._labelled = Asked(self.guard), _Labelled(labels, floor)
+        self._said_S = labels_played(self.guard, labels)
         self.unasked, self._has_warned = 0, False
         self.model = model
         self.problem = problem
@@ -199,9 +212,23 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         return dict(zip(self._labelled.labels, law_S.tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> Any:
-        """The likeliest label under ``predict_proba_one``."""
-        law = self.predict_proba_one(x, id, **kwargs)
-        return max(law, key=law.__getitem__)
+        """The likeliest label under ``predict_proba_one``; where the model predicts another and is played, that.
+
+        A model may decide by a threshold. Where the problem's actions are the labels and responses are best ones (a
+        temperature of 0), what it predicts beside the likeliest label is what it plays, and is judged.
+        """
+        refuse_lawless(self.guard, "predict_one", "policy_one(x)")
+        row, ids = self._row(x, **kwargs), None if id is None else ids_of(id, 1)
+        [law_S] = self._asked.laws([key_of(x)], row, ids)
+        state = int(law_S.argmax())
+        if "plays" in row.told:
+            [plays], problem = row.told["plays"], self.guard.problem
+            assert problem is not None
+            assert self._said_S is not None
+            if plays != problem.best_response(row.laws_NxS[0]):
+                [mixed_A] = self._asked.policies([key_of(x)], row, ids)
+                state = int(np.argsort(self._said_S)[plays]) if mixed_A[plays] == 1 else state
+        return self._labelled.labels[state]
 
     def policy_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[str, float]:
         """The mixed action that the certificate speaks of, by the actions' names; the rest likewise."""
@@ -234,17 +261,21 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """What is guaranteed of ``policy_one`` over the horizon."""
         return self.guard.certificate
 
-    def _row(self, x: dict[Any, Any], context: Any = None, scale: Any = None, **kwargs: Any) -> Rows:
+    def _row(self, x: dict[Any, Any], context: Any = None, scale: Any = None, **kwargs: Any) -> AskedRows:
         """All that is known of a row before its label."""
         with self.guard._lock:  # a model does not learn while it is asked
             law_S, told = self._labelled.law(self.model.predict_proba_one(x, **kwargs)), {}
+            own = None if self._said_S is None else self.model.predict_one(x, **kwargs)
+        if self._said_S is not None:
+            state = int(law_S.argmax()) if own is None else self._labelled.state(own)  # it may say nothing yet
+            told["plays"] = own_plays(self.guard, self._said_S, law_S[None], np.array([state]))
         if self.references:
             said = [self._labelled.law(other.predict_proba_one(x), False) for other in self.references.values()]
             told["references"] = np.array([said])
         for name, given, own in (("context", context, self.context), ("scale", scale, self.scale)):
             if given is not None or own is not None:
                 told[name] = one_each(_read(x, own, name) if given is None else given, 1, name)
-        return Rows(law_S[None], told)
+        return AskedRows(law_S[None], told)
 
     # What River asks
 
@@ -299,7 +330,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
     returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has done worse than
     something else by more than chance allows. Over each beginning the chance of a false alarm is at most the rule's
-    delta, 1/horizon by default, for a model whose probabilities are right.
+    delta, 0.05 by default, for a model whose probabilities are right.
 
     With an ``error_rate`` it takes errors instead, 1 for wrong and 0 for right, as River's own
     ``DriftRetrainingClassifier`` and ``ARFClassifier`` feed them. The guard then chooses between to trust the model and
@@ -316,11 +347,11 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     problem, classes, rule, fallback, temperature, floor
         As in ``GuardedRiverClassifier``.
     horizon
-        For how many updates the guard is made at each beginning. A ``rule`` that is given has one.
+        For how many updates the guard is made at each beginning; None: any number. A ``rule`` that is given has one.
     error_rate
         How often the model may be wrong, in place of a problem: ``update`` then takes errors.
     delta
-        The chance of a false alarm over each beginning, in place of a ``rule``; 1/horizon by default.
+        The chance of a false alarm over each beginning, in place of a ``rule``; 0.05 by default.
     lag
         How late labels come, as in ``Guard``, where what an update tells was said before the labels of the last
         ``lag`` - 1 updates were known.
@@ -333,14 +364,14 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     ...     if detector.drift_detected:
     ...         break
     >>> day, detector.guard.events[0].since
-    (111, 101)
+    (116, 112)
     >>> detector = GuardDriftDetector(horizon=1000, error_rate=0.2)
     >>> for day in range(200):
     ...     detector.update(day % 5 == 0 or day >= 100)
     ...     if detector.drift_detected:
     ...         break
     >>> day, detector.guard.events[0].since
-    (113, 101)
+    (110, 101)
     """
 
     def __init__(
@@ -377,11 +408,9 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
         else:
             at_stake, labels = stakes(problem, rule, classes, fallback)
             self._labelled = _Labelled(labels, floor)
-        if delta is not None:
-            if rule is not None:
-                raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
-            rule, settings = ExactTest(at_stake, horizon, delta=delta, **settings), {}
-        self.guard = guard_of(at_stake, horizon, rule, lag=lag, **settings)
+        if delta is not None and rule is not None:
+            raise ValueError("delta is that of the rule where one is given: ExactTest(problem, horizon, delta=...)")
+        self.guard = guard_of(at_stake, horizon, rule, lag=lag, delta=delta, **settings)
         self._seen = 0  # since the last beginning
 
     def update(self, x: Any) -> None:

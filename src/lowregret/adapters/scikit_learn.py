@@ -2,28 +2,99 @@
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..certificates import Certificate
 from ..guard import Event, Guard
-from ..guard.asked import MOST, Asked, Rows, ids_of
-from ..problems import DecisionProblem, Names, actions_of
+from ..guard.asked import MOST, Asked, AskedRows, ids_of
+from ..problems import DecisionProblem, Names, Positions, actions_of
 from .labels import (
     floor_of,
     floored,
     guard_of,
+    keys_of,
+    labels_played,
     of_a_classifier,
+    one_each,
     only_scaled,
+    own_plays,
     references_of,
     refuse_lawless,
+    refuse_unordered,
     stakes,
     states_of,
 )
-from .rows import keys_of, one_each, refuse_unordered
-from .walk_forward import WalkForward, walked
+
+# A guard over recorded laws, step by step, and the record of what it did.
+
+
+class WalkForward(NamedTuple):
+    """What ``GuardedClassifier.walk_forward`` did on the N rows after the first training part, in time order.
+
+    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS,
+    Positions(states), **told)`` has the money table of the same rows.
+    """
+
+    problem: DecisionProblem
+    start: int  # the first guarded row
+    refits: tuple[int, ...]  # the rows before which the model was fitted
+    states: np.ndarray  # [N], what came
+    model_probs_NxS: np.ndarray  # what the model said
+    probs_NxS: np.ndarray  # what to act on; where a policy is played after a switch, for information
+    policy_NxA: np.ndarray  # the mixed action that the certificate speaks of
+    payoffs: np.ndarray  # [N], what it earned on average, in the problem's units
+    share: np.ndarray  # [N], how much of it was the model's: 1 until a switch
+    events: tuple[Event, ...]
+    certificate: Certificate
+    told: dict[str, Any]  # what else was known of the rows, as ``backtest`` takes it
+
+    @property
+    def used_fallback(self) -> np.ndarray:
+        """``[N]``, where the answer was not the model's alone."""
+        return self.share < 1
+
+
+def walked(guard: Guard, rows: AskedRows, states: np.ndarray, start: int, refits: tuple[int, ...]) -> WalkForward:
+    """Take the guard through the rows, one step each, the labels as late as its lag: it stands after the last then."""
+    problem, n, lag = guard.problem, len(states), guard.lag
+    assert problem is not None
+    probs_NxS, policy_NxA, share = np.empty(rows.laws_NxS.shape), np.empty((n, problem.n_actions)), np.empty(n)
+    for row in range(n):
+        advice = guard.advise(**rows.said(row))
+        probs_NxS[row], policy_NxA[row], share[row] = advice.law, advice.policy, advice.share
+        if row + 1 >= lag:
+            guard.observe(Positions(states[row + 1 - lag]))
+    for state in states[max(0, n + 1 - lag) :]:
+        guard.observe(Positions(state))
+    payoffs = problem.in_payoffs((policy_NxA * problem.utility[:, states].T).sum(axis=1))
+    return WalkForward(
+        problem,
+        start,
+        refits,
+        states,
+        rows.laws_NxS,
+        probs_NxS,
+        policy_NxA,
+        payoffs * rows.told.get("scale", 1.0),
+        share,
+        tuple(guard.events),
+        guard.certificate,
+        _as_recorded(guard, rows.told),
+    )
+
+
+def _as_recorded(guard: Guard, told: dict[str, np.ndarray]) -> dict[str, Any]:
+    """What rows were told, by the arguments of a backtest."""
+    found: dict[str, Any] = {"contexts" if name == "context" else name: part for name, part in told.items()}
+    found.pop("plays", None)  # a backtest plays best responses
+    if "references" in told:
+        assert guard.rule.knows is not None
+        found["references"] = dict(zip(guard.rule.knows.references, np.moveaxis(told["references"], 1, 0), strict=True))
+    return found
+
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -57,8 +128,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         is another state's number), else as ``classes`` says. In ``problem_`` states without names have those of the
         classes.
     horizon
-        How many outcomes will be observed after ``fit`` at most: what the certificate is for. Needed but in
-        ``walk_forward``, where it is the number of guarded rows by default, and with a ``rule``, which has one.
+        How many outcomes will be observed after ``fit`` at most, where that is known: it sharpens the certificate. In
+        ``walk_forward`` it is the number of guarded rows by default; a ``rule`` has one of its own.
     classes
         The labels in the order of the problem's states, those that no training row has among them.
     rule, fallback, temperature, episode
@@ -96,7 +167,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ...     mixed = model.policy(X[t : t + 1])  # act on this
     ...     model = model.observe(X[t : t + 1], turned[t : t + 1])
     >>> model.switched_, model.events_[0].step
-    (True, 5)
+    (True, 4)
     """
 
     guard_: Guard
@@ -172,6 +243,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fresh.classes_ = seen if len(seen) == len(labels) else np.unique(np.asarray(labels))
         fresh._names = Names(labels, "labels")
         fresh.states_ = states_of(fresh.classes_.tolist(), fresh._names)
+        fresh._said_S = labels_played(fresh.guard_, labels)
         return fresh
 
     def _trained(self, X: Any, y: np.ndarray, **fit_params: Any) -> "GuardedClassifier":
@@ -204,35 +276,53 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rows do not say. With references, contexts or payoffs, what is played after a switch answers no law: this one is
         then for information, and ``policy`` is what counts.
         """
-        rows = self._rows(X, context, scale)
+        return self._laws_to_act_on(X, self._rows(X, context, scale), id)
+
+    def _laws_to_act_on(self, X: Any, rows: AskedRows, id: Any) -> np.ndarray:
         refuse_lawless(self.guard_, "predict_proba", "policy(X)")
         return self._answered(self._asked.laws, X, rows, id)[:, self.states_]
 
     def predict(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
-        """The likeliest class of each row under ``predict_proba``."""
-        laws_NxK = self.predict_proba(X, id, context=context, scale=scale)
-        return self.classes_[laws_NxK.argmax(axis=1)]
+        """The likeliest class of each row under ``predict_proba``, or what the model predicts instead and plays.
+
+        A model may decide by a threshold or a margin. Where the problem's actions are the labels and responses are best
+        ones (a temperature of 0), what it predicts beside the likeliest class is what it plays, and is judged.
+        """
+        rows = self._rows(X, context, scale)
+        chosen_N = self._laws_to_act_on(X, rows, id).argmax(axis=1)
+        if self._said_S is not None and "plays" in rows.told:
+            plays_N = rows.told["plays"]
+            own_N = plays_N != np.asarray(self.problem_.best_response(rows.laws_NxS))
+            if own_N.any():
+                played_N = self._answered(self._asked.policies, X, rows, id)[np.arange(len(plays_N)), plays_N]
+                class_N = np.argsort(self.states_)[np.argsort(self._said_S)[plays_N]]
+                chosen_N = np.where(own_N & (played_N == 1), class_N, chosen_N)
+        return self.classes_[chosen_N]
 
     def policy(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
         """The mixed actions ``[N, A]`` that the certificate speaks of; the rest as in ``predict_proba``."""
         return self._answered(self._asked.policies, X, self._rows(X, context, scale), id)
 
-    def _answered(self, answers: Callable[..., np.ndarray], X: Any, rows: Rows, id: Any) -> np.ndarray:
+    def _answered(self, answers: Callable[..., np.ndarray], X: Any, rows: AskedRows, id: Any) -> np.ndarray:
         ids = None if id is None else ids_of(id, len(rows.laws_NxS))
         return of_a_classifier(lambda: answers(keys_of(X, MOST if ids is None else len(ids)), rows, ids))
 
-    def _rows(self, X: Any, context: Any = None, scale: Any = None) -> Rows:
+    def _rows(self, X: Any, context: Any = None, scale: Any = None) -> AskedRows:
         """All that is known of each row before its label."""
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         laws_NxS = floored(self._laws(self.estimator_, X, "estimator"), self.floor)
         told, n = {}, len(laws_NxS)
+        if self._said_S is not None and hasattr(self.estimator_, "predict"):
+            predicted = np.asarray(self.estimator_.predict(X)).tolist()
+            states_N = states_of(predicted, self._names, "estimator.predict(X)")
+            told["plays"] = own_plays(self.guard_, self._said_S, laws_NxS, states_N)
         if self.references:
             said = [self._laws(model, X, f"references[{name!r}]") for name, model in self.references.items()]
             told["references"] = np.stack(said, axis=1)
         for name, given, own in (("context", context, self.context), ("scale", scale, self.scale)):
             if given is not None or own is not None:
                 told[name] = one_each(_read(X, n, own) if given is None else given, n, name)
-        return Rows(laws_NxS, told)
+        return AskedRows(laws_NxS, told)
 
     def _laws(self, model: Any, X: Any, name: str) -> np.ndarray:
         """What a model says of each row, ``[N, S]`` in the order of the states."""
@@ -348,7 +438,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             said.append(now._rows(_safe_indexing(X, block), **{name: part[block] for name, part in beside.items()}))
         laws_NxS = np.concatenate([rows.laws_NxS for rows in said])
         told = {name: np.concatenate([rows.told[name] for rows in said]) for name in said[0].told}
-        found = walked(now.guard_, Rows(laws_NxS, told), states, train, tuple(refits))
+        found = walked(now.guard_, AskedRows(laws_NxS, told), states, train, tuple(refits))
         self._become(now)
         return found
 

@@ -12,7 +12,7 @@ from ..arrays import Array, device, first, in_float64, last, mix, namespace, to_
 from ..certificates import by_counts
 from ..certificates.by_counts import PolicyOfCounts
 from ..policies import Policy, Respond
-from ..predictors import Predictor, asked_sequence, said_by, same_states, vouched, within_context
+from ..predictors import Predictor, asked_sequence, said_by, same_states, vouched, within_window
 from ..problems import DecisionProblem, a_problem, best_of, same_problem
 from ..robust import Robust
 
@@ -76,7 +76,7 @@ def acting(
     inputs.choice(respond, "respond", ("quantal", "best"))
     if not hasattr(player, "start") or not (hasattr(player, "policy") or hasattr(player, "predict")):
         raise ValueError(f"player must be a predictor or a policy, got {type(player).__name__}")
-    within_context(getattr(player, "predictor", player), horizon, "player")
+    within_window(getattr(player, "predictor", player), horizon, "player")
     if hasattr(player, "policy"):
         if temperature is not None or respond == "best":
             raise ValueError(

@@ -3,11 +3,13 @@
 from .auditing import audit_log, merge
 from .backtesting import backtest
 from .cells import Refused
+from .playing import YARDSTICKS
 from .report import Audit, Judgement
 from .result import Backtest, StreamResult
 from .tuning import Tuned, tune
 
 __all__ = [
+    "YARDSTICKS",
     "Audit",
     "Backtest",
     "Judgement",

@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from .. import files, inputs
+from ..guard.guard import DELTA
 from ..problems import DecisionProblem, a_problem
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
-from .judging import BEST, Settings, judged
+from .judging import BEST, AuditSettings, judged
 from .laws import tolerance_of
 from .logs import Log, log_at
-from .playing import PLAYERS
+from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
 from .spool import Counted, Spool
 
-FORMAT = 2  # of parts: what they must have in common, and what they hold
+FORMAT = 3  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
 _SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
@@ -32,7 +33,8 @@ def audit_log(
     log: str | Path,
     problem: DecisionProblem,
     *,
-    delta: float | None = None,
+    delta: float = DELTA,
+    temperature: float = 0.0,
     horizon: int | None = None,
     family_delta: bool = False,
     fdr: float = 0.1,
@@ -52,8 +54,8 @@ def audit_log(
     ----------
     log
         A .csv or .parquet file, or a folder of one kind; rows in any order.
-    delta
-        As ``ExactTest`` takes it; ``family_delta`` divides delta by the number of streams.
+    delta, temperature
+        As ``Guard`` takes them; ``family_delta`` divides delta by the number of streams.
     horizon
         The longest stream by default.
     fdr
@@ -79,28 +81,27 @@ def audit_log(
     a_problem(problem)
     tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
-    delta = None if delta is None else inputs.probability(delta, "delta")
+    delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
     kept = _kept(part)
     found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
     told = told or (lambda *_: None)
 
-    def settled(counted: Counted) -> tuple[Settings, dict[str, Any]]:
+    def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
         if found.columns.stream and found.columns.guesses is not None and not shared(counted.rows, counted.single):
             raise _Unshared
         _refuse_long(found, problem, counted.longest)
         whole = inputs.horizon_or_none(horizon) or counted.longest
         if whole < counted.longest:
             raise ValueError(f"horizon must last for the longest stream, {counted.longest} steps, got {whole}")
-        own = 1 / max(whole, 2) if delta is None else delta
-        each = own / counted.streams if family_delta else own
+        each = delta / counted.streams if family_delta else delta
         plays = counted.rows <= _SMALL if fallback is None else inputs.flag(fallback, "fallback")
         tells = counted.rows <= _SMALL if events is None else inputs.flag(events, "events")
         own_episode = None if episode is None or episode >= whole else episode
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
-        settings = Settings(
-            *(problem, whole, each, level, plays, tells, own_episode),
+        settings = AuditSettings(
+            *(problem, whole, each, temperature, level, plays, tells, own_episode),
             *(counted.steps, found.columns.every, alone_told(found.columns)),
         )
         about = {
@@ -111,13 +112,14 @@ def audit_log(
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
+            "temperature": temperature,
             "family_delta": family_delta,
             "episode": own_episode,
             "fdr": fdr,
             "tolerance": tolerance,
             "partitions": found.partitions,
             "events": tells,
-            "players": [*(name for name in PLAYERS if plays or name != "fallback"), BEST],
+            "players": [*(name for name in PLAYERS if plays or name != "fallback"), *YARDSTICKS, BEST],
             "grid": settings.grid.tolist(),
             "problem": problem_told(problem),
         }
@@ -159,7 +161,7 @@ def _here(
     tolerance: float,
     kept: Callable[[int], bool],
     jobs: int,
-    settled: Callable[[Counted], tuple[Settings, dict[str, Any]]],
+    settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Told,
 ) -> Audit:
     """The audit by processes of this machine."""
@@ -243,7 +245,7 @@ def _ready() -> None:
 
 
 def _judged(
-    log: Log, spool: Spool, settings: Settings, jobs: int, pool: ProcessPoolExecutor | None
+    log: Log, spool: Spool, settings: AuditSettings, jobs: int, pool: ProcessPoolExecutor | None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The partitions one by one; a log that went to the disk by several processes."""
     if jobs == 1 or not spool.on_disk:
@@ -258,7 +260,7 @@ def _judged(
             yield p, asked.pop(p).result()
 
 
-def judge_file(settings: Settings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
+def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
     from .logs import record_of
 

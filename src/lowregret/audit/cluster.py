@@ -14,8 +14,8 @@ import numpy as np
 from ..problems import DecisionProblem
 from ..rules import warm_up
 from .cells import Refused
-from .judging import Settings, judged
-from .logs import Fragment, Log, Names, partition_of, record_of, records_in
+from .judging import AuditSettings, judged
+from .logs import Fragment, Log, StreamNumbers, partition_of, record_of, records_in
 from .spool import Counted, Tally, new_digest
 
 _RETRIES = 5
@@ -29,7 +29,7 @@ def on_ray(
     tolerance: float,
     kept: Callable[[int], bool],
     jobs: int,
-    settled: Callable[[Counted], tuple[Settings, dict[str, Any]]],
+    settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Callable[[str, int, int], None],
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
     """What the audit is about, and its numbers by partition; every machine must see the log under the same path."""
@@ -85,7 +85,7 @@ def deal_fragment(
     fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, partitions: list[int]
 ) -> Any:
     """Pass one of a fragment: rows by stream, and what a ``Tally`` is told; then a piece for each partition."""
-    names, renormalised, digest = Names(), 0, new_digest()
+    names, renormalised, digest = StreamNumbers(), 0, new_digest()
     found: list[np.ndarray] = []
     kinds: set[str] = set()
     try:
@@ -107,10 +107,10 @@ def deal_fragment(
     return (summary, *pieces) if partitions else summary
 
 
-def judge_pieces(settings: Settings, log: Log, *pieces: Piece) -> Any:
+def judge_pieces(settings: AuditSettings, log: Log, *pieces: Piece) -> Any:
     """Pass two of a partition, from the pieces of every fragment."""
     warm_up()  # as the processes of one machine do: the last bit depends on what is compiled
-    numbers = Names()
+    numbers = StreamNumbers()
     found = [np.zeros(0, dtype=record_of(settings.problem.n_states))]
     for names, records in pieces:
         new = np.zeros(max(names, default=0) + 1, dtype=np.int32)

@@ -11,10 +11,9 @@ from .cells import Refused, arrow, numbers_in, one_column, without_nulls
 from .columns import Columns, alone_told, columns_of, passed_told, repeating, shared
 from .known import NOTHING, Tells, Told, labelled
 from .laws import laws_in
-from .order import with_own_clocks
 from .rows import rows_of, sorted_rows, streams_in_rows
 from .streams import Source, Streams
-from .times import Steps, irregular
+from .times import Steps, irregular, with_own_clocks
 
 FRAME = "the frame"
 

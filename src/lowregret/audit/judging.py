@@ -12,7 +12,6 @@ from ..guard import Event, Guard, Left, Return
 from ..problems import DecisionProblem
 from ..rules import ExactTest
 from ..tips import worst_tip
-from .episodes import cut, guarded
 from .playing import play
 from .rows import sorted_rows
 from .streams import Block, Streams
@@ -25,12 +24,13 @@ _CELLS = 1 << 22  # steps times states and actions of a block
 _MOST = 690.0  # of ln E: more than any level that is asked for
 
 
-class Settings(NamedTuple):
+class AuditSettings(NamedTuple):
     """How every stream of an audit is judged."""
 
     problem: DecisionProblem
     horizon: int
     delta: float
+    temperature: float
     level: float  # of E: where a stream's e-value is stopped, or at its end
     fallback: bool  # whether the fallback plays alone as well
     events: bool  # whether it is said since when models were wrong, and when they returned
@@ -50,20 +50,19 @@ def grid_of(steps: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=4)
-def guard_of(problem: DecisionProblem, horizon: int, delta: float, episode: int | None = None) -> Guard:
+def guard_of(
+    problem: DecisionProblem, horizon: int, delta: float, temperature: float, episode: int | None = None
+) -> Guard:
     """The guard of an audit; with episodes they share delta evenly."""
-    if episode is None:
-        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta))
-    rule = ExactTest(problem, episode, delta / -(-horizon // episode))
-    return Guard(problem, horizon, rule=rule, episode=episode)
+    return Guard(problem, horizon, delta=delta, temperature=temperature, episode=episode)
 
 
-def judged(settings: Settings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
+def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
     """Everything about a partition as plain numbers: streams, curves added up, the alarmed ones in detail."""
     streams, clock, rhythms = _streams(settings, names, records, where)
     first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
     problem, grid = settings.problem, settings.grid
-    guard = guard_of(problem, settings.horizon, settings.delta, settings.episode)
+    guard = guard_of(problem, settings.horizon, settings.delta, settings.temperature, settings.episode)
     each: list[Any] = [None] * len(streams.names)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
@@ -110,7 +109,7 @@ class Seen(NamedTuple):
     log_e_N: np.ndarray  # an e-value for each stream
 
 
-def _seen(settings: Settings, guard: Guard, block: Block) -> Seen:
+def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
     rule, log_level = guard.rule, math.log(settings.level)
     assert isinstance(rule, ExactTest)
     played = play(guard, block, settings.fallback, live=settings.events, others=guard.episode is not None)
@@ -132,7 +131,7 @@ def _seen(settings: Settings, guard: Guard, block: Block) -> Seen:
     return Seen(paid, played.actions_NxA, own.trips_N, own.switches_N, own.events, log_e_NxT, log_e_N)
 
 
-def _told(settings: Settings, seen: Seen) -> Callable[[int], list[Any]]:
+def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
     """By row: in how many episodes it switched, since which step its model was wrong, returns, and how often left."""
     since: dict[int, int | None] = {}
     returns = dict.fromkeys(range(len(seen.trips_N)), 0)
@@ -161,7 +160,7 @@ def _time(clock: Steps, first: int, step: int | None) -> str | int | None:
 
 
 def _streams(
-    settings: Settings, names: dict[int, str], records: np.ndarray, where: Any
+    settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any
 ) -> tuple[Streams, Steps, Rhythms]:
     """The streams of a partition by name, when their rows were, and what these times say of missing ones."""
     ordered = sorted(names, key=names.__getitem__)
@@ -211,3 +210,61 @@ def _detail(streams: Streams, block: Block, n: int, money: dict[str, np.ndarray]
         "evidence": np.minimum(seen.log_e_NxT[n, steps - 1], _MOST).tolist(),
         "money": {name: money_NxT[n, steps - 1].tolist() for name, money_NxT in money.items()},
     }
+
+
+# Recorded streams in episodes: each a stream of its own to the guard, which begins afresh.
+
+
+class Cut(NamedTuple):
+    """The episodes of a block as streams side by side."""
+
+    block: Block
+    owner_M: np.ndarray  # which row of the block each is of
+    number_M: np.ndarray  # which episode of it, from 0
+
+    def joined(self, values_MxT: np.ndarray, steps: int) -> np.ndarray:
+        """What stands for every step of the episodes, ``[M, T]``, in the places of the streams ``[N, steps]``."""
+        T = values_MxT.shape[1]
+        found_NxExT = np.zeros((int(self.owner_M.max()) + 1, -(-steps // T), T))
+        found_NxExT[self.owner_M, self.number_M] = values_MxT
+        return found_NxExT.reshape(len(found_NxExT), -1)[:, :steps]
+
+
+def cut(block: Block, episode: int) -> Cut:
+    """The episodes of so many steps each; the last of a stream may be shorter."""
+    N, T = block.came_NxT.shape
+    E = -(-T // episode)
+    more = E * episode - T
+    probs = np.pad(block.forecasts, ((0, 0), (0, more), (0, 0)), constant_values=1 / block.forecasts.shape[-1])
+    states = np.pad(block.came_NxT, ((0, 0), (0, more)))
+    lengths = np.clip(block.lengths_N[:, None] - episode * np.arange(E), 0, episode).ravel()
+    there = np.flatnonzero(lengths)
+    laws_MxTxS = probs.reshape(N * E, episode, -1)[there]
+    own = Block(there, lengths[there], laws_MxTxS, states.reshape(N * E, episode)[there])
+    return Cut(own, there // E, there % E)
+
+
+class EpisodesPlayed(NamedTuple):
+    """What a guard of episodes did on a block."""
+
+    paid_NxT: np.ndarray
+    trips_N: np.ndarray  # states of the whole stream seen at its first switch, 0 for never
+    switches_N: np.ndarray  # in how many of its episodes it switched
+    events: tuple[tuple[int, Event], ...]  # with the row of the stream, where they are asked for
+
+
+def guarded(guard: Guard, block: Block, episodes: Cut, live: bool) -> EpisodesPlayed:
+    """The guard on every episode; ``live``: it tells what happened, and takes longer."""
+    assert guard.episode is not None
+    single = Guard(guard.problem, guard.rule.horizon, rule=guard.rule)
+    played = play(single, episodes.block, fallback=False, live=live)
+    N, T = block.came_NxT.shape
+    trips_N = np.zeros(N, dtype=np.int64)
+    for m in np.flatnonzero(played.trips_N)[::-1]:
+        at = episodes.number_M[m] * guard.episode + played.trips_N[m]
+        trips_N[episodes.owner_M[m]] = at
+    events = tuple(
+        (int(episodes.owner_M[m]), event._replace(episode=int(episodes.number_M[m]) + 1)) for m, event in played.events
+    )
+    switches_N = np.bincount(episodes.owner_M[played.trips_N > 0], minlength=N)
+    return EpisodesPlayed(episodes.joined(played.paid["guard"], T), trips_N, switches_N, events)

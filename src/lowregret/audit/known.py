@@ -1,7 +1,7 @@
 """What a recording may tell beside laws and states: incumbents' laws, a context, what was at stake in each step."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ from .. import inputs
 from ..arrays import to_numpy
 from ..forecasts import Forecast, side_by_side
 from ..problems import DecisionProblem, Known, Payoff, Positions, by_name
-from .located import in_stream, of_stream
 
 GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
 
@@ -227,3 +226,53 @@ def _each(values: Any, lengths: list[int], alone: bool, name: str) -> list[Any]:
         shown = f"{len(lengths)} streams" if len(lengths) > 1 else f"{lengths[0]} steps"
         raise ValueError(f"{name} must be as long as states, {shown}, got {inputs.shown(values)}")
     return list(parts)
+
+
+# What is wrong with a recording in arrays: of which stream, and at which step.
+
+
+Check = Callable[[Any, str], Any]  # of values and what they are called
+
+
+def located(check: Check, values: Any, what: str, axes: int, name_of: Callable[[int], Sequence[Any]]) -> Any:
+    """``check(values, what)`` of one stream, which has so many axes, or of several; ``name_of(n)`` are their names.
+
+    What is refused of all is asked of each stream, and of each of its steps: the first that is wrong is named.
+    """
+    try:
+        return check(values, what)
+    except ValueError:
+        array = _sound_but_for_values(check, values, what)
+        if array is None or array.ndim not in (axes, axes + 1):
+            raise
+        if array.ndim == axes:
+            in_stream(check, array, what)
+        else:
+            for name, part in zip(name_of(len(array)), array, strict=True):
+                in_stream(check, part, of_stream(what, name))
+        raise
+
+
+def in_stream(check: Check, values: Any, what: str) -> Any:
+    """``check(values, what)`` of one stream; what is refused is asked of each of its steps."""
+    try:
+        return check(values, what)
+    except ValueError:
+        array = _sound_but_for_values(check, values, what)
+        for t, one in enumerate(() if array is None or not array.ndim else array):
+            check(one, f"{what} at step {t + 1}")
+        raise
+
+
+def of_stream(what: str, name: Any) -> str:
+    return f"{what} of stream {inputs.shown(name)}"
+
+
+def _sound_but_for_values(check: Check, values: Any, what: str) -> Any:
+    """As an array, if it is one of the right kind and width; None otherwise: then no step is to blame."""
+    try:
+        array = to_numpy(inputs.array_of(values, what))
+        check(array[:0], what)
+    except (ValueError, TypeError, IndexError):
+        return None
+    return array

@@ -58,7 +58,7 @@ class Log(NamedTuple):
         return self.paths[row >> _FILE], (row & ((1 << _FILE) - 1)) + 1
 
 
-class Names:
+class StreamNumbers:
     """Streams by number, in the order in which they are first met."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
 
 
 def records_in(
-    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: Names, digest: Any
+    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: StreamNumbers, digest: Any
 ) -> Iterator[tuple[np.ndarray, str, int]]:
     """Checked rows of a fragment as records, what their steps are, and how many were renormalised.
 

@@ -13,12 +13,11 @@ from ..problems import Payoff
 from .cells import Refused, numbers_in, one_column
 from .columns import every_in, keys_in, named, refuse_doubled, roles_told
 from .frames import FRAME, in_streams, needed_of, table_of
+from .known import in_stream, of_stream
 from .laws import listed
-from .located import in_stream, of_stream
-from .order import order_in
 from .rows import streams_in_rows
 from .streams import Source, Streams, names_of
-from .times import Every, Steps
+from .times import Every, Steps, order_in
 
 # Which columns of a table are quantiles, as Chronos and Nixtla write them, and of which model.
 

@@ -16,8 +16,10 @@ _COLOURS = {
     "guard": "#0072b2",
     "fallback": "#009e73",
     "Hedge": "#cc79a7",
+    "last outcome": "#56b4e9",
     "best fixed action": "#555555",
 }
+_OTHER = "#999999"  # of a column that was added
 _TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -70,7 +72,7 @@ def _data(found: Audit) -> dict[str, Any]:
         "horizon": about["horizon"],
         "guarantee": _short(certificate.regret_bound_in_payoffs),
         "threshold": _short(-math.log(about["delta"] / episodes)),
-        "colours": {name: _COLOURS[name] for name in about["players"]},
+        "colours": {name: _COLOURS.get(name, _OTHER) for name in about["players"]},
         "grid": grid.tolist(),
         "curves": {name: [_short(value) for value in line] for name, line in curves.items()},
         "details": [

@@ -1,11 +1,12 @@
 """Who would have been paid what: the model, the guard, the fallback, Hedge, references, and every fixed action.
 
-What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm everyone plays
-the model. Where outcomes are late, in episodes, and where what is promised goes by the charges of every step (numbers),
-a guard is played step by step.
+What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm it answers the
+model. The model alone is its best response, as people act; the guard plays the same until then unless its rule has a
+temperature. Where outcomes are late, in episodes, and where what is promised goes by the charges of every step
+(numbers), a guard is played step by step. Those who are there to be compared with stand in ``YARDSTICKS``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,12 +16,12 @@ from ..guard import Event, Guard, Switch
 from ..guard.ledger import blank, happened
 from ..memory import each
 from ..policies import Hedge
-from ..problems import DecisionProblem, Payoff, Positions, scene_of, with_first
+from ..problems import DecisionProblem, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
 from .known import part_of
 from .streams import Block, Streams
 
-PLAYERS = ("model", "guard", "fallback", "Hedge")
+PLAYERS = ("model", "guard", "fallback")
 
 
 class Played(NamedTuple):
@@ -38,7 +39,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     """The players on a block; ``guard`` says how the guard is made, and is not touched.
 
     Unless ``live``, what the guard played is taken from the recorded form of its rule where there is one: the same, but
-    it tells nothing, and its share after a switch stays unknown (NaN). ``others``: all but the guard, who stays with
+    it tells nothing, and its share after a switch may stay unknown (NaN). ``others``: all but the guard, who stays with
     the model.
     """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
@@ -47,8 +48,9 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     scene, A = _scene(guard, block), problem.n_actions
     earned_PxNxT = scene.paid(block.came_NxT) * there_NxT
     utility_AxNxT = earned_PxNxT[:A]
-    paid = {"model": (scene.base_A * utility_AxNxT).sum(axis=0)}
-    paid["guard"], share_NxT = paid["model"].copy(), np.ones((N, T))
+    paid = {"model": (scene.best_response() * utility_AxNxT).sum(axis=0)}
+    paid["guard"] = (scene.base_A * utility_AxNxT).sum(axis=0)  # up to the alarm
+    share_NxT = np.ones((N, T))
     trips_N, events, promised = np.zeros(N, dtype=np.int64), list[tuple[int, Event]](), None
     if others:
         pass
@@ -63,12 +65,12 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
             trips_N[rows] = times_N[rows]
         elif len(rows):
             paid["guard"][rows], share_NxT[rows], trips_N[rows], told = _replayed(
-                rule, block, rows, utility_AxNxT[:, rows], paid["model"][rows], times_N[rows]
+                rule, block, rows, utility_AxNxT[:, rows], paid["guard"][rows], times_N[rows]
             )
-            events = [(int(rows[row]), event) for row, event in told]
+            events = [(int(rows[row]), event) for row, event in told] if live else []
     if fallback:
         paid["fallback"] = (_fallback_alone(guard, block, scene) * utility_AxNxT).sum(axis=0)
-    paid["Hedge"] = (hedge(problem, block, utility_AxNxT, rule.lag) * utility_AxNxT).sum(axis=0)
+    paid |= {name: earns(guard, block, utility_AxNxT) for name, earns in YARDSTICKS.items()}
     for k, name in enumerate(getattr(rule.each, "references", ())):
         paid[f"reference {name}"] = earned_PxNxT[A + k]
     return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events), promised)
@@ -86,14 +88,31 @@ def _scene(guard: Guard, block: Block) -> Any:
     return scene_of(each.problem, block.forecasts, None, each.temperature_at(np.arange(1, T + 1)))
 
 
-def hedge(problem: Any, block: Block, utility_AxNxT: np.ndarray, lag: int = 1) -> np.ndarray:
-    """What Hedge plays, ``[A, N, T]``, on every stream at the rate for its own length: whatever it lies beside."""
+def _hedge(guard: Guard, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
+    """Hedge on every stream at the rate for its own length: whatever it lies beside."""
+    problem, lag = guard.problem, guard.lag
     lengths, which_N = np.unique(block.lengths_N, return_inverse=True)
-    of_numbers = isinstance(problem, Payoff)
-    rate_N = np.array([T**-0.5 if of_numbers else Hedge(problem, int(T)).rate for T in lengths])[which_N]
+    rates = [T**-0.5 if not isinstance(problem, DecisionProblem) else Hedge(problem, int(T)).rate for T in lengths]
     known_AxNxT = np.zeros_like(utility_AxNxT)  # before each step
     known_AxNxT[..., lag:] = np.cumsum(utility_AxNxT, axis=-1)[..., :-lag]
-    return softmax(known_AxNxT * rate_N[:, None])
+    return (softmax(known_AxNxT * np.array(rates)[which_N, None]) * utility_AxNxT).sum(axis=0)
+
+
+def _best_last_time(guard: Guard, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
+    """Whoever does what would have been best in the last step that is known; first, any alike."""
+    lag, paid_NxT = guard.lag, utility_AxNxT.mean(axis=0)
+    best_NxT = utility_AxNxT[..., :-lag].argmax(axis=0)
+    paid_NxT[:, lag:] = np.take_along_axis(utility_AxNxT[..., lag:], best_NxT[None], axis=0)[0]
+    return paid_NxT
+
+
+# The columns beside the players': what each was paid ``[N, T]``, given how the guard is made, the streams of a block,
+# and what every action earned in them, ``[A, N, T]``, 0 after the end of a stream. What is played in a step may go by
+# its forecast, and by what was earned ``guard.lag`` steps before it or earlier.
+YARDSTICKS: dict[str, Callable[[Guard, Block, np.ndarray], np.ndarray]] = {
+    "Hedge": _hedge,
+    "last outcome": _best_last_time,
+}
 
 
 def made_like(guard: Guard, n: int) -> Guard:
@@ -142,16 +161,16 @@ def _replayed(
     block: Block,
     rows: np.ndarray,
     utility_AxNxT: np.ndarray,
-    model_NxT: np.ndarray,
+    followed_NxT: np.ndarray,
     times_N: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
     """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told.
 
-    ``model_NxT``: what the model was paid; ``times_N``: when each row switches.
+    ``followed_NxT``: what the rule's answers to the model were paid; ``times_N``: when each row switches.
     """
     probs_NxTxS, states_NxT, N = block.forecasts[rows], block.came_NxT[rows], len(rows)
     lengths_N = block.lengths_N[rows]
-    paid_NxT, share_NxT = model_NxT.copy(), np.ones(states_NxT.shape)
+    paid_NxT, share_NxT = followed_NxT.copy(), np.ones(states_NxT.shape)
     begin, ledger, told = 0, blank(rule, (N,)), list[Event]()
     memory = ledger.rule
     if isinstance(rule, ExactTest):

@@ -66,7 +66,7 @@ class Audit:
     def certificate(self) -> Certificate:
         """What is guaranteed of every stream."""
         a = self.about
-        return guard_of(self.problem, a["horizon"], a["delta"], a["episode"]).certificate
+        return guard_of(self.problem, a["horizon"], a["delta"], a["temperature"], a["episode"]).certificate
 
     @cached_property
     def streams(self) -> list[Judgement]:

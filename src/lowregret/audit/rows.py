@@ -9,8 +9,7 @@ from ..problems import DecisionProblem
 from .cells import Refused, also, arrow, one_column, without_nulls
 from .columns import Columns
 from .laws import laws_in
-from .order import order_in
-from .times import Every, Steps
+from .times import Every, Steps, order_in
 
 
 class Rows(NamedTuple):

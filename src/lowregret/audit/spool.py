@@ -12,7 +12,7 @@ import numpy as np
 
 from ..problems import DecisionProblem
 from .cells import Refused
-from .logs import Fragment, Log, Names, partition_of, record_of, records_in
+from .logs import Fragment, Log, StreamNumbers, partition_of, record_of, records_in
 
 _HELD = 192 << 20  # bytes of rows in memory; what is more goes to the disk
 
@@ -64,7 +64,7 @@ class Spool:
 
     def __init__(self, log: Log, problem: DecisionProblem, folder: Path, kept: Callable[[int], bool]) -> None:
         self.log, self.problem, self.folder = log, problem, folder
-        self.record, self.names = record_of(problem.n_states), Names()
+        self.record, self.names = record_of(problem.n_states), StreamNumbers()
         self.kept = [p for p in range(log.partitions) if kept(p)]
         self.rows_P = np.zeros(log.partitions, dtype=np.int64)
         self._pieces: dict[int, list[np.ndarray]] = {p: [] for p in self.kept}

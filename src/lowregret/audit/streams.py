@@ -11,8 +11,7 @@ from .. import inputs
 from ..arrays import to_numpy
 from ..forecasts import Forecast, side_by_side
 from ..problems import DecisionProblem, Payoff, Positions, action_utilities, by_name
-from .known import NOTHING, Tells, Told, part_of
-from .located import in_stream, located, of_stream
+from .known import NOTHING, Tells, Told, in_stream, located, of_stream, part_of
 
 CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
 _SLACK = 1.25  # how much longer the longest stream of a block may be than the shortest

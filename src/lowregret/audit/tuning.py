@@ -3,7 +3,7 @@
 import itertools
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from .streams import Streams
 class Setting(NamedTuple):
     """One way to make the guard, and what it earned a step, in payoffs."""
 
-    delta: float
+    delta: float | None  # None: no test
     episode: int | None
     fallback: str
     earlier: float  # on the part that settings are chosen by
@@ -45,7 +45,7 @@ class Tuned:
     def table(self) -> Table:
         """The settings tried, and what the chosen one earned where it was not chosen by."""
         rows = tuple(
-            (f"{s.delta:.3g}", str(s.episode or "-"), s.fallback, f"{s.earlier:.6g}", str(s.switched))
+            (_said(s.delta), str(s.episode or "-"), s.fallback, f"{s.earlier:.6g}", str(s.switched))
             for s in self.settings
         )
         said = f"On the rest: chosen {self.rest.earned['guard']:.6g}, default {self.usual.earned['guard']:.6g}, "
@@ -59,9 +59,10 @@ def tune(
     states: Any = None,
     *,
     until: float | int = 0.5,
-    deltas: Sequence[float] | None = None,
+    deltas: Sequence[float | None] | None = None,
     episodes: Sequence[int | None] = (None,),
     fallbacks: Sequence[Any] | None = None,
+    temperature: float | None = None,
     names: Sequence[Any] | None = None,
     columns: Mapping[str, Any] | None = None,
     references: Mapping[str, Any] | None = None,
@@ -79,9 +80,12 @@ def tune(
     until
         Where the earlier part ends: a share of each stream, or a number of steps.
     deltas
-        By default 0.1, 0.01 and 1/longest stream.
+        By default 0.1, 0.05, 0.01, 1/longest stream, and None: no test (``test=False``), which goes with ``Recovery``
+        and outcomes that are not late.
     episodes, fallbacks
         As ``ExactTest`` and ``Guard`` take them; a fallback is any that ``ExactTest`` takes, ``Recovery()`` by default.
+    temperature
+        As ``Guard`` takes it: best responses by default. A predictor as a fallback needs one above 0.
 
     >>> from lowregret import matching
     >>> found = tune(matching(), np.tile([0.8, 0.2], (400, 1)), [0, 1, 0, 0] * 100, deltas=[0.1, 0.01])
@@ -95,34 +99,52 @@ def tune(
     if not first.names or not later.names:
         raise ValueError(f"until must leave steps on both sides, got {inputs.shown(until)}")
     T = recording.longest
-    deltas = [0.1, 0.01, 1 / max(T, 2)] if deltas is None else inputs.listed(deltas, "deltas", inputs.probability)
     episodes = _episodes_of(episodes)
     if fallbacks is not None and (not isinstance(fallbacks, (list, tuple)) or not fallbacks):
         raise ValueError(f"fallbacks must be a list of at least one, got {inputs.shown(fallbacks)}")
     fallbacks = [Recovery()] if fallbacks is None else list(fallbacks)
+    tries = _deltas_of(deltas, T, lag == 1 and all(isinstance(fallback, Recovery) for fallback in fallbacks))
     kinds = [type(fallback).__name__ for fallback in fallbacks]
     called = kinds if len(set(kinds)) == len(kinds) else list(map(repr, fallbacks))  # two of a kind differ in settings
     tried: list[tuple[Setting, Any]] = []
-    for delta, episode, which in itertools.product(dict.fromkeys(deltas), episodes, range(len(fallbacks))):
-        found = played_through(problem, first, _guard(problem, first, delta, episode, fallbacks[which], lag), False)
+    for delta, episode, which in itertools.product(tries, episodes, range(len(fallbacks))):
+        made = delta, episode, fallbacks[which], temperature, lag
+        found = played_through(problem, first, _guard(problem, first, *made), False)
         switched = sum(result.switched_at is not None for result in found.streams)
         setting = Setting(delta, episode, called[which], found.earned["guard"], switched)
         tried.append((setting, fallbacks[which]))
     tried.sort(key=lambda pair: -pair[0].earlier)
     best, fallback = tried[0]
-    chosen = _guard(problem, later, best.delta, best.episode, fallback, lag)
+    chosen = _guard(problem, later, best.delta, best.episode, fallback, temperature, lag)
     rest, usual = (played_through(problem, later, guard, True, lag) for guard in (chosen, None))
     return Tuned(tuple(setting for setting, _ in tried), best, rest, usual)
 
 
-def _guard(problem: Any, recording: Streams, delta: float, episode: int | None, fallback: Any, lag: int) -> Guard:
+def _guard(
+    problem: Any, recording: Streams, delta: Any, episode: int | None, fallback: Any, temperature: Any, lag: int
+) -> Guard:
     """A guard with these settings; with episodes delta is for all of them together, as by default."""
     horizon, tells = recording.longest, recording.tells
-    told: dict[str, Any] = {k: v for k, v in tells.settings().items() if v is not None} | {"references_act": tells.act}
-    if episode is None or episode >= horizon:
-        return Guard(problem, horizon, rule=ExactTest(problem, horizon, delta, fallback=fallback, **told), lag=lag)
-    each = ExactTest(problem, episode, delta / -(-horizon // episode), fallback=fallback, **told)
-    return Guard(problem, horizon, rule=each, episode=episode, lag=lag)
+    lasts = None if episode is None or episode >= horizon else episode
+    settings = {"delta": delta, "test": delta is not None, "fallback": fallback, "temperature": temperature}
+    rule = Guard(problem, horizon, episode=lasts, **settings, **tells.settings()).rule
+    assert isinstance(rule, ExactTest)
+    return Guard(problem, horizon, rule=replace(rule, references_act=tells.act), episode=lasts, lag=lag)
+
+
+def _deltas_of(deltas: Any, longest: int, mixes: bool) -> list[float | None]:
+    """Those to try, each once; None for no test, where the mixture can be played from the first step on."""
+    if deltas is None:
+        return list(dict.fromkeys([0.1, 0.05, 0.01, 1 / max(longest, 2), *([None] if mixes else [])]))
+    given = list(deltas) if isinstance(deltas, (list, tuple)) else deltas
+    untested = isinstance(given, list) and None in given
+    tested = [delta for delta in given if delta is not None] if untested else given
+    found = [] if untested and not tested else inputs.listed(tested, "deltas", inputs.probability)
+    return list(dict.fromkeys([*found, *([None] if untested else [])]))
+
+
+def _said(delta: float | None) -> str:
+    return "no test" if delta is None else f"{delta:.3g}"
 
 
 def _episodes_of(episodes: Any) -> list[int | None]:

@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import best_response, coupled, every_start, internal, limits, over_contexts
+from . import best_response, coupled, every_start, internal, limits, own_play, switching
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -34,7 +34,7 @@ from .bounds import (
 from .certificate import Certificate, certify
 from .delays import Delay, delay
 from .for_ever import ForEver
-from .way_back import WayBack
+from .switching import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
@@ -63,11 +63,12 @@ __all__ = [
     "matching_scale",
     "maximin_payoff",
     "n_rates",
-    "over_contexts",
+    "own_play",
     "quantal_loss",
     "regret_gap_anytime",
     "shrunk_urn",
     "summed_temperature",
+    "switching",
     "theorem_3_1",
     "theorem_c_4",
     "urn_anytime",

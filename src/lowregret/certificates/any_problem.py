@@ -41,8 +41,8 @@ class AnyProblemCertificate(Certificate):
                 f"for_problem speaks of one episode, and this certificate is for {self.episodes}: ask the certificate "
                 "of the guard's rule; the chances of a switch add up over episodes"
             )
-        warmth = self.temperature if temperature is None else inputs.positive(temperature, "temperature")
-        return self.in_problem(problem, warmth)
+        eta = self.temperature if temperature is None else inputs.positive(temperature, "temperature")
+        return self.in_problem(problem, eta)
 
     def __str__(self) -> str:
         return super().__str__() + "\n  for_problem(problem, temperature) gives the number for yours"

@@ -116,7 +116,8 @@ def two_point(rate: Any, low: Any, high: Any) -> np.ndarray:
 
 def excess(z: np.ndarray) -> np.ndarray:
     """e^z - 1 - z, also where it is tiny."""
-    return np.where(np.abs(z) < 1e-3, z * z * (0.5 + z * (1 / 6 + z / 24)), np.expm1(z) - z)
+    found: np.ndarray = np.where(np.abs(z) < 1e-3, z * z * (0.5 + z * (1 / 6 + z / 24)), np.expm1(z) - z)
+    return found
 
 
 def _utilities(problem: DecisionProblem | Payoff) -> np.ndarray:

@@ -120,11 +120,13 @@ def policy_of_counts(player: Any, problem: DecisionProblem, temperature: float |
     """
     law_of_counts = None if hasattr(player, "policy") else ability(player, "law_of_counts")
     if law_of_counts is None:
-        return ability(player, "policy_of_counts")
+        own: PolicyOfCounts | None = ability(player, "policy_of_counts")
+        return own
 
     def responding(counts: np.ndarray) -> np.ndarray:
-        warmth = problem.anytime_temperature(counts.sum(axis=-1) + 1) if temperature is None else temperature
-        return last(softmax(mix(problem.utility, first(in_float64(law_of_counts(counts)))) / warmth))
+        eta = problem.anytime_temperature(counts.sum(axis=-1) + 1) if temperature is None else temperature
+        play: np.ndarray = last(softmax(mix(problem.utility, first(in_float64(law_of_counts(counts)))) / eta))
+        return play
 
     return responding
 

@@ -43,6 +43,7 @@ class Certificate:
     drawn: Callable[[int, float], Terms] | None = field(default=None, repr=False, compare=False)
     # What may be lost to the model itself in all, by steps, where what is played after an alarm counts it.
     behind_model: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
+    internal: bool = False  # whether ``regret_bound`` is of internal regret (``certificates.internal``)
 
     @property
     def regret_bound_in_payoffs(self) -> float:
@@ -67,7 +68,8 @@ class Certificate:
         """
         if self.horizon is None:
             raise ValueError("payoff_floor is that of a number of steps: certificate.at(step).payoff_floor")
-        by_regret = solved(self.problem).value - self.regret_bound
+        times = self.problem.n_actions - 1 if self.internal else 1  # of it, what is lost to one action at most
+        by_regret = solved(self.problem).value - self.regret_bound * times
         return by_regret if self.payoff_bound is None else max(by_regret, self.payoff_bound)
 
     @property
@@ -80,7 +82,7 @@ class Certificate:
             return None
         if self.horizon is None:
             raise ValueError("against_model is that of a number of steps: certificate.at(step).against_model")
-        return self.behind_model(self.horizon) / self.horizon
+        return min(self.problem.span, self.behind_model(self.horizon) / self.horizon)
 
     def realised(self, confidence: float) -> "Certificate":
         """The same of the actions that are really drawn, with this confidence: what the draws may add is in it.
@@ -130,14 +132,12 @@ class Certificate:
         Of rules that respond at this temperature until they switch, for two actions that are each better in some state
         and up to 4,096 steps (seconds from 1,000 on); else None.
         """
-        apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
-        if not apart or self.horizon is None or self.horizon > 4096 or not 0 < self.tv_bound < 1 or self.episodes > 1:
+        if self.temperature is None or self.horizon is None or self.horizon > 4096:
             return None
-        return (
-            None
-            if self.temperature is None
-            else limits.cached(self.problem, self.horizon, self.tv_bound, self.temperature)
-        )
+        apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
+        if not apart or not 0 < self.tv_bound < 1 or self.episodes > 1:
+            return None
+        return limits.cached(self.problem, self.horizon, self.tv_bound, self.temperature)
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
@@ -213,16 +213,17 @@ class Certificate:
         lines = [f"Certificate ({self.theorem}), {steps} steps{many}"]
         if self.horizon is None and self.terms_at is not None:
             held = ", ".join(f"{self.at(t).regret_bound:.4f} after {t}" for t in (1_000, 100_000))
-            lines.append(f"  regret  <= at(t).regret_bound a step after t, on every sequence: {held}")
+            lines.append(f"  {self._what} <= at(t).regret_bound a step after t, on every sequence: {held}")
         else:
-            lines.append(f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units())
+            lines.append(
+                f"  {self._what} <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units()
+            )
         if self.payoff_bound is not None:
             units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
             lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
         if self.behind_model is not None and self.horizon is not None:
-            lines.append(
-                f"  model   <= {self.against_model:.4f} a step behind the model itself; nothing up to the alarm"
-            )
+            until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
+            lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
         if self.horizon is not None and self.horizon <= 256 and self.limit is not None and self.terms:
             lines.append(f"  limit      {self.limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
@@ -233,6 +234,10 @@ class Certificate:
         lines.append(f"  {self.statement}")
         lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
         return "\n".join(lines)
+
+    @property
+    def _what(self) -> str:
+        return "internal regret" if self.internal else "regret "
 
     def _units(self) -> str:
         if self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0:
@@ -280,8 +285,8 @@ def assumptions_of(temperature: float | None, fallback: Any) -> tuple[str, ...]:
     acts = getattr(fallback, "acts", not hasattr(fallback, "predict"))
     name = getattr(fallback, "name", type(fallback).__name__)
     then = f" until the alarm, and as {name} says from then on" if acts else ""
-    warmth = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
-    response = "best response" if temperature == 0 else f"quantal response at {warmth}"
+    eta = "the schedule problem.anytime_temperature" if temperature is None else f"temperature {temperature:.4g}"
+    response = "best response" if temperature == 0 else f"quantal response at {eta}"
     return (
         f"every step is acted on by the {response}{then}",
         "the state is seen after every step, whatever was done, and does not depend on the action drawn",

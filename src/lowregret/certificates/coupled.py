@@ -40,19 +40,19 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any, n_actions: int 
     >>> round(float(kappa(matching(), 0.1761, 1 / 32)), 5), round(float(kappa(matching(), 0.1761, 0.0)), 5)
     (0.00435, 0.01543)
     """
-    rate, warmth = np.asarray(rate, dtype=np.float64), np.asarray(temperature, dtype=np.float64)
+    rate, eta = np.asarray(rate, dtype=np.float64), np.asarray(temperature, dtype=np.float64)
     if not (np.all(rate >= 0) and np.all(np.isfinite(rate))):
         raise ValueError(f"rate must be finite numbers >= 0, got {rate}")
-    best = bool(np.all(warmth == 0))
-    if not (best or np.all(warmth > 0)) or not np.all(np.isfinite(warmth)):
-        raise ValueError(f"temperature must be positive finite numbers, or 0 at every step, got {warmth}")
+    best = bool(np.all(eta == 0))
+    if not (best or np.all(eta > 0)) or not np.all(np.isfinite(eta)):
+        raise ValueError(f"temperature must be positive finite numbers, or 0 at every step, got {eta}")
     if problem.n_actions == 1 or problem.span == 0:
-        return np.zeros(np.broadcast_shapes(rate.shape, warmth.shape))
+        return np.zeros(np.broadcast_shapes(rate.shape, eta.shape))
     if best:
-        return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, warmth.shape)).copy()
+        return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, eta.shape)).copy()
     # In this order nothing underflows, however small the payoffs are.
-    ratio = (rate * problem.contrast) * (problem.contrast / warmth)
-    return rate * warmth * _coupling(ratio, (n_actions or problem.n_actions) - 1) * _ROUND_UP
+    ratio = (rate * problem.contrast) * (problem.contrast / eta)
+    return rate * eta * _coupling(ratio, (n_actions or problem.n_actions) - 1) * _ROUND_UP
 
 
 def _coupling(ratio: np.ndarray, others: int) -> np.ndarray:
@@ -64,7 +64,8 @@ def _coupling(ratio: np.ndarray, others: int) -> np.ndarray:
         v = (low + high) / 2
         enough = 4 * (1 + v) / v * (1 + v + np.log(v / others)) >= ratio
         low, high = np.where(enough, low, v), np.where(enough, v, high)
-    return high / 2 - high * np.log(high / others) / (2 * (1 + high))
+    found: np.ndarray = high / 2 - high * np.log(high / others) / (2 * (1 + high))
+    return found
 
 
 def lambert_of_exp(exponent: Any) -> Any:
@@ -81,7 +82,8 @@ class Charges:
     kappa_K: np.ndarray  # of every step
 
     def __call__(self, steps_N: np.ndarray) -> np.ndarray:
-        return np.asarray(steps_N, dtype=np.float64)[:, None] * self.kappa_K
+        sums_NxK: np.ndarray = np.asarray(steps_N, dtype=np.float64)[:, None] * self.kappa_K
+        return sums_NxK
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +104,8 @@ class ScheduledCharges:
         steps_N = np.asarray(steps_N, dtype=np.float64)
         to_N = np.searchsorted(self.knots_M, steps_N)  # the knot at it, or the next
         from_N = np.maximum(to_N - 1, 0)
-        return self.sums_MxK[from_N] + self._since(from_N, to_N, steps_N)
+        sums_NxK: np.ndarray = self.sums_MxK[from_N] + self._since(from_N, to_N, steps_N)
+        return sums_NxK
 
     def _since(self, from_N: np.ndarray, to_N: np.ndarray, steps_N: np.ndarray) -> np.ndarray:
         """The charges of the steps after one knot, up to the next or before."""
@@ -114,7 +117,8 @@ class ScheduledCharges:
             np.maximum(self.knots_M[to_N] + other, 1) ** -0.5,
         )
         warmth_N = c * (summed_roots(steps_N + other) - summed_roots(begun_N + other) - more_N * root_N)
-        return more_N[:, None] * self.kappa_MxK[to_N] + warmth_N[:, None] * self.slope_MxK[to_N]
+        more_NxK: np.ndarray = more_N[:, None] * self.kappa_MxK[to_N] + warmth_N[:, None] * self.slope_MxK[to_N]
+        return more_NxK
 
 
 def charges(
@@ -146,7 +150,8 @@ def charges(
 
 def total_kappa(problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None) -> np.ndarray:
     """The charges of so many steps, ``[K]``."""
-    return charges(problem, rates_K, steps, temperature)(np.array([steps]))[0]
+    sums_K: np.ndarray = charges(problem, rates_K, steps, temperature)(np.array([steps]))[0]
+    return sums_K
 
 
 def summed_roots(n: Any) -> np.ndarray:
@@ -159,7 +164,8 @@ def summed_roots(n: Any) -> np.ndarray:
     near_T = np.concatenate([[0.0], np.cumsum(np.arange(1, _NEAR + 1.0) ** -0.5)])
     x = np.maximum(n, _NEAR)
     far = _ZETA_HALF + x**0.5 * (2 + 1 / (2 * x) - 1 / (24 * x**2) + 1 / (384 * x**4))
-    return np.where(n <= _NEAR, near_T[np.minimum(n, _NEAR).astype(np.int64)], far)
+    sums: np.ndarray = np.where(n <= _NEAR, near_T[np.minimum(n, _NEAR).astype(np.int64)], far)
+    return sums
 
 
 def free_rate_bound(problem: DecisionProblem, steps: Any, temperature: float, log_cost: Any) -> Any:
@@ -229,7 +235,8 @@ def gap_threshold_mixture(
         middle = (low + high) / 2
         enough = np.logaddexp.reduce(middle[:, None] * rates_K - charges_NxK, axis=1) - log_K >= target
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high.reshape(np.shape(steps))
+    found: np.ndarray = high.reshape(np.shape(steps))
+    return found
 
 
 def late_factor(lag: int) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import inputs
 from ..problems import DecisionProblem
+from . import best_response
 
 _CELLS = 1 << 22  # chances at a time
 
@@ -39,6 +40,10 @@ class Delay:
     certificate: float  # what all steps together may cost at most, a step
     least_edge: float  # what costs less than this until the end may never be heard
     runs: int
+
+    def lost(self, steps: float) -> float:
+        """What the break costs on average in its first so many steps, or until the end, in your payoffs."""
+        return self.edge * min(steps, self.steps - self.since + 1)
 
     def __str__(self) -> str:
         def shown(steps: float) -> str:
@@ -72,8 +77,8 @@ def delay(
     rule
         An ``ExactTest``.
     edge
-        In your payoffs: before the break the model's advice earns so much more a step than the best other action, and
-        from then on so much less. Laws on the two states that set a pair of actions furthest apart do that.
+        In your payoffs: before the break the model's advice earns so much more a step than one other action, and from
+        then on so much less. Laws on the two states that set a pair of actions furthest apart do that.
     law, truth
         In place of an edge: what the model says at every step, and what is true from the break on.
     since
@@ -95,10 +100,10 @@ def delay(
     if edge is not None:
         law, truth = _apart(problem, inputs.positive(edge, "edge"))
     law_S, truth_S = (_one_law(given, problem, name) for given, name in ((law, "law"), (truth, "truth")))
-    warmth = rule.temperature_at(since)
+    temperature = rule.temperature_at(since)
     played_A = np.eye(problem.n_actions)[int(problem.best_response(law_S))]
-    if warmth != 0:
-        played_A = problem.quantal_response(law_S, float(warmth))
+    if temperature != 0:
+        played_A = problem.quantal_response(law_S, float(temperature))
     gain_AxS = problem.utility - played_A @ problem.utility
     cost = float((gain_AxS @ truth_S).max())
     times_N = _simulated(rule, law_S, truth_S, since, steps, runs, rng)
@@ -190,6 +195,9 @@ def _about(rule: Any, gain_AxS: np.ndarray, law_S: np.ndarray, truth_S: np.ndarr
     """What is needed over the growth of a step, for the action and the rate with which that is least."""
     rates_K = rule.prior.rates_K
     charge_AxK = np.log(np.exp(rates_K[:, None] * gain_AxS[:, None]) @ law_S)
+    if rule.prior.share < 1:  # beside a second bettor, of which this knows nothing: charged by pairs
+        low_A, high_A = -gain_AxS.min(axis=1), gain_AxS.max(axis=1)
+        charge_AxK = best_response.two_point(rates_K, low_A[:, None], high_A[:, None])
     growth_AxK = rates_K * (gain_AxS @ truth_S)[:, None] - np.maximum(charge_AxK, 0.0)
     grows = growth_AxK > 0
     growth_AxK = np.where(grows, growth_AxK, 1.0)

@@ -7,13 +7,13 @@ A prior m(c, k, j) shares the bets among comparators c, rates k and starts j.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .. import inputs
-from ..arrays import frozen
+from ..arrays import Array, frozen
 from ..problems import DecisionProblem
+from .bounds import Bound
 from .coupled import main_rate, summed_roots
 
 
@@ -47,7 +47,7 @@ class Prior:
         weights_K[0] += self.main_weight * opening
         return self.share * weights_K / self.comparators
 
-    def unspent(self, step: Any) -> Any:
+    def unspent(self, step: Array) -> Array:
         """The weight of all starts after ``step``: ``share`` before the first."""
         begun = step >= 1
         if self.horizon is None:
@@ -57,7 +57,7 @@ class Prior:
             spent = (1 - (1 - self.main_weight) / 2 * (1 - step / self.horizon)) * begun
         return self.share * (1 - spent)
 
-    def second_weight(self, start: Any) -> Any:
+    def second_weight(self, start: Array) -> Array:
         """What the second bettor stakes at this start (from 1)."""
         opening = start * 0.0 + (start == 1)  # a number of the same precision
         if self.horizon is None:
@@ -66,7 +66,7 @@ class Prior:
             when = 0.5 * opening + 0.5 / self.horizon
         return (1 - self.share) * when
 
-    def second_unspent(self, step: Any) -> Any:
+    def second_unspent(self, step: Array) -> Array:
         """What the second bettor has not staked after ``step``: all that is not the first one's before it."""
         begun = step >= 1
         if self.horizon is None:
@@ -119,8 +119,8 @@ def joint_prior(
     highest = top / max(problem.span or 1.0, 1e-300)  # a finite rate, however little is at stake
     if horizon is None:
         return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None, opening, share)
-    warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
-    best = main_rate(problem, horizon, warmth, main_log_cost(delta * share, count))
+    eta = 1 / math.sqrt(horizon) if temperature is None else temperature
+    best = main_rate(problem, horizon, eta, main_log_cost(delta * share, count))
     chosen = min(highest, best if main is None else main)
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
     return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon, share=share)
@@ -132,7 +132,7 @@ def main_log_cost(delta: float, comparators: int, main_weight: float = 0.75) -> 
 
 
 def before_alarm(
-    charges: Any, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, steps_N: np.ndarray
+    charges: Bound, rates_K: np.ndarray, log_costs_K: np.ndarray, span: float, steps_N: np.ndarray
 ) -> np.ndarray:
     """Statements (ii) and (iv): B(t) = min_k [ charges + ln(1/(m delta)) ] / lam_k, ``[N]``.
 
@@ -147,7 +147,8 @@ def before_alarm(
     """
     charges_NxK, t = charges(steps_N), np.asarray(steps_N, dtype=np.float64)
     each = [np.min((charges_NxK + costs_K) / rates_K, axis=1) for costs_K in np.atleast_2d(log_costs_K)]
-    return np.minimum(t * span, np.max(each, axis=0))
+    bound_N: np.ndarray = np.minimum(t * span, np.max(each, axis=0))
+    return bound_N
 
 
 def within(problem: DecisionProblem, start: int, end: int, charges_K: np.ndarray, prior: Prior, delta: float) -> float:

@@ -124,7 +124,7 @@ class _Search:
     """Branch and bound for one comparator, over boxes ``[N, B]`` of the chances of the B = A - 1 other actions."""
 
     def __init__(self, gain_BxS: np.ndarray, rate: float, temperature: float) -> None:
-        self.gain_BxS, self.rate, self.warmth = gain_BxS, rate, temperature
+        self.gain_BxS, self.rate, self.temperature = gain_BxS, rate, temperature
         B, S = gain_BxS.shape
         self.least_B, self.most_B = gain_BxS.min(axis=1), gain_BxS.max(axis=1)
         # Laws on B + 1 states that span: each gives a plane through f at its states, and a law with a given mean.
@@ -156,7 +156,7 @@ class _Search:
 
     def _rim(self) -> float:
         """A bound where the comparator's chance is below ``_RIM``: its mean gain is then far below zero."""
-        mean = self.warmth * (np.log(2 * _RIM) + np.log(1 + len(self.gain_BxS)))
+        mean = self.temperature * (np.log(2 * _RIM) + np.log(1 + len(self.gain_BxS)))
         f = excess(self.rate * np.array([self.gain_BxS.min(), self.gain_BxS.max(), 0.0])).max()
         return float(np.log1p(max(0.0, self.rate * mean + f)))
 
@@ -164,12 +164,13 @@ class _Search:
     def _centre(low_NxB: np.ndarray, high_NxB: np.ndarray) -> np.ndarray:
         """A point of each box that leaves something for the comparator itself."""
         room, width = 1 - low_NxB.sum(axis=1), (high_NxB - low_NxB).sum(axis=1)
-        return low_NxB + (0.5 * np.minimum(1, room / width))[:, None] * (high_NxB - low_NxB)
+        centre_NxB: np.ndarray = low_NxB + (0.5 * np.minimum(1, room / width))[:, None] * (high_NxB - low_NxB)
+        return centre_NxB
 
     def _value(self, chance_NxB: np.ndarray) -> float:
         """The largest ln E exp(lam x) at these points, over laws on B + 1 states."""
         own_N = 1 - chance_NxB.sum(axis=1)
-        mean_NxB = self.warmth * (np.log(own_N)[:, None] - np.log(chance_NxB))
+        mean_NxB = self.temperature * (np.log(own_N)[:, None] - np.log(chance_NxB))
         wanted_NxA = np.concatenate([np.ones((len(own_N), 1)), mean_NxB], axis=1)
         law_NxQxA = np.einsum("qij,nj->nqi", self.inverse_QxAxA, wanted_NxA)
         growth_NxS = np.exp(self.rate * (chance_NxB @ self.gain_BxS))
@@ -180,7 +181,7 @@ class _Search:
         self, low_NxB: np.ndarray, high_NxB: np.ndarray, centre_NxB: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """No law answered within the box has more; also the dual weights y, and what a unit of each width costs."""
-        lam, eta, D = self.rate, self.warmth, self.gain_BxS
+        lam, eta, D = self.rate, self.temperature, self.gain_BxS
         n, own_N = np.arange(len(low_NxB)), 1 - centre_NxB.sum(axis=1)
         with np.errstate(divide="ignore"):
             least_NxB = eta * (np.log(np.maximum(0, 1 - high_NxB.sum(axis=1)))[:, None] - np.log(high_NxB))
@@ -218,8 +219,8 @@ class _Search:
         width_NxB, range_B = high_NxB - low_NxB, self.most_B - self.least_B
         with np.errstate(divide="ignore"):
             own_N = np.log(1 - low_NxB.sum(axis=1)) - np.log(np.maximum(0, 1 - high_NxB.sum(axis=1)))
-            spread_NxB = weight_NxB * np.minimum(self.warmth * (np.log(high_NxB) - np.log(low_NxB)), range_B)
-        shared_N = np.sum(weight_NxB * np.minimum(self.warmth * own_N[:, None], range_B), axis=1)
+            spread_NxB = weight_NxB * np.minimum(self.temperature * (np.log(high_NxB) - np.log(low_NxB)), range_B)
+        shared_N = np.sum(weight_NxB * np.minimum(self.temperature * own_N[:, None], range_B), axis=1)
         linear_NxB = width_NxB * (loss_NxB + (shared_N / width_NxB.sum(axis=1))[:, None])
         where = np.concatenate([spread_NxB, linear_NxB], axis=1).argmax(axis=1)
         axis = where % B

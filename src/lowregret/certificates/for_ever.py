@@ -1,7 +1,8 @@
 """A guard that runs for ever: one false alarm in N steps, and what any stretch of steps may lose.
 
 Bettors at rates lam_k on comparators c have wealth M <- (M + m) exp(lam_k x_c - charge): a fresh stake m every step,
-all stakes of a step at most 1 together, and alpha N m at each start. At N in all the alarm sounds; H steps are then
+all stakes of a step at most 1 together, none on a comparator that gains nothing in the step whatever comes (that is how
+the action played is compared with itself), and alpha N m at each start. At N in all the alarm sounds; H steps are then
 played by fixed share, and the bettors start again. The player answers by best responses (a quantal response gives up
 something in each step for ever).
 
@@ -15,11 +16,14 @@ N E[alarms] <= alpha N (1 + E[alarms]) + T, so
 one: over l steps no comparator gains B(l) = min_k [ l kappa(lam_k) + ln(N / m) ] / lam_k. An interval of I steps with n
 alarms in it has at most n + 1 stretches between them, n steps at which they sound, and n + 1 runs of fixed share:
 
-    sum_i B(l_i) + n J + (n + 1) Phi  <=  (n + 1) B(I / (n + 1)) + n J + (n + 1) Phi
+    sum_i B(l_i) + n J + (n + 1) Phi  <=  (n + 1) B(L / (n + 1)) + n J + (n + 1) Phi,    L = I - n - (n - 1) H
 
-since B is concave; Phi = J sqrt(H (ln(A H) + 1) / 2) bounds every part of a run of fixed share at the rate that
-balances it. With another fallback, such as a ``Recovery``, alarms are counted the same way, and nothing is
-promised of intervals that have one in them.
+since B is concave, and L steps are left for the stretches where n - 1 runs lie between alarms; Phi =
+J sqrt(H (ln(C H) + 1) / 2) bounds every part of a run of fixed share over C comparators at the rate that balances it.
+With another fallback, such as a ``Recovery``, alarms are counted the same way, and nothing is promised of intervals
+that have one in them.
+
+An outcome that never comes costs J at most. A guard that is restarted by hand has one more start, and one more alpha N.
 """
 
 import json
@@ -31,11 +35,35 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import frozen
+from ..arrays import Array, frozen
 from ..problems import DecisionProblem
 from . import best_response
+from .bounds import Terms
+from .certificate import Certificate
 from .coupled import Charges
-from .every_start import before_alarm
+from .every_start import Prior, before_alarm
+
+
+@dataclass(frozen=True, eq=False)
+class Steady(Prior):
+    """The same stake at every step, for ever: nothing is put aside, and every start has a head start.
+
+    What joins does not fall with the start: ``horizon`` is N, for which the rates are made, and no end.
+    """
+
+    head_start: float = 0.0  # what all have at a start
+
+    def weights_K(self, start: int) -> np.ndarray:
+        return np.full(len(self.rates_K), self.share / (self.comparators * len(self.rates_K)))
+
+    def unspent(self, step: Array) -> Array:
+        return step * 0.0
+
+    def second_weight(self, start: Array) -> Array:
+        return start * 0.0 + (1 - self.share)
+
+    def second_unspent(self, step: Array) -> Array:
+        return step * 0.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +82,8 @@ class ForEver:
         No rate is above top / J.
     share
         Of each stake, what bets on comparators; a second bettor may have the rest.
+    starts, missing
+        How often it was begun by hand, and how many outcomes never came.
 
     >>> from lowregret import matching
     >>> found = ForEver(matching(), every=10_000)
@@ -70,6 +100,13 @@ class ForEver:
     comparators: int | None = None  # the actions, unless given
     top: float = 2.0
     share: float = 1.0
+    starts: int = 1
+    missing: int = 0
+
+    horizon = None  # it has none, and no bound for all time but the trivial ones
+    tv_bound = 1.0
+    theorem = "the exact test, for ever"
+    against_model = limit = None  # nothing is promised against the model, and no limit is known
 
     def __post_init__(self) -> None:
         inputs.keep(
@@ -89,11 +126,17 @@ class ForEver:
         halvings = max(0, math.ceil(math.log2(highest / slowest))) if math.isfinite(slowest) else 0
         return frozen(highest * 2.0 ** -np.arange(halvings + 1))
 
+    @cached_property
+    def prior(self) -> Steady:
+        """How stakes are shared."""
+        assert self.comparators is not None
+        head_start = self.head_start * self.every
+        return Steady(self.rates_K, self.comparators, self.every, share=self.share, head_start=head_start)
+
     @property
     def weight(self) -> float:
         """m: what one bettor stakes each step."""
-        assert self.comparators is not None
-        return self.share / (self.comparators * len(self.rates_K))
+        return float(self.prior.weights_K(1)[0])
 
     @property
     def log_cost(self) -> float:
@@ -110,11 +153,13 @@ class ForEver:
     @property
     def _hold_cost(self) -> float:
         assert self.hold is not None
-        return math.log(self.problem.n_actions * self.hold) + 1
+        assert self.comparators is not None
+        return math.log(self.comparators * self.hold) + 1
 
     def expected_alarms(self, steps: int) -> float:
         """How many alarms there are at most in so many steps, on average, while the model is right."""
-        return (inputs.whole(steps, "steps", least=0) / self.every + self.head_start) / (1 - self.head_start)
+        begun = self.starts * self.head_start
+        return (inputs.whole(steps, "steps", least=0) / self.every + begun) / (1 - self.head_start)
 
     def chance_within(self, steps: int) -> float:
         """How likely an alarm is at most within so many steps of a start, while the model is right."""
@@ -134,9 +179,15 @@ class ForEver:
         length, alarms = inputs.whole(length, "length"), inputs.whole(alarms, "alarms", least=0)
         if self.hold is None and alarms:
             raise ValueError("intervals with alarms in them are promised where fixed share is played after an alarm")
-        J, parts = self.problem.span, alarms + 1
-        most = parts * (float(self.monitored(np.array([length / parts]))[0]) + self._held()) + alarms * J
-        return min(J * length, most)
+        return float(self._within(length, np.array([alarms]))[0])
+
+    def _within(self, length: int, alarms_N: np.ndarray) -> np.ndarray:
+        """The same for several numbers of alarms."""
+        J, parts_N, steps_N = self.problem.span, alarms_N + 1, np.full(alarms_N.shape, float(length))
+        if self.hold is not None:
+            steps_N = np.maximum(length - alarms_N - np.maximum(alarms_N - 1, 0) * self.hold, 0.0)
+        most_N = parts_N * (self.monitored(steps_N / parts_N) + self._held()) + alarms_N * J
+        return np.minimum(J * length, most_N + self.missing * J)
 
     def _held(self) -> float:
         return 0.0 if self.hold is None else self.problem.span * math.sqrt(self.hold * self._hold_cost / 2)
@@ -147,15 +198,50 @@ class ForEver:
         bets = 1.061 * self.problem.contrast * math.sqrt(parts * length * self.log_cost / 2)
         return bets + alarms * J + parts * self._held()
 
+    def terms_at(self, steps: int) -> Terms:
+        """What the regret a step over the first so many is made of: the worst there is, however many alarms come."""
+        steps = inputs.whole(steps, "steps")
+        if self.hold is None:
+            return {"of which nothing is known": self.problem.span}
+        most = (steps + self.hold) // (self.hold + 1)  # each alarm but the last has a run of fixed share after it
+        return {"however many alarms come": float(self._within(steps, np.arange(most + 1)).max()) / steps}
+
+    def at(self, steps: int) -> Certificate:
+        """What is promised of the first so many steps, as a certificate that knows how many there are."""
+        terms = self.terms_at(steps)
+        return Certificate(
+            regret_bound=min(self.problem.span, sum(terms.values())),
+            tv_bound=self.chance_within(steps),
+            statement=self.statement,
+            assumptions=self.assumptions,
+            theorem=self.theorem,
+            problem=self.problem,
+            horizon=steps,
+            terms=terms,
+        )
+
+    @property
+    def regret_bound(self) -> float:
+        """Over any number of steps, one included: the span. ``at`` and ``interval`` say more."""
+        return self.problem.span
+
+    @property
+    def regret_bound_in_payoffs(self) -> float:
+        """The same in the units the problem was made from."""
+        return float(self.problem.regret_in_payoffs(self.regret_bound))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything it says, as plain JSON values."""
         return {
+            "theorem": self.theorem,
             "false_alarm_every": self.every,
             "hold": self.hold,
             "head_start": self.head_start,
+            "alarms_in_that_many_steps": self.expected_alarms(self.every),
             "chance_within_a_tenth": self.chance_within(self.every // 10),
             "interval_of_that_length": self.interval(self.every),
             "statement": self.statement,
+            "assumptions": list(self.assumptions),
         }
 
     def to_json(self) -> str:
@@ -164,23 +250,44 @@ class ForEver:
     @property
     def statement(self) -> str:
         """What is promised, in words."""
+        begun = f"{self.starts * self.head_start:g}"
         alarms = (
-            f"While the model is right, at most (t / {self.every} + {self.head_start:g}) / {1 - self.head_start:g} "
+            f"While the model is right, at most (t / {self.every} + {begun}) / {1 - self.head_start:g} "
             "alarms in t steps on average. There is no bound on the chance of ever leaving it: that takes a horizon."
         )
         if self.hold is None:
             return alarms + " On every sequence, no stretch without an alarm is bad; of those with one nothing is said."
+        since = "" if self.starts == 1 else " since it was last begun"
+        whom = "action" if self.comparators == self.problem.n_actions else "action or reference"
+        lost = f"no stretch of steps{since} loses more than interval(length, alarms) to any {whom}"
+        return f"{alarms} On every sequence, {lost}."
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What it assumes."""
+        after = "as the fallback says" if self.hold is None else "by fixed share"
         return (
-            alarms + " On every sequence, no stretch of steps loses more than interval(length, alarms) to any action."
+            f"every step is acted on by the best response, and {after} for some steps after an alarm",
+            "the state is seen after every step, whatever was done, and does not depend on the action drawn",
+            "(for the alarms only) states come from the model's own laws",
         )
 
     def __str__(self) -> str:
-        units = self.problem.regret_in_payoffs
-        lines = [f"Certificate (for ever), one false alarm in {self.every} steps"]
+        short, long = max(self.every // 100, 1), 10 * self.every
+        lines = [
+            f"Certificate (for ever), one false alarm in {self.every} steps",
+            f"  alarms  <= {self.expected_alarms(self.every):.3g} in {self.every} steps and "
+            f"{self.expected_alarms(long):.3g} in {long}, on average, while the model is right",
+            f"  chance  <= {self.chance_within(short):.3g} of one within {short} steps of a start, likewise",
+        ]
         for length in (self.every // 100, self.every // 10, self.every):
-            if length >= 1:
-                most = self.interval(length) / length
-                lines.append(
-                    f"  regret  <= {most:.4f} a step over {length} without an alarm ({units(most):.4g} in payoffs)"
-                )
-        return "\n".join([*lines, f"  {self.statement}"])
+            if length == self.every or (length >= 1 and self.interval(length) < self.problem.span * length):
+                lines.append(f"  regret  <= {self._told(length, 0)} a step over {length} without an alarm")
+                if self.hold is not None and length > self.hold:
+                    lines[-1] += f", {self._told(length, 1)} with one"
+        return "\n".join([*lines, f"  {self.statement}", *(f"  assuming {each}" for each in self.assumptions)])
+
+    def _told(self, length: int, alarms: int) -> str:
+        most = self.interval(length, alarms) / length
+        paid = float(self.problem.regret_in_payoffs(most))
+        return f"{most:.4f}" if paid == most else f"{most:.4f} ({paid:.4g} in payoffs)"

@@ -23,7 +23,8 @@ def binomial_tails(steps: int, chance: float) -> np.ndarray:
 def tail(trials: np.ndarray, least: np.ndarray, chance: Any, tails: np.ndarray | None = None) -> np.ndarray:
     """P(binomial(trials, chance) >= least)."""
     if tails is not None:
-        return tails[np.maximum(trials, 0).astype(np.int64), np.maximum(least, 0).astype(np.int64)]
+        read: np.ndarray = tails[np.maximum(trials, 0).astype(np.int64), np.maximum(least, 0).astype(np.int64)]
+        return read
     from scipy.special import betainc
 
     inside = (least >= 1) & (least <= trials)
@@ -48,7 +49,8 @@ def hinge(slope: Any, offset: Any, trials: Any, chance: Any, tails: np.ndarray |
     least = np.where(slope > 0, np.clip(least, 0, trials + 1), np.where(offset > 0, 0, trials + 1))
     some, one_less = tail(trials, least, chance, tails), tail(trials - 1, least - 1, chance, tails)
     total = offset * some + slope * trials * chance * one_less
-    return np.where((trials <= 0) | (slope == 0), np.maximum(offset, 0.0), np.maximum(total, 0.0))
+    found: np.ndarray = np.where((trials <= 0) | (slope == 0), np.maximum(offset, 0.0), np.maximum(total, 0.0))
+    return found
 
 
 class Trinomial:
@@ -77,7 +79,8 @@ class Trinomial:
         """
         ahead_NxA = ahead_NxA[:, self.order]
         if steps == 0:
-            return ahead_NxA.max(axis=1)
+            best_N: np.ndarray = ahead_NxA.max(axis=1)
+            return best_N
         from scipy.special import gammaln, xlog1py, xlogy
 
         U, p = self.utility_AxS, float(self.law_S[0])
@@ -101,4 +104,5 @@ class Trinomial:
         rise = np.where(seen, slope_A[1], slope_A[2]) - slope_A[0]
         mean_NxW = mean_NxW + hinge(rise, np.where(seen, middle, high) - low, left_W, second, tails)
         more = hinge(slope_A[2] - slope_A[1], high - middle, left_W, second, tails)
-        return (mean_NxW + np.where(seen, more, 0.0)) @ chance_W
+        found_N: np.ndarray = (mean_NxW + np.where(seen, more, 0.0)) @ chance_W
+        return found_N

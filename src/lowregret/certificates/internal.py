@@ -4,9 +4,11 @@ Before the alarm a pair is a comparator like any other, x_ab = pi_a (U(b) - U(a)
 
 * best responses: x_ab is 0 unless a is played, and then U(b) - U(a): ``best_response.kappa`` as it is;
 * quantal responses: with q = pi_a the mean of x_ab is eta q ln(pi_b / pi_a) <= eta q ln((1 - q) / q) and its range at
-  most q R: ``coupled.kappa`` of two actions, whatever their number.
+  most q R: ``coupled.kappa`` of two actions, whatever their number. References beside the pairs are charged that of all
+  actions, which is no less.
 
-With two actions internal and external regret are the same. After the alarm the fallback must keep internal regret low,
+With two actions internal and external regret are the same; with more, the gains of the A - 1 pairs that end with b add
+up to the regret to b. After the alarm the fallback must keep internal regret low,
 too. Stoltz and Lugosi's does: Hedge over the A (A - 1) pairs, each read as the mixed action in which a's chance went to
 b, and played at a fixed point, where the average of these is what is played. In each state they earn within J of each
 other, so Hedge's bound is theirs: F(n) = J sqrt(n ln(A (A - 1)) / 2) tuned to n, J (1 + sqrt(1 + n ln(A (A - 1))))
@@ -20,18 +22,23 @@ from typing import Any
 
 import numpy as np
 
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, pairs_of
 from . import best_response
+from .bounds import Bound
 from .certificate import Certificate
 from .coupled import Charges, charges, main_rate
 from .every_start import Prior, before_alarm, joint_prior, main_log_cost, within
 from .switching import certify_switch
-from .worst_alarm import Bound
 
 
 def pairs(problem: DecisionProblem) -> int:
     """How many there are to compare with; one action has none, and is compared with itself."""
-    return max(1, problem.n_actions * (problem.n_actions - 1))
+    return len(pairs_of(problem.n_actions))
+
+
+def _others(references: int) -> int | None:
+    """What stands for the number of actions in a charge."""
+    return None if references else 2
 
 
 def internal_prior(
@@ -42,34 +49,47 @@ def internal_prior(
     top: float = 2.0,
     share: float = 1.0,
     opening: float = 0.0,
+    references: int = 0,
 ) -> Prior:
-    """``joint_prior`` over pairs, with the main rate that suits them."""
-    main, count = None, pairs(problem)
+    """``joint_prior`` over pairs, and references beside them, with the main rate that suits them."""
+    main, count = None, pairs(problem) + references
     if horizon is not None:
-        warmth = 1 / math.sqrt(horizon) if temperature is None else temperature
-        main = main_rate(problem, horizon, warmth, main_log_cost(delta * share, count), n_actions=2)
+        eta = 1 / math.sqrt(horizon) if temperature is None else temperature
+        main = main_rate(problem, horizon, eta, main_log_cost(delta * share, count), _others(references))
     return joint_prior(problem, horizon, delta, temperature, top, count, main, share, opening)
 
 
 def before(
-    problem: DecisionProblem, prior: Prior, delta: float, temperature: float | None, exactly: bool, steps: int
+    problem: DecisionProblem,
+    prior: Prior,
+    delta: float,
+    temperature: float | None,
+    exactly: bool,
+    steps: int,
+    references: int = 0,
 ) -> Bound:
     """B(t): what no pair gains more than while no alarm has sounded.
 
     ``exactly``: for best responses, by their linear programmes.
     """
     if exactly and temperature == 0:
-        charged: Any = Charges(best_response.exact_kappa(problem, prior.rates_K))
+        charged: Bound = Charges(best_response.exact_kappa(problem, prior.rates_K))
     else:
-        charged = charges(problem, prior.rates_K, steps, temperature, n_actions=2)
+        charged = charges(problem, prior.rates_K, steps, temperature, _others(references))
     return partial(before_alarm, charged, prior.rates_K, prior.log_costs_K(delta), problem.span)
 
 
 def interval(
-    problem: DecisionProblem, prior: Prior, delta: float, temperature: float | None, start: int, end: int
+    problem: DecisionProblem,
+    prior: Prior,
+    delta: float,
+    temperature: float | None,
+    start: int,
+    end: int,
+    references: int = 0,
 ) -> float:
     """Statement (ii): what no pair gains more than over the steps start .. end, where no alarm has sounded."""
-    charged = charges(problem, prior.rates_K, end, temperature, n_actions=2)
+    charged = charges(problem, prior.rates_K, end, temperature, _others(references))
     charges_K = np.diff(charged(np.array([start - 1, end])), axis=0)[0]
     return within(problem, start, end, charges_K, prior, delta)
 
@@ -98,24 +118,33 @@ def certify_internal(
     prior: Prior,
     delta: float,
     theorem: str,
+    references: int = 0,
 ) -> Certificate:
-    """Statement (iv) for pairs; the fallback's ``regret_after`` must be of internal regret."""
+    """Statement (iv) for pairs, and references; the fallback's ``regret_after`` must be of internal regret."""
     made = (problem, prior, delta, temperature)
     given = certify_switch(
         problem,
         horizon,
         temperature,
         fallback,
-        before=partial(before, *made, False),
-        interval=partial(interval, *made),
+        before=partial(before, *made, False, references=references),
+        interval=partial(interval, *made, references=references),
         tv_bound=delta,
         theorem=theorem,
         sharper=partial(before, *made, True) if temperature == 0 else None,
+        counts_model=getattr(fallback, "counts_model", False),
         share=prior.share,
     )
-    said = "No action leads by more before the alarm"
-    assert said in given.statement
-    changed = given.statement.replace(
-        said, "Internal regret: playing b whenever a was played gains no more, for any a and b, before the alarm"
-    )
-    return replace(given, statement=changed, temperature=None)  # limits are known for external regret only
+    return of_pairs(given, references)
+
+
+def of_pairs(given: Certificate, references: int = 0) -> Certificate:
+    """A certificate that speaks of pairs of actions in place of actions, and says so."""
+    A, also = given.problem.n_actions, ", nor does any reference lead by more" if references else ""
+    times = f" (regret to a fixed action is at most {A - 1} times that)" if A > 2 else ""
+    gains = f"Internal regret{times}: playing b whenever a was played gains no more, for any a and b{also}"
+    said, statement = "No action leads by more before", given.statement
+    statement = statement.replace("it no action leads by more", "it no pair gains more")
+    statement = statement.replace(said, f"{gains}, before") if said in statement else f"{gains}. {statement}"
+    # Limits are known for external regret only, and draws add to each pair by itself.
+    return replace(given, statement=statement, temperature=None, drawn=None, internal=True)

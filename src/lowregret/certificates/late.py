@@ -35,12 +35,11 @@ import numpy as np
 
 from ..abilities import ability, guaranteed_by, shortfall_of
 from ..problems import DecisionProblem
-from .bounds import Terms
+from .bounds import Bound, Terms, worst_alarm
 from .certificate import Certificate, assumptions_of
 from .coupled import Charges, charges, kappa, late_factor
 from .every_start import Prior, before_alarm
 from .exact_charge import exact_kappa
-from .worst_alarm import Bound, worst_alarm
 
 _NEAR = 1 << 14  # steps
 
@@ -50,7 +49,8 @@ def dealt(each: Bound, lag: int, rounds: int, steps_N: np.ndarray) -> np.ndarray
     whole_N, more_N = np.divmod(np.asarray(steps_N, dtype=np.int64), lag)
     own, next_one = each(whole_N), each(np.minimum(whole_N + 1, rounds))
     more_N = more_N.reshape(-1, *(1,) * (own.ndim - 1))
-    return (lag - more_N) * own + more_N * next_one
+    found: np.ndarray = (lag - more_N) * own + more_N * next_one
+    return found
 
 
 def concave(bound: Bound, rounds: int) -> Bound:
@@ -75,7 +75,7 @@ def concave(bound: Bound, rounds: int) -> Bound:
     return lambda steps_N: np.interp(steps_N, at, values)
 
 
-def concave_charges(charged: Any, rounds: int) -> Bound:
+def concave_charges(charged: Bound, rounds: int) -> Bound:
     """The same of charges ``[N, K]`` along a schedule: as they are up to some step, from there on a chord to the last.
 
     kappa is convex in the temperature, so what a step is charged falls at first and may rise later on. The chord begins
@@ -93,7 +93,8 @@ def concave_charges(charged: Any, rounds: int) -> Bound:
 
     def bound(steps_N: np.ndarray) -> np.ndarray:
         more_NxK = np.maximum(steps_N[:, None] - low_K, 0)
-        return np.maximum(charged(steps_N), (had_K + more_NxK * slope_K) * (more_NxK > 0))
+        bound_NxK: np.ndarray = np.maximum(charged(steps_N), (had_K + more_NxK * slope_K) * (more_NxK > 0))
+        return bound_NxK
 
     return bound
 
@@ -115,7 +116,8 @@ class Bettors(NamedTuple):
         rates_K, stakes = self.prior.rates_K, self.stakes
         if self.temperature is None:
             # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
-            charged: Any = partial(dealt, concave_charges(charges(stakes, rates_K, rounds, None), rounds), lag, rounds)
+            each = concave_charges(charges(stakes, rates_K, rounds, None), rounds)
+            charged: Bound = partial(dealt, each, lag, rounds)
         else:
             charged = Charges((exact_kappa if exactly else kappa)(stakes, rates_K, self.temperature))
         # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.
@@ -147,7 +149,9 @@ def late_switching(
     around = min(lag, end)  # one that waits more adds J, and takes no more than J from what comes before and after
 
     def left(steps_N: np.ndarray) -> np.ndarray:
-        return np.minimum(span * steps_N, dealt(fallbacks, lag, rounds, steps_N) + draws * np.sqrt(steps_N))
+        after_N = dealt(fallbacks, lag, rounds, steps_N) + draws * np.sqrt(steps_N)
+        left_N: np.ndarray = np.minimum(span * steps_N, after_N)
+        return left_N
 
     passed, lost = worst_alarm(before, left, end - around)
     most = float(before(np.array([end]))[0])

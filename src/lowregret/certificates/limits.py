@@ -25,6 +25,8 @@ import numpy as np
 from .. import inputs
 from ..problems import DecisionProblem, a_problem
 
+Owed = list[np.ndarray]  # g by step, and by how many of its states were the one that suits action 1 most
+
 
 def limit(
     problem: DecisionProblem,
@@ -55,7 +57,7 @@ def limit(
     if a_problem(problem).n_actions != 2:
         raise ValueError(f"problem must have two actions for its limit to be computed, got {problem}")
     horizon, delta = inputs.whole(horizon, "horizon"), inputs.probability(delta, "delta")
-    warmth = 1 / math.sqrt(horizon) if temperature is None else inputs.not_negative(temperature, "temperature")
+    eta = 1 / math.sqrt(horizon) if temperature is None else inputs.not_negative(temperature, "temperature")
     low, high = float(problem.advantage[0].min()), float(problem.advantage[0].max())
     if not low < 0 < high:
         raise ValueError(f"problem must have actions that are each better in some state for a limit, got {problem}")
@@ -63,22 +65,22 @@ def limit(
     if base == "iid":
         if resolution is not None:
             raise ValueError(f'resolution goes with base="adaptive", got {inputs.shown(resolution)} with base="iid"')
-        return _one_law(low, high, horizon, delta, warmth)
+        return _one_law(low, high, horizon, delta, eta)
     if (cells := _in_cells(low, high)) is None:
         raise ValueError(
             f"problem must have advantages in a ratio of whole numbers up to 16 for an adaptive limit, got {high:.6g} "
             f'and {low:.6g}; base="iid" takes any'
         )
-    if warmth == 0:
+    if eta == 0:
         if resolution is not None:
             raise ValueError(f"resolution is for temperatures above 0, got {inputs.shown(resolution)} at 0")
         return _at_ties(low, high, cells, horizon, delta)
     if resolution is None:
         resolution = 64 if horizon <= 64 else 32 if horizon <= 256 else 8
-    return _any_law(low, high, cells, horizon, delta, warmth, inputs.whole(resolution, "resolution", 2))
+    return _any_law(low, high, cells, horizon, delta, eta, inputs.whole(resolution, "resolution", 2))
 
 
-def owed(low: float, high: float, horizon: int) -> list[np.ndarray]:
+def owed(low: float, high: float, horizon: int) -> Owed:
     """g by step t = 0 .. T and by how many of the t states were the one that suits action 1 most."""
     up = np.arange(horizon + 1)
     table = [np.maximum(up * high + (horizon - up) * low, 0.0)]
@@ -88,19 +90,19 @@ def owed(low: float, high: float, horizon: int) -> list[np.ndarray]:
     return table[::-1]
 
 
-def _one_law(low: float, high: float, horizon: int, delta: float, warmth: float) -> float:
+def _one_law(low: float, high: float, horizon: int, delta: float, temperature: float) -> float:
     """The largest limit over laws on the two extreme states: many where that is cheap, else finer near the best."""
     owed_T = owed(low, high, horizon)
     least = float(owed_T[0][0])
     best, best_mean, rounds = least, 0.0, 1 if horizon <= 256 else 3
     spread, count = 3.0, 241 if horizon <= 256 else 13
-    unit = warmth or (high - low) / (2 * math.sqrt(horizon))
+    unit = temperature or (high - low) / (2 * math.sqrt(horizon))
     for _ in range(rounds):
         # Laws by the mean lead they give action 1, in units of temperature: the response depends on that.
         mean_P = unit * (best_mean + np.linspace(-spread, spread, count))
         law_P = np.clip((mean_P - low) / (high - low), 1e-3, 1 - 1e-3)
-        plays_P = _plays(law_P * high + (1 - law_P) * low, warmth)
-        if warmth == 0:  # a tie may be broken either way: laws as near to it as one likes are
+        plays_P = _plays(law_P * high + (1 - law_P) * low, temperature)
+        if temperature == 0:  # a tie may be broken either way: laws as near to it as one likes are
             tie = -low / (high - low)
             law_P, plays_P = np.append(law_P, [tie, tie]), np.append(plays_P, [0.0, 1.0])
         above = _cost(law_P, plays_P, low, high, best, owed_T) > delta
@@ -119,12 +121,12 @@ def _one_law(low: float, high: float, horizon: int, delta: float, warmth: float)
     return best / horizon
 
 
-def _plays(mean_P: np.ndarray, warmth: float) -> np.ndarray:
+def _plays(mean_P: np.ndarray, temperature: float) -> np.ndarray:
     """The response's chance of action 1, by the mean lead of it."""
-    return 1 / (1 + np.exp(-mean_P / warmth)) if warmth else (mean_P > 0) * 1.0
+    return 1 / (1 + np.exp(-mean_P / temperature)) if temperature else (mean_P > 0) * 1.0
 
 
-def _cost(law_P: np.ndarray, plays_P: np.ndarray, low: float, high: float, total: float, owed_T: list) -> np.ndarray:
+def _cost(law_P: np.ndarray, plays_P: np.ndarray, low: float, high: float, total: float, owed_T: Owed) -> np.ndarray:
     """The least chance of an alarm to keep the regret at ``total``, for each chance of action 1's best state."""
     p_Px1, q_Px1 = law_P[:, None], plays_P[:, None]
     cost_PxN = np.zeros((len(law_P), len(owed_T)))
@@ -139,7 +141,7 @@ def _cost(law_P: np.ndarray, plays_P: np.ndarray, low: float, high: float, total
 
 
 def _any_law(
-    low: float, high: float, in_cells: tuple[int, int], horizon: int, delta: float, warmth: float, resolution: int
+    low: float, high: float, in_cells: tuple[int, int], horizon: int, delta: float, temperature: float, resolution: int
 ) -> float:
     """The limit for bases that adapt, among those that move the slack along a grid: no rounding, so each is a proof.
 
@@ -151,7 +153,7 @@ def _any_law(
     owed_T = owed(low, high, horizon)
     reach = 0.4 * (high - low) * math.sqrt(horizon * math.log(1 / delta)) + high - low
     while True:
-        cost_Z = _adaptive_cost(a, b, resolution, math.ceil(reach / cell), low, high, horizon, warmth, owed_T)
+        cost_Z = _adaptive_cost(a, b, resolution, math.ceil(reach / cell), low, high, horizon, temperature, owed_T)
         safe = cost_Z * (1 - 8 * horizon * 2.0**-24) <= delta  # single precision
         if safe.any():
             break
@@ -161,7 +163,7 @@ def _any_law(
 
 
 def _adaptive_cost(
-    a: int, b: int, resolution: int, cells: int, low: float, high: float, horizon: int, warmth: float, owed_T: list
+    a: int, b: int, resolution: int, cells: int, low: float, high: float, horizon: int, temperature: float, owed_T: Owed
 ) -> np.ndarray:
     """Cost at the start, by slack in grid cells, ``[Z]``; a base's laws are all those that stay on the grid."""
     window = partial(_window, low, high, horizon)
@@ -175,7 +177,7 @@ def _adaptive_cost(
         for k in range(-resolution, resolution + 1):
             q_N = safe_N + k / resolution
             with np.errstate(divide="ignore", invalid="ignore"):
-                p_N = (warmth * (np.log(q_N) - np.log1p(-q_N)) - low) / (high - low)
+                p_N = (temperature * (np.log(q_N) - np.log1p(-q_N)) - low) / (high - low)
             columns = np.flatnonzero((p_N > 0) & (p_N < 1))  # laws that exist: q* grows along n, so they are in a row
             if len(columns):
                 part = slice(int(columns[0]), int(columns[-1]) + 1)
@@ -250,7 +252,7 @@ def _at_ties(low: float, high: float, in_cells: tuple[int, int], horizon: int, d
 
 
 def _cost_at_ties(
-    low: float, high: float, in_cells: tuple[int, int], horizon: int, owed_T: list, reach: float, offset: float
+    low: float, high: float, in_cells: tuple[int, int], horizon: int, owed_T: Owed, reach: float, offset: float
 ) -> np.ndarray:
     """The least chance of an alarm that keeps the regret at w = offset + whole cells, ``[W]``."""
     a, b = in_cells

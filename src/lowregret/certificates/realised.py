@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..problems import Payoff
+from .bounds import Bound, worst_alarm
 from .coupled import Charges
 from .every_start import Prior, before_alarm
-from .worst_alarm import Bound, worst_alarm
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class RealisedCertificate:
     statement: str
     assumptions: tuple[str, ...]
     theorem: str
-    problem: Any
+    problem: Payoff
     horizon: int | None
     steps: int  # the most that any stream has taken
     switched: int  # how many streams have switched
@@ -86,7 +87,7 @@ class RealisedCertificate:
 class Promise(NamedTuple):
     """What a run is certified by: the test and the fallback of one class, and how many classes and contexts."""
 
-    problem: Any
+    problem: Payoff
     span: float  # J, of all that may come
     horizon: int | None
     delta: float  # of a class

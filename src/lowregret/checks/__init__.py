@@ -17,7 +17,7 @@ from .laws import (
     PREDICTOR_LAWS,
     LawBroken,
     Subject,
-    check_context,
+    check_window,
     policy_subject,
     predictor_subject,
 )
@@ -30,10 +30,10 @@ __all__ = [
     "LawBroken",
     "Subject",
     "Trial",
-    "check_context",
     "check_policy",
     "check_predictor",
     "check_rule",
+    "check_window",
     "policy_subject",
     "predictor_subject",
     "rule_trial",
@@ -51,9 +51,9 @@ def check_predictor(
     """
     laws: dict[str, Callable[[Any], None]] = {**PREDICTOR_LAWS}
     if isinstance(predictor, AverageRestart):
-        reach = min(MOST, predictor.horizon - predictor.context_len)  # it is told no more tokens than that
-        laws["the base model's context is what it says"] = lambda _: check_context(
-            predictor.predictor, predictor.context_len, reach=reach, seed=seed, tolerance=tolerance
+        reach = min(MOST, predictor.horizon - predictor.window)  # it is told no more tokens than that
+        laws["the base model's context is what it says"] = lambda _: check_window(
+            predictor.predictor, predictor.window, reach=reach, seed=seed, tolerance=tolerance
         )
     return _run(laws, predictor_subject(predictor, horizon, streams, seed, tolerance))
 

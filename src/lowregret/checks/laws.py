@@ -246,30 +246,30 @@ POLICY_LAWS: dict[str, Law] = {
 LEAST, MOST = 64, 1024  # how far back it looks where the predictor says nothing, and at most unless asked for more
 
 
-def check_context(
+def check_window(
     predictor: Any,
-    context_len: int,
+    window: int,
     *,
     reach: int | None = None,
     streams: int = 32,
     seed: int = 0,
     tolerance: float = 1e-9,
 ) -> None:
-    """Raise ``LawBroken`` unless what is predicted depends on the last ``context_len`` tokens and on nothing else.
+    """Raise ``LawBroken`` unless what is predicted depends on the last ``window`` tokens and on nothing else.
 
     Pasts of several lengths, up to ``reach``, are put before the same last tokens: neither they nor the step may show.
     A dependence on tokens further back than that is not found. By default that is 64, or as far as the
     predictor says it looks back, or, where it does not say, as long as it lasts (its horizon or context): at most
-    1024. A policy is taken as well. What happens before there are ``context_len`` tokens is free.
+    1024. A policy is taken as well. What happens before there are ``window`` tokens is free.
 
     >>> from lowregret import Markov, PolyaUrn
-    >>> check_context(Markov([[0.9, 0.1], [0.5, 0.5]], context_len=1), context_len=1)
-    >>> check_context(PolyaUrn(2), context_len=3)
+    >>> check_window(Markov([[0.9, 0.1], [0.5, 0.5]], window=1), window=1)
+    >>> check_window(PolyaUrn(2), window=3)
     Traceback (most recent call last):
         ...
     lowregret.checks.laws.LawBroken: PolyaUrn looks back further than 3 tokens: after the same 3 it says ...
     """
-    length, rng = inputs.whole(context_len, "context_len", least=0), inputs.generator(seed)
+    length, rng = inputs.whole(window, "window", least=0), inputs.generator(seed)
     tolerance = inputs.not_negative(tolerance, "tolerance")
     read = getattr(predictor, "policy", None) or getattr(predictor, "predict", None)  # an actor may have no law
     if read is None or not hasattr(predictor, "start") or isinstance(predictor, type):

@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify`` (extra: ``cli``), ``audit | arena | play`` (their own), the rest (``torch``)."""
+"""The command line: ``demo | verify | plan`` (extra: ``cli``), ``audit | arena | play`` (own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -26,6 +26,7 @@ def _app() -> "typer.Typer":
     from .auditing import audit
     from .games import arena, play
     from .options import folder_for, refusals
+    from .planning import plan
     from .transformers import add_commands
 
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False)
@@ -84,6 +85,7 @@ def _app() -> "typer.Typer":
         if not passed:
             raise typer.Exit(1)
 
+    app.command()(plan)
     app.command()(audit)
     app.command()(arena)
     app.command()(play)

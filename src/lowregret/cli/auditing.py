@@ -32,7 +32,10 @@ def audit(
     log: Annotated[list[Path], typer.Argument(help="A .csv or .parquet file or a folder of them; --merge: parts.")],
     payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS.replace(", in place of --problem", ""))] = None,
     out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
-    delta: Annotated[float | None, typer.Option(help="Chance of a false switch, a stream; 1/horizon.")] = None,
+    delta: Annotated[float, typer.Option(help="Chance that a stream whose model is right ever switches.")] = 0.05,
+    temperature: Annotated[
+        float, typer.Option(help="Of what is played on probabilities: 0, the best action; above it, at random.")
+    ] = 0.0,
     family_delta: Annotated[bool, typer.Option("--family-delta", help="Divide delta by the streams' number.")] = False,
     fdr: Annotated[float, typer.Option(help=_FDR)] = 0.1,
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps of a stream; the longest one's.")] = None,
@@ -101,6 +104,7 @@ def audit(
                         log[0],
                         problem,
                         delta=delta,
+                        temperature=temperature,
                         horizon=horizon,
                         family_delta=family_delta,
                         fdr=fdr,

@@ -102,10 +102,10 @@ def exact_alarms(
     """
     assert rule.delta is not None
     assert rule.temperature is not None
-    problem, warmth, rates_K = rule.problem, rule.temperature, rule.rates_K
+    problem, temperature, rates_K = rule.problem, rule.temperature, rule.rates_K
     step_T = np.arange(1, tokens_NxT.shape[-1] + 1.0)
     urn_NxTxS = rule.fallback.predict_sequence(tokens_NxT)  # type: ignore[union-attr]
-    ahead_NxTxA = problem.quantal_response(urn_NxTxS, warmth) - problem.quantal_response(laws_NxTxS, warmth)
+    ahead_NxTxA = problem.quantal_response(urn_NxTxS, temperature) - problem.quantal_response(laws_NxTxS, temperature)
     gain_NxTxS = ahead_NxTxA @ problem.utility
     gain_NxT = np.take_along_axis(gain_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
     wealth = [

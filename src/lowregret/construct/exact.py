@@ -80,12 +80,12 @@ def psi(x: Residual, name: str) -> np.ndarray:
 
 def exact_parts(rule: FirstTest, sharpness: Sharpness) -> Parts:
     """Trip where the mixture of wealths reaches 1/delta and the gap has risen, or at a token that was excluded."""
-    problem, warmth, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
-    assert warmth is not None
+    problem, temperature, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
+    assert temperature is not None
 
     def stages(x: Residual) -> list[Stage]:
         gain_SxD = utility_in_units(problem).T @ (x["urn answer"] - x["base answer"])
-        answers = [gadgets.respond(x, law, problem.utility, warmth, f"{law} answer") for law in ("base", "urn")]
+        answers = [gadgets.respond(x, law, problem.utility, temperature, f"{law} answer") for law in ("base", "urn")]
         fetches = [
             gadgets.fetch(x, gain_SxD, "before"),
             gadgets.fetch(x, x["logits"] - x["logits"].mean(axis=0), "odds"),

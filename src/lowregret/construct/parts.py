@@ -71,19 +71,19 @@ def answered(x: Residual, rule: ResponseRule, laws: list[str]) -> list[Stage]:
     Two actions take one layer: the response is a sigmoid, found while it is fetched. More take two: respond, then
     fetch. Either way the result stands in the row of the token it is about: no lag.
     """
-    problem, warmth = rule.problem, rule.temperature
-    assert warmth is not None
+    problem, temperature = rule.problem, rule.temperature
+    assert temperature is not None
     signs = {"base": -1.0, "urn": 1.0} if "urn" in laws else {"base": 1.0}
     utility_AxS = utility_in_units(problem)
     if problem.n_actions == 2:
         second = sum(signs[law] * x[f"{law} answer"] for law in laws)
         first_S, advantage_S = utility_AxS[0] * sum(signs.values()), utility_AxS[1] - utility_AxS[0]
         earned_SxD = advantage_S[:, None] * second + first_S[:, None] * x["one"]
-        heads = [gadgets.fetch_sigmoid(x, law, problem.advantage[0], warmth, f"{law} answer") for law in laws]
+        heads = [gadgets.fetch_sigmoid(x, law, problem.advantage[0], temperature, f"{law} answer") for law in laws]
         return [Stage(heads, [gadgets.of_token(x, earned_SxD, "gain")])]
     answer_AxD = sum(signs[law] * x[f"{law} answer"] for law in laws)
     return [
-        Stage([gadgets.respond(x, law, problem.utility, warmth, f"{law} answer") for law in laws], []),
+        Stage([gadgets.respond(x, law, problem.utility, temperature, f"{law} answer") for law in laws], []),
         Stage(
             [gadgets.fetch(x, utility_AxS.T @ answer_AxD, "before")],
             [gadgets.of_token(x, x["before"], "gain")],

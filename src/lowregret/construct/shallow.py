@@ -92,13 +92,13 @@ def shortfall(knots: int = KNOTS) -> float:
 
 def shallow_parts(rule: FirstTest, sharpness: Sharpness) -> Parts:
     """Respond, fetch and price in one layer; then as the exact form."""
-    problem, warmth, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
+    problem, temperature, rates_K, K = rule.problem, rule.temperature, rates_in_units(rule), len(rule.rates_K)
     if (problem.n_actions, problem.n_states) != (2, 2):
         raise ValueError(
             "shallow is for a FirstTest with two actions and two states only: its problem has "
             f"{problem.n_actions} and {problem.n_states}"
         )
-    assert warmth is not None
+    assert temperature is not None
     utility_AxS = utility_in_units(problem)
     advantage_S = utility_AxS[1] - utility_AxS[0]
 
@@ -106,7 +106,10 @@ def shallow_parts(rule: FirstTest, sharpness: Sharpness) -> Parts:
         ahead = x["urn answer"] - x["base answer"]  # by how much the urn's response plays action 1 more
         edge = (advantage_S[1] - advantage_S[0]) * ahead  # D
         fetches = [
-            *(gadgets.fetch_sigmoid(x, law, problem.advantage[0], warmth, f"{law} answer") for law in ("base", "urn")),
+            *(
+                gadgets.fetch_sigmoid(x, law, problem.advantage[0], temperature, f"{law} answer")
+                for law in ("base", "urn")
+            ),
             gadgets.fetch(x, x["logits"] - x["logits"].mean(axis=0), "odds"),
         ]
         gains = [

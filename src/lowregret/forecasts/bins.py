@@ -92,7 +92,8 @@ class Bins:
             raise ValueError(f"forecast must be Samples, Quantiles or a Density, got {type(forecast).__name__}")
         inner = forecast.cdf(self.edges[1:-1])
         found = np.clip(np.diff(inner, axis=-1, prepend=0.0, append=1.0), 0.0, None)
-        return found / found.sum(axis=-1, keepdims=True)
+        law: np.ndarray = found / found.sum(axis=-1, keepdims=True)
+        return law
 
     def problem(self, payoff: Payoff) -> DecisionProblem:
         """The payoffs at what stands for each range, as a decision problem in the same units."""
@@ -137,7 +138,8 @@ class Bins:
     @staticmethod
     def _apart(payoff: Payoff, stand_A: np.ndarray, points: np.ndarray, states: np.ndarray) -> np.ndarray:
         more_A = payoff.payoffs(points) - stand_A[:, states]
-        return more_A.max(axis=0) - more_A.min(axis=0)
+        apart: np.ndarray = more_A.max(axis=0) - more_A.min(axis=0)
+        return apart
 
     def _within(self, outcomes: Any, name: str) -> np.ndarray:
         array = inputs.numbers_of(outcomes, name, "an array of numbers")

@@ -124,13 +124,15 @@ def cell_of(grid: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The index of the last of ``grid[..., G]`` that is at most each of ``points[..., P]``; -1 where none is."""
     if grid.ndim == 1:
         return np.searchsorted(grid, points, side="right") - 1
-    return (grid[..., None, :] <= points[..., :, None]).sum(axis=-1) - 1
+    cells: np.ndarray = (grid[..., None, :] <= points[..., :, None]).sum(axis=-1) - 1
+    return cells
 
 
 def rows(grid: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """``grid[..., G]`` read at ``cells[..., P]``."""
     if grid.ndim == 1:
-        return grid[cells]
+        found: np.ndarray = grid[cells]
+        return found
     shape = np.broadcast_shapes(grid.shape[:-1], cells.shape[:-1])
     wide = np.broadcast_to(grid, (*shape, grid.shape[-1]))
     return np.take_along_axis(wide, np.broadcast_to(cells, (*shape, cells.shape[-1])), axis=-1)

@@ -52,7 +52,8 @@ class Density(Forecast):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        return self.weights.shape[:-1]
+        shape: tuple[int, ...] = self.weights.shape[:-1]
+        return shape
 
     @cached_property
     def density(self) -> np.ndarray:
@@ -98,7 +99,8 @@ class Density(Forecast):
         last, first = cell_of(grid, point), (grid < point).sum(axis=-1, keepdims=True) - 1
         inside = (outcome >= grid[..., 0]) & (outcome <= grid[..., -1])
         near = [rows(weights, np.clip(i, 0, G - 1))[..., 0] for i in (first, first + 1, last, last + 1)]
-        return ~inside | (np.max(near, axis=0) == 0)
+        outside: np.ndarray = ~inside | (np.max(near, axis=0) == 0)
+        return outside
 
     def cdf(self, points: np.ndarray) -> np.ndarray:
         G, shape = self.grid.shape[-1], (*self.batch_shape, len(points))
@@ -116,8 +118,10 @@ class Density(Forecast):
         cell = np.clip(cell_of(self.grid, points), 0, self.grid.shape[-1] - 2)
         start, end = rows(self.grid, cell), rows(self.grid, cell + 1)
         low, high = rows(self.density, cell), rows(self.density, cell + 1)
-        return low + (high - low) * ((points - start) / (end - start))
+        found: np.ndarray = low + (high - low) * ((points - start) / (end - start))
+        return found
 
 
 def _stretch_masses(grid: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    return np.diff(grid, axis=-1) * (weights[..., 1:] + weights[..., :-1]) / 2
+    masses: np.ndarray = np.diff(grid, axis=-1) * (weights[..., 1:] + weights[..., :-1]) / 2
+    return masses

@@ -60,7 +60,8 @@ class Quantiles(Forecast):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        return self.values.shape[:-1]
+        shape: tuple[int, ...] = self.values.shape[:-1]
+        return shape
 
     @property
     def shared(self) -> tuple[str, ...]:

@@ -37,7 +37,8 @@ class Samples(Forecast):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        return self.values.shape[:-1]
+        shape: tuple[int, ...] = self.values.shape[:-1]
+        return shape
 
     def refuse_misfit(self, payoff: Payoff) -> None:
         payoff.outcomes_of(self.values, "values of Samples")
@@ -52,7 +53,8 @@ class Samples(Forecast):
         return Charged(gains.at(both), np.full(both.shape, 1 / both.shape[-1]))
 
     def cdf(self, points: np.ndarray) -> np.ndarray:
-        return (self.values[..., None, :] <= points[:, None]).mean(axis=-1)
+        share: np.ndarray = (self.values[..., None, :] <= points[:, None]).mean(axis=-1)
+        return share
 
     def _dealt(self, clock: Any) -> np.ndarray:
         """The samples in an order that does not depend on them, another for each step."""

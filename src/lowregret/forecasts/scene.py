@@ -45,6 +45,10 @@ class NumberScene(NamedTuple):
         earned_A = self.payoff.paid(outcome)
         return earned_A if self.scale is None else earned_A * self.scale
 
+    def best_response(self) -> np.ndarray:
+        """What whoever acts on the forecast plays at a temperature of 0, ``[A, ...]``."""
+        return response(self.payoff, self.forecast, 0.0, self.clock)
+
     def paid(self, outcome: np.ndarray) -> np.ndarray:
         """What each comparator earns at it, ``[A + N, ...]``."""
         earned_A = self.earned(outcome)
@@ -81,4 +85,6 @@ def response(payoff: Payoff, forecast: Forecast, temperature: Any, clock: Any) -
     """The quantal response ``[A, ...]`` to a forecast; at a temperature of 0 the best response."""
     law = forecast.law(payoff, clock)
     worth_A = (payoff.utilities(law.points) * law.weights).sum(axis=-1)
-    return best_of(worth_A) if isinstance(temperature, float) and temperature == 0 else softmax(worth_A / temperature)
+    best = isinstance(temperature, float) and temperature == 0
+    chances_A: np.ndarray = best_of(worth_A) if best else softmax(worth_A / temperature)
+    return chances_A

@@ -110,7 +110,7 @@ def described(player: Any) -> str:
     return f"{player.name}: {_ADDRESS.sub('', repr(player))}"
 
 
-class _Setting(NamedTuple):
+class _Seating(NamedTuple):
     """All that a match depends on but for who sits where and its number."""
 
     player: Player
@@ -195,7 +195,7 @@ def arena(
     aggregate     +55.27 ±3.53
     """
     player = a_player(player, "player")
-    table = _Setting(
+    table = _Seating(
         player=player,
         opponents=_named(opponents),
         problem=sides_of(rock_paper_scissors() if problem is None else problem),
@@ -227,7 +227,7 @@ def arena(
         return Arena(player.name, table.rounds, matches, table.seed, tuple(record.found[key] for key in keys))
 
 
-def _check_kept(table: _Setting, record: Record, kept: list[Key], jobs: int, path: str | Path | None) -> None:
+def _check_kept(table: _Seating, record: Record, kept: list[Key], jobs: int, path: str | Path | None) -> None:
     """Matches that were kept must be those that would be played now: the first with each opponent in each seat is."""
     first = {key[:2]: key for key in reversed(kept)}
     for now, said_now in _by(jobs, table, [*reversed(first.values())]):
@@ -248,17 +248,17 @@ def _stated(match: Match) -> tuple[float, float]:
     return first, second
 
 
-def _by(jobs: int, table: _Setting, keys: list[Key]) -> Iterator[Finished]:
+def _by(jobs: int, table: _Seating, keys: list[Key]) -> Iterator[Finished]:
     return _in_turn(table, keys) if jobs == 1 or len(keys) < 2 else _spread(table, keys, jobs)
 
 
-def _in_turn(table: _Setting, keys: list[Key]) -> Iterator[Finished]:
+def _in_turn(table: _Seating, keys: list[Key]) -> Iterator[Finished]:
     if keys:
         _warm(table)
     yield from map(table.played, keys)
 
 
-def _spread(table: _Setting, keys: list[Key], jobs: int) -> Iterator[Finished]:
+def _spread(table: _Seating, keys: list[Key], jobs: int) -> Iterator[Finished]:
     """The matches by several processes, as they end."""
     try:
         sent = pickle.dumps(table)
@@ -278,7 +278,7 @@ def _spread(table: _Setting, keys: list[Key], jobs: int) -> Iterator[Finished]:
         ) from error
 
 
-def _warm(table: _Setting) -> None:
+def _warm(table: _Seating) -> None:
     """Rounds that count nowhere: what is compiled in the first hundred is compiled before throws are timed."""
     mine = table.problem[0]
     seat = table.player.sit(mine, table.rounds, np.random.default_rng(0), 0)
@@ -287,7 +287,7 @@ def _warm(table: _Setting) -> None:
             seat.observe(int(np.argmax(seat.policy())), t % mine.n_states)
 
 
-_HERE: list[_Setting] = []  # in a process of the pool: its table
+_HERE: list[_Seating] = []  # in a process of the pool: its table
 
 
 def _sit_down(sent: bytes) -> None:
@@ -319,7 +319,7 @@ def _named(opponents: Any) -> dict[str, Player]:
     return found
 
 
-def _try_seats(table: _Setting) -> None:
+def _try_seats(table: _Seating) -> None:
     """Let everyone sit down once in either seat: who refuses does so before the first match."""
     everyone = [*table.opponents.items(), ("", table.player)]
     sees = [name for name, who in everyone if _sat(table, who)]
@@ -327,7 +327,7 @@ def _try_seats(table: _Setting) -> None:
         raise ValueError(f"opponents: {sees[0]} sees through the other, and so does {table.player.name}: not both can")
 
 
-def _sat(table: _Setting, who: Player) -> bool:
+def _sat(table: _Seating, who: Player) -> bool:
     """Whether someone who has sat down sees through the other."""
     at = [who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat) for seat in (0, 1)]
     return any(hasattr(seat, "policy_against") for seat in at)

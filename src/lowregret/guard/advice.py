@@ -8,7 +8,7 @@ import numpy as np
 from ..arrays import Array, astype, last, namespace, to_numpy
 from ..problems import DecisionProblem, with_first
 from ..rules import Rule, RuleMemory
-from .standing import Due
+from .memory import Due
 
 
 class Advice:
@@ -31,7 +31,7 @@ class Advice:
         return mixed if self._rule.of_numbers else astype(mixed, self._due.forecast.dtype)
 
     @property
-    def action(self) -> Any:
+    def action(self) -> Array:
         """The likeliest action of it, as its position; the first of those that are."""
         chosen = namespace(self.policy).argmax(self.policy, axis=-1)
         return int(chosen) if chosen.ndim == 0 else chosen
@@ -47,13 +47,13 @@ class Advice:
         return rule.each.law(rule.of(self._memory, (due.step - 1) % rule.lag), due.forecast, due.known)
 
     @cached_property
-    def trusted(self) -> Any:
+    def trusted(self) -> bool | np.ndarray:
         """Whether the model is played as it is, or has returned after a switch, ``[...]``."""
         found = to_numpy(self._rule.trusted(self._memory))
         return bool(found) if found.ndim == 0 else found
 
     @cached_property
-    def share(self) -> Any:
+    def share(self) -> Array:
         """How much of what is played is the model's, ``[...]``: all of it until a switch."""
         found = self._rule.share(self._memory)
         return float(found) if found.ndim == 0 else found
@@ -77,7 +77,7 @@ def answer_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) ->
     return rule.each.answer(rule.of(memory, (due.step - 1) % rule.lag), due.moment)
 
 
-def acts_in(problem: Any, what: str) -> DecisionProblem:
+def acts_in(problem: DecisionProblem | None, what: str) -> DecisionProblem:
     """The problem, for what cannot be done without one."""
     if problem is None:
         raise ValueError(

@@ -15,14 +15,14 @@ from .. import inputs
 from ..problems import Positions
 from .advice import Advice
 from .guard import Guard
-from .standing import Due, Standing
+from .memory import Due, GuardMemory
 
 MOST = 1000  # questions that are kept
 _LATE = "labels that come late need lag= and ids, the same when the row is asked and when its label comes"
 _AS_GIVEN = ("context", "scale")  # what does not change while a model learns
 
 
-class Rows(NamedTuple):
+class AskedRows(NamedTuple):
     """What is known of N rows before their labels: what the model says of each, and what else ``advise`` is told."""
 
     laws_NxS: np.ndarray
@@ -36,9 +36,17 @@ class Rows(NamedTuple):
 class Question(NamedTuple):
     """What was asked of the next step."""
 
-    at: Standing  # where the guard stood
+    at: GuardMemory  # where the guard stood
     said: dict[str, Any]  # as ``advise`` takes it
     is_alone: bool  # not among other rows, which cannot all be played next
+
+
+class Held(NamedTuple):
+    """A question that waits for its label, as it was asked first and last."""
+
+    first: Question
+    last: Question
+    alike: bool = True  # whether it was given the same answer each time
 
 
 class Step(NamedTuple):
@@ -55,24 +63,24 @@ class Asked:
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._questions: dict[bytes, tuple[Question, Question]] = {}  # as it was asked first, and last
+        self._questions: dict[bytes, Held] = {}
         self._steps: dict[Hashable, Step] = {}  # in the order of their numbers
         self._has_dropped = False
 
     # Asking
 
-    def laws(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
+    def laws(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
         """The laws ``[N, S]`` to act on; without ids each row is asked of the next step.
 
         ``keys`` are those of the last rows at least.
         """
         return self._answers(keys, rows, ids, "law")
 
-    def policies(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
+    def policies(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable] | None = None) -> np.ndarray:
         """The mixed actions ``[N, A]`` that are played, likewise."""
         return self._answers(keys, rows, ids, "policy")
 
-    def _answers(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable] | None, part: str) -> np.ndarray:
+    def _answers(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable] | None, part: str) -> np.ndarray:
         """That part of every advice."""
         n, problem = len(rows.laws_NxS), self._guard.problem
         if ids is not None:
@@ -89,19 +97,22 @@ class Asked:
         assert problem is not None
         return np.array(found).reshape(n, problem.n_states if part == "law" else problem.n_actions)
 
-    def _note(self, at: Standing, keys: Sequence[bytes], rows: Rows) -> None:
+    def _note(self, at: GuardMemory, keys: Sequence[bytes], rows: AskedRows) -> None:
         """Questions that were answered while the guard stood there."""
         keys, n = keys[-MOST:], len(rows.laws_NxS)
         with self._guard._lock:
             for row, key in enumerate(keys, start=n - len(keys)):
                 now = Question(at, rows.said(row), n == 1)
-                first, _ = self._questions.pop(key, (now, now))
-                self._questions[key] = first if first.is_alone else now, now
+                held = self._questions.pop(key, None)
+                if held is None or not held.first.is_alone:
+                    self._questions[key] = Held(now, now)
+                else:
+                    self._questions[key] = Held(held.first, now, held.alike and self._alike(held.last, now))
             for key in list(self._questions)[: max(0, len(self._questions) - MOST)]:
                 del self._questions[key]
                 self._has_dropped = True
 
-    def _opened(self, keys: Sequence[bytes], rows: Rows, ids: Sequence[Hashable]) -> list[Step]:
+    def _opened(self, keys: Sequence[bytes], rows: AskedRows, ids: Sequence[Hashable]) -> list[Step]:
         """Steps with these ids, all of them or none; one that waits has the answer that it was given."""
         found: list[Step] = []
         with self._guard._as_one() as ahead:
@@ -127,7 +138,7 @@ class Asked:
     # The label
 
     def label(
-        self, key: bytes, what: str, state: int, action: Any = None, done: Callable[[], Any] | None = None
+        self, key: bytes, what: str, state: int, action: Any = None, done: Callable[[], object] | None = None
     ) -> bool:
         """Take the step of the question that was asked of this row; False, and nothing is done: none was.
 
@@ -137,8 +148,8 @@ class Asked:
             found = self._questions.get(key)
             if found is None:
                 return False
-            self._refuse_other_play(ahead, *found, what)
-            ahead.advise(**found[1].said)
+            self._refuse_other_play(ahead, found, what)
+            ahead.advise(**found.last.said)
             ahead.observe(Positions(state), action, step=ahead._at.waiting[-1].step)
             if done is not None:
                 done()
@@ -148,14 +159,15 @@ class Asked:
     def only(self, what: str) -> bytes | None:
         """The key of the one question since the last label, for the label of a row that was not asked as it is."""
         with self._guard._lock:
-            now = [key for key, (_, last) in self._questions.items() if _same(last.at, self._guard._at)]
+            now = [key for key, held in self._questions.items() if _same(held.last.at, self._guard._at)]
             if len(now) > 1 or (not now and self._has_dropped):
                 many = f"{len(now)} others wait for their labels" if now else f"over {MOST} others never had a label"
                 raise ValueError(f"{what} was not asked, and {many}: {_LATE}; skip() forgets those that get none")
             return now[0] if now else None
 
-    def _refuse_other_play(self, ahead: Guard, first: Question, last: Question, what: str) -> None:
+    def _refuse_other_play(self, ahead: Guard, held: Held, what: str) -> None:
         """Where the step would not be what was said and played."""
+        last = held.last
         self._forget_dead()
         one = _first_due(ahead, self._steps)
         if one is not None:
@@ -165,7 +177,7 @@ class Asked:
             if last.at.clock == ahead._at.clock:
                 since = "asked before the guard was restarted, or before other steps were"
             raise ValueError(f"{what} was {since}, and what was played then is not what would be judged: {_LATE}")
-        if first is not last and not self._alike(first, last):
+        if not held.alike:
             raise ValueError(
                 f"{what} was asked more than once and answered differently; which of it was played cannot be told: "
                 f"{_LATE}; skip() forgets questions that get no label"
@@ -177,7 +189,7 @@ class Asked:
         states: Sequence[int],
         actions: Sequence[Any],
         keys: Sequence[bytes] | None = None,
-        done: Callable[[], Any] | None = None,
+        done: Callable[[], object] | None = None,
     ) -> None:
         """The labels of the steps with these ids, all of them or none; ``keys``: the rows they are said to be of."""
         with self._guard._as_one() as ahead:
@@ -232,7 +244,7 @@ class Asked:
         return _close(*(_answer(ahead, question.at, question.said).policy for question in (first, last)))
 
 
-def _same(one: Standing, other: Standing) -> bool:
+def _same(one: GuardMemory, other: GuardMemory) -> bool:
     """Whether the next step is the same to both."""
     return one.ledger is other.ledger and one.advised == other.advised
 
@@ -247,7 +259,7 @@ def _first_due(ahead: Guard, steps: dict[Hashable, Step]) -> Hashable | None:
     return next((one for one, step in steps.items() if step.due.step <= last), None)
 
 
-def _answer(ahead: Guard, at: Standing, said: dict[str, Any]) -> Advice:
+def _answer(ahead: Guard, at: GuardMemory, said: dict[str, Any]) -> Advice:
     """The advice of a guard that stands there, a copy, for its next step.
 
     Where that has to wait for a label, for the step that waits for it, anew: as much is known of both.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, device, namespace, to_numpy
+from ..arrays import Array, astype, device, namespace, to_numpy
 from ..certificates import Certificate
 from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
@@ -15,18 +15,17 @@ from ..rules import Rule
 from .ledger import Ledger, blank
 
 _NEVER = "outcomes that never came"
+_GAPS = "worth less by what was stated"
 
 
-def delta_of_each(problem: Any, horizon: int | None, episode: int, rule: Rule | None, delta: Any) -> float | None:
-    """What the default rule of each of the episodes that make up the horizon has: they share delta, or 1/horizon."""
-    if rule is not None or problem is None:
-        return delta
+def delta_of_each(horizon: int | None, episode: int, delta: Any) -> float:
+    """What the default rule of each of the episodes that make up the horizon has: they share delta."""
     if horizon is None:
         raise ValueError(
-            "horizon=None with episodes that open by themselves needs a rule that says how likely a false switch "
-            f"may be in each: rule=ExactTest(problem, {episode}, delta=...)"
+            "horizon must be given with episodes that open by themselves, how many steps they are in all: they share "
+            f"delta; without one, rule=ExactTest(problem, {episode}, delta=...) says what each has"
         )
-    return (1 / max(horizon, 2) if delta is None else inputs.probability(delta, "delta")) / -(-horizon // episode)
+    return inputs.probability(delta, "delta") / -(-horizon // episode)
 
 
 def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:
@@ -39,11 +38,14 @@ def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | in
         lost = xp.where(steps > 0, rule.worst_lead(old.lead_A), 0.0)
     else:
         lost = _most_lost(rule.certificate, steps, like=old.past_bound)
+        if to_numpy(old.gap).any():
+            own = _most_lost(rule.own_play, steps, like=old.past_bound) + old.gap * chosen  # type: ignore[attr-defined]
+            lost = xp.where(old.gap > 0, xp.minimum(own, astype(steps, own.dtype) * stakes_of(rule).span), lost)
     span = 0.0 if rule.problem is None else stakes_of(rule).span
     return (fresh if mask.all() else choose(chosen, fresh, old))._replace(
         episode=old.episode + chosen,
         past_steps=old.past_steps + steps + never,
-        past_bound=old.past_bound + lost + never * span,
+        past_bound=old.past_bound + lost + astype(never, old.past_bound.dtype) * span,
     )
 
 
@@ -55,9 +57,14 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
     if rule.of_numbers and not rule.untested:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
-    given, missed = rule.certificate, to_numpy(ledger.missed)
+    given, missed, gap = rule.certificate, to_numpy(ledger.missed), to_numpy(ledger.gap)
+    if rule.rearms and missed.size:
+        run: Any = {"starts": int(to_numpy(ledger.episode).max()), "missing": int(missed.max())}
+        return given if run == {"starts": 1, "missing": 0} else replace(given, **run)
+    if gap.size and gap.max():
+        given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
     if missed.size and missed.max():
-        given = _with_missing(given, int(missed.max()) * stakes_of(rule).span)
+        given = _never_seen(given, int(missed.max()) * stakes_of(rule).span)
     episodes = to_numpy(ledger.episode)
     if not episodes.size or episodes.max() == 1:
         return given
@@ -73,20 +80,36 @@ def stakes_of(rule: Rule) -> Any:
     return getattr(rule.each, "stakes", rule.problem)
 
 
-def _with_missing(given: Certificate, lost: float) -> Certificate:
-    """The certificate where so much may have been lost, in all, in steps whose outcomes never came."""
+def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
+    """The certificate where so much more may have been lost, in all, to what is so called."""
     more = {
-        name: None if terms is None else partial(_and_missing, terms, lost)
-        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper))
+        name: None if terms is None else partial(_and_more, terms, what, lost)
+        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper), ("drawn", given.drawn))
     }
     given = replace(given, **more)  # type: ignore[arg-type]
     if given.horizon is None:
         return given
-    return given.with_terms({**given.terms, _NEVER: lost / given.horizon}, given.horizon)
+    return given.with_terms({**given.terms, what: lost / given.horizon}, given.horizon)
 
 
-def _and_missing(terms: Any, lost: float, steps: int) -> Any:
-    return {**terms(steps), _NEVER: lost / steps}
+def _never_seen(given: Certificate, lost: float) -> Certificate:
+    """The certificate where outcomes never came that may have cost so much, in all: to the model too, anywhere."""
+    total_bounds = ("behind_model", given.behind_model), ("between", given.between)
+    more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}
+    let_pass = None if given.let_pass is None else partial(_and_lost_a_step, given.let_pass, lost)
+    return _with_more(replace(given, let_pass=let_pass, **more), _NEVER, lost)  # type: ignore[arg-type]
+
+
+def _and_more(terms: Any, what: str, lost: float, steps: int, *fails: float) -> Any:
+    return {**terms(steps, *fails), what: lost / steps}
+
+
+def _and_lost(bound: Any, lost: float, *steps: int) -> float:
+    return float(bound(*steps) + lost)
+
+
+def _and_lost_a_step(bound: Any, lost: float, steps: int) -> float:
+    return float(bound(steps) + lost / steps)
 
 
 def _run(rule: Any, ledger: Ledger) -> Run:

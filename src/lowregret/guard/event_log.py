@@ -1,12 +1,12 @@
 """Events as an append-only file of JSON lines, which a crash at any byte leaves whole but for its last line."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import files, inputs
-from .ledger import TURNS, Event, Left, Return, Switch
+from .ledger import LOG, TURNS, Event, Left, Return, Switch
 from .resume import as_json, event_from
 
 _KINDS: dict[str, type] = {"switch": Switch, **TURNS}
@@ -84,11 +84,11 @@ class EventLog:
     def __repr__(self) -> str:
         return f"EventLog({str(self.path)!r}, sync={self.sync})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"a log that is being written to cannot be copied or pickled: {self.path}")
 
 
-def _told(event: Any) -> dict[str, Any]:
+def _told(event: Event) -> dict[str, Any]:
     if not isinstance(event, (Switch, Return, Left)):
         raise ValueError(f"event must be a Switch, a Return or a Left, got {inputs.shown(event)}")
     told = {
@@ -103,3 +103,33 @@ def _told(event: Any) -> dict[str, Any]:
 def _found(told: dict[str, Any]) -> Event:
     kind = told.pop("event")
     return event_from([kind, *(told[name] for name in _KINDS[kind]._fields)])  # type: ignore[attr-defined]
+
+
+# Telling of a step that was taken: every event is told, whatever comes of the others.
+
+
+def later(event: Event) -> None:
+    """In place of ``on_event`` while several steps are taken as one: they are told of once all of them are."""
+
+
+def tell(fresh: tuple[Event, ...], on_event: Callable[[Event], object] | None) -> None:
+    """Log what happened and call ``on_event`` with each, whatever it does with the others; a log has them at once."""
+    errors = []
+    if on_event is later:
+        return
+    if isinstance(on_event, EventLog):
+        for event in fresh:
+            LOG.info("%s", event)
+        on_event.extend(fresh)
+        return
+    for event in fresh:
+        try:
+            LOG.info("%s", event)
+            if on_event is not None:
+                on_event(event)
+        except Exception as error:  # whatever a caller's function does
+            errors.append(error)
+    if len(errors) > 1:
+        raise errors[0] from ExceptionGroup("on_event raised for other events too", errors[1:])
+    if errors:
+        raise errors[0]

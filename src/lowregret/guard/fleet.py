@@ -8,9 +8,9 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array
 from ..memory import joined, take
-from .keeping import Kept
-from .ledger import LOG, own_copy
-from .standing import over_of
+from .ledger import LOG, Ledger, own_copy
+from .memory import GuardMemory, over_of
+from .saving import Kept
 from .streams import Labels, labels_of, named, streams_of
 
 
@@ -20,8 +20,8 @@ class Fleet(Kept):
     Whoever has these methods says how a ledger begins (``_blank``) and what follows from another one (``_regrouped``).
     """
 
-    _blank: Callable[[tuple[int, ...]], Any]
-    _regrouped: Callable[[Any, Any, Labels], Any]
+    _blank: Callable[[tuple[int, ...]], Ledger]
+    _regrouped: Callable[[GuardMemory, Ledger, Labels], GuardMemory]
 
     @property
     def streams(self) -> np.ndarray:
@@ -77,9 +77,10 @@ class Fleet(Kept):
             ledger = joined(self._blank((had - int(gone.sum()), *rest)), [take(at.ledger, ~gone)])
             self._at = self._regrouped(at, ledger, Labels(labels.held_N[~gone], labels.given))
         LOG.info("%d of %d streams retired", int(gone.sum()), had)
-        return labels.held_N[gone]
+        called: np.ndarray = labels.held_N[gone]
+        return called
 
-    def _first_axis(self, what: str, at: Any) -> tuple[int, ...]:
+    def _first_axis(self, what: str, at: GuardMemory) -> tuple[int, ...]:
         shape = tuple(at.ledger.episode.shape)
         if shape == ():
             raise ValueError(f"{what} needs a guard with a batch axis: this one was made with batch_shape=()")

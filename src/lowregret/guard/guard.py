@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from hashlib import blake2b
 from threading import RLock
 from typing import Any
 
@@ -9,34 +11,62 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
-from ..policies import Policy
+from ..forecasts import Forecast
+from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
-from ..problems import DecisionProblem, Payoff, by_name
+from ..problems import DecisionProblem, Known, Payoff, by_name
 from ..robust import rule_for
 from ..rules import Rule, late_rule, warm_up
 from .advice import Advice, mixed_of
-from .draws import Draws
 from .episodes import delta_of_each, reopened
+from .event_log import tell
 from .fleet import Fleet
-from .known import known_of, knows_of
-from .ledger import LOG, Ledger, Switch, blank
-from .likeness import Behaviour
+from .known import known_of, knows_of, plays_of
+from .ledger import LOG, Event, Ledger, Switch, blank
+from .memory import Due, GuardMemory, over, standing
 from .readings import Readings
-from .resume import read, written
-from .standing import Standing, over, standing
-from .steps import (
-    advised,
-    due_of,
-    forgotten,
-    given_up,
-    numbered_step,
-    observed,
-    refuse_while_waiting,
-    skipped,
-)
+from .resume import Behaviour, read, written
+from .steps import advised, due_of, forgotten, given_up, numbered_step, observed, refuse_while_waiting, skipped
 from .streams import Labels, Naming, named, streams_of
-from .telling import tell
 
+# Where a guard's actions are drawn from: numbers of its own for every seed, every step and every guard.
+
+
+class Draws:
+    """The draws of one guard, set apart from those of guards made otherwise.
+
+    Numbers that are only put side by side as a seed can collide, with the next step's or with ``default_rng(seed)``
+    itself, from which a world may have been drawn: these are digests of all that they depend on.
+    """
+
+    def __init__(self, rule: Rule, batch_shape: tuple[int, ...]) -> None:
+        self._rule, self.batch_shape = rule, batch_shape
+
+    @cached_property
+    def _salt(self) -> str:
+        rule, problem = self._rule, self._rule.problem
+        if rule.of_numbers:
+            utility = repr((problem.actions, problem.low, problem.high)).encode()  # type: ignore[union-attr]
+        else:
+            utility = b"" if problem is None else problem.utility.tobytes()
+        made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
+        return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
+
+    def uniforms(self, seed: int, clock: int) -> Any:
+        """Those of all streams for the step after ``clock`` observations, ``[...]``."""
+        return uniforms_of(self._salt, seed, clock, self.batch_shape)
+
+
+def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any:
+    """Numbers of their own for each of these, from 0 up to 1."""
+    words = f"lowregret.Guard.act {salt} {seed:x} {clock:x}"
+    digest = blake2b(words.encode(), digest_size=16).digest()
+    if shape == ():
+        return (int.from_bytes(digest[:8]) >> 11) / (1 << 53)  # a generator would take longer than all the rest
+    return np.random.default_rng(int.from_bytes(digest)).random(shape)
+
+
+DELTA = 0.05  # how likely a model that is right may ever be left: whoever acts can have it back
 _FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
 
 
@@ -49,10 +79,10 @@ class Guard(Fleet, Readings):
         What is at stake: a ``DecisionProblem``, or a ``Payoff`` where outcomes are numbers. None where others act on
         the advice, in two-state problems of their own; ``regret`` is then the largest V-regret of its advice.
     horizon
-        For how many steps an episode is promised (None: unknown, with a rule that allows it).
+        For how many steps an episode is promised. None: unknown; a number sharpens the promise, and contexts need one.
     rule
-        When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem, built
-        with ``delta``, ``fallback`` and ``temperature``.
+        When to stop trusting, with settings of its own. By default an ``ExactTest`` that is built with ``delta``,
+        ``temperature``, ``likelihood``, ``fallback`` and ``test``; ``VRegret(horizon)`` without a problem.
     batch_shape
         Streams guarded side by side; everything then has these leading axes.
     on_event
@@ -74,12 +104,23 @@ class Guard(Fleet, Readings):
         are known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is
         the ordinary guard, which sees each outcome before the next forecast.
     delta
-        How likely a switch may be while the model is right, of the default rule: 1/horizon unless it is given; over all
-        episodes together.
+        How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
+        together (without a problem 1/horizon).
+    temperature
+        Of the responses to forecasts. 0 by default: the best response, as most people act, which differs from nothing
+        you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
     likelihood
-        A second bettor beside those on actions, as of ``ExactTest``; with ``temperature=0``.
+        A second bettor beside those on actions, as of ``ExactTest``; by default wherever it can be: best responses to
+        laws with ``Recovery`` for a fallback; not with ``internal``, which it makes slower and more lenient.
+    internal
+        Regret is internal regret: to playing b whenever a was played, for any two actions; as of ``ExactTest``.
     test
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
+        That earns as much as a rule. The test buys that nothing changes while the model is right, not money; where a
+        model's edge is too small for any test, as in trading an index, it loses some.
+    false_alarm_every
+        Run for ever, with one false alarm in so many steps, as of ``ExactTest``: some steps after an alarm the model is
+        trusted again, and may be left again. In place of a horizon and a delta.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
@@ -92,7 +133,7 @@ class Guard(Fleet, Readings):
     ...     advice = guard.advise([0.9, 0.1])  # a model that is sure of the wrong state
     ...     guard.observe(state, action=guard.act(seed=0))
     >>> guard.events[0].step, advice.policy.round(2).tolist()
-    (5, [0.0, 1.0])
+    (4, [0.0, 1.0])
 
     Forecasts of a number, with a ``Payoff``:
 
@@ -103,21 +144,21 @@ class Guard(Fleet, Readings):
     ...     advice = guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))  # expects a rise each day
     ...     guard.observe(move, action=guard.act(seed=0))
     >>> guard.events[0].step, round(guard.share, 3)
-    (21, 0.0)
+    (16, 0.0)
     """
 
-    _at: Standing  # all that it remembers: a step is done once this has been replaced, by one assignment
+    _at: GuardMemory  # all that it remembers: a step is done once this has been replaced, by one assignment
 
     def __init__(
         self,
         problem: DecisionProblem | Payoff | None,
-        horizon: int | None,
+        horizon: int | None = None,
         *,
         rule: Rule | None = None,
         fallback: Predictor | Policy | None = None,
         temperature: float | None = None,
         batch_shape: tuple[int, ...] | None = None,
-        on_event: Callable[[Any], Any] | None = None,
+        on_event: Callable[[Event], object] | None = None,
         episode: int | None = None,
         references: Sequence[str] = (),
         contexts: int | None = None,
@@ -125,18 +166,25 @@ class Guard(Fleet, Readings):
         lag: int = 1,
         streams: Sequence[str] | None = None,
         delta: float | None = None,
-        likelihood: bool = False,
+        likelihood: bool | None = None,
         test: bool = True,
+        internal: bool = False,
+        false_alarm_every: int | None = None,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
-        lasts = horizon
-        if self.episode is not None:
-            lasts, delta = self.episode, delta_of_each(problem, self._whole, self.episode, rule, delta)
-        settings = {"delta": delta, "fallback": fallback, "temperature": temperature}
-        settings |= {"likelihood": likelihood or None, "test": None if test else False}
+        if self.episode is not None and false_alarm_every is not None:
+            raise ValueError(f"episode goes with a horizon, and false_alarm_every is for ever, got {episode}")
+        lasts = horizon if self.episode is None else self.episode
+        settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
+        settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
+        settings["false_alarm_every"] = false_alarm_every
+        if rule is None and problem is not None:
+            settings = _as_people_act(problem, settings)
+            if self.episode is not None:
+                settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
         made = rule_for(problem, lasts, rule, knows, **settings)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
@@ -145,7 +193,7 @@ class Guard(Fleet, Readings):
         self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an event")
         self._lock = RLock()
         self._drawing, self._says = Draws(self.rule, shape), Behaviour(self.rule)
-        self._at = Standing(blank(self.rule, shape), labels=labels)
+        self._at = GuardMemory(blank(self.rule, shape), labels=labels)
         if math.prod(shape) >= _FLEET:
             warm_up()
 
@@ -177,6 +225,7 @@ class Guard(Fleet, Readings):
         context: Array | None = None,
         payoffs: Any = None,
         scale: Array | None = None,
+        plays: Any = None,
         step: int | None = None,
     ) -> Advice:
         """What to do in the next step, of which the model says ``forecast``: ``advice.policy`` is what to play.
@@ -195,6 +244,12 @@ class Guard(Fleet, Readings):
             numbers, another ``Payoff`` within it.
         scale
             How much of what the problem says is at stake, above 0 and at most 1.
+        plays
+            What you play while the guard trusts the model, where that is not the best response: an action by its
+            position or name, or a mixed action ``[..., A]``; of a batch one for each stream. The test is then about it,
+            and the certificate adds what it is worth less than the best response by the forecast itself. It must not
+            know more of the state than the forecast does. After an alarm it counts as the model: ``advice.policy`` is
+            what to play. Needs ``temperature=0``, and probabilities.
         step
             Which step this is for, counted from 1: by default the next. One that waits for its outcome is advised anew;
             with a lag of 1, so it is by default.
@@ -206,6 +261,8 @@ class Guard(Fleet, Readings):
                 forecast = self._forecast(forecast, shape)
                 if told or rule.knows is not None:
                     known = known_of(rule, shape, forecast, references, context, payoffs, scale)
+                if plays is not None:
+                    known = (known or Known())._replace(plays_A=plays_of(rule, shape, forecast, plays))
             step = numbered_step(rule, at, step)
             if step > at.advised and rule.horizon is not None and at.longest + len(at.waiting) >= rule.horizon:
                 at = self._next_episode(at)
@@ -213,7 +270,7 @@ class Guard(Fleet, Readings):
             return Advice(rule, self._at.ledger.rule, due)
 
     def policy(self, *, step: int | None = None) -> Array:
-        """The mixed action ``[..., A]`` that the certificate speaks of: the quantal response to the forecast.
+        """The mixed action ``[..., A]`` that the certificate speaks of: the response to the forecast.
 
         After a switch, what the fallback plays. ``step``: which of those that wait for their outcomes, by default the
         last that was advised.
@@ -280,7 +337,7 @@ class Guard(Fleet, Readings):
             self._at = standing(forgotten(at)._replace(ledger=reopened(self.rule, at.ledger, mask)))
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
-    def _next_episode(self, at: Standing) -> Standing:
+    def _next_episode(self, at: GuardMemory) -> GuardMemory:
         """Where the guard stands once the streams whose episode is over have a new one, if it may open one."""
         ledger, horizon, ends = at.ledger, self.rule.horizon, over(at)
         mask = ends >= horizon
@@ -297,7 +354,7 @@ class Guard(Fleet, Readings):
 
     # Inside
 
-    def _forecast(self, forecast: Any, shape: tuple[int, ...]) -> Any:
+    def _forecast(self, forecast: Any, shape: tuple[int, ...]) -> Array | Forecast:
         """What ``advise`` was given, checked."""
         rule = self.rule
         if rule.of_numbers:
@@ -306,16 +363,16 @@ class Guard(Fleet, Readings):
             forecast = by_name(rule.problem.state_names, forecast)
         return inputs.probs_of(forecast, rule.n_states, shape=shape)
 
-    def _written(self, at: Standing, told: Callable[[Any], Any]) -> dict[str, Any]:
+    def _written(self, at: GuardMemory, told: Callable[[Any], Any]) -> dict[str, Any]:
         return written(self.rule, at, self._says(at.ledger.lead_A), told)
 
-    def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> Standing:
+    def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> GuardMemory:
         return read(self.rule, batch_shape, d, self._says, self._at.labels)
 
     def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
         return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)
 
-    def _regrouped(self, at: Standing, ledger: Ledger, labels: Labels) -> Standing:
+    def _regrouped(self, at: GuardMemory, ledger: Ledger, labels: Labels) -> GuardMemory:
         refuse_while_waiting(self.rule, at, "add() and retire()")
         return standing(forgotten(at)._replace(ledger=ledger, labels=labels))
 
@@ -325,11 +382,26 @@ class Guard(Fleet, Readings):
             self._drawing = Draws(self.rule, self.batch_shape)
         return self._drawing
 
-    def _mixed(self, step: int | None) -> tuple[Array, Any]:
+    def _mixed(self, step: int | None) -> tuple[Array, Due]:
         """The mixed action ``[..., A]`` of a step that waits, by default the last, and that step."""
         at = self._at
         due = due_of(self.rule, at, step, at.waiting[-1:])
         return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
+
+
+def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
+    usual = {"delta": None if given["false_alarm_every"] is not None else DELTA, "temperature": 0.0}
+    settings = given | {name: value for name, value in usual.items() if given[name] is None}
+    if given["likelihood"] is None:
+        usual_mixes = (
+            given["fallback"] is None and given["false_alarm_every"] is None
+        )  # which falls back on fixed share
+        mixes = usual_mixes or isinstance(given["fallback"], Recovery)
+        tests = given["test"] is not False
+        settings["likelihood"] = mixes and tests and settings["temperature"] == 0 and not isinstance(problem, Payoff)
+        settings["likelihood"] = settings["likelihood"] and not given["internal"]  # which then is twice as slow
+    return settings
 
 
 def _shape_of(batch_shape: Any, labels: Labels | None) -> tuple[int, ...]:

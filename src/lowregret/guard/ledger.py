@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array, astype, came, device, first, float_type, last, namespace, pick, to_numpy
+from ..forecasts import NumberScene
 from ..memory import moved
-from ..problems import action_utilities
+from ..problems import Scene, action_utilities, pairs_of
 from ..rules import Rule, RuleMemory
 
 LOG = logging.getLogger("lowregret")
@@ -34,8 +35,9 @@ class Switch(NamedTuple):
     reference: str | None = None  # or which reference does better
     context: int | None = None  # in which context that is so
     known: int | None = None  # at which step of the episode that was known; None: where nobody said
-    whom: str | None = None  # what the action or the reference that does better is called
+    whom: str | None = None  # what the action, the reference or the mixture that does better is called
     gain: float | None = None  # where another law was found to predict better: what acting on it earned more, a step
+    says: str | None = None  # what the action is called in whose place the other does better, where pairs are compared
 
     @property
     def because(self) -> str:
@@ -44,9 +46,13 @@ class Switch(NamedTuple):
         if self.excluded:
             return "a state came to which the model had given probability 0"
         if self.gain is not None:
-            return f"recent frequencies predict better {about}, and acting on them earned {self.gain:.4g} a step more"
+            what = "recent frequencies predict" if self.whom is None else f"{self.whom} predicts"
+            them = "them" if self.whom is None else "it"
+            return f"{what} better {about}, and acting on {them} earned {self.gain:.4g} a step more"
         if self.since is None:
             return f"the evidence of {self.rule} reached its threshold"
+        if self.says is not None:
+            return f"when it says {self.says}, {self.whom} is better {about}"
         where = "" if self.context is None else f" in context {self.context}"
         return f"{self.whom} would have earned more{where} {about}"
 
@@ -61,7 +67,7 @@ class Switch(NamedTuple):
             whom = f"action {self.action}" if self.reference is None else self.reference
             where = "" if self.context is None else f" in context {self.context}"
             why += f", for {whom}{where} since about step {self.since}"
-        if self.gain is not None:
+        if self.gain is not None or self.says is not None:
             why = f"{self.because} ({self.rule})"
         if self.excluded:
             why = f"a state came to which the model had given probability 0 ({self.rule})"
@@ -116,6 +122,7 @@ class Ledger(NamedTuple):
     reported: Array  # [...], how many steps of this episode came with an action
     missed: Array  # [...], how many of its outcomes never come
     at_alarm: Array  # [...], the regret of the episode when its alarm sounded, in total; 0 before
+    gap: Array  # [...], what was played before it was worth less than the best response, by what was stated, in total
     episode: Array  # [...], from 1
     past_steps: Array  # [...], steps of the episodes before this one
     past_bound: Array  # [...], the most that was lost in them, by their certificates (of numbers: what was)
@@ -140,7 +147,9 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     count = xp.zeros(batch_shape, dtype=xp.int64, device=where)
     nothing = xp.zeros(batch_shape, dtype=flat.dtype, device=where)
     own = flat if rule.problem is not None else flat[..., :0]  # nobody acts
-    return Ledger(rule.start(batch_shape, like=like), flat, own, count, count, nothing, count + 1, count, nothing)
+    return Ledger(
+        rule.start(batch_shape, like=like), flat, own, count, count, nothing, nothing, count + 1, count, nothing
+    )
 
 
 def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array, begun: bool) -> Ledger:
@@ -150,11 +159,18 @@ def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array
     if begun:
         was, now = (" on ".join(kind_of(array)) for array in (old.lead_A, probs))
         raise ValueError(f"probs must stay the kind of array they were, {was}, got {now}")
-    return moved(blank(rule, batch_shape, like=probs), old)
+    ledger: Ledger = moved(blank(rule, batch_shape, like=probs), old)
+    return ledger
 
 
 def entered(
-    old: Ledger, rule: Rule, memory: RuleMemory, earned_A: Array, outcome: Array, action: Array | None, scene: Any
+    old: Ledger,
+    rule: Rule,
+    memory: RuleMemory,
+    earned_A: Array,
+    outcome: Array,
+    action: Array | None,
+    scene: Scene | NumberScene | None,
 ) -> Ledger:
     """The ledger after one more step, checked before: what each comparator earned more, the action if any.
 
@@ -175,11 +191,20 @@ def entered(
     return old._replace(rule=memory, lead_A=lead_A, realised_A=realised_A, reported=reported)
 
 
-def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
-    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream."""
+def average(rule: Rule, lead_A: Array, steps: Array, internal: bool = False) -> Array:
+    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream.
+
+    ``internal``: to pairs of actions, which come last.
+    """
     xp = namespace(lead_A)
-    value = rule.worst_lead(lead_A) / astype(xp.clip(steps, 1, None), lead_A.dtype)
+    worst = xp.max(lead_A[..., -len(_pairs(rule)) :], axis=-1) if internal else rule.worst_lead(lead_A)
+    value = worst / astype(xp.clip(steps, 1, None), lead_A.dtype)
     return float(value) if steps.ndim == 0 else value
+
+
+def _pairs(rule: Rule) -> tuple[tuple[int, int], ...]:
+    """The pairs of actions that are compared with: the first that are bet on."""
+    return pairs_of(rule.problem.n_actions) if rule.internal and rule.problem is not None else ()
 
 
 def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tuple[Event, ...]:
@@ -188,7 +213,7 @@ def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tu
     ``silent``: streams that had no outcome.
     """
     memory = ledger.rule
-    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at):
+    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at and not rule.rearms):
         return ()  # one stream, and the usual case
     newly, turns = just_tripped(memory), rule.turned(memory)
     fresh: tuple[Event, ...] = ()
@@ -230,19 +255,22 @@ def _switches(rule: Rule, ledger: Ledger, newly: np.ndarray) -> tuple[Switch, ..
     return tuple(fresh)
 
 
-def _blamed(rule: Rule, told: Switch, suspected: list[Any]) -> Switch:
+def _blamed(rule: Rule, told: Switch, suspected: list[float]) -> Switch:
     """The event with what speaks most against the model."""
     which, rate, since, gain = suspected
     if which < 0:  # no comparator: another law
         gained = float(rule.problem.regret_in_payoffs(gain))  # type: ignore[union-attr]
-        return told._replace(since=int(since), gain=gained)
+        others = rule.knows.references if rule.knows is not None and not rule.knows.references_act else ()
+        whom = f"a mixture of recent frequencies and {', '.join(others)}" if others else None
+        return told._replace(since=int(since), gain=gained, whom=whom)
     action, reference, context = rule.comparator(int(which))
-    whom = reference
-    if action is not None and rule.problem is not None:
+    whom, says, pair = reference, None, _pairs(rule)[int(which) : int(which) + 1]
+    if pair and rule.problem is not None:
+        says, whom = (str(rule.problem.actions[a]) for a in pair[0])
+    elif action is not None and rule.problem is not None:
         whom = f"action {rule.problem.actions[action]}"
-    return told._replace(
-        action=action, rate=float(rate), since=int(since), reference=reference, context=context, whom=whom
-    )
+    told = told._replace(action=action, rate=float(rate), since=int(since), says=says)
+    return told._replace(reference=reference, context=context, whom=whom)
 
 
 def name_of(at: tuple[int, ...]) -> Any:

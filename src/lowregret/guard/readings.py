@@ -3,16 +3,17 @@
 import math
 from typing import Any
 
-from ..arrays import Array, namespace
+import numpy as np
+
+from ..arrays import Array, namespace, to_numpy
 from ..certificates import Certificate
 from ..problems import DecisionProblem
-from ..rules import Rule
+from ..rules import Rule, RuleMemory
 from .advice import acts_in
 from .episodes import certificate_of
-from .keeping import Kept
 from .ledger import Event, average, own_copy
-from .standing import Standing
-from .waiting import waiting_for
+from .memory import GuardMemory
+from .saving import Kept
 
 
 class Readings(Kept):
@@ -20,7 +21,7 @@ class Readings(Kept):
 
     rule: Rule
     problem: DecisionProblem | None
-    _at: Standing
+    _at: GuardMemory
 
     @property
     def episodes(self) -> Array:
@@ -36,6 +37,17 @@ class Readings(Kept):
         """
         ledger = self._at.ledger
         return average(self.rule, ledger.lead_A, ledger.rule.step)
+
+    @property
+    def internal_regret(self) -> Array:
+        """The average internal regret ``[...]`` of the mixed policy in this episode, with ``internal=True``.
+
+        What playing b whenever a was played would have gained, for the best pair of actions.
+        """
+        if not self.rule.internal:
+            raise ValueError("internal_regret is kept by a guard that is made with internal=True")
+        ledger = self._at.ledger
+        return average(self.rule, ledger.lead_A, ledger.rule.step, internal=True)
 
     @property
     def realised_regret(self) -> Array:
@@ -103,3 +115,25 @@ class Readings(Kept):
 
     def _known(self, what: str) -> DecisionProblem:
         return acts_in(self.problem, what)
+
+
+# How close each stream is to a switch: every condition of the alarm, and which of them it waits for.
+
+
+def waiting_for(rule: Rule, memory: RuleMemory) -> Any:
+    """The names of the conditions that are not met, ``[...]``: a str for a single stream, else an array of them.
+
+    "switched" where there is nothing to wait for any more, "never" where nothing is at stake.
+    """
+    tripped = to_numpy(rule.tripped(memory))
+    missing = {
+        name: to_numpy(reached) < to_numpy(needed) for name, (reached, needed) in rule.conditions(memory).items()
+    }
+    words = np.empty(tripped.shape, dtype=object)
+    for at in np.ndindex(tripped.shape):
+        if tripped[at] or rule.pointless:
+            words[at] = "switched" if tripped[at] else "never"
+            continue
+        # At a tie a rule may ask for more than its threshold.
+        words[at] = " and ".join(name for name, short in missing.items() if short[at]) or "evidence"
+    return words.item() if tripped.shape == () else words.astype(str)

@@ -18,11 +18,11 @@ from ..problems import Known, Positions, actions_of
 from ..rules import Rule, RuleMemory
 from .advice import acts_in, answer_of
 from .ledger import Event, Ledger, Switch, entered, happened, just_tripped, moved_to, own_copy, place_of
-from .standing import Due, Standing, over
+from .memory import Due, GuardMemory, over
 from .streams import relabelled
 
 
-def numbered_step(rule: Rule, at: Standing, step: Any) -> int:
+def numbered_step(rule: Rule, at: GuardMemory, step: int | None) -> int:
     """Which step is advised: by default the next, or with a lag of 1 the one that waits, anew."""
     due = [each.step for each in at.waiting]
     if step is None:
@@ -37,8 +37,8 @@ def numbered_step(rule: Rule, at: Standing, step: Any) -> int:
 
 
 def advised(
-    rule: Rule, shape: tuple[int, ...], at: Standing, forecast: Any, known: Known | None, step: int
-) -> tuple[Standing, Due]:
+    rule: Rule, shape: tuple[int, ...], at: GuardMemory, forecast: Any, known: Known | None, step: int
+) -> tuple[GuardMemory, Due]:
     """The standing in which a step waits for its outcome."""
     others = tuple(each for each in at.waiting if each.step != step)
     if step > at.advised and others and others[0].step <= step - rule.lag:
@@ -60,8 +60,8 @@ def advised(
 
 
 def observed(
-    rule: Rule, shape: tuple[int, ...], at: Standing, outcome: Any, action: Any, step: Any, missing: Any
-) -> tuple[Standing, tuple[Event, ...]]:
+    rule: Rule, shape: tuple[int, ...], at: GuardMemory, outcome: Any, action: Any, step: int | None, missing: Any
+) -> tuple[GuardMemory, tuple[Event, ...]]:
     """The standing after the outcome of a step that waited for it, and what there is to tell."""
     due = due_of(rule, at, step, at.waiting[:1])
     old = at.ledger
@@ -74,8 +74,11 @@ def observed(
     place, each, known = (due.step - 1) % rule.lag, rule.each, due.moment.known
     earned_A = last(each.leads(answer_of(rule, old.rule, due, at.any_tripped or rule.untested), came, known))
     memory = rule.joined(old.rule, place, each.advance(rule.of(old.rule, place), due.moment, came))
-    told_more = rule.of_numbers or rule.knows is not None
+    told_more = rule.of_numbers or rule.knows is not None or rule.internal
     ledger = entered(old, rule, memory, earned_A, came, action, known if told_more else None)
+    if getattr(known, "gap", None) is not None:
+        trusted = ~each.tripped(rule.of(old.rule, place))
+        ledger = ledger._replace(gap=old.gap + known.gap * trusted)
     waiting = tuple(one for one in at.waiting if one is not due)
     silent = due.given_up
     if none is not None:
@@ -100,7 +103,7 @@ def observed(
     return after, fresh
 
 
-def skipped(rule: Rule, at: Standing, step: Any) -> Standing:
+def skipped(rule: Rule, at: GuardMemory, step: int | None) -> GuardMemory:
     """The standing after the outcome of a step was given up."""
     due = due_of(rule, at, step, at.waiting[:1])
     waiting = tuple(one for one in at.waiting if one is not due)
@@ -110,7 +113,7 @@ def skipped(rule: Rule, at: Standing, step: Any) -> Standing:
     return at._replace(ledger=ledger, waiting=waiting, longest=at.longest + 1)
 
 
-def due_of(rule: Rule, at: Standing, step: Any, usual: tuple[Due, ...]) -> Due:
+def due_of(rule: Rule, at: GuardMemory, step: int | None, usual: tuple[Due, ...]) -> Due:
     """The step of this number that waits for its outcome."""
     if step is None:
         if not usual:
@@ -131,19 +134,19 @@ def due_of(rule: Rule, at: Standing, step: Any, usual: tuple[Due, ...]) -> Due:
     raise ValueError(f"the outcome of step {step} has been seen already, or was given up{wait}")
 
 
-def refuse_while_waiting(rule: Rule, at: Standing, what: str) -> None:
+def refuse_while_waiting(rule: Rule, at: GuardMemory, what: str) -> None:
     """What cannot be done while outcomes are due late; a single one is forgotten instead."""
     if at.waiting and rule.lag > 1:
         steps = _listed(one.step for one in at.waiting)
         raise ValueError(f"{what} must wait for the outcomes of steps {steps}: observe them, or skip(step) first")
 
 
-def forgotten(at: Standing) -> Standing:
+def forgotten(at: GuardMemory) -> GuardMemory:
     """The standing without the step that waits for its outcome: it never was."""
     return at._replace(waiting=(), advised=at.advised - len(at.waiting))
 
 
-def given_up(rule: Rule, at: Standing, ledger: Ledger, mask: np.ndarray) -> Standing:
+def given_up(rule: Rule, at: GuardMemory, ledger: Ledger, mask: np.ndarray) -> GuardMemory:
     """The standing with a ledger in which the episode of the streams in the mask is over: they wait for no outcome."""
     waiting = []
     for step, forecast, known, _, others in at.waiting:
@@ -224,7 +227,7 @@ def _any_outcome(rule: Rule, shape: tuple[int, ...]) -> Any:
     return Positions(np.zeros(shape, dtype=np.int64))
 
 
-def _dated(rule: Rule, at: Standing, fresh: tuple[Event, ...], step: int) -> tuple[Event, ...]:
+def _dated(rule: Rule, at: GuardMemory, fresh: tuple[Event, ...], step: int) -> tuple[Event, ...]:
     """Events of the outcome of a step, by the steps of each stream's episode."""
     begun = at.advised - over(at)  # steps before the episode
     missed = to_numpy(at.ledger.missed)

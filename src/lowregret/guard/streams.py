@@ -67,7 +67,7 @@ class Naming(NamedTuple):
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         index = getattr(error, "index", ()) if isinstance(error, ValueError) else ()
         if self.shape and len(index) >= len(self.shape):
             stream = name_of(index[: len(self.shape)])
@@ -108,7 +108,8 @@ def _places_named(names: list[Any], n: int, labels: Labels | None) -> np.ndarray
 def _places(index: np.ndarray, n: int, labels: Labels | None) -> np.ndarray:
     """Where the streams of these numbers stand; of streams with names, the places themselves."""
     if labels is None or labels.named:
-        return inputs.tokens_of(index, n, "streams", shape=(index.size,))
+        places: np.ndarray = inputs.tokens_of(index, n, "streams", shape=(index.size,))
+        return places
     index = inputs.tokens_of(index, labels.given, "streams", shape=(index.size,))
     places = np.searchsorted(labels.held_N, index)
     gone = (places == n) | (labels.held_N[np.minimum(places, n - 1)] != index) if n else np.ones(index.shape, bool)

@@ -1,6 +1,6 @@
 """What cannot be done (Theorem 4.1): with the context length of its base, no model is both close to it and low-regret.
 
-Guessing bits, L = ``context_len``, 2L steps, temperature 1/sqrt(L); M0 and M1 are ``sources.de_bruijn_pair(L)``. Every
+Guessing bits, L = ``window``, 2L steps, temperature 1/sqrt(L); M0 and M1 are ``sources.de_bruijn_pair(L)``. Every
 model with context L is N = 2**L chances and a law: q_i, what it gives to the bit that follows the i-th context of the
 cycle, and mu_i, how likely it is to start with that context. With P_i = q_i q_{i+1} ... q_{i+L-1} (around the cycle),
 
@@ -43,7 +43,7 @@ from .. import inputs
 PRINTED = 1 / 12  # what the paper's proof has in place of F
 
 
-def response(follow: Any, context_len: int) -> Any:
+def response(follow: Any, window: int) -> Any:
     """The chance that the quantal response plays a bit to which the model gives the chance ``follow``.
 
     The paper's proof needs it to be at least 2/3 where ``follow`` is ("amplified"), which takes a context of 5:
@@ -54,10 +54,10 @@ def response(follow: Any, context_len: int) -> Any:
     chance = inputs.table_of(follow, "follow")
     if not ((chance >= 0) & (chance <= 1)).all():
         raise ValueError(f"follow must lie in [0, 1], got {inputs.shown(follow)}")
-    return 0.5 + 2 * expected_regret(chance, inputs.whole(context_len, "context_len"))
+    return 0.5 + 2 * expected_regret(chance, inputs.whole(window, "window"))
 
 
-def regret_bound(context_len: int, tv: float) -> float:
+def regret_bound(window: int, tv: float) -> float:
     """No model with this context at this distance from M0, or closer, has less expected regret under M1.
 
     >>> [round(regret_bound(4, tv), 4) for tv in (0.0, 0.1, 0.5, 1.0)]
@@ -66,18 +66,18 @@ def regret_bound(context_len: int, tv: float) -> float:
     tv = inputs.finite(tv, "tv")
     if not 0 <= tv <= 1:
         raise ValueError(f"tv must lie in [0, 1], got {tv!r}")
-    full, slack = _constants(inputs.whole(context_len, "context_len"))
+    full, slack = _constants(inputs.whole(window, "window"))
     kept = 1 - tv
     return max(-full, full * (2 * kept - 1) + slack * kept * math.log(kept)) if kept > 0 else -full
 
 
-def sum_bound(context_len: int, weight: float = 1.0) -> float:
+def sum_bound(window: int, weight: float = 1.0) -> float:
     """No model with this context has a smaller TV + ``weight`` * regret: the least of TV + weight * regret_bound.
 
     >>> [round(sum_bound(length), 3) for length in (2, 3, 4, 5, 6)]
     [0.152, 0.175, 0.19, 0.202, 0.21]
     """
-    full, slack = _constants(inputs.whole(context_len, "context_len"))
+    full, slack = _constants(inputs.whole(window, "window"))
     price = inputs.positive(weight, "weight")
     # In kept = 1 - TV the sum is convex where the bound is above -F, and falls below that place.
     log_kept = min(0.0, max((1 / price - 2 * full) / slack - 1, -2 * full / slack))
@@ -85,7 +85,7 @@ def sum_bound(context_len: int, weight: float = 1.0) -> float:
     return 1 - kept + price * (full * (2 * kept - 1) + slack * kept * log_kept)
 
 
-def dichotomy(context_len: int) -> float:
+def dichotomy(window: int) -> float:
     """For every model with this context, TV or the regret on some sequence is at least this (the paper: 1/24).
 
     >>> [round(dichotomy(length), 3) for length in (2, 4, 8, 16, 1000)]
@@ -93,7 +93,7 @@ def dichotomy(context_len: int) -> float:
     """
     from scipy.optimize import brentq
 
-    return float(brentq(lambda c: regret_bound(context_len, c) - c, 0.0, 0.5))
+    return float(brentq(lambda c: regret_bound(window, c) - c, 0.0, 0.5))
 
 
 @cache

@@ -43,24 +43,24 @@ class Enumerated(NamedTuple):
     worst_regret: float  # the same, largest over all sequences
 
 
-def measure(model: Predictor, context_len: int) -> Bounded:
+def measure(model: Predictor, window: int) -> Bounded:
     """Where a model stands: its distance from M0 and its expected regret under M1, by the closed forms of ``bounds``.
 
     Parameters
     ----------
     model
-        Two states; what it says may depend on the last ``context_len`` tokens only. It is asked after every context at
+        Two states; what it says may depend on the last ``window`` tokens only. It is asked after every context at
         the first step where the context is full and, to see that it says the same, at the next and at the last step.
 
     >>> M0, M1 = sources.de_bruijn_pair(4)
-    >>> for model in (M0, Markov([0.5, 0.5], context_len=0), M1):
+    >>> for model in (M0, Markov([0.5, 0.5], window=0), M1):
     ...     found = measure(model, 4)
     ...     print(f"TV {found.tv:.4f}, regret {found.regret:+.4f}")
     TV 0.0000, regret +0.1904
     TV 0.9375, regret +0.0000
     TV 1.0000, regret -0.1904
     """
-    length = inputs.whole(context_len, "context_len")
+    length = inputs.whole(window, "window")
     words_N, following_N = sources.cycle_contexts(length)
     if getattr(model, "n_states", None) != 2 or not hasattr(model, "predict_sequence"):
         raise ValueError(
@@ -85,17 +85,17 @@ def measure(model: Predictor, context_len: int) -> Bounded:
     return stand(follow_N, initial_N)
 
 
-def measure_by_enumeration(model: Predictor, context_len: int) -> Enumerated:
-    """The same by trying all ``4**context_len`` sequences (a context of at most 8), and the worst of them.
+def measure_by_enumeration(model: Predictor, window: int) -> Enumerated:
+    """The same by trying all ``4**window`` sequences (a context of at most 8), and the worst of them.
 
     >>> M0, _ = sources.de_bruijn_pair(4)
     >>> print(*(f"{value:.4f}" for value in measure_by_enumeration(M0, 4)))
     0.0000 0.1904 0.3310 0.6904
     """
-    length = inputs.whole(context_len, "context_len")
+    length = inputs.whole(window, "window")
     if length > LONGEST_ENUMERATED:
         raise ValueError(
-            f"context_len must be at most {LONGEST_ENUMERATED} (all 4**context_len sequences are tried), got {length}"
+            f"window must be at most {LONGEST_ENUMERATED} (all 4**window sequences are tried), got {length}"
         )
     coin, (M0, M1) = matching(), sources.de_bruijn_pair(length)
     tokens_NxT = all_sequences(2, 2 * length)
@@ -117,18 +117,18 @@ def bounded_model(follow_N: Any, initial_N: Any = None) -> Predictor:
     Parameters
     ----------
     follow_N
-        What it gives to the bit that follows each of the ``2**context_len`` contexts.
+        What it gives to the bit that follows each of the ``2**window`` contexts.
     initial_N
         How likely it is to start with each context; uniform by default.
 
-    >>> found = measure(bounded_model([0.5, 1.0, 0.5, 0.0], [0.5, 0.5, 0.0, 0.0]), context_len=2)
+    >>> found = measure(bounded_model([0.5, 1.0, 0.5, 0.0], [0.5, 0.5, 0.0, 0.0]), window=2)
     >>> found.tv, found.regret
     (0.5, 0.0)
     """
     follow_N = inputs.table_of(follow_N, "follow_N")
     length = max(1, follow_N.size.bit_length() - 1)
     if follow_N.shape != (2**length,):
-        raise ValueError(f"follow_N must have shape [2**context_len], got {follow_N.shape}")
+        raise ValueError(f"follow_N must have shape [2**window], got {follow_N.shape}")
     if not ((follow_N >= 0) & (follow_N <= 1)).all():
         raise ValueError(f"follow_N must lie in [0, 1], got values from {follow_N.min():.6g} to {follow_N.max():.6g}")
     words_N, following_N = sources.cycle_contexts(length)

@@ -38,7 +38,7 @@ class BudgetFound(NamedTuple):
 class TradeOff:
     """What ``trade_off`` found: one row a budget."""
 
-    context_len: int
+    window: int
     rows: tuple[BudgetFound, ...]
     printed: ClassVar[float] = PRINTED  # the paper's bound on TV + regret
 
@@ -55,7 +55,7 @@ class TradeOff:
             )
             for row in self.rows
         ]
-        return Table(f"Least regret under M1 with a context of {self.context_len}, by TV from M0", header, tuple(lines))
+        return Table(f"Least regret under M1 with a context of {self.window}, by TV from M0", header, tuple(lines))
 
     def plot(self) -> Any:
         """Regret against TV: what is impossible, and what was found (needs matplotlib)."""
@@ -63,7 +63,7 @@ class TradeOff:
 
     def least_regret(self, tv: float) -> float:
         """Under M1, of all models with this context within ``tv`` of M0: no model has less (Theorem 4.1, corrected)."""
-        return regret_bound(self.context_len, tv)
+        return regret_bound(self.window, tv)
 
     def to_json(self) -> str:
         """Everything as JSON."""
@@ -72,12 +72,10 @@ class TradeOff:
             follow, initial = row.found.follow_N.tolist(), row.found.initial_N.tolist()
             found = {**row.found._asdict(), "follow_N": follow, "initial_N": initial}
             rows.append({**row._asdict(), "found": found})
-        return json.dumps({"format": 1, "context_len": self.context_len, "rows": rows}, allow_nan=False)
+        return json.dumps({"format": 1, "window": self.window, "rows": rows}, allow_nan=False)
 
 
-def least_sum(
-    context_len: int, weight: float = 1.0, *, starts: int = 12, seed: int | np.random.Generator = 0
-) -> Bounded:
+def least_sum(window: int, weight: float = 1.0, *, starts: int = 12, seed: int | np.random.Generator = 0) -> Bounded:
     """The model with the least TV + ``weight`` * regret that a search over all of them finds (context at most 10).
 
     Parameters
@@ -90,7 +88,7 @@ def least_sum(
     >>> round(found.tv + found.regret, 4), round(sum_bound(3), 4)
     (0.1748, 0.1748)
     """
-    length, rng = _searchable(context_len), inputs.generator(seed)
+    length, rng = _searchable(window), inputs.generator(seed)
     price = inputs.positive(weight, "weight")
     found = [_judged(np.ones(2**length)), _judged(np.zeros(2**length))]
     for follow_N in _starts(length, None, inputs.whole(starts, "starts", least=0), rng):
@@ -99,7 +97,7 @@ def least_sum(
 
 
 def trade_off(
-    context_len: int,
+    window: int,
     budgets: Sequence[float] = (0.0, 1 / 24, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *,
     starts: int = 12,
@@ -124,7 +122,7 @@ def trade_off(
     TV 0.60: regret -0.019, no less than -0.073
     TV 1.00: regret -0.152, no less than -0.152
     """
-    length, rng = _searchable(context_len), inputs.generator(seed)
+    length, rng = _searchable(window), inputs.generator(seed)
     limits = inputs.listed(budgets, "budgets", inputs.finite)
     if not all(0 <= limit <= 1 for limit in limits):
         raise ValueError(f"budgets must be at least one number in [0, 1], got {inputs.shown(budgets)}")
@@ -251,10 +249,8 @@ def _window_places(size: int) -> np.ndarray:
     return (np.arange(size.bit_length() - 1)[:, None] + np.arange(size)) % size
 
 
-def _searchable(context_len: int) -> int:
-    length = inputs.whole(context_len, "context_len")
+def _searchable(window: int) -> int:
+    length = inputs.whole(window, "window")
     if length > LONGEST_SEARCHED:
-        raise ValueError(
-            f"context_len must be at most {LONGEST_SEARCHED} (2**context_len chances are searched), got {length}"
-        )
+        raise ValueError(f"window must be at most {LONGEST_SEARCHED} (2**window chances are searched), got {length}")
     return length

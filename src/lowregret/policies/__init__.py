@@ -1,17 +1,14 @@
 """Who acts: responses to predictors, Hedge and its kin, bounded recall."""
 
 from .among_experts import AmongExperts
-from .baselines import AdaHedge, FixedShare, shared
-from .contract import Policy
+from .contract import Policy, Respond
 from .cover_play import CoverPlay
 from .experts import ExpertHedge, ExpertMemory
-from .hedge import Hedge
-from .incumbent import Incumbent, PlaysReference
+from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, SharesAmong, oldest, shared
+from .pairs import StoltzLugosi, resting
 from .prod import Prod
-from .recall import RestartHedge, oldest
 from .recovering import Recovering, RecoveryMemory
-from .recovery import Recovery
-from .respond import Respond
+from .recovery import Incumbent, PlaysReference, Recovery
 from .security_play import SecurityPlay
 
 __all__ = [
@@ -32,6 +29,9 @@ __all__ = [
     "Respond",
     "RestartHedge",
     "SecurityPlay",
+    "SharesAmong",
+    "StoltzLugosi",
     "oldest",
+    "resting",
     "shared",
 ]

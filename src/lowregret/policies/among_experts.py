@@ -7,17 +7,19 @@ its own, and C of them lose no more than C F(n / C) in n steps, F being concave.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import Array, first, last
+from ..certificates.bounds import Bound
+from ..forecasts import NumberScene
 from ..memory import row_of, with_row
 from ..memory import where as choose
-from ..problems import Payoff
+from ..problems import DecisionProblem, Payoff
+from .budgets import trust_after, turned
 from .experts import ExpertHedge, ExpertMemory
-from .trust import trust_after, turned
 
 
 class AmongMemory(NamedTuple):
@@ -60,7 +62,7 @@ class AmongExperts:
             step, self.hedge.start(wide), np.zeros(wide, dtype=np.int64), np.zeros(shape, dtype=bool), step
         )
 
-    def policy(self, memory: AmongMemory, scene: Any) -> Array:
+    def policy(self, memory: AmongMemory, scene: NumberScene) -> Array:
         """What it plays, ``[A, ...]``."""
         weights_N = first(self.hedge.policy(self._row(memory.rows, scene)))
         A = len(scene.base_A)
@@ -69,7 +71,7 @@ class AmongExperts:
             played_A = played_A + (weights_N[A:-1, None] * scene.plays_NxA).sum(axis=0)
         return played_A
 
-    def update(self, memory: AmongMemory, scene: Any, outcome: Array, late: Array) -> AmongMemory:
+    def update(self, memory: AmongMemory, scene: NumberScene, outcome: Array, late: Array) -> AmongMemory:
         """The memory after ``outcome``; ``late``: the alarm had sounded before, so what it said was played."""
         step = memory.step + 1
         place = np.zeros_like(step) if scene.context is None else scene.context
@@ -82,7 +84,8 @@ class AmongExperts:
         old = row_of(memory.rows, place)
         row = choose(late, self.hedge.update(old, last(np.concatenate([paid_P, own[None]]))), old)
         after = after._replace(rows=with_row(memory.rows, place, row))
-        return trust_after(after, self.share_of_base(after), late, step)
+        found: AmongMemory = trust_after(after, self.share_of_base(after), late, step)
+        return found
 
     def share_of_base(self, memory: AmongMemory) -> Array:
         """The weight of the model, ``[...]``; with contexts, the mean over them, by how often they came."""
@@ -96,10 +99,11 @@ class AmongExperts:
         """Which streams ``[...]`` returned to the model with the last outcome (1), or left it again (-1)."""
         return turned(memory, memory.step)
 
-    def regret_after(self, problem: Any, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem | Payoff, steps: int, temperature: float | None) -> Bound:
         """What is lost at most after an alarm, by the steps that are left."""
         return lambda n: self.contexts * self.hedge.total_bound(np.asarray(n) / self.contexts)
 
-    def _row(self, rows: ExpertMemory, scene: Any) -> ExpertMemory:
+    def _row(self, rows: ExpertMemory, scene: NumberScene) -> ExpertMemory:
         place = np.zeros(rows.gap.shape[:-1], dtype=np.int64) if scene.context is None else scene.context
-        return row_of(rows, place)
+        row: ExpertMemory = row_of(rows, place)
+        return row

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
+from ..certificates.bounds import Bound
 from ..predictors.cover_law import (
     Leads,
     MinimaxMemory,
@@ -58,7 +59,8 @@ class CoverPlay(Leads, Policy):
 
     def policy_of_counts(self, counts: Array) -> np.ndarray:
         """The mixed action after these counts of each state, ``[..., S] -> [..., A]``."""
-        return self._play(*self.leads_of(counts))
+        play: np.ndarray = self._play(*self.leads_of(counts))
+        return play
 
     def _play(self, lead: Array, seen: Array) -> Array:
         lead_A1 = np.moveaxis(to_numpy(lead), -1, 0)
@@ -98,7 +100,7 @@ class CoverPlay(Leads, Policy):
         """What it loses at most in all over ``steps`` steps begun afresh."""
         return float(fresh_value(self.problem, self.horizon, np.array([steps]))[0])
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound | None:
         """What it loses at most after an alarm, by the steps that are left; None for other problems or longer runs."""
         if problem != self.problem:
             return None

@@ -1,15 +1,34 @@
-"""Hedge (Section 2.3): exponential weights over what each action would have earned."""
+"""Hedge (Section 2.3) and its kin: exponential weights over what each action would have earned."""
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import certificates, inputs
-from ..arrays import Array, device, first, float_type, in_float64, last, mix, namespace, running_sum, softmax
+from ..arrays import (
+    Array,
+    copied,
+    count_up,
+    device,
+    first,
+    float_type,
+    in_float64,
+    last,
+    mix,
+    namespace,
+    running_sum,
+    softmax,
+    total,
+)
 from ..certificates import every_start
-from ..problems import DecisionProblem, a_problem, action_utilities
+from ..certificates.bounds import Bound
+from ..memory import where as choose
+from ..problems import DecisionProblem, Scene, a_problem, action_utilities
 from .contract import Policy
+from .experts import ExpertHedge, ExpertMemory
 
 
 class HedgeMemory(NamedTuple):
@@ -59,7 +78,7 @@ class Hedge(Policy):
         assert self.rate is not None
         return certificates.hedge(problem, horizon, self.rate)
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What it loses at most after an alarm, by the steps that are left."""
         assert self.rate is not None
         return partial(every_start.hedge_after, problem, self.rate)
@@ -68,3 +87,236 @@ class Hedge(Policy):
         """The mixed action after these counts of each state, ``[..., S] -> [..., A]``."""
         counts_S = first(in_float64(counts))
         return last(softmax(mix(self.problem.utility, counts_S) * self.rate))
+
+
+# Who else acts, beside the Hedge of Section 2.3: AdaHedge, which needs no horizon, and fixed share, which tracks.
+
+
+@dataclass(frozen=True)
+class AdaHedge(Policy):
+    """Hedge that sets its own rate, ln A / (mixability gaps so far): no horizon, no range, no temperature.
+
+    Until two actions have earned differently it plays all alike; from then on each gap lowers the rate.
+
+    >>> from lowregret import matching
+    >>> AdaHedge(matching()).policy_sequence([1, 1, 0, 0, 0])[:, 1].round(3).tolist()
+    [0.5, 0.8, 0.915, 0.745, 0.5]
+    """
+
+    problem: DecisionProblem
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+
+    @cached_property
+    def _experts(self) -> ExpertHedge:
+        return ExpertHedge(self.problem.n_actions, self.problem.span)
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ExpertMemory:
+        return self._experts.start(batch_shape, like)
+
+    def policy(self, memory: ExpertMemory) -> Array:
+        return self._experts.policy(memory)
+
+    def update(self, memory: ExpertMemory, token: Array) -> ExpertMemory:
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=tuple(memory.gap.shape), like=memory.gap)
+        return self._experts.update(memory, last(action_utilities(self.problem, token, memory.lead_N)))
+
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
+        """What it loses at most in the first ``horizon`` steps, for every number of them."""
+        return certificates.ada_hedge(problem, horizon)
+
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
+        """What it loses at most after an alarm: at most twice the gaps of all steps, whenever that was."""
+        most = steps * certificates.ada_hedge(problem, steps)
+        return lambda left_N: np.minimum(most, problem.span * left_N)
+
+
+class FixedShareMemory(NamedTuple):
+    weights_A: Array  # [..., A]
+
+
+@dataclass(frozen=True)
+class FixedShare(Policy):
+    """Hedge that deals out a ``share`` of all weight evenly each step: it can follow a best action that changes.
+
+    Parameters
+    ----------
+    share
+        1/horizon by default.
+    rate
+        By default the best for the bound against one fixed action.
+
+    >>> from lowregret import matching
+    >>> quick = FixedShare(matching(), horizon=100, rate=1.0)
+    >>> quick.policy_sequence([1] * 9 + [0] * 4)[[0, 8, 12], 1].round(3).tolist()
+    [0.5, 0.992, 0.821]
+    """
+
+    problem: DecisionProblem
+    horizon: int
+    rate: float | None = None
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        T, A, J = inputs.whole(self.horizon, "horizon"), self.problem.n_actions, self.problem.span
+        share = inputs.probability(1 / max(T, 2) if self.share is None else self.share, "share")
+        cost = math.log(A) - (T - 1) * math.log1p(-share * (A - 1) / A)
+        rate = (math.sqrt(8 * cost / T) / J if A > 1 and J > 0 else 1.0) if self.rate is None else self.rate
+        inputs.keep(self, horizon=T, share=share, rate=inputs.positive(rate, "rate"))
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> FixedShareMemory:
+        xp, where, A = namespace(like), device(like), self.problem.n_actions
+        shape = (*inputs.batch_shape_of(batch_shape), A)
+        return FixedShareMemory(xp.full(shape, 1 / A, dtype=float_type(xp, where), device=where))
+
+    def policy(self, memory: FixedShareMemory) -> Array:
+        return copied(memory.weights_A)
+
+    def update(self, memory: FixedShareMemory, token: Array) -> FixedShareMemory:
+        shape = tuple(memory.weights_A.shape[:-1])
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape, like=memory.weights_A)
+        earned_A = action_utilities(self.problem, token, memory.weights_A)
+        assert self.rate is not None
+        assert self.share is not None
+        return FixedShareMemory(last(shared(first(memory.weights_A), earned_A, self.rate, self.share)))
+
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
+        """What it loses at most to the best fixed action in the first ``horizon`` steps."""
+        assert self.rate is not None
+        assert self.share is not None
+        return certificates.fixed_share(problem, horizon, self.rate, self.share)
+
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
+        """What it loses at most after an alarm, by the steps that are left."""
+        assert self.rate is not None
+        assert self.share is not None
+        return partial(every_start.fixed_share_after, problem, self.rate, self.share)
+
+
+@dataclass(frozen=True)
+class SharesAmong:
+    """A ``FixedShare`` over the actions and the references, told what each was paid. All is unchecked.
+
+    It runs for so many steps after an alarm, from even weights on: its rule says when these are.
+    """
+
+    experts: int
+    rate: float
+    share: float
+
+    name = "FixedShare"  # by which a certificate calls it
+    acts = True
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> FixedShareMemory:
+        xp, where = namespace(like), device(like)
+        shape = (*inputs.batch_shape_of(batch_shape), self.experts)
+        return FixedShareMemory(xp.full(shape, 1 / self.experts, dtype=float_type(xp, where), device=where))
+
+    def anew(self, memory: FixedShareMemory) -> FixedShareMemory:
+        """The memory of one that begins now."""
+        return self.start(tuple(memory.weights_A.shape[:-1]), like=memory.weights_A)
+
+    def policy(self, memory: FixedShareMemory, scene: Scene) -> Array:
+        """What it plays, ``[A, ...]``."""
+        weights_P, A = first(memory.weights_A), len(scene.base_A)
+        if scene.plays_NxA is None:
+            return weights_P
+        return weights_P[:A] + total(weights_P[A:, None] * scene.plays_NxA)
+
+    def law(self, memory: FixedShareMemory, scene: Scene) -> Array:
+        """The model's own, ``[S, ...]``: what is played responds to no law."""
+        return scene.law_S
+
+    def update(self, memory: FixedShareMemory, scene: Scene, state: Array, late: Array) -> FixedShareMemory:
+        return FixedShareMemory(last(shared(first(memory.weights_A), scene.paid(state), self.rate, self.share)))
+
+    def share_of_base(self, memory: FixedShareMemory) -> Any:
+        return 0.0
+
+    def turned(self, memory: FixedShareMemory) -> Array:
+        xp, weights_A = namespace(memory.weights_A), memory.weights_A
+        return xp.zeros(tuple(weights_A.shape[:-1]), dtype=xp.int64, device=device(weights_A))
+
+
+def shared(weights_A: Array, earned_A: Array, rate: float, share: float) -> Array:
+    """Exponential weights after one more step, ``share`` of them dealt out evenly; they never get below share / A."""
+    xp = namespace(weights_A)
+    grown_A = weights_A * xp.exp((earned_A - xp.max(earned_A, axis=0)) * rate)
+    return grown_A / total(grown_A) * (1 - share) + share / weights_A.shape[0]
+
+
+# Bounded recall without a model (Section 4): Hedge that forgets, on average or all at once.
+
+
+class RestartHedgeMemory(NamedTuple):
+    copies: HedgeMemory  # [..., D], or one that starts anew
+    step: Array  # [...], tokens seen
+
+
+@dataclass(frozen=True)
+class RestartHedge(Policy):
+    """Hedge with bounded recall, and no model: the average of its copies, or one copy that starts anew.
+
+    Parameters
+    ----------
+    window
+        How many steps a copy lives.
+    averaged
+        True: the average of the copies started at each of the last ``window`` steps, which depends on the last
+        ``window - 1`` tokens and nothing else. False: one copy, restarted every ``window`` steps.
+    rate
+        Of each copy; 1/sqrt(window) unless given.
+
+    >>> from lowregret import matching
+    >>> RestartHedge(matching(), window=4).policy_sequence([1, 1, 1, 0, 0, 0])[:, 1].round(3).tolist()
+    [0.5, 0.592, 0.646, 0.668, 0.5, 0.381]
+    """
+
+    problem: DecisionProblem
+    window: int
+    averaged: bool = True
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        a_problem(self.problem)
+        length, averaged = inputs.whole(self.window, "window"), inputs.flag(self.averaged, "averaged")
+        inputs.keep(self, window=length, averaged=averaged)
+        inputs.keep(self, rate=self._hedge.rate)
+
+    @cached_property
+    def _hedge(self) -> Hedge:
+        return Hedge(self.problem, self.window, self.rate)
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RestartHedgeMemory:
+        shape = inputs.batch_shape_of(batch_shape)
+        copies = self._hedge.start((*shape, self.window if self.averaged else 1), like=like)
+        return RestartHedgeMemory(copies, copies.seen[..., 0])
+
+    def update(self, memory: RestartHedgeMemory, token: Array) -> RestartHedgeMemory:
+        shape = tuple(memory.step.shape)
+        token = inputs.tokens_of(token, self.problem.n_states, "token", shape=shape, like=memory.step)
+        copies, step = memory.copies, memory.step + 1
+        earned = copies.earned + last(action_utilities(self.problem, token, copies.earned))[..., None, :]
+        late = oldest(step, self.window)
+        late = late if self.averaged else late[..., :1]
+        fresh = self._hedge.start(tuple(late.shape), like=copies.earned)
+        return RestartHedgeMemory(choose(late, fresh, HedgeMemory(earned, copies.seen + 1)), step)
+
+    def policy(self, memory: RestartHedgeMemory) -> Array:
+        return namespace(memory.step).mean(self._hedge.policy(memory.copies), axis=-2)
+
+    def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
+        """What it loses at most in the first ``horizon`` steps; it responds to no law, so no temperature matters."""
+        bound = self._hedge.regret_bound(problem, min(horizon, self.window), temperature)
+        if self.averaged:
+            return certificates.windows(horizon, self.window) * bound
+        whole, rest = divmod(horizon, self.window)
+        last_bound = rest * self._hedge.regret_bound(problem, rest, temperature) if rest else 0.0
+        return (whole * self.window * bound + last_bound) / horizon
+
+
+def oldest(step: Array, n_copies: int) -> Array:
+    """Which of the copies starts anew after ``step`` tokens: each in turn, ``[..., n_copies]``."""
+    return (step % n_copies)[..., None] == count_up(step, 0, n_copies)

@@ -24,12 +24,11 @@ from typing import Any, NamedTuple
 
 from .. import inputs
 from ..abilities import ability
-from ..arrays import Array, astype, device, first, float_type, in_float64, namespace, running_sum, total
+from ..arrays import Array, astype, beside, device, first, float_type, in_float64, namespace, running_sum, total
 from ..predictors import Predictor
 from ..problems import DecisionProblem, action_utilities
-from .contract import Policy
+from .contract import Policy, Respond, RespondMemory
 from .hedge import Hedge
-from .respond import Respond, RespondMemory
 
 
 class ProdMemory(NamedTuple):
@@ -134,7 +133,7 @@ class Prod(Policy):
     def policy_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.problem.n_states)
         model = self._model.policy_sequence(tokens)
-        tokens = inputs.beside(tokens, model)
+        tokens = beside(tokens, model)
         safe = self._other.policy_sequence(tokens)
         growth = self._growth(self._gains(model, safe, tokens))
         return self._mixed(running_sum(growth) - growth + math.log(self._rate), model, safe)

@@ -20,6 +20,9 @@ model may be one more comparator: what is lost to it is then bounded, too.
 With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of its own. Their bounds add up: the sum
 of C of them, each concave in its own n, is largest where all are equally long.
 
+Nor does it matter what R_c is made of, as long as a step adds at most J to it: where internal regret counts, R_ab is
+what would have been gained by playing b whenever a was played, and safe play Hedge over pairs (``pairs.py``).
+
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
 told the states; else it is Hedge over all comparators, told what each was paid. Safe play that guarantees a payoff
 (``SecurityPlay``) has no such F: ``budgets`` has what is promised, and when, then.
@@ -35,16 +38,17 @@ import numpy as np
 from .. import inputs
 from ..abilities import ability, guaranteed_by
 from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, some, to_numpy, total
-from ..certificates.way_back import WayBack
+from ..certificates.bounds import Bound
+from ..certificates.switching import WayBack
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, Scene, a_problem, leads, scene_of
-from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for
+from ..problems import DecisionProblem, Scene, a_problem, leads, pairs_of, scene_of, swaps
+from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for, trust_after, turned
 from .contract import Policy
 from .experts import ExpertHedge
+from .pairs import resting
 from .shadow import Shadow, ShadowMemory
-from .trust import trust_after, turned
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
 
@@ -84,6 +88,8 @@ class Recovering:
         Whether the response to the model is a comparator, too: the last of them. For Hedge as safe play.
     trust
         How much of the weight in the mixture the model has at first; by default as much as every other law.
+    internal
+        Whether pairs of actions are compared with in place of actions. For Hedge as safe play, in one context.
     """
 
     problem: DecisionProblem
@@ -99,6 +105,7 @@ class Recovering:
     stakes: DecisionProblem | None = None
     counts_model: bool = False
     trust: float | None = None
+    internal: bool = False
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -143,8 +150,14 @@ class Recovering:
 
     @cached_property
     def hedge(self) -> ExpertHedge:
-        """Hedge over the actions, then the references, then the model if it counts."""
-        return ExpertHedge(self.problem.n_actions + self.references + self.counts_model, self.span)
+        """Hedge over the actions or pairs of them, then the references, then the model if it counts."""
+        return ExpertHedge(self._own + self.references + self.counts_model, self.span)
+
+    @property
+    def _own(self) -> int:
+        """How many comparators the problem itself has."""
+        A = self.problem.n_actions
+        return len(pairs_of(A)) if self.internal else A
 
     @cached_property
     def _budget(self) -> RegretBudget | PayoffBudget:
@@ -169,6 +182,12 @@ class Recovering:
             xp.zeros(wide, dtype=xp.int64, device=where),
         )
         return RecoveryMemory(step, laws, row, no, step)
+
+    def anew(self, memory: RecoveryMemory) -> RecoveryMemory:
+        """The memory of one that has the same laws in its shadow, and has spent, lost and trusted nothing yet."""
+        fresh = self.start(tuple(memory.step.shape), like=memory.shadow.weights)
+        rows = fresh.rows._replace(seen=memory.rows.seen)
+        return memory._replace(rows=rows, trusted=fresh.trusted, turned_at=fresh.turned_at)
 
     # A step at a time
 
@@ -207,7 +226,10 @@ class Recovering:
             paid_P = xp.concat([paid_P, total(scene.base_A * paid_P[:A])[None]])
         if isinstance(self._budget, PayoffBudget):
             mixture_A = scene.earned(state) - total(scene.respond(mixture_S) * paid_P[:A])
-        came = Outcome(state, paid_P - total(played_A * paid_P[:A]), mixture_A, late, old.seen + 1)
+        own = total(played_A * paid_P[:A])
+        if self.internal:
+            paid_P = xp.concat([swaps(paid_P[:A], played_A) + own, paid_P[A:]])
+        came = Outcome(state, paid_P - own, mixture_A, late, old.seen + 1)
         account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
         safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
         row = Row(last(account), is_safe, safe, old.seen + 1)
@@ -299,7 +321,7 @@ class Recovering:
 
     # What it may cost
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
         """What is lost at most after an alarm, by the steps that are left.
 
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
@@ -342,14 +364,14 @@ class Recovering:
             # Play that goes by the steps left risks what they are worth, however early one looks.
             left = 0 if ability(self.safe, "afresh") is None else getattr(self.safe, "horizon", until) - until
             return min(steps * self.problem.span, float(whole(steps + left)))
-        warmth = self.temperature
-        if warmth is None and not self.acts:
+        temperature = self.temperature
+        if temperature is None and not self.acts:
             # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through
             # with the temperature of the last step; of other laws under a schedule nothing is known.
             if not isinstance(self.safe, PolyaUrn) or self.safe.prior > 2:
                 return math.inf
-            warmth = float(self.problem.anytime_temperature(until))
-        average = None if bound is None else bound(self.problem, steps, warmth)
+            temperature = float(self.problem.anytime_temperature(until))
+        average = None if bound is None else bound(self.problem, steps, temperature)
         return math.inf if average is None else steps * average
 
     # Inside
@@ -361,14 +383,18 @@ class Recovering:
         """That of the context which each stream is in."""
         if self.contexts > 1:
             assert scene is not None
-            return row_of(rows, scene.context)
-        return each(rows, lambda part: part[_first_of(rows.seen.ndim)])
+            row: Row = row_of(rows, scene.context)
+        else:
+            row = each(rows, lambda part: part[_first_of(rows.seen.ndim)])
+        return row
 
     def _with_row(self, rows: Row, scene: Scene, row: Row) -> Row:
         if self.contexts > 1:
-            return with_row(rows, scene.context, row)
-        at = row.seen.ndim
-        return each(row, lambda part: part[(*(slice(None),) * at, None)])
+            found: Row = with_row(rows, scene.context, row)
+        else:
+            at = row.seen.ndim
+            found = each(row, lambda part: part[(*(slice(None),) * at, None)])
+        return found
 
     def _law(self, row: Row, law_S: Array) -> Array:
         """The mixture's law, or that of safe play where it is in force."""
@@ -385,12 +411,14 @@ class Recovering:
         if self.safe is not None:
             safe_A = first(astype(self.safe.policy(row.safe), mixed_A.dtype))  # type: ignore[union-attr]
         else:
-            weights_P, A = first(self.hedge.policy(row.safe)), self.problem.n_actions
-            safe_A = weights_P[:A]
+            weights_P, P = first(self.hedge.policy(row.safe)), self._own
+            safe_A = 0 * mixed_A if self.internal else weights_P[:P]
             if scene.plays_NxA is not None:
-                safe_A = safe_A + total(weights_P[A : A + self.references, None] * scene.plays_NxA)
+                safe_A = safe_A + total(weights_P[P : P + self.references, None] * scene.plays_NxA)
             if self.counts_model:
                 safe_A = safe_A + weights_P[-1] * scene.base_A
+            if self.internal:
+                safe_A = resting(weights_P[:P], self.problem.n_actions, safe_A)
         return namespace(mixed_A).where(row.is_safe, safe_A, mixed_A)
 
     def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None, step: Array) -> Any:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, constant, device, float_type, namespace
+from ..certificates.bounds import Bound
 from ..problems import DecisionProblem, a_problem, solved
 from .contract import Policy
 
@@ -83,7 +84,7 @@ class SecurityPlay(Policy):
         """What it loses at most to a fixed action, a step: nature may stay in one state for ever."""
         return float((problem.utility - self.mixed_A @ problem.utility).max()) if problem == self.problem else None
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Any:
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound | None:
         """What it loses at most after an alarm, by the steps that are left."""
         worst = self.regret_bound(problem, steps, temperature)
         return None if worst is None else partial(np.multiply, worst)

@@ -105,7 +105,8 @@ class Shadow(NamedTuple):
         """Those of the context that each stream is in."""
         if self.contexts == 1:
             return ShadowMemory(memory.counts[..., 0, :, :, :], memory.weights[..., 0, :])
-        return row_of(memory, scene.context)
+        row: ShadowMemory = row_of(memory, scene.context)
+        return row
 
     def _view(self, row: ShadowMemory, scene: Scene) -> "_View":
         xp, probs = namespace(row.weights), last(scene.law_S)

@@ -6,11 +6,10 @@ from .cover_law import CoverLaw
 from .function import FromFunction
 from .mixture import Mixture
 from .opponent import OpponentModel, Reader
-from .sampling import Stream, draw, drawn, sample, within_context
+from .sampling import Stream, draw, drawn, sample, within_window
 from .security_law import SecurityLaw
-from .shrunk_urn import ShrunkUrn, equaliser
 from .tables import Markov, Scheduled
-from .urn import PolyaUrn
+from .urns import PolyaUrn, ShrunkUrn, equaliser
 
 __all__ = [
     "ContextTree",
@@ -38,5 +37,5 @@ __all__ = [
     "sample",
     "unroll",
     "vouched",
-    "within_context",
+    "within_window",
 ]

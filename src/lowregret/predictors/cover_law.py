@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, count_up, device, float_type, last, namespace, running_sum, to_numpy
+from ..certificates.bounds import Bound
 from ..certificates.games_of_chance import Trinomial, hinge, tail
-from ..certificates.worst_alarm import Bound
 from ..problems import DecisionProblem, a_problem, action_utilities, belief_with_lead
 from .contract import Predictor
 
@@ -214,8 +214,8 @@ class CoverLaw(Leads, Predictor):
     def __post_init__(self) -> None:
         a_problem(self.problem)
         inputs.keep(self, horizon=inputs.whole(self.horizon, "horizon"))
-        warmth = 1 / math.sqrt(self.horizon) if self.temperature is None else self.temperature
-        object.__setattr__(self, "temperature", inputs.positive(warmth, "temperature"))
+        temperature = 1 / math.sqrt(self.horizon) if self.temperature is None else self.temperature
+        object.__setattr__(self, "temperature", inputs.positive(temperature, "temperature"))
         low, high = ends(self.problem) if self.problem.n_actions == 2 else (0.0, 0.0)
         if not low < 0 < high:
             raise ValueError(

@@ -30,7 +30,7 @@ def drawn(law: list[float], uniform: Any) -> int:
     return state
 
 
-def within_context(predictor: Any, horizon: int, name: str = "predictor") -> None:
+def within_window(predictor: Any, horizon: int, name: str = "predictor") -> None:
     """Refuse more steps than the predictor has a context for; one without a context goes on for ever."""
     context = ability(predictor, "context")
     if context is not None and horizon > context:
@@ -48,7 +48,7 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
     """
     a_predictor(predictor)
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=0)
-    within_context(predictor, horizon)
+    within_window(predictor, horizon)
     uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
     memory, states, step = predictor.start((n,)), [], 0
     xp: Any = np

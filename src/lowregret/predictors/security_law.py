@@ -75,8 +75,8 @@ class SecurityLaw(Predictor):
 
     def payoff_guarantee(self, temperature: float | None = None) -> float:
         """What the quantal response to the law earns at least, in utility, in every state."""
-        warmth = self.temperature if temperature is None else inputs.positive(temperature, "temperature")
-        return float(np.min(self.problem.respond(self.law, warmth) @ self.problem.utility))
+        eta = self.temperature if temperature is None else inputs.positive(temperature, "temperature")
+        return float(np.min(self.problem.respond(self.law, eta) @ self.problem.utility))
 
     def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> None:
         """None: an action that is safe in every state may be far from the best one in hindsight."""

@@ -70,39 +70,39 @@ class MarkovMemory(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Markov(Predictor):
-    """The next token depends on the last ``context_len``: ``transition[oldest, ..., newest, next]``.
+    """The next token depends on the last ``window``: ``transition[oldest, ..., newest, next]``.
 
     Parameters
     ----------
     transition
-        Shape ``(S,) * context_len + (S,)``; each last row a law.
+        Shape ``(S,) * window + (S,)``; each last row a law.
     initial
         The law until the context is full (uniform by default).
 
-    >>> sticky = Markov([[0.9, 0.1], [0.1, 0.9]], context_len=1)
+    >>> sticky = Markov([[0.9, 0.1], [0.1, 0.9]], window=1)
     >>> sticky.predict_sequence([1, 1, 0])[:, 1].tolist()
     [0.5, 0.9, 0.9]
     """
 
     transition: Any
-    context_len: int
+    window: int
     initial: Any = None
     n_states: int = field(init=False)
 
     def __post_init__(self) -> None:
-        length = inputs.whole(self.context_len, "context_len", least=0)
+        length = inputs.whole(self.window, "window", least=0)
         table = inputs.table_of(self.transition, "transition")
         n = int(table.shape[-1]) if table.ndim else 0
         if n == 0 or table.ndim != length + 1 or len(set(table.shape)) > 1:
             raise ValueError(
-                f"transition must have shape (S,) * context_len + (S,), here {length + 1} equal axes, got {table.shape}"
+                f"transition must have shape (S,) * window + (S,), here {length + 1} equal axes, got {table.shape}"
             )
         table = inputs.probs_of(table, n, "transition").reshape(-1, n)
         initial = np.full(n, 1 / n) if self.initial is None else inputs.table_of(self.initial, "initial")
         # One table for both: row 0 holds the initial law, row 1 + context the transition from that context.
         laws = np.concatenate([inputs.probs_of(initial, n, "initial", shape=())[None], table])
         laws.setflags(write=False)
-        inputs.keep(self, n_states=n, context_len=length, initial=laws[0], _laws=laws)
+        inputs.keep(self, n_states=n, window=length, initial=laws[0], _laws=laws)
         inputs.keep(self, transition=laws[1:].reshape((n,) * (length + 1)))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ class Markov(Predictor):
 
     def update(self, memory: MarkovMemory, token: Array) -> MarkovMemory:
         token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
-        context = (memory.context * self.n_states + token) % self.n_states**self.context_len
+        context = (memory.context * self.n_states + token) % self.n_states**self.window
         return MarkovMemory(context, memory.seen + 1)
 
     def predict_sequence(self, tokens: Array) -> Array:
@@ -130,7 +130,7 @@ class Markov(Predictor):
         tokens = xp.astype(tokens, xp.int64)
         horizon = tokens.shape[-1]
         context = xp.zeros_like(tokens)
-        for lag in range(1, min(self.context_len, horizon - 1) + 1):
+        for lag in range(1, min(self.window, horizon - 1) + 1):
             older = xp.zeros_like(tokens[..., :lag])
             shifted = xp.concat([older, tokens[..., : horizon - lag]], axis=-1)
             context = context + shifted * self.n_states ** (lag - 1)
@@ -142,7 +142,7 @@ class Markov(Predictor):
 
     def _law(self, context: Array, seen: Array) -> Array:
         xp = namespace(context)
-        full = seen >= self.context_len
+        full = seen >= self.window
         laws: np.ndarray = self._laws  # type: ignore[attr-defined]
         return rows(constant(laws, context), xp.where(full, context + 1, xp.zeros_like(context)))
 

@@ -1,12 +1,11 @@
 """What is at stake: decision problems, the usual ones, and what actions earn in them."""
 
 from .decision import DecisionProblem, a_problem, belief_with_lead, best_action, best_of, same_problem, with_first
-from .earnings import action_utilities, leads
 from .from_file import payoffs_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff
 from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
-from .stakes import Known, Scene, each_step, scene_of, widest
+from .scene import Known, Scene, action_utilities, each_step, leads, pairs_of, scene_of, swaps, widest
 from .value import Solved, solved
 
 __all__ = [
@@ -31,11 +30,13 @@ __all__ = [
     "matching",
     "newsvendor",
     "numbers_apart",
+    "pairs_of",
     "payoffs_in",
     "rock_paper_scissors",
     "same_problem",
     "scene_of",
     "solved",
+    "swaps",
     "trading",
     "widest",
     "with_first",

@@ -122,7 +122,7 @@ class DecisionProblem:
     @cached_property
     def advantage(self) -> np.ndarray:
         """What each action but the first gains over it, state by state: ``[A - 1, S]``."""
-        advantage = self.utility[1:] - self.utility[:1]
+        advantage: np.ndarray = self.utility[1:] - self.utility[:1]
         advantage.setflags(write=False)
         return advantage
 
@@ -240,7 +240,7 @@ class DecisionProblem:
         return hash(self._key)
 
     @cached_property
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[object, ...]:
         return self.utility.shape, self.utility.tobytes(), self.actions, self.states, self._scale, self._shift
 
     def __repr__(self) -> str:

@@ -115,7 +115,8 @@ class Payoff:
             return np.repeat(at_knots, points.size, axis=1).reshape(-1, *points.shape)
         cell = np.clip(np.searchsorted(knots, points, side="right") - 1, 0, len(knots) - 2)
         share = np.clip((points - knots[cell]) / (knots[cell + 1] - knots[cell]), 0.0, 1.0)
-        return at_knots[:, cell] * (1 - share) + at_knots[:, cell + 1] * share
+        found_A: np.ndarray = at_knots[:, cell] * (1 - share) + at_knots[:, cell + 1] * share
+        return found_A
 
     def paid(self, outcomes: np.ndarray) -> np.ndarray:
         """The same at outcomes that came, always by ``fn``; refused where it is not on the lines between the knots."""
@@ -188,7 +189,7 @@ class Payoff:
         return hash(self._key[1:])
 
     @cached_property
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[object, ...]:
         knots = None if self.knots is None else self.knots.tobytes()
         return self.actions, self.fn, self.low, self.high, knots, self.outcomes
 

@@ -59,4 +59,5 @@ def solved(problem: DecisionProblem) -> Solved:
 
 def _chances(weights: np.ndarray) -> np.ndarray:
     weights = np.clip(weights, 0.0, None)
-    return weights / weights.sum()
+    chances: np.ndarray = weights / weights.sum()
+    return chances

@@ -1,7 +1,7 @@
 """Algorithm 2: bounded memory. Many copies of Algorithm 1, each started at another recent step, answer on average.
 
 A copy that has seen the last j tokens restarts everything but the base model, which keeps its true context. The
-copies of age 0 .. extra_context - 1 are one more axis of a rule's memory, advanced together; each step the oldest
+copies of age 0 .. extra_window - 1 are one more axis of a rule's memory, advanced together; each step the oldest
 makes room for a new one. Until there are that many steps, the copy started first stands in for those that are missing.
 """
 
@@ -40,20 +40,20 @@ class AverageRestart(Predictor, Policy):
 
     Parameters
     ----------
-    context_len
-        How many tokens the base model looks back (``checks.check_context`` tests that it is true).
-    extra_context
-        How many copies there are; the whole looks back ``context_len + extra_context - 1`` tokens.
+    window
+        How many tokens the base model looks back (``checks.check_window`` tests that it is true).
+    extra_window
+        How many copies there are; the whole looks back ``window + extra_window - 1`` tokens.
     horizon
         How many steps the guarantee is for.
     alpha
-        The exponent of Theorem 4.2's TV bound, extra_context**-alpha; only without ``rule``.
+        The exponent of Theorem 4.2's TV bound, extra_window**-alpha; only without ``rule``.
     rule
-        What each copy runs, with horizon ``extra_context``; Theorem 4.2's by default. The TV bound is the sum over
-        copies, so ``ExactTest(problem, extra_context, delta=delta / horizon)`` keeps it at delta.
+        What each copy runs, with horizon ``extra_window``; Theorem 4.2's by default. The TV bound is the sum over
+        copies, so ``ExactTest(problem, extra_window, delta=delta / horizon)`` keeps it at delta.
 
     >>> from lowregret import ExactTest, Markov, matching
-    >>> alternator = Markov([[0.2, 0.8], [0.8, 0.2]], context_len=1)
+    >>> alternator = Markov([[0.2, 0.8], [0.8, 0.2]], window=1)
     >>> rule = ExactTest(matching(), horizon=64, delta=0.01 / 1000)
     >>> safe = AverageRestart(alternator, matching(), 1, 64, horizon=1000, rule=rule)
     >>> safe.predict_sequence([1] * 200)[[1, -1], 1].round(2).tolist()
@@ -62,29 +62,28 @@ class AverageRestart(Predictor, Policy):
 
     predictor: Predictor
     problem: DecisionProblem
-    context_len: int
-    extra_context: int
+    window: int
+    extra_window: int
     horizon: int
     alpha: float = 1.0
     rule: ResponseRule = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         same_states(self.predictor, self.problem)
-        context_len = inputs.whole(self.context_len, "context_len", 0)
-        extra = inputs.whole(self.extra_context, "extra_context")
+        window = inputs.whole(self.window, "window", 0)
+        extra = inputs.whole(self.extra_window, "extra_window")
         horizon, alpha = inputs.whole(self.horizon, "horizon"), inputs.positive(self.alpha, "alpha")
-        if context_len + extra > horizon:
+        if window + extra > horizon:
             raise ValueError(
-                f"context_len + extra_context must be at most the horizon {horizon}, got {context_len} + {extra}: "
+                f"window + extra_window must be at most the horizon {horizon}, got {window} + {extra}: "
                 "with the whole past in sight there is nothing to restart, use robustify"
             )
         says = looks_back(self.predictor)
-        if isinstance(says, int) and says > context_len:
+        if isinstance(says, int) and says > window:
             raise ValueError(
-                f"context_len must be at least what {type(self.predictor).__name__} looks back, {says}, "
-                f"got {context_len}"
+                f"window must be at least what {type(self.predictor).__name__} looks back, {says}, got {window}"
             )
-        inputs.keep(self, context_len=context_len, extra_context=extra, horizon=horizon, alpha=alpha)
+        inputs.keep(self, window=window, extra_window=extra, horizon=horizon, alpha=alpha)
         inputs.keep(self, rule=self._rule(horizon, extra, alpha))
         self._refuse_growing_memory()
 
@@ -99,7 +98,7 @@ class AverageRestart(Predictor, Policy):
             raise ValueError("alpha only builds the default rule: set the TV bound in the rule itself")
         same_problem("rule was made for another problem", rule.problem, self.problem)
         if rule.horizon != extra:
-            raise ValueError(f"rule must have the copies' horizon, extra_context = {extra}, got {rule.horizon}")
+            raise ValueError(f"rule must have the copies' horizon, extra_window = {extra}, got {rule.horizon}")
         return rule
 
     @property
@@ -109,11 +108,11 @@ class AverageRestart(Predictor, Policy):
     @property
     def looks_back(self) -> int:
         """How many tokens what it says depends on."""
-        return self.context_len + self.extra_context - 1
+        return self.window + self.extra_window - 1
 
     @property
     def temperature(self) -> float:
-        """Of the quantal responses: the copies', 1/sqrt(extra_context) by default."""
+        """Of the quantal responses: the copies', 1/sqrt(extra_window) by default."""
         assert self.rule.temperature is not None
         return self.rule.temperature
 
@@ -123,7 +122,7 @@ class AverageRestart(Predictor, Policy):
         base = self.predictor.start(shape, like=like)
         probs = asked(self.predictor, base, shape)
         xp = namespace(probs)
-        copies = self.rule.start((*shape, self.extra_context), like=probs)
+        copies = self.rule.start((*shape, self.extra_window), like=probs)
         return RestartMemory(base, probs, copies, xp.zeros(shape, dtype=xp.int64, device=device(probs)))
 
     def update(self, memory: RestartMemory, token: Array) -> RestartMemory:
@@ -133,9 +132,9 @@ class AverageRestart(Predictor, Policy):
             raise ValueError(f"the horizon of {self.horizon} steps is over: start anew, or ask for a longer one")
         base = self.predictor.update(memory.base, token)
         copies = self.rule.advance(memory.copies, self._look(memory), token[..., None])  # one token for all of them
-        fresh = self.rule.start((*shape, self.extra_context), like=memory.probs)
+        fresh = self.rule.start((*shape, self.extra_window), like=memory.probs)
         step = memory.step + 1
-        copies = choose(oldest(step, self.extra_context), fresh, copies)
+        copies = choose(oldest(step, self.extra_window), fresh, copies)
         return RestartMemory(base, asked(self.predictor, base, shape), copies, step)
 
     def policy(self, memory: RestartMemory) -> Array:
@@ -177,7 +176,7 @@ class AverageRestart(Predictor, Policy):
     @property
     def certificate(self) -> Certificate:
         """The copies' certificate, over the windows in which they run."""
-        given, extra, horizon = self.rule.certificate, self.extra_context, self.horizon
+        given, extra, horizon = self.rule.certificate, self.extra_window, self.horizon
         inner, exact = given.terms_at, given.exact_fallback
         tv_bound = min(1.0, (horizon - 1) * given.tv_bound)
         if inner is None:
@@ -192,7 +191,7 @@ class AverageRestart(Predictor, Policy):
             tv_bound=tv_bound,
             assumptions=(
                 *given.assumptions,
-                f"(for its own context only) the base model looks back {self.context_len} tokens at most; the whole "
+                f"(for its own context only) the base model looks back {self.window} tokens at most; the whole "
                 f"then looks back {self.looks_back}",
             ),
             terms_at=terms_at,
@@ -243,19 +242,19 @@ class AverageRestart(Predictor, Policy):
             )
 
 
-def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: int, context_len: int = 0) -> int:
-    """The least ``extra_context`` that certifies this regret and TV over the horizon.
+def window_needed(problem: DecisionProblem, regret: float, tv: float, horizon: int, window: int = 0) -> int:
+    """The least ``extra_window`` that certifies this regret and TV over the horizon.
 
-    For a base model that looks back ``context_len`` tokens, with ``ExactTest(problem, extra_context, delta=tv /
+    For a base model that looks back ``window`` tokens, with ``ExactTest(problem, extra_window, delta=tv /
     horizon)`` in the copies.
 
     >>> from lowregret import matching
-    >>> context_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
+    >>> window_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
     64
     """
     a_problem(problem)
     regret, tv = inputs.positive(regret, "regret"), inputs.probability(tv, "tv")
-    horizon, context_len = inputs.whole(horizon, "horizon"), inputs.whole(context_len, "context_len", 0)
+    horizon, window = inputs.whole(horizon, "horizon"), inputs.whole(window, "window", 0)
     extra = 1
     while problem.span > regret:
         given = ExactTest(problem, extra, delta=tv / horizon).certificate
@@ -269,7 +268,7 @@ def context_needed(problem: DecisionProblem, regret: float, tv: float, horizon: 
             extra = horizon + 1
         else:
             extra = max(extra + 1, math.ceil(slope * (horizon - 1) / (regret - slope) * (1 - 1e-12)))
-        if extra + context_len > horizon:
+        if extra + window > horizon:
             raise ValueError(
                 f"regret {regret:g} with TV {tv:g} cannot be certified over {horizon} steps by restarting, whatever "
                 "the extra context: a longer horizon, or robustify, gives less"

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple, overload
 
 from .. import inputs
 from ..abilities import ability
-from ..arrays import Array
+from ..arrays import Array, beside
 from ..certificates import Certificate
 from ..policies import Respond
-from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_context
+from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
 from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
-from .beside import Beside
+from .references import BesideReferences, refuse_untested
 
 _TELL_THE_RULE = "give them to the rule itself, an ExactTest"
 
@@ -41,12 +41,13 @@ class Robust(Predictor):
     def __post_init__(self) -> None:
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
+        refuse_untested(self.rule)
         if self.rule.problem is None:
             has_states(self.base, self.rule.n_states, f"rule {type(self.rule).__name__}")
         else:
             same_states(self.base, self.rule.problem)
         if self.rule.horizon is not None:
-            within_context(self.base, self.rule.horizon, "base")
+            within_window(self.base, self.rule.horizon, "base")
         if self.rule.temperature == 0:
             raise ValueError(
                 "temperature must be above 0 for a robust predictor: its laws are answered at random, and those of a "
@@ -135,7 +136,7 @@ class Robust(Predictor):
         tokens = inputs.sequences_of(tokens, self.n_states)
         self.rule.refuse_longer(tokens.shape[-1])
         probs = asked_sequence(self.base, tokens)
-        return probs, inputs.beside(tokens, probs)
+        return probs, beside(tokens, probs)
 
 
 @overload
@@ -160,7 +161,20 @@ def robustify(
     fallback: Predictor | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor],
-) -> Beside: ...
+    internal: bool = False,
+) -> BesideReferences: ...
+
+
+@overload
+def robustify(
+    predictor: Predictor,
+    problem: DecisionProblem,
+    horizon: int | None,
+    *,
+    rule: Rule | None = None,
+    temperature: float | None = None,
+    internal: bool,
+) -> BesideReferences: ...
 
 
 def robustify(
@@ -172,7 +186,8 @@ def robustify(
     fallback: Predictor | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor] = (),
-) -> Robust | Beside:
+    internal: bool = False,
+) -> Robust | BesideReferences:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
     Parameters
@@ -187,7 +202,10 @@ def robustify(
         Passed to the default rule; not together with ``rule``.
     references
         Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
-        the responses to them. What comes back is a policy and no predictor (``Beside``).
+        the responses to them. What comes back is a policy and no predictor (``BesideReferences``).
+    internal
+        Regret is internal regret, to playing b whenever a was played. What keeps that low after a switch responds to no
+        law (``policies/pairs.py`` has why), so a policy comes back here, too.
 
     >>> from lowregret import PolyaUrn, matching
     >>> from lowregret.predictors import Scheduled
@@ -195,16 +213,20 @@ def robustify(
     >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 6]
     """
-    if isinstance(references, (str, bytes, Predictor)) or not isinstance(references, Sequence):
+    if (
+        isinstance(references, (str, bytes, Predictor))
+        or not isinstance(references, Sequence)
+        or not all(isinstance(one, Predictor) for one in references)
+    ):
         raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
-    if not references:
+    if not references and not inputs.flag(internal, "internal") and not getattr(rule, "internal", False):
         return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
     if problem is None:
-        raise ValueError("references need a problem, got None: nobody acts")
+        raise ValueError("references and internal=True need a problem, got None: nobody acts")
     knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
-    told = None if rule is not None else knows
-    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature)
-    return Beside(predictor, tuple(references), made)  # type: ignore[arg-type]
+    told, pairs = None if rule is not None else knows, internal or None
+    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature, internal=pairs)
+    return BesideReferences(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 
 def rule_for(

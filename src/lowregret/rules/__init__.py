@@ -1,11 +1,10 @@
 """When to stop trusting (Algorithms 1 and 3): one class a theorem, and compiled kernels beside them."""
 
 from .bets import Suspicion, Wealth
-from .contract import Rule
+from .contract import Knows, Moment, Rule, RuleMemory, names_of, spliced
 from .exact import ExactTest, warm_up
 from .first import FirstTest
 from .late import Late, late_rule
-from .moment import Knows, Moment, RuleMemory, names_of, spliced
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
 from .vregret import VRegret

@@ -38,8 +38,8 @@ from ..arrays import (
 from ..certificates.every_start import Prior
 from ..files import compiled, is_compiled, to_read
 from ..memory import row_of, with_row
+from .contract import zeros
 from .kernels import bet
-from .moment import zeros
 
 _CARRIED = 1e240  # from one block of time to the next: times what a block can make of it, it is a float
 MOST = 1e300  # no wealth is kept beyond: an alarm has sounded long before
@@ -176,7 +176,7 @@ class Bets:
     def _charged(self, offer: Offer, context: Array | None) -> np.ndarray:
         """ln of what each bettor is charged, ``[..., P, K]``: nothing in the contexts that a step is not in."""
         rates_K = self.prior.rates_K.reshape(-1, *(1,) * (offer.weights_M.ndim - 1))
-        charges = np.moveaxis(np.log1p(self._excess(offer, rates_K)), (0, 1), (-2, -1))
+        charges: np.ndarray = np.moveaxis(np.log1p(self._excess(offer, rates_K)), (0, 1), (-2, -1))
         if self.contexts == 1:
             return charges
         assert context is not None
@@ -186,7 +186,7 @@ class Bets:
         wide = wide.reshape(*shape, self.contexts * self.actions, K)
         return np.concatenate([wide, charges[..., self.actions :, :]], axis=-2)
 
-    def _grown(self, old: tuple[Array, Array, Array], clock: Array, step: Array, factor: Array) -> tuple:
+    def _grown(self, old: tuple[Array, Array, Array], clock: Array, step: Array, factor: Array) -> tuple[Array, ...]:
         """Some bettors after new capital joined them, at this time on their clock, and the outcome came."""
         xp, (wealth, richest, since) = namespace(factor), old
         fresh_K = self.joining(clock, like=factor)[..., None, :]

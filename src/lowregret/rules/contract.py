@@ -11,16 +11,118 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..arrays import Array, copied, count_up, device, first_true, in_float64, namespace, row_blocks, to_numpy
+from ..abilities import ability
+from ..arrays import (
+    Array,
+    astype,
+    copied,
+    count_up,
+    device,
+    first_true,
+    float_type,
+    in_float64,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from ..certificates import Certificate
-from ..policies import Policy, Recovery
-from ..predictors import Predictor
-from ..problems import DecisionProblem, Known, each_step
-from .in_play import InPlay, in_play
-from .moment import Knows, Moment, RuleMemory, spliced
+from ..forecasts import NumberScene
+from ..policies import PlaysReference, Policy, Recovering, Recovery
+from ..predictors import Predictor, asked_sequence, said_by, vouched
+from ..problems import DecisionProblem, Known, Scene, each_step
+
+# What a rule sees of a step and what it remembers (Algorithm 1), and what follows a trip.
 
 
-class _Block(NamedTuple):
+class RuleMemory(NamedTuple):
+    fallback: Any  # the fallback's memory: it runs from the first step
+    step: Array  # [...], tokens seen
+    tripped_at: Array  # [...], tokens seen when it tripped, 0 for not yet
+    statistics: Any
+
+
+class Knows(NamedTuple):
+    """What a rule can be told before the state, besides the base model's law."""
+
+    references: tuple[str, ...] = ()  # their names
+    contexts: int | None = None  # how many there are
+    payoffs: str = "scaled"  # "scaled": the problem's own, times a scale; "change": any within the range it declares
+    references_act: bool = False  # they give mixed actions even where these are as many as states
+
+
+class Moment(NamedTuple):
+    """What a rule sees of one step, or of every step of a block of sequences; the short axis first."""
+
+    base_A1: Array  # the answer to the base model: the chances of every action but the first (or state: VRegret)
+    fallback_A1: Array  # the answer to the fallback, likewise (None: not asked)
+    probs_S: Array  # the base model's law
+    token: Array  # what came
+    known: Any = None  # what else was known before it, by rules that are told (a Scene)
+    mixture_S: Array | None = None  # the law of the mixture in the shadow, where somebody bets on it
+
+
+def spliced(late: Array, fallback: Array, base: Array) -> Array:
+    """The fallback's law where ``late``, else the base's own, in the base's precision."""
+    return namespace(base).where(late[..., None], astype(fallback, base.dtype), base)
+
+
+def zeros(shape: tuple[int, ...], xp: Any, where: Any) -> Array:
+    return xp.zeros(shape, dtype=float_type(xp, where), device=where)
+
+
+def steps_so_far(memory: RuleMemory) -> Array:
+    """Steps so far as floating-point numbers, at least 1: evidence can be asked for before the first token."""
+    xp = namespace(memory.step)
+    return in_float64(xp.clip(memory.step, 1, None))
+
+
+def names_of(references: Any) -> tuple[str, ...]:
+    """The names of references, each once."""
+    if isinstance(references, str) or not isinstance(references, (tuple, list)):
+        raise ValueError(f"references must be a tuple of names, got {inputs.shown(references)}")
+    if not all(isinstance(name, str) for name in references) or len(set(references)) < len(references):
+        raise ValueError(f"references must be names, each once, got {inputs.shown(references)}")
+    return tuple(references)
+
+
+# What a rule falls back on, in play (Algorithm 1): predictors, policies, and those that are told of the base.
+
+
+class InPlay(NamedTuple):
+    """A fallback made for the rule's problem and horizon, and how it is asked; someone else's answers are checked."""
+
+    fallback: Any
+    follows: bool  # it must be told what the base model says, and enters no evidence
+    acts: bool  # it gives mixed actions [..., A], and no laws [..., S]
+    width: int  # how many numbers it gives: states, or actions
+    own: bool  # it is one of this package's, which need no check
+
+    def answer(self, memory: Any, shape: tuple[int, ...]) -> Array:
+        """What it says now to streams of this shape, where it goes by the states alone."""
+        said = (self.fallback.policy if self.acts else self.fallback.predict)(memory)
+        return said if self.own else said_by(self.fallback, said, self.width, shape)
+
+    def answers(self, tokens: Array) -> Array:
+        """What it says at every step of recorded sequences, where it goes by the tokens alone."""
+        if not self.acts:
+            return asked_sequence(self.fallback, tokens)
+        said = self.fallback.policy_sequence(tokens)
+        return said if self.own else said_by(self.fallback, said, self.width, tuple(tokens.shape))
+
+
+def in_play(
+    fallback: Any, problem: DecisionProblem | None, n_states: int, horizon: int | None, temperature: float | None
+) -> InPlay:
+    """The fallback itself, or what that recipe makes for this problem and horizon."""
+    made_for = ability(fallback, "made_for")
+    made = fallback if made_for is None else made_for(problem, horizon, temperature)
+    follows = isinstance(made, (Recovering, PlaysReference))
+    acts = made.acts if follows else not hasattr(made, "predict") and isinstance(made, Policy)
+    width = problem.n_actions if acts and problem is not None else n_states
+    return InPlay(made, follows, acts, width, vouched(made))
+
+
+class _JudgedRows(NamedTuple):
     """Rows of recorded sequences that were judged together."""
 
     tokens_NxT: Array
@@ -42,7 +144,9 @@ class Rule(ABC):
 
     lag = 1  # how late outcomes may come; ``Late`` has more
     of_numbers = False  # whether outcomes are numbers, and not states
+    internal = False  # whether pairs of actions are compared with
     untested = False  # whether the fallback is played from the first step on, without a test
+    rearms = False  # whether it trusts the base model again some steps after a trip, and may trip again
 
     # What a rule must say of itself.
 
@@ -77,7 +181,7 @@ class Rule(ABC):
         """How many fixed answers regret is measured against."""
 
     @abstractmethod
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         """What each of them earned more in a step than the given answer, ``[n_comparators, ...]``, unchecked."""
 
     def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
@@ -282,7 +386,7 @@ class Rule(ABC):
         probs = xp.reshape(laws[0] if len(laws) == 1 else xp.concat(laws), tuple(probs.shape)) if tripped else probs
         return probs, xp.reshape(xp.concat(times), tuple(tokens.shape[:-1]))
 
-    def _blocks(self, probs: Array, tokens: Array, check: bool) -> Iterator["_Block"]:
+    def _blocks(self, probs: Array, tokens: Array, check: bool) -> Iterator["_JudgedRows"]:
         """Rows of recorded sequences, few enough at a time that memory stays linear, with their trip times."""
         xp, horizon = namespace(tokens), tokens.shape[-1]
         tokens_NxT = xp.reshape(tokens, (-1, horizon))
@@ -296,7 +400,7 @@ class Rule(ABC):
                 base = inputs.probs_of(base, self.n_states, f"probs{at}")
             answers = self.fallback_answers(block) if self.compares else None
             times = self.recorded(step_T, self.moment(base, answers, block, step_T))
-            yield _Block(block, base, answers, xp.full_like(times, horizon + 1) if self.pointless else times)
+            yield _JudgedRows(block, base, answers, xp.full_like(times, horizon + 1) if self.pointless else times)
 
     def fallback_answers(self, tokens: Array) -> Array:
         """What the fallback says at every step of recorded sequences: laws, or mixed actions if it acts; unchecked."""
@@ -320,5 +424,9 @@ class Rule(ABC):
             which = "" if over.ndim == 0 else f" for {int(over.sum())} of {to_numpy(over).size} streams"
             raise ValueError(
                 f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart())"
-                + ("" if self.problem is None else ", or use a rule with horizon=None and an explicit delta")
+                + (
+                    ""
+                    if self.problem is None
+                    else ", or give none: Guard(problem), or a rule with horizon=None and a delta"
+                )
             )

@@ -19,6 +19,7 @@ from .. import inputs
 from ..arrays import (
     Array,
     astype,
+    beside,
     compiler_installed,
     copied,
     device,
@@ -35,27 +36,28 @@ from ..arrays import (
 from ..certificates import Certificate, every_start
 from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
+from ..certificates.realised import Promise
 from ..files import compiled
-from ..forecasts import Forecast, number_scene
+from ..forecasts import Forecast, NumberScene, number_scene
 from ..memory import where as choose
 from ..memory import with_row
-from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Recovery
+from ..policies import AmongExperts, Incumbent, PlaysReference, Policy, Recovering, Recovery
 from ..policies.shadow import run_shadow
 from ..predictors import Predictor
-from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
-from . import promises, second_bettor
+from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, pairs_of, scene_of, widest
+from . import promises, rearming, second_bettor, swapping
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
-from .in_play import InPlay, in_play
+from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
 from .kernels import bet
-from .moment import Knows, Moment, RuleMemory, names_of, spliced
-from .response import ResponseRule, delta_for
+from .response import delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
+_PAIRS = 1 << 16  # numbers: so many are kept to make one stream quick
 TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are miscalibrated but useful
 
 
 @dataclass(frozen=True)
-class ExactTest(ResponseRule):
+class ExactTest(rearming.Rearms):
     """The default: a bet against the base model that, if the model is right, grows past 1/delta with chance delta.
 
     The base model states the exact law of the next state, so what a bettor expects to win under it is known exactly:
@@ -89,6 +91,12 @@ class ExactTest(ResponseRule):
         False: no test and no alarm; the fallback, a ``Recovery``, is played from the first step on, with nine tenths of
         the weight on the model to begin with. That earns as much; what the test buys is that nothing changes while the
         model is right.
+    internal
+        Regret is internal regret: to pairs of actions, b whenever a was played. Not with contexts, nor with numbers.
+    false_alarm_every
+        In place of a horizon and a delta: run for ever, with one false alarm in so many steps while the model is right.
+        An alarm holds for 256 steps of fixed share (or of ``Recovery()``, which promises nothing of intervals); then
+        the model is trusted again, and a second failure is an alarm again. Plays best responses.
     temperature
         Of the responses to forecasts: 1/sqrt(horizon) by default, 0 for best responses, which most people play.
     fallback
@@ -110,6 +118,8 @@ class ExactTest(ResponseRule):
     references_act: bool = False
     likelihood: bool = False
     test: bool = True
+    internal: bool = False
+    false_alarm_every: int | None = None
 
     def _refuse_problem(self) -> None:
         if not isinstance(self.problem, Payoff):
@@ -118,6 +128,7 @@ class ExactTest(ResponseRule):
     def __post_init__(self) -> None:
         self._refuse_problem()
         horizon = inputs.horizon_or_none(self.horizon)
+        rearming.settle(self, horizon)
         delta = delta_for(self.delta, horizon)
         if delta < LEAST_DELTA:
             raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {delta:g}")
@@ -132,24 +143,29 @@ class ExactTest(ResponseRule):
             references_act=inputs.flag(self.references_act, "references_act"),
             likelihood=inputs.flag(self.likelihood, "likelihood"),
             test=inputs.flag(self.test, "test"),
+            internal=inputs.flag(self.internal, "internal"),
         )
         if contexts is not None and horizon is None:
-            raise ValueError("contexts need a horizon: what each of them may cost is shared out over it, got None")
+            raise ValueError(
+                "contexts need a horizon, for how many steps in all: what each of them may cost is shared out over it, "
+                "got None"
+            )
         if not self.actions and (not self.references or contexts is not None):
             raise ValueError("actions=False compares with references alone: it needs some, and no contexts")
         if isinstance(self.temperature, str) and self.temperature == "certificate":
             inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
 
-    def _warmth(self, temperature: Any) -> float:
+    def _temperature_of(self, temperature: Any) -> float:
         return inputs.not_negative(temperature, "temperature")
 
-    def _usual_fallback(self) -> Recovery:
-        """A mixture from which the model can return."""
-        return Recovery()
+    def _usual_fallback(self) -> Recovery | Policy:
+        """A mixture from which the model can return; for ever, fixed share until it is trusted again."""
+        return rearming.fixed_share(self) if self.rearms else Recovery()
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback, more = self.fallback, self.told or self.of_numbers
+        swapping.refuse(self)
         if not self.test and (self.likelihood or not isinstance(fallback, Recovery)):
             raise ValueError(
                 "test=False plays a Recovery from the first step on: it has no bettors, and its fallback must be one, "
@@ -164,14 +180,15 @@ class ExactTest(ResponseRule):
         if self.temperature == 0 and isinstance(fallback, Predictor):
             raise ValueError(
                 f"fallback {type(fallback).__name__} is a law, and the best response to a law that learns may lose "
-                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0"
+                "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0 "
+                "(temperature=horizon**-0.5 answers laws at random)"
             )
-        if isinstance(fallback, Incumbent) and more:
+        if isinstance(fallback, Incumbent) and more and not self.rearms:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
                 )
-        elif not more:
+        elif not more or self.rearms:
             super()._refuse_misfit(horizon)
         elif not isinstance(fallback, Recovery) or fallback.safe is not None:
             raise ValueError(
@@ -186,6 +203,8 @@ class ExactTest(ResponseRule):
             raise ValueError('temperature="certificate" needs a horizon: give a number')
         if self.stakes.contrast == 0 or self.problem.n_actions == 1:
             return 1 / math.sqrt(horizon)  # nothing to gain
+        if self.internal:
+            return swapping.certificate_temperature(self, horizon)
         return certificate_temperature(self.stakes, self.per_context(horizon), self._main_cost)
 
     # What it is made of
@@ -240,7 +259,8 @@ class ExactTest(ResponseRule):
 
     @property
     def n_comparators(self) -> int:
-        return self.rows * (self.problem.n_actions if self.actions else 0) + len(self.references)
+        own = self.rows * (self.problem.n_actions if self.actions else 0)
+        return own + len(self.references) + swapping.count(self)
 
     def per_context(self, horizon: int) -> int:
         """How many steps each context has where all have as many."""
@@ -253,7 +273,11 @@ class ExactTest(ResponseRule):
     @cached_property
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
+        if self.rearms:
+            return self.for_ever.prior
         stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
+        if self.internal:
+            return swapping.prior(self, TOP, share)
         if self.horizon is None or self.temperature is None:
             made = stakes, self.horizon, self.delta, self.temperature, TOP, count
             return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
@@ -266,7 +290,7 @@ class ExactTest(ResponseRule):
     @cached_property
     def bets(self) -> Bets:
         """The bettors."""
-        A = self.problem.n_actions if self.actions else 0
+        A = swapping.count(self) or self.problem.n_actions if self.actions else 0
         return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references), self.of_numbers)
 
     @property
@@ -282,6 +306,8 @@ class ExactTest(ResponseRule):
     @cached_property
     def in_play(self) -> InPlay:
         N, A, back = len(self.references), self.problem.n_actions, self.fallback
+        if self.rearms and not isinstance(back, Recovery):
+            return InPlay(rearming.in_play(self), True, True, A, True)
         if isinstance(back, Incumbent) and self.references:
             alone = N == 1 and not self.actions
             acts = self.references_act or self.of_numbers
@@ -289,14 +315,14 @@ class ExactTest(ResponseRule):
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
         if self.of_numbers:
             return InPlay(AmongExperts(self.stakes, self.rows, N), True, True, A, True)
-        if not self.told:
-            plain = in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
+        if not self.told and not self.internal:
+            plain = in_play(back, self.problem, self.n_states, self.lasts, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
-        more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes}
+        more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes, "internal": self.internal}
         more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
-        made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
+        made = back.in_play(self.problem, self.lasts, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
 
     # A step
@@ -306,20 +332,22 @@ class ExactTest(ResponseRule):
 
     def scene(self, forecast: Any, known: Known | None, step: Array) -> Any:
         """All that is known of a step, with what the references would play."""
-        warmth, N = self.temperature_at(step), len(self.references)
+        temperature, N = self.temperature_at(step), len(self.references)
         if self.of_numbers:
-            scene: Any = number_scene(self.problem, forecast, known, warmth, step - 1, N)  # type: ignore[arg-type]
+            scene: Any = number_scene(self.problem, forecast, known, temperature, step - 1, N)  # type: ignore[arg-type]
         else:
-            scene = scene_of(self.problem, forecast, known, warmth, N)
+            scene = scene_of(self.problem, forecast, known, temperature, N, self.internal)
         if self.contexts is None or scene.context is not None:
             return scene
         xp, base_A = namespace(scene.base_A), scene.base_A  # the first, where none is said
         return scene._replace(context=xp.zeros(base_A.shape[1:], dtype=xp.int64, device=device(base_A)))
 
     def look(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Moment:
-        scene, fallback_A1 = self.scene(probs, known, memory.step + 1), None
-        if self._in_force(memory):
-            fallback_A1 = self._fallback_plays(memory, scene)[1:]
+        return self.seen(memory, self.scene(probs, known, memory.step + 1))
+
+    def seen(self, memory: RuleMemory, scene: Any) -> Moment:
+        """A step of which the scene is known."""
+        fallback_A1 = self._fallback_plays(memory, scene)[1:] if self._in_force(memory) else None
         return Moment(scene.base_A[1:], fallback_A1, None if self.of_numbers else scene.law_S, None, scene)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
@@ -356,18 +384,20 @@ class ExactTest(ResponseRule):
             said = self.fallback_answer(memory, probs)
         return spliced(self.tripped(memory), said, probs)
 
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
-        """What each comparator earned more than the answer: actions, context by context, then references."""
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
+        """What each comparator earned more than the answer: actions, context by context, references, then pairs."""
         if known is None:
             return super().leads(answer_A1, token)
         A, paid_P = self.problem.n_actions, known.paid(token)
         own = paid_P[0] + total(answer_A1 * (paid_P[1:A] - paid_P[0])) if A > 1 else paid_P[0]
         lead_P = paid_P - own
+        if self.internal:
+            return swapping.leads(lead_P, paid_P[:A], answer_A1)
         if not self.actions:
             return lead_P[A:]
         return lead_P if self.contexts is None else self._widened(lead_P, known.context)
 
-    def _widened(self, lead_P: Array, context: Any) -> Array:
+    def _widened(self, lead_P: Array, context: Array) -> Array:
         """What the comparators of one context earned more, among those of all: ``[C A + N, ...]``."""
         lead = last(lead_P)
         xp, A, shape = namespace(lead), self.problem.n_actions, tuple(lead.shape[:-1])
@@ -378,14 +408,16 @@ class ExactTest(ResponseRule):
     def worst_lead(self, lead: Array) -> Array:
         """The largest: an action for each context, or a reference."""
         if self.contexts is None:
-            return super().worst_lead(lead)
+            return super().worst_lead(lead[..., : lead.shape[-1] - swapping.count(self)])
         xp, at = namespace(lead), self.rows * self.problem.n_actions
         by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.rows, self.problem.n_actions))
         best = xp.sum(xp.max(by_context, axis=-1), axis=-1)
         return xp.maximum(best, xp.max(lead[..., at:], axis=-1)) if self.references else best
 
     def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
-        A = self.problem.n_actions if self.actions else 0
+        if index < swapping.count(self):
+            return pairs_of(self.problem.n_actions)[index][1], None, None
+        A = swapping.count(self) or self.problem.n_actions if self.actions else 0
         if index >= self.rows * A:
             return None, self.references[index - self.rows * A], None
         return index % A, None, None if self.contexts is None else index // A
@@ -409,32 +441,44 @@ class ExactTest(ResponseRule):
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Wealth:
         none = self.bets.blank(shape, xp, where)
-        return none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
+        none = none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
+        return rearming.armed(self, none) if self.rearms else none
 
     def judge(self, statistics: Wealth, step: Array, moment: Moment) -> tuple[Wealth, Array]:
         scene, outcome = moment.known, moment.token
         excluded = scene.excluded(outcome)
         now, level = self.bets.after(statistics, step, self._offered(scene, outcome), excluded, scene.context)
+        if self.rearms:
+            now = rearming.staked(self, statistics, now, scene)
+            level = self.bets.together(now, step)
         if self.likelihood:
             odds, gained = scene.against(moment.mixture_S, outcome)
             backed = second_bettor.after(self.prior, statistics.backed, step, odds, gained)
-            now, level = now._replace(backed=backed), second_bettor.level(self.prior, backed, step, level)
+            level = second_bettor.level(self.prior, backed, self._age(now, step), level)
+            now = now._replace(backed=backed)
         return now, (level * self.delta >= 1) | excluded
 
     @cached_property
     def _pairs(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """By best response: what each action gains over it, and at which two outcomes that is charged."""
-        gains = (self.problem.utility - row for row in self.problem.utility)
-        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in gains]
+        """By best response: what each comparator gains over it, at which two outcomes that is charged; if not many."""
+        if self.n_comparators * self.problem.utility.size > _PAIRS:
+            return []
+        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in swapping.by_advice(self)]
 
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
-        if self.likelihood and not self.told and scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray:
-            gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]  # one stream, one step
+        one_step = scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray  # of one stream
+        if self.likelihood and not self.told and one_step and scene.gap is None and self._pairs:
+            gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]
             return Offer(gain_Ax2, weights_Ax2, gain_AxS[:, int(outcome)])
         gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
-        return Offer(*second_bettor.by_pairs(gain_PxM), offer.came()) if self.likelihood else offer
+        if not self.likelihood:
+            return offer
+        if scene.gap is None and scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
+            pure_AxS = scene._replace(pairs=False, plays_NxA=None).gains_together()
+            return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
+        return Offer(*second_bettor.by_pairs(gain_PxM, None if scene.gap is None else weights_M), offer.came())
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         return self.charged(memory, part, part.tripped_at > 0)
@@ -451,13 +495,16 @@ class ExactTest(ResponseRule):
 
     def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
         # Starts are dated by outcomes. To tell steps, all that are missing are added: so earlier ones are one earlier.
-        return memory._replace(statistics=memory.statistics._replace(since=memory.statistics.since - 1))
+        statistics = memory.statistics._replace(since=memory.statistics.since - 1)
+        if self.likelihood:
+            statistics = statistics._replace(backed=second_bettor.one_missing(statistics.backed))
+        return memory._replace(statistics=statistics)
 
     # Recorded sequences
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         scene, states = moment.known, moment.token
-        if self.likelihood and self.told:
+        if self.rearms or (self.likelihood and self.told):
             return self._all_of_it(scene, states)
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
@@ -471,7 +518,7 @@ class ExactTest(ResponseRule):
                 ((gain, weights_M, came) for gain, came in zip(gain_PxM, came_P, strict=True)), states
             )
         if self.likelihood:
-            level = self.bets.levels(map(partial(self._by_pairs, states), scene.gains(self.actions)), states)
+            level = self.bets.levels(map(partial(self._by_pairs, scene, states), scene.gains(self.actions)), states)
             mixture_S = self.in_play.fallback.mixtures(last(scene.law_S), states)
             odds, gained = scene.against(mixture_S, states)
             return second_bettor.recorded(self.prior, odds, gained, level)[1]
@@ -479,19 +526,21 @@ class ExactTest(ResponseRule):
         return self.bets.levels(((gain_S, law_S, None) for gain_S in scene.gains(self.actions)), states)
 
     @staticmethod
-    def _by_pairs(states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
+    def _by_pairs(scene: Scene, states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
         """One comparator, charged by its pair."""
-        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None])
+        law_S = None if scene.gap is None else scene.law_S / total(scene.law_S)
+        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None], law_S)
         return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
 
-    def _all_of_it(self, scene: Any, states_NxT: Array) -> Array:
-        """Step by step with the fallback, which somebody bets on."""
-        T, memory = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A)
+    def _all_of_it(self, scene: Scene, states_NxT: Array) -> Array:
+        """Step by step with the fallback, which somebody bets on, or which is not the end of it."""
+        T, memory, alarms = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A), []
         for t, now in enumerate(each_step(scene, T)):
             memory = self.advance(memory, Moment(now.base_A[1:], None, now.law_S, None, now), states_NxT[:, t])
-        return namespace(states_NxT).where(memory.tripped_at > 0, memory.tripped_at, memory.step + 1)
+            alarms.append(memory.tripped_at > 0)
+        return first_true(namespace(states_NxT).stack(alarms, axis=-1)) + 1
 
-    def _step_by_step(self, step_T: Array, scene: Any, states_NxT: Array) -> Array:
+    def _step_by_step(self, step_T: Array, scene: Scene | NumberScene, states_NxT: Array) -> Array:
         xp, N, alarms = namespace(scene.base_A), states_NxT.shape[0], []
         statistics = self.blank((N,), xp, device(scene.base_A))
         for t, now in enumerate(each_step(scene, states_NxT.shape[1])):
@@ -530,7 +579,7 @@ class ExactTest(ResponseRule):
         tokens = inputs.sequences_of(came, self.n_states)
         probs = inputs.probs_of(forecast, self.n_states, shape=tuple(tokens.shape))
         xp = namespace(probs)
-        return inputs.beside(tokens, probs), xp.reshape(probs, (-1, tokens.shape[-1], self.n_states))
+        return beside(tokens, probs), xp.reshape(probs, (-1, tokens.shape[-1], self.n_states))
 
     def fits(self, forecast: Any, shape: tuple[int, ...], of: str = "streams") -> Forecast:
         """A forecast of numbers, refused unless it is one of this shape that the payoff can be judged by."""
@@ -550,7 +599,8 @@ class ExactTest(ResponseRule):
         None where that takes as long as going through them.
         """
         fallback, T = self.in_play.fallback, states_NxT.shape[1]
-        if self.told or self.of_numbers or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
+        more = self.told or self.of_numbers or self.rearms
+        if more or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
             return None
         scene = self.scene(probs_NxTxS, None, np.arange(1, T + 1))
         step = np.full(len(states_NxT), T)
@@ -562,6 +612,7 @@ class ExactTest(ResponseRule):
         return RuleMemory(back, step, 0 * step, statistics)
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
+        rearming.refuse(self, "replaced")
         if not self.in_play.follows:
             return super().replaced(probs, tokens)
         alarms = self.first_trips(probs, tokens)
@@ -571,9 +622,10 @@ class ExactTest(ResponseRule):
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""
-        level = self.bets.together(memory.statistics, memory.step)
+        now, step = memory.statistics, memory.step
+        level = self.bets.together(now, step)
         if self.likelihood:
-            level = second_bettor.level(self.prior, memory.statistics.backed, memory.step, level)
+            level = second_bettor.level(self.prior, now.backed, self._age(now, step), level)
         xp, threshold = namespace(level), -math.log(self.delta)
         statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, xp.log(level))
         return statistic, xp.zeros_like(statistic) + threshold
@@ -587,6 +639,7 @@ class ExactTest(ResponseRule):
         >>> (found.round(2) + 0.0).tolist()
         [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
         """
+        rearming.refuse(self, "log_evidence")
         tokens_NxT = to_numpy(inputs.sequences_of(tokens, self.n_states))
         if tokens_NxT.ndim != 2:
             raise ValueError(f"tokens must be sequences [N, T], got shape {tokens_NxT.shape}")
@@ -596,7 +649,7 @@ class ExactTest(ResponseRule):
             raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
         self.refuse_longer(tokens_NxT.shape[1])
         scene = self.scene(probs_NxTxS, None, np.arange(1, tokens_NxT.shape[1] + 1))
-        found = np.log(self._levels(scene, tokens_NxT))
+        found: np.ndarray = np.log(self._levels(scene, tokens_NxT))
         found[np.logical_or.accumulate(pick(scene.law_S, tokens_NxT) == 0, axis=1)] = math.inf
         return found
 
@@ -611,7 +664,7 @@ class ExactTest(ResponseRule):
         return Suspicion(
             xp.where(second, -1, found.comparator),
             xp.where(second, xp.zeros_like(found.rate), found.rate),
-            xp.where(second, memory.step + 1 - astype(age, memory.step.dtype), found.since),
+            xp.where(second, memory.step + 1 - astype(age + backed.missed, memory.step.dtype), found.since),
             backed.rise / age,
         )
 
@@ -622,7 +675,12 @@ class ExactTest(ResponseRule):
         """Statement (iv); for numbers, what is known of it before the first step."""
         return promises.certify(self)
 
-    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> promises.Promise:
+    @cached_property
+    def own_play(self) -> Certificate:
+        """The same where actions of somebody's own are played, less what these are worth less by what is stated."""
+        return promises.certify(self, own_play=True)
+
+    def promise(self, lag: int, horizon: int | None, tv_bound: float) -> Promise:
         """What a run with outcomes that are numbers is certified by, where this is the rule of each class."""
         return promises.of_a_run(self, lag, horizon, tv_bound)
 

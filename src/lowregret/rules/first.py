@@ -31,7 +31,7 @@ from ..arrays import (
 from ..certificates import Certificate, certify
 from ..problems import DecisionProblem, a_problem
 from . import kernels
-from .moment import Moment, RuleMemory, zeros
+from .contract import Moment, RuleMemory, zeros
 from .response import ResponseRule, delta_for, gains
 
 _MANY = 64  # streams: from there on one exponential and K squarings beat K exponentials

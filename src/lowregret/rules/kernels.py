@@ -28,7 +28,9 @@ def first_crossing(
     threshold_T: np.ndarray,
 ) -> np.ndarray:
     """The first t (from 1) at which the gap G_t of each row reaches the threshold; T + 1 for never."""
-    return compiled(_first_crossing)(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T)
+    made = compiled(_first_crossing)
+    times_N: np.ndarray = made(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T)
+    return times_N
 
 
 def first_alarm(
@@ -45,14 +47,16 @@ def first_alarm(
     At the slowest rate the wealth shrinks by ``1 + sum_r odds_r * excess_r`` a step, excess = exp(rate * edge) - 1;
     where the rate doubles, u becomes u (u + 2), which keeps its digits however slow the slowest is.
     """
-    return compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
+    times_N: np.ndarray = compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
+    return times_N
 
 
 def first_v_crossing(
     p_NxT: np.ndarray, tokens_NxT: np.ndarray, tips_V: np.ndarray, threshold_T: np.ndarray
 ) -> np.ndarray:
     """The first t (from 1) at which the largest V-regret, times t, reaches the threshold; T + 1 for never."""
-    return compiled(_first_v_crossing)(p_NxT, tokens_NxT, tips_V, threshold_T)
+    times_N: np.ndarray = compiled(_first_v_crossing)(p_NxT, tokens_NxT, tips_V, threshold_T)
+    return times_N
 
 
 def first_v_alarm(
@@ -64,7 +68,8 @@ def first_v_alarm(
     delta: float,
 ) -> np.ndarray:
     """The first t (from 1) at which the exact form of Algorithm 3 trips on each row; T + 1 for never."""
-    return compiled(_first_v_alarm)(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta)
+    times_N: np.ndarray = compiled(_first_v_alarm)(p_NxT, tokens_NxT, sure_NxT, tips_V, rates_K, delta)
+    return times_N
 
 
 def _first_crossing(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T):  # type: ignore[no-untyped-def]

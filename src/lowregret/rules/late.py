@@ -6,6 +6,7 @@ has the memory of an ordinary rule, fallback included; the alarm goes by the ave
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -13,17 +14,21 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, some, total
 from ..certificates import Certificate
+from ..certificates import own_play as own
+from ..certificates.bounds import Bound
 from ..certificates.coupled import late_factor
+from ..certificates.internal import of_pairs
 from ..certificates.late import Bettors, SwitchesLate, certify_late
 from ..certificates.realised import Promise
-from ..policies.trust import turned
-from ..problems import Known
+from ..forecasts import NumberScene
+from ..policies import Policy, Recovery
+from ..policies.budgets import turned
+from ..predictors import Predictor
+from ..problems import DecisionProblem, Known, Scene, each_step
 from .bets import Suspicion
-from .contract import Rule
+from .contract import InPlay, Knows, Moment, Rule, RuleMemory
 from .exact import ExactTest, recorded_trips
-from .in_play import InPlay
-from .moment import Knows, Moment, RuleMemory
-from .promises import begun
+from .promises import begun, of_own_play
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -57,7 +62,7 @@ class Late(Rule):
         return self.classes
 
     @property
-    def problem(self) -> Any:  # type: ignore[override]
+    def problem(self) -> DecisionProblem:  # type: ignore[override]
         return self.each.problem
 
     @property
@@ -65,7 +70,7 @@ class Late(Rule):
         return self.each.temperature
 
     @property
-    def fallback(self) -> Any:  # type: ignore[override]
+    def fallback(self) -> Predictor | Policy | Recovery:  # type: ignore[override]
         return self.each.fallback
 
     @cached_property
@@ -80,6 +85,10 @@ class Late(Rule):
     @property
     def of_numbers(self) -> bool:  # type: ignore[override]
         return self.each.of_numbers
+
+    @property
+    def internal(self) -> bool:  # type: ignore[override]
+        return self.each.internal
 
     @property
     def n_states(self) -> int:
@@ -101,7 +110,7 @@ class Late(Rule):
     def knows(self) -> Knows | None:
         return self.each.knows
 
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         return self.each.leads(answer_A1, token, known)
 
     def worst_lead(self, lead: Array) -> Array:
@@ -124,7 +133,8 @@ class Late(Rule):
 
     def of(self, memory: RuleMemory, place: int) -> RuleMemory:
         """What the class remembers, as of its last advice: ``each`` goes on from there."""
-        return memory.statistics.classes[place]
+        part: RuleMemory = memory.statistics.classes[place]
+        return part
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         """The memory after one more outcome, which made this of its class; the alarm is the joint one."""
@@ -180,6 +190,7 @@ class Late(Rule):
     def _blank(self, classes: tuple[RuleMemory, ...], shape: tuple[int, ...], xp: Any, where: Any) -> LateMemory:
         count, no = classes[0].step, xp.zeros(shape, dtype=xp.bool, device=where)
         level_D = xp.zeros((*shape, self.lag), dtype=float_type(xp, where), device=where)
+        level_D = level_D + self.each.evidence(classes[0])[0][..., None]  # what counts of a capital that is all unspent
         return LateMemory(classes, level_D, xp.zeros(level_D.shape, dtype=xp.int64, device=where), no, count)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
@@ -205,6 +216,18 @@ class Late(Rule):
         place = self._turn(memory.step)
         memory = self.opened(memory, place)
         return self.joined(memory, place, self.each.advance(self.of(memory, place), moment, token))
+
+    def recorded(self, step_T: Array, moment: Moment) -> Array:
+        """Step by step; who bets on the mixtures of the classes needs what these make of each step."""
+        if not self.each.likelihood:
+            return super().recorded(step_T, moment)
+        came_NxT = moment.token
+        memory, xp, T = self.start(tuple(came_NxT.shape[:-1]), like=came_NxT), namespace(came_NxT), came_NxT.shape[-1]
+        for t, scene in enumerate(each_step(moment.known, T)):
+            place = t % self.lag
+            memory = self.opened(memory, place)
+            memory = self.advance(memory, self.each.seen(self.of(memory, place), scene), came_NxT[..., t])
+        return xp.where(memory.tripped_at > 0, memory.tripped_at, T + 1)
 
     def trip_times(self, probs: Any, tokens: Any, known: Known | None = None) -> Array:
         """The number of outcomes seen at the alarm, ``[...]``, where they come in the order of their steps."""
@@ -259,22 +282,33 @@ class Late(Rule):
 
     @cached_property
     def certificate(self) -> Certificate:
+        return self._certified()
+
+    @cached_property
+    def own_play(self) -> Certificate:
+        """The same where actions of somebody's own are played, as of ``ExactTest``."""
+        each = self.each
+        before = partial(own.before, each.stakes, each.prior, each.delta, each.rows, self.lag)
+        return of_own_play(self._certified(before))
+
+    def _certified(self, before: Callable[..., Bound] | None = None) -> Certificate:
         each = self.each
         if each.of_numbers:
             return begun(self)  # type: ignore[return-value]
         stakes, contexts = each.stakes, each.rows
         bets = Bettors(stakes, each.prior, each.delta, each.temperature, contexts)
-        made = SwitchesLate(
-            stakes, each.temperature, each.in_play.fallback, self.lag, partial(bets.before, self.lag, False)
-        )
-        exact = each.temperature is not None and each.payoffs != "change"
+        usual = partial(bets.before, self.lag, False)
+        made = SwitchesLate(stakes, each.temperature, each.in_play.fallback, self.lag, before or usual)
+        exact = each.temperature is not None and each.payoffs != "change" and before is None
+        exact = exact and (not each.internal or each.temperature == 0)  # of pairs it is not known how much it is
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""
         known = self.horizon is not None and each.temperature is not None and contexts == 1
         interval = partial(bets.interval, self.lag) if known else None
         counts = getattr(each.in_play.fallback, "counts_model", False)
-        return certify_late(made, self.horizon, self.delta, theorem, sharper, interval, counts)
+        given = certify_late(made, self.horizon, self.delta, theorem, sharper, interval, counts)
+        return of_pairs(given, len(each.references)) if each.internal else given
 
 
 def late_rule(rule: Rule, lag: int) -> Late:
@@ -287,6 +321,10 @@ def late_rule(rule: Rule, lag: int) -> Late:
         raise ValueError(
             f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest, not by "
             f"{type(rule).__name__}"
+        )
+    if rule.rearms:
+        raise ValueError(
+            f"lag must be 1 with false_alarm_every, got {d}: how rare alarms of several classes are is open"
         )
     if rule.untested:
         raise ValueError(f"lag must be 1 without a test, got {d}: what a mixture for each class may lose is not known")

@@ -9,47 +9,84 @@ from typing import Any
 
 import numpy as np
 
-from ..certificates import Certificate, over_contexts
+from ..certificates import Certificate, switching
+from ..certificates import own_play as own
 from ..certificates.coupled import kappa
+from ..certificates.internal import certify_internal, of_pairs
 from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
 from ..certificates.switching import certify_switch, certify_untested
 
 
-def certify(rule: Any) -> Certificate:
-    """The certificate of an ``ExactTest``."""
+def certify(rule: Any, own_play: bool = False) -> Certificate:
+    """The certificate of an ``ExactTest``; ``own_play``: where actions of somebody's own are played."""
+    if rule.rearms:
+        for_ever: Certificate = rule.for_ever  # read like one
+        return for_ever
     if rule.untested:
         back = rule.in_play.fallback
-        return certify_untested(
+        given = certify_untested(
             rule.stakes, rule.horizon, rule.temperature, back, getattr(back, "counts_model", rule.of_numbers)
         )
+        return of_pairs(given, len(rule.references)) if rule.internal else given
     if rule.of_numbers:
         return begun(rule)  # type: ignore[return-value]
     stakes, made, fallback = rule.stakes, (rule.prior, rule.delta, rule.temperature), rule.in_play.fallback
+    if rule.internal:
+        theorem = "the exact test on pairs of actions" + "".join(f" or {name}" for name in rule.references)
+        theorem += ", unknown horizon" if rule.horizon is None else ""
+        told = stakes, rule.horizon, rule.temperature, fallback, rule.prior, rule.delta, theorem, len(rule.references)
+        return certify_internal(*told)
     exact = rule.temperature is not None and rule.payoffs != "change"
     whom = _whom(rule) if rule.told else "every action"
+    before = partial(switching.before, stakes, *made, rule.rows, False)
+    if own_play:
+        before, exact = partial(own.before, stakes, rule.prior, rule.delta, rule.rows, 1), False
     given = certify_switch(
         stakes,
         rule.horizon,
         rule.temperature,
         fallback,
-        before=partial(over_contexts.before, stakes, *made, rule.rows, False),
-        interval=partial(over_contexts.interval, stakes, *made),
+        before=before,
+        interval=partial(switching.interval, stakes, *made),
         tv_bound=rule.delta,
         theorem=f"the exact test on {whom}" + (", unknown horizon" if rule.horizon is None else ""),
-        sharper=partial(over_contexts.before, stakes, *made, rule.rows, True) if exact else None,
+        sharper=partial(switching.before, stakes, *made, rule.rows, True) if exact else None,
         counts_model=getattr(fallback, "counts_model", False),
         share=rule.prior.share,
     )
+    if own_play:
+        given = of_own_play(given)
     if not rule.told:
         return given
     statement = given.statement.replace("No action leads", f"Regret is to {whom}: none leads")
-    if rule.contexts is not None and hasattr(fallback, "budget"):
+    if rule.contexts is not None and hasattr(fallback, "budget") and not own_play:
         statement += _worth(rule)
     return replace(
         given,
         statement=statement,
         temperature=None,  # limits are known for the plain test only
         between=given.between if rule.contexts is None else None,
+    )
+
+
+def of_own_play(given: Certificate) -> Certificate:
+    """The certificate where actions of somebody's own are played until the alarm, in words."""
+    (acted, *others), (advised, played) = given.assumptions, ("the action advised", "what is played")
+    return replace(
+        given,
+        statement=f"{given.statement.replace(advised, played)} Until the alarm some steps were played as plays= said. "
+        "What that was worth less than the best response, by the stated probabilities, is added; what is told from "
+        "here on will be. The model that is counted after an alarm is what would have been played.",
+        assumptions=(
+            acted.replace("by the best response", "as plays= says, else by the best response,").replace(",,", ","),
+            *others,
+            "(for the TV bound only) what is played knows no more of the state than the probabilities do",
+        ),
+        guaranteed_payoff=None,
+        let_pass=None,
+        temperature=None,
+        between=None,
+        drawn=None,
     )
 
 
@@ -74,15 +111,15 @@ def pays_from(rule: Any, gain: float) -> int | None:
     if rule.horizon is None or not hasattr(fallback, "budget"):
         raise ValueError("pays_from needs a horizon, and Recovery for a fallback")
     own = replace(fallback, contexts=1, horizon=rule.per_context(rule.horizon))
-    before = over_contexts.before(rule.stakes, rule.prior, rule.delta, rule.temperature, 1, False, rule.horizon)
+    before = switching.before(rule.stakes, rule.prior, rule.delta, rule.temperature, 1, False, rule.horizon)
     after = own.regret_after(rule.stakes, rule.horizon, rule.temperature)
-    bound = partial(over_contexts.own_bound, before, after, rule.stakes.span)
-    return over_contexts.pays_from(bound, gain, rule.horizon)
+    bound = partial(switching.own_bound, before, after, rule.stakes.span)
+    return switching.pays_from(bound, gain, rule.horizon)
 
 
 def _whom(rule: Any) -> str:
     each = "every action" if rule.contexts is None else f"an action for each of {rule.contexts} contexts"
-    whom = ([each] if rule.actions else []) + list(rule.references)
+    whom: list[str] = ([each] if rule.actions else []) + list(rule.references)
     return ", ".join(whom[:-1]) + (" or " if len(whom) > 1 else "") + whom[-1]
 
 

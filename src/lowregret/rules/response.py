@@ -8,11 +8,11 @@ from typing import Any
 from .. import inputs
 from ..arrays import Array, astype, detached, first, in_float64, mix, pick
 from ..certificates import Certificate, certify
+from ..forecasts import NumberScene
 from ..policies import Incumbent, Policy, Recovery
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, a_problem, leads, same_problem
-from .contract import Rule
-from .moment import Moment
+from ..problems import DecisionProblem, Scene, a_problem, leads, same_problem
+from .contract import Moment, Rule
 
 UNKNOWN_HORIZON = (
     "horizon=None (unknown) needs an explicit delta, the chance of a false switch (TV bound) to keep for ever: "
@@ -50,7 +50,7 @@ class ResponseRule(Rule):
         if isinstance(self.temperature, str) and self.temperature == "certificate":
             raise ValueError(f'temperature="certificate" goes with ExactTest, not with {type(self).__name__}')
         if self.temperature is not None:
-            keep("temperature", self._warmth(self.temperature))
+            keep("temperature", self._temperature_of(self.temperature))
         elif self.horizon is not None:
             keep("temperature", 1 / math.sqrt(self.horizon))
         if self.fallback is None:
@@ -60,7 +60,7 @@ class ResponseRule(Rule):
     def _refuse_problem(self) -> None:
         a_problem(self.problem)
 
-    def _warmth(self, temperature: Any) -> float:
+    def _temperature_of(self, temperature: Any) -> float:
         return inputs.positive(temperature, "temperature")
 
     def _usual_fallback(self) -> Predictor | Policy | Recovery:
@@ -88,7 +88,7 @@ class ResponseRule(Rule):
     def n_comparators(self) -> int:
         return self.problem.n_actions
 
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         return leads(self.problem, token, answer_A1)
 
     def gains(self, moment: Moment) -> tuple[Array, Array]:
@@ -96,11 +96,11 @@ class ResponseRule(Rule):
         return gains(self.problem, moment)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
-        probs_S, warmth = first(in_float64(detached(probs))), self.temperature_at(step)
-        base_A1, fallback_A1 = self.problem.chances(probs_S, warmth), None
+        probs_S, temperature = first(in_float64(detached(probs))), self.temperature_at(step)
+        base_A1, fallback_A1 = self.problem.chances(probs_S, temperature), None
         if answer is not None:
             answer_S = first(astype(detached(answer), probs_S.dtype))
-            fallback_A1 = answer_S[1:] if self.fallback_acts else self.problem.chances(answer_S, warmth)
+            fallback_A1 = answer_S[1:] if self.fallback_acts else self.problem.chances(answer_S, temperature)
         return Moment(base_A1, fallback_A1, probs_S, token)
 
     def _refuse_misfit(self, horizon: int | None) -> None:

@@ -12,7 +12,7 @@ from ..arrays import Array, astype, constant, first, first_true, frozen, last, n
 from ..certificates import Certificate, Terms, certify
 from ..certificates.coupled import gap_threshold_mixture
 from . import kernels
-from .moment import Moment, RuleMemory, steps_so_far, zeros
+from .contract import Moment, RuleMemory, steps_so_far, zeros
 from .response import UNKNOWN_HORIZON, ResponseRule
 
 
@@ -111,26 +111,28 @@ class RegretGap(ResponseRule):
 
     @property
     def certificate(self) -> Certificate:
-        problem, warmth, variance = self.problem, self.temperature, self.variance
+        problem, temperature, variance = self.problem, self.temperature, self.variance
         if self.horizon is None:
             delta = self.delta
             assert delta is not None
             return certify(
                 problem,
                 None,
-                warmth,
+                temperature,
                 self.fallback,
-                partial(certificates.regret_gap_anytime, problem, temperature=warmth, delta=delta, variance=variance),
+                partial(
+                    certificates.regret_gap_anytime, problem, temperature=temperature, delta=delta, variance=variance
+                ),
                 delta,
                 "Theorem 3.1, unknown horizon",
             )
         horizon = self.horizon
-        assert warmth is not None
+        assert temperature is not None
         if self.sharp:
             return certify(
                 problem,
                 horizon,
-                warmth,
+                temperature,
                 self.fallback,
                 partial(_sharp_terms, self),
                 min(1.0, horizon**-self.alpha),
@@ -140,9 +142,9 @@ class RegretGap(ResponseRule):
         return certify(
             problem,
             horizon,
-            warmth,
+            temperature,
             self.fallback,
-            partial(certificates.theorem_3_1, problem, horizon, warmth, self.alpha, variance),
+            partial(certificates.theorem_3_1, problem, horizon, temperature, self.alpha, variance),
             min(1.0, horizon**-self.alpha),
             name,
         )

@@ -29,11 +29,12 @@ from ..arrays import (
     total,
 )
 from ..certificates import AnyProblemCertificate, certify_any_problem
+from ..forecasts import NumberScene
 from ..predictors import PolyaUrn
+from ..problems import Scene
 from ..tips import unit_numbers
 from . import kernels
-from .contract import Rule
-from .moment import Moment, RuleMemory, steps_so_far, zeros
+from .contract import Moment, Rule, RuleMemory, steps_so_far, zeros
 
 TESTS = ("exact", "threshold")
 
@@ -104,7 +105,7 @@ class VRegret(Rule):
         return hash(self._key)
 
     @property
-    def _key(self) -> tuple:
+    def _key(self) -> tuple[object, ...]:
         return self.horizon, self.delta, self.tips.tobytes(), self.test, self.fallback
 
     @property
@@ -132,7 +133,7 @@ class VRegret(Rule):
     def n_comparators(self) -> int:
         return 2 * len(self.tips)
 
-    def leads(self, answer_A1: Array, token: Array, known: Any = None) -> Array:
+    def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         """The V-regret of one forecast, not divided by steps, on every tip for sides +1 and then -1: ``[2 N, ...]``."""
         xp, tips_N = namespace(answer_A1), self._column(answer_A1)
         centred_N = astype(token, answer_A1.dtype) - tips_N

@@ -13,9 +13,10 @@ from .decoder import SIZES, Decoder, Size
 from .held_out import measured
 from .predictor import Transformer
 from .recording import Recording
+from .run_folder import Progress
 from .settings import DECAYING, NANODO, Optimiser, TrainingSettings
 from .tasks import Distil, Imitate, Masked, Task
-from .training import Progress, train
+from .training import train
 
 __all__ = [
     "DECAYING",

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from .. import files, inputs
-from ..predictors import within_context
+from ..predictors import within_window
 from . import checkpoints, data
 from . import run_folder as state
 from .backends import ORDER, Team, attention, device_named, machine, memory
@@ -47,7 +47,7 @@ def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | No
     if not isinstance(task, Task):
         raise ValueError(f"task must be an Imitate, a Masked or a Distil, got {task!r}")
     if not isinstance(settings, TrainingSettings):
-        raise ValueError(f"settings must be a Settings, got {settings!r}")
+        raise ValueError(f"settings must be a TrainingSettings, got {settings!r}")
     if init is not None and not isinstance(init, Transformer):
         raise ValueError(f"init must be a Transformer, got {type(init).__name__}")
     context, rule = settings.size.context, getattr(task, "rule", None)
@@ -61,7 +61,7 @@ def refuse_misfit(task: Task, settings: TrainingSettings, init: Transformer | No
             f"so {','.join(map(str, settings.size._replace(context=source.longest)))})"
         )
     for name in ("source", "base"):
-        within_context(getattr(task, name, None), context, name)
+        within_window(getattr(task, name, None), context, name)
 
 
 def train(

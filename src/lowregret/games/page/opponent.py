@@ -10,6 +10,7 @@ import numpy as np
 from ...guard import Guard
 from ...predictors import OpponentModel
 from ...problems import DecisionProblem, Positions, rock_paper_scissors
+from ...rules import ExactTest
 
 
 class Game(NamedTuple):
@@ -43,7 +44,7 @@ def model() -> OpponentModel:
 
 def guard_for(problem: DecisionProblem, rounds: int) -> Guard:
     """The guard around it, which falls back on ``Recovery``: the predictor can come back."""
-    return Guard(problem, rounds)
+    return Guard(problem, rounds, rule=ExactTest(problem, rounds))
 
 
 def warm(plays: str, rounds: int) -> None:

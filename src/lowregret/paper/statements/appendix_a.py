@@ -28,9 +28,11 @@ def lemma_a_1() -> Finding:
     loss = {A: given_up(_one_ahead(A), np.stack([1 - leads, leads], axis=-1), eta) / eta for A in (2, 3, 4, 8)}
     rng, used = np.random.default_rng(0), []
     for _ in range(400):
-        problem, warmth = some_problem(rng, 6, 4), float(rng.choice([0.03, 0.3, 3.0]))
+        problem, temperature = some_problem(rng, 6, 4), float(rng.choice([0.03, 0.3, 3.0]))
         beliefs = rng.dirichlet(np.full(problem.n_states, 0.5), 50)
-        used.append(given_up(problem, beliefs, warmth).max() / (warmth * certificates.quantal_loss(problem.n_actions)))
+        used.append(
+            given_up(problem, beliefs, temperature).max() / (temperature * certificates.quantal_loss(problem.n_actions))
+        )
 
     def picture(ax: "Axes") -> None:
         shown = leads <= 8 * eta

@@ -20,7 +20,7 @@ def some_problem(rng: np.random.Generator, most_actions: int = 4, most_states: i
 def some_model(rng: np.random.Generator, n_states: int) -> Markov:
     """A Markov model, anything from nearly uniform to nearly deterministic, with full support.
 
-    >>> some_model(np.random.default_rng(0), 2).context_len
+    >>> some_model(np.random.default_rng(0), 2).window
     1
     """
     laws = rng.dirichlet(np.full(n_states, rng.choice([0.1, 0.5, 3.0])), n_states) * 0.999 + 0.001 / n_states

@@ -218,10 +218,10 @@ def definition_2_4() -> Finding:
     temperature belongs to the definition: at a fixed one, and without any, the urn is not low-regret either."""
     steps = [2**k for k in range(4, 12)]
     third, urn = Scheduled([[2 / 3, 1 / 3]]), PolyaUrn(2)
-    warmth = {"1/sqrt(T)": [T**-0.5 for T in steps], "fixed": [0.5] * len(steps), "none": [1e-6] * len(steps)}
+    temperature = {"1/sqrt(T)": [T**-0.5 for T in steps], "fixed": [0.5] * len(steps), "none": [1e-6] * len(steps)}
     worst = {
         name: [worst_case_by_counts(urn, COIN, T, eta) or math.nan for T, eta in zip(steps, etas, strict=True)]
-        for name, etas in warmth.items()
+        for name, etas in temperature.items()
     }
     w_2 = certificates.quantal_loss(2)
     model = [exact_worst_case(third, COIN, T).regret for T in steps]

@@ -138,11 +138,11 @@ def the_limit_brackets_the_certificates() -> Finding:
     claims = [equals("the limit, T = 7, against all histories", table, brute, 0.01 * brute)]
     temperatures: list[Any] = [None, "certificate"]
     for T in (24, 128):
-        for warmth in temperatures:
-            rule = ExactTest(COIN, T, delta=2 / T, temperature=warmth, fallback=CoverPlay(COIN, T))
+        for temperature in temperatures:
+            rule = ExactTest(COIN, T, delta=2 / T, temperature=temperature, fallback=CoverPlay(COIN, T))
             found = rule.certificate.limit
             assert found is not None
-            named = f"T = {T}" + ("" if warmth is None else ", at the certificate's temperature")
+            named = f"T = {T}" + ("" if temperature is None else ", at the certificate's temperature")
             claims.append(at_most(f"limit and certificate, {named}", found, rule.certificate.regret_bound))
     adaptive = limit(COIN, 24, 2 / 24, base="adaptive")
     bound = ExactTest(COIN, 24, delta=2 / 24, fallback=CoverPlay(COIN, 24)).certificate.regret_bound

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...adversaries import all_sequences, beam, exact_worst_case, worst_case_by_counts
-from ...checks import LawBroken, check_context
+from ...checks import LawBroken, check_window
 from ...distances import exact_sequence_tv
 from ...policies import Hedge, Respond, RestartHedge
 from ...predictors import FromFunction, Markov, Predictor, sample
@@ -92,7 +92,7 @@ def looks_back(predictor: Any, most: int) -> int:
     """
     for length in range(most, -1, -1):
         try:
-            check_context(predictor, length)
+            check_window(predictor, length)
         except LawBroken:
             return length + 1
     return 0

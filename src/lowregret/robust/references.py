@@ -1,27 +1,39 @@
-"""A model beside incumbents: Algorithm 1 with regret to the best of the fixed actions and the references."""
+"""A model beside incumbents: Algorithm 1 with regret to the best of the fixed actions and the references.
+
+Or to pairs of actions: what is played after an alarm is then no response to a law (``policies/pairs.py``), either.
+"""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..arrays import Array, astype, count_up, last, namespace
+from ..arrays import Array, astype, beside, count_up, last, namespace
 from ..certificates import Certificate
 from ..policies import Incumbent, Policy
-from ..predictors import Predictor, asked, asked_sequence, same_states, within_context
+from ..predictors import Predictor, asked, asked_sequence, same_states, within_window
 from ..problems import DecisionProblem, Known, with_first
-from ..rules import ExactTest, RuleMemory, spliced
+from ..rules import ExactTest, Rule, RuleMemory, spliced
 
 
-class BesideMemory(NamedTuple):
+class ReferencesMemory(NamedTuple):
     base: Any
     references: tuple[Any, ...]
     probs: Array  # [..., S], what the base model predicts now
-    laws_NxS: Array  # [..., N, S], what the references predict now
+    known: Known | None  # laws [..., N, S], what the references predict now; None: there are none
     rule: RuleMemory
 
 
+def refuse_untested(rule: Rule) -> None:
+    """A predictor is its base until an alarm; without a test there is none."""
+    if rule.untested:
+        raise ValueError(
+            "test=False plays a mixture from the first step on, and a robust predictor is its base model "
+            "until an alarm: a Guard takes it, or lr.Mixture([model, ...]) is one"
+        )
+
+
 @dataclass(frozen=True)
-class Beside(Predictor, Policy):
+class BesideReferences(Predictor, Policy):
     """``base`` until ``rule`` trips; from then on what the rule falls back on, told what ``references`` predict.
 
     It is a policy. Where the rule falls back on an incumbent it is a predictor too: its laws are the base's until the
@@ -34,11 +46,14 @@ class Beside(Predictor, Policy):
     rule: ExactTest
 
     def __post_init__(self) -> None:
-        right = isinstance(self.rule, ExactTest) and bool(self.rule.references)
+        if isinstance(self.rule, Rule):
+            refuse_untested(self.rule)
+        right = isinstance(self.rule, ExactTest) and (bool(self.rule.references) or self.rule.internal)
         if not right or self.rule.contexts is not None or self.rule.payoffs != "fixed":
             raise ValueError(
-                "rule must be an ExactTest with references, and without contexts, payoffs that are told or a lag, for "
-                f"a predictor sees every token before the next and is told nothing else, got {inputs.shown(self.rule)}"
+                "rule must be an ExactTest with references (or internal=True), and without contexts, payoffs that are "
+                f"told or a lag, for a predictor sees every token before the next and is told nothing else, got "
+                f"{inputs.shown(self.rule)}"
             )
         inputs.keep(self, references=tuple(self.references))
         if len(self.references) != len(self.rule.references) or self.rule.references_act:
@@ -46,7 +61,7 @@ class Beside(Predictor, Policy):
         for predictor in (self.base, *self.references):
             same_states(predictor, self.rule.problem)
             if self.rule.horizon is not None:
-                within_context(predictor, self.rule.horizon, type(predictor).__name__)
+                within_window(predictor, self.rule.horizon, type(predictor).__name__)
 
     @property
     def problem(self) -> DecisionProblem:  # type: ignore[override]
@@ -61,76 +76,85 @@ class Beside(Predictor, Policy):
         """What is guaranteed."""
         return self.rule.certificate
 
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> BesideMemory:
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ReferencesMemory:
         shape = inputs.batch_shape_of(batch_shape)
         base = self.base.start(shape, like=like)
         references = tuple(reference.start(shape, like=like) for reference in self.references)
         probs = asked(self.base, base, shape)
         rule = self.rule.start(shape, like=probs)
-        return BesideMemory(base, references, probs, self._laws(references, probs, shape), rule)
+        return ReferencesMemory(base, references, probs, self._known(references, probs, shape), rule)
 
-    def predict(self, memory: BesideMemory) -> Array:
+    def predict(self, memory: ReferencesMemory) -> Array:
         self._lawful()
-        return self.rule.law(memory.rule, memory.probs, Known(laws_NxS=memory.laws_NxS))
+        return self.rule.law(memory.rule, memory.probs, memory.known)
 
-    def policy(self, memory: BesideMemory) -> Array:
-        moment = self.rule.look(memory.rule, memory.probs, Known(laws_NxS=memory.laws_NxS))
+    def policy(self, memory: ReferencesMemory) -> Array:
+        moment = self.rule.look(memory.rule, memory.probs, memory.known)
         return astype(last(with_first(self.rule.answer(memory.rule, moment))), memory.probs.dtype)
 
-    def update(self, memory: BesideMemory, token: Array) -> BesideMemory:
+    def update(self, memory: ReferencesMemory, token: Array) -> ReferencesMemory:
         shape = tuple(memory.rule.step.shape)
         token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.rule.step)
         self.rule.refuse_past_horizon(memory.rule)
-        moment = self.rule.look(memory.rule, memory.probs, Known(laws_NxS=memory.laws_NxS))
+        moment = self.rule.look(memory.rule, memory.probs, memory.known)
         rule = self.rule.advance(memory.rule, moment, token)
         base = self.base.update(memory.base, token)
         each = tuple(r.update(m, token) for r, m in zip(self.references, memory.references, strict=True))
         probs = asked(self.base, base, shape)
-        return BesideMemory(base, each, probs, self._laws(each, probs, shape), rule)
+        return ReferencesMemory(base, each, probs, self._known(each, probs, shape), rule)
 
     def predict_sequence(self, tokens: Array) -> Array:
         self._lawful()
-        probs, laws_NxS, tokens = self._recorded(tokens)
-        times = self.rule.trip_times(probs, tokens, Known(laws_NxS=laws_NxS))
+        probs, known, tokens = self._recorded(tokens)
+        times = self.rule.trip_times(probs, tokens, known)
         late = count_up(tokens, 0, tokens.shape[-1]) >= times[..., None]
-        return spliced(late, laws_NxS[..., self.rule.in_play.fallback.index, :], probs)
+        assert known is not None
+        return spliced(late, known.laws_NxS[..., self.rule.in_play.fallback.index, :], probs)
 
     def policy_sequence(self, tokens: Array) -> Array:
-        probs, laws_NxS, tokens = self._recorded(tokens)
+        probs, known, tokens = self._recorded(tokens)
         memory, played = self.rule.start(tuple(tokens.shape[:-1]), like=probs), []
         for t in range(tokens.shape[-1]):
-            moment = self.rule.look(memory, probs[..., t, :], Known(laws_NxS=laws_NxS[..., t, :, :]))
+            now = None if known is None else Known(laws_NxS=known.laws_NxS[..., t, :, :])
+            moment = self.rule.look(memory, probs[..., t, :], now)
             played.append(astype(last(with_first(self.rule.answer(memory, moment))), probs.dtype))
             memory = self.rule.advance(memory, moment, tokens[..., t])
         return namespace(probs).stack(played, axis=-2)
 
     def trip_times(self, tokens: Array) -> Array:
         """The number of tokens seen when each sequence ``[..., T]`` switched; T + 1 for never."""
-        probs, laws_NxS, tokens = self._recorded(tokens)
-        return self.rule.trip_times(probs, tokens, Known(laws_NxS=laws_NxS))
+        probs, known, tokens = self._recorded(tokens)
+        return self.rule.trip_times(probs, tokens, known)
 
-    def switched(self, memory: BesideMemory) -> Array:
+    def switched(self, memory: ReferencesMemory) -> Array:
         """Which streams ``[...]`` have switched."""
         return self.rule.tripped(memory.rule)
 
     def _lawful(self) -> None:
         if self.rule.fallback_acts:
             raise ValueError(
-                "predict needs a rule that falls back on laws, and this may play Hedge over actions and references: "
+                "predict needs a rule that falls back on laws, and this may play Hedge over its comparators: "
                 "take policy(memory), or challenge(new, incumbent, ...), which falls back on the incumbent"
             )
 
-    def _laws(self, references: tuple[Any, ...], probs: Array, shape: tuple[int, ...]) -> Array:
+    def _known(self, references: tuple[Any, ...], probs: Array, shape: tuple[int, ...]) -> Known | None:
         laws = [asked(r, memory, shape) for r, memory in zip(self.references, references, strict=True)]
-        return namespace(probs).stack([astype(law, probs.dtype) for law in laws], axis=-2)
+        return _said(laws, probs)
 
-    def _recorded(self, tokens: Array) -> tuple[Array, Array, Array]:
+    def _recorded(self, tokens: Array) -> tuple[Array, Known | None, Array]:
         """What base and references say before each token, and the tokens beside them."""
         tokens = inputs.sequences_of(tokens, self.n_states)
         self.rule.refuse_longer(tokens.shape[-1])
         probs = asked_sequence(self.base, tokens)
-        laws = [astype(asked_sequence(reference, tokens), probs.dtype) for reference in self.references]
-        return probs, namespace(probs).stack(laws, axis=-2), inputs.beside(tokens, probs)
+        known = _said([asked_sequence(reference, tokens) for reference in self.references], probs)
+        return probs, known, beside(tokens, probs)
+
+
+def _said(laws: list[Array], probs: Array) -> Known | None:
+    """What the references said, beside ``probs``; None: there are none."""
+    if not laws:
+        return None
+    return Known(laws_NxS=namespace(probs).stack([astype(law, probs.dtype) for law in laws], axis=-2))
 
 
 def challenge(
@@ -141,7 +165,7 @@ def challenge(
     *,
     delta: float | None = None,
     temperature: float | None = None,
-) -> Beside:
+) -> BesideReferences:
     """Ship a new model on approval: it costs at most the certificate against the old one, and is pulled if it must be.
 
     ``new`` until the bets of the incumbent reach 1/delta, the incumbent from then on. If ``new`` is right it is pulled
@@ -175,4 +199,4 @@ def challenge(
         fallback=Incumbent(name),  # type: ignore[arg-type]
         temperature=temperature,
     )
-    return Beside(new, (incumbent,), rule)
+    return BesideReferences(new, (incumbent,), rule)

@@ -1,8 +1,10 @@
 """The whole engine as it is written down: one stream in plain loops, slow and independent of the engine's code.
 
 A forecast is acted on and bet against; every comparator, rate and start has a wealth of its own; steps that are a lag
-apart make a class with a test and a fallback; one alarm is for all of them. What is promised is written out too. Asked
-of the library are only the betting rates, kappa (what a step is charged at most), and the safe law of a ``Recovery``.
+apart make a class with a test and a fallback; one alarm is for all of them. Who plays best responses may have a second
+bettor, on the mixture in the shadow; without a test the fallback is played from the first step on. What is promised is
+written out too. Asked of the library are only the betting rates, kappa (what a step is charged at most), and the safe
+law of a ``Recovery``.
 """
 
 import itertools
@@ -37,24 +39,54 @@ class Settings(NamedTuple):
     memories: tuple[float, ...] = (20, 200)
     share: float = 0.003
     budget: float = 0.5
+    temperature: float | None = None  # None: by the horizon; 0: best responses
+    likelihood: bool = False  # a second bettor, with half of the capital
+    test: bool = True
+    own: bool = True  # actions are compared with, and not references alone
+
+    @property
+    def best(self) -> bool:
+        return self.temperature == 0
+
+    @property
+    def capital(self) -> float:
+        """Of those who bet on comparators."""
+        return 0.5 if self.likelihood else 1.0
+
+    @property
+    def experts(self) -> int:
+        """Whom safe play hears: actions and references, and the model where best responses are played."""
+        return self.actions + self.references + self.best
 
     @property
     def whom(self) -> list[Who]:
-        own = [("action", c, a) for c in range(self.contexts) for a in range(self.actions)]
+        own = [("action", c, a) for c in range(self.contexts) for a in range(self.actions) if self.own]
         return own + [("reference", 0, n) for n in range(self.references)]
 
     def warmth(self, step: int) -> float:
+        if self.temperature is not None:
+            return self.temperature
         if self.horizon is not None:
             return 1 / math.sqrt(self.horizon)
         return self.span / (2 * math.sqrt(math.log(self.actions))) / math.sqrt(step + max(self.states - 1, 1))
 
     def joins_K(self, start: int) -> np.ndarray:
         """m(c, k, start): what joins each rate of a comparator at its so-manieth step."""
-        K, count = len(self.rates_K), len(self.whom)
+        K, each = len(self.rates_K), self.capital / len(self.whom)
         if self.horizon is None:
-            return np.array([1 / (start * (start + 1)) / ((k + 1) * (k + 2)) / count for k in range(K)])
+            return np.array([each * self._falling(start) / ((k + 1) * (k + 2)) for k in range(K)])
         share = 0.25 / K * (0.5 / self.horizon + 0.5 * (start == 1))
-        return np.array([(share + 0.75 * (start == 1 and k == 0)) / count for k in range(K)])
+        return np.array([each * (share + 0.75 * (start == 1 and k == 0)) for k in range(K)])
+
+    def joins_second(self, start: int) -> float:
+        """What joins the second bettor."""
+        when = self._falling(start) if self.horizon is None else 0.5 / self.horizon + 0.5 * (start == 1)
+        return (1 - self.capital) * when
+
+    def _falling(self, start: int) -> float:
+        """Without a horizon; beside best responses half of it is for the first start."""
+        falling = 1 / (start * (start + 1))
+        return 0.5 * (start == 1) + 0.5 * falling if self.best else falling
 
 
 class Told(NamedTuple):
@@ -128,6 +160,11 @@ def excluded(forecast: Any, outcome: Any) -> bool:
     return isinstance(forecast, np.ndarray) and forecast[outcome] == 0
 
 
+def best_of(worth: np.ndarray) -> np.ndarray:
+    """All on the best, the first of those that are equal up to rounding."""
+    return np.eye(len(worth))[np.flatnonzero(worth >= worth.max() - 1e-12)[0]]
+
+
 def softmax(worth: np.ndarray) -> np.ndarray:
     weights = np.exp(worth - worth.max())
     return weights / weights.sum()
@@ -186,28 +223,32 @@ class Mixture:
         self.count = {(m, a): np.zeros(s.states) for m in range(len(s.memories)) for a in (None, *range(s.actions))}
         self.laws = 1 + 2 * len(s.memories) + s.laws
         self.weights = np.full(self.laws, 1 / self.laws)
-        self.regret, self.low = np.zeros(s.actions + s.references), np.zeros(s.actions + s.references)
-        self.is_safe, self.hedge, self.memory = False, AdaHedge(s.actions + s.references), None
+        if not s.test:
+            self.weights = np.array([0.9] + [0.1 / (self.laws - 1)] * (self.laws - 1))
+        self.regret, self.low = np.zeros(s.experts), np.zeros(s.experts)
+        self.is_safe, self.hedge, self.memory = False, AdaHedge(s.experts), None
 
     def advised(self, now: "Due") -> int:
-        worth = now.told.utility(np.arange(self.s.states)) @ now.told.forecast
-        return int(np.flatnonzero(worth >= worth.max() - 1e-12)[0])
+        return int(best_of(now.told.utility(np.arange(self.s.states)) @ now.told.forecast).argmax())
 
     def speak(self, now: "Due") -> list[np.ndarray]:
         urns = [self.count[m, a] for a in (None, self.advised(now)) for m in range(len(self.s.memories))]
         said = [now.told.forecast, *((urn + 1) / (urn.sum() + len(urn)) for urn in urns)]
         return said + (list(now.told.references or ()) if self.s.laws and not now.told.acting else [])
 
-    def play(self, now: "Due") -> np.ndarray:
-        A = self.s.actions
-        if self.is_safe and self.s.told:
-            w = self.hedge.weights()
-            return w[:A] + sum((w[A + n] * play for n, play in enumerate(now.plays)), np.zeros(A))
-        if self.is_safe:
-            return now.respond(self.s.safe.predict(self.memory))
+    def law(self, now: "Due") -> np.ndarray:
+        """What all of them say together."""
         said = self.speak(now)
         w = self.weights[: len(said)]
-        return now.respond(sum(one * law for one, law in zip(w, said, strict=True)) / w.sum())
+        return sum(one * law for one, law in zip(w, said, strict=True)) / w.sum()
+
+    def play(self, now: "Due") -> np.ndarray:
+        A = self.s.actions
+        if self.is_safe and self.s.safe is None:
+            w = self.hedge.weights()
+            model = w[-1] * now.base if self.s.best else np.zeros(A)
+            return w[:A] + sum((w[A + n] * play for n, play in enumerate(now.plays)), model)
+        return now.respond(self.s.safe.predict(self.memory) if self.is_safe else self.law(now))
 
     def see(self, now: "Due", mixed: np.ndarray) -> None:
         s, said, state = self.s, self.speak(now), now.told.outcome
@@ -223,17 +264,19 @@ class Mixture:
         self.seen += 1
         if not now.late:
             return
-        self.regret = self.regret + now.paid - float(mixed @ now.paid[: s.actions])
+        paid = np.append(now.paid, now.paid[: s.actions] @ now.base) if s.best else now.paid
+        self.regret = self.regret + paid - float(mixed @ paid[: s.actions])
         self.low = np.minimum(self.low, self.regret)
         limit = s.budget * s.span * math.sqrt(self.seen if s.horizon is None else s.horizon / s.contexts)
         worst, was = (self.regret - self.low).max(), self.is_safe
         self.is_safe = worst > limit / 2 if was else worst >= limit
         if was and self.is_safe:
-            self.hedge.see(now.paid)
-            self.memory = None if s.told else s.safe.update(self.memory, state)
+            self.hedge.see(paid)
+            self.memory = None if s.safe is None else s.safe.update(self.memory, state)
         else:
-            self.hedge = AdaHedge(len(now.paid))
-            self.memory = None if s.told else s.safe.start() if s.afresh is None else s.afresh(np.array(now.step))
+            self.hedge = AdaHedge(s.experts)
+            fresh = s.safe is not None and s.afresh is None
+            self.memory = None if s.safe is None else s.safe.start() if fresh else s.afresh(np.array(now.step))
 
     def share(self) -> float:
         return 0.0 if self.is_safe else float(self.weights[0])
@@ -277,7 +320,8 @@ class Due:
 
     def respond(self, forecast: Any) -> np.ndarray:
         points, weights = acted_on(forecast, self.told.knots, self.clock)
-        return softmax(self.told.utility(points) @ weights / self.eta)
+        worth = self.told.utility(points) @ weights
+        return softmax(worth / self.eta) if self.eta else best_of(worth)
 
     def theirs(self, who: Who) -> np.ndarray:
         return np.eye(self.s.actions)[who[2]] if who[0] == "action" else self.plays[who[2]]
@@ -294,6 +338,32 @@ class Due:
         return float((self.theirs(who) - self.mixed) @ self.paid[: self.s.actions])
 
 
+class SecondBettor:
+    """On the likelihood of the mixture in the shadow; heard while acting on that has earned more than luck explains."""
+
+    def __init__(self, s: Settings) -> None:
+        self.s, self.n, self.wealth, self.spent = s, 0, 0.0, 0.0
+        self.gained: list[float] = []  # what acting on it earned more, since its lowest point
+        self.began: list[int] = []  # the steps of these
+
+    def see(self, due: "Due", law: np.ndarray) -> None:
+        self.n += 1
+        model, state = due.told.forecast, due.told.outcome
+        joins = self.s.joins_second(self.n)
+        self.wealth = (self.wealth + joins) * law[state] * model.sum() / (model[state] or 1.0)
+        self.spent += joins
+        self.gained.append(float((due.respond(law) - due.base) @ due.paid[: self.s.actions]))
+        self.began.append(due.at)
+        if sum(self.gained) <= 0:
+            self.gained, self.began = [], []
+
+    def total(self) -> float:
+        """What it has, as far as that counts."""
+        rise, spread, age = sum(self.gained), sum(d * d for d in self.gained), len(self.gained)
+        heard = rise > 0 and rise**2 >= spread * (math.log(1 + self.n / age) + 2)
+        return self.wealth + 1 - self.s.capital - self.spent if heard else 0.0
+
+
 class Class:
     """Steps that are a lag apart: a test of them and a fallback for each context."""
 
@@ -305,10 +375,13 @@ class Class:
         own: Any = Alone if s.fallback != "Recovery" else Mixture if s.states else AmongExperts
         backs = [own(s) for _ in range(s.contexts)]
         self.backs = backs if s.fallback == "Recovery" else [backs[0]] * s.contexts
-        self.trusted = False
+        self.trusted, self.second = False, SecondBettor(s)
+
+    def on_comparators(self) -> float:
+        return sum(float(w.sum()) for w in self.wealth.values()) + self.s.capital - self.spent
 
     def total(self) -> float:
-        return math.inf if self.excluded else sum(float(w.sum()) for w in self.wealth.values()) + 1 - self.spent
+        return math.inf if self.excluded else self.on_comparators() + self.second.total()
 
     def see(self, due: Due) -> dict[Who, np.ndarray]:
         """Bets and fallbacks after the outcome; what was charged."""
@@ -322,26 +395,42 @@ class Class:
             if who[0] == "action" and who[1] != told.context:
                 continue  # it sits out
             ahead = told.scale * (due.theirs(who) - due.base)
-            most = np.maximum.reduceat(ahead @ earned, begins)  # of each mass, the worst place
-            charged[who] = np.maximum(1.0, weights @ np.exp(most[:, None] * rates_K))
+            if self.s.likelihood:
+                pure = told.scale * (np.eye(self.s.actions) - due.base) @ told.utility(np.arange(self.s.states))
+                charged[who] = due.theirs(who) @ np.array([self._by_pair(gains) for gains in pure])
+            else:
+                most = np.maximum.reduceat(ahead @ earned, begins)  # of each mass, the worst place
+                charged[who] = np.maximum(1.0, weights @ np.exp(most[:, None] * rates_K))
             self.began[who].append(due.at)
             joins_K = self.s.joins_K(len(self.began[who]))
             self.spent += float(joins_K.sum())
             factor_K = np.exp(rates_K * (ahead @ came)) / charged[who]
             self.wealth[who] = np.vstack([self.wealth[who], joins_K]) * factor_K
         self.excluded |= excluded(told.forecast, told.outcome)
+        if self.s.likelihood:
+            self.second.see(due, self.backs[told.context].law(due))
         self.backs[told.context].see(due, due.mixed)
         if due.late:
             share = self.share()
             self.trusted = share > 0.5 or (self.trusted and share > 0.25)
         return charged
 
+    def _by_pair(self, gains: np.ndarray) -> np.ndarray:
+        """The most that a bet on gains between these wins on average, if their mean is 0."""
+        low, high = -gains.min(), gains.max()
+        if low <= 0 or high <= 0:
+            return np.ones(len(self.s.rates_K))
+        up, down = np.exp(self.s.rates_K * high), np.exp(-self.s.rates_K * low)
+        return (low * up + high * down) / (low + high)
+
     def share(self) -> float:
         often = np.array([back.seen + 1e-9 for back in self.backs])
         return float(np.array([back.share() for back in self.backs]) @ often / often.sum())
 
     def suspect(self) -> tuple[int | None, int | None, int | None, int]:
-        """Action or reference, context and start of the richest bettor."""
+        """Action or reference, context and start of the richest bettor; the second one's start, if it was needed."""
+        if self.on_comparators() * self.s.delta < 1 and self.second.gained:
+            return None, None, None, self.second.began[0]
         kind, context, index = who = max(self.s.whom, key=lambda one: self.wealth[one].sum(axis=0).max(initial=0.0))
         wealth = self.wealth[who]
         since = self.began[who][int(wealth[:, wealth.sum(axis=0).argmax()].argmax())]
@@ -371,7 +460,7 @@ class Stream:
     """One stream, step by step; ``at_once``: as if the alarm had sounded before the first."""
 
     def __init__(self, s: Settings, at_once: bool = False) -> None:
-        self.s, self.events, self.past, self.at_once = s, list[Event](), list[Past](), at_once
+        self.s, self.events, self.past, self.at_once = s, list[Event](), list[Past](), at_once or not s.test
         self.played: list[np.ndarray] = []
         self.bases: list[np.ndarray] = []  # what the response to the model was
         self.theirs: list[list[np.ndarray]] = []  # and what the references played
@@ -421,7 +510,7 @@ class Stream:
             for who, charge in charged.items():
                 due.place.charges[who] += np.log(charge)
         trusted = 2 * sum(one.trusted for one in self.classes) > self.s.lag
-        if trusted != self.trusted:
+        if trusted != self.trusted and self.s.test:
             self.events.append(Event("Return" if trusted else "Left", *when))
         self.trusted = trusted
 
@@ -432,8 +521,8 @@ class Stream:
 
     def worst(self, leads: dict[Who, float]) -> float:
         s = self.s
-        own = sum(max(leads["action", c, a] for a in range(s.actions)) for c in range(s.contexts))
-        return max([own, *(leads["reference", 0, n] for n in range(s.references))])
+        own = [max(leads["action", c, a] for a in range(s.actions)) for c in range(s.contexts) if s.own]
+        return max([*([sum(own)] if own else []), *(leads["reference", 0, n] for n in range(s.references))])
 
     @property
     def regret(self) -> float:
@@ -444,6 +533,34 @@ class Stream:
     def true_regret(self) -> float:
         """In total, over all episodes and outcomes, seen or not."""
         return self.hidden + self.worst(self.true)
+
+
+def settings_of(rule: Any) -> Settings:
+    """Those of an ``ExactTest`` with a ``Recovery`` or an ``Incumbent``, whose outcomes come in time."""
+    back, N = rule.fallback, len(rule.references)
+    law = None if rule.told or rule.of_numbers else rule.in_play.fallback.safe
+    made = (back.memories, back.share, back.budget) if isinstance(back, lr.Recovery) else ()
+    return Settings(
+        rule.problem.n_actions,
+        rule.n_states,
+        rule.stakes.span,
+        rule.horizon,
+        rule.delta,
+        rule.rates_K,
+        rule.rows,
+        N,
+        0 if rule.references_act else N,
+        1,
+        rule.told,
+        "Recovery" if made else rule.references.index(back.name),
+        law,
+        getattr(law, "afresh", None),
+        *made,
+        temperature=rule.temperature,
+        likelihood=rule.likelihood,
+        test=rule.test,
+        own=rule.actions,
+    )
 
 
 # What is promised
@@ -474,7 +591,7 @@ class Promise:
         assert s.horizon is not None
         budget = s.budget * math.sqrt(s.horizon * C)
         left = max(n - math.ceil(budget), 0) if C == 1 else n
-        safe = min(left * J, J * (C + math.sqrt(C**2 + left * C * math.log(s.actions + s.references))))
+        safe = min(left * J, J * (C + math.sqrt(C**2 + left * C * math.log(s.experts))))
         return min(n * J, budget * J + C * J + safe)
 
     def before(self, n: int) -> float:
@@ -484,6 +601,8 @@ class Promise:
     def at(self, steps: int) -> float:
         """The bound for a run of so many steps, of laws."""
         d, J = self.s.lag, self.s.span
+        if not self.s.test:
+            return min(steps * J, self.after(steps))
         H = -(-steps // d)
         most = [min(self.after(n), n * J) for n in range(H + 1)]
         if d > 1:  # the least concave function above it
@@ -503,12 +622,13 @@ class Promise:
         return min(steps * J, worst)
 
     def of_laws(self, streams: list[Stream], horizon: int) -> float:
-        """A step, over all episodes: of the stream of which least is promised."""
+        """A step, over all episodes: of the stream of which least is promised. Of numbers, the past is what it was."""
         J, never = self.s.span, max(one.never for one in streams)
         last = min(J, (self.at(horizon) + never * J) / horizon) * horizon
         found = []
         for one in streams:
-            past = sum((self.at(p.seen) if p.seen else 0.0) + p.never * J for p in one.past)
+            lost = [0.0 if not p.seen else self.at(p.seen) if self.s.states else p.regret for p in one.past]
+            past = sum(lost) + sum(p.never * J for p in one.past)
             found.append((past + last) / (sum(p.seen + p.never for p in one.past) + horizon))
         return max(found)
 

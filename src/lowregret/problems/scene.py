@@ -1,11 +1,9 @@
-"""A step before its state: what a model says of it, what is at stake in it, and what others would play.
-
-Everything here is known before the state: the base model's law, a utility for this step, how much of it counts, what
-each reference would play. All arrays have the short axis first and are in full precision; nothing is checked.
-"""
+"""A step before its state: what a model says of it, what is at stake, what others would play; and what is earned."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from functools import cache
+from itertools import permutations
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from ..arrays import (
     astype,
     constant,
     detached,
+    device,
     first,
     in_float64,
     mix,
@@ -24,7 +23,58 @@ from ..arrays import (
     total,
 )
 from .decision import DecisionProblem, best_of, with_first
-from .earnings import action_utilities
+
+
+@cache
+def pairs_of(n_actions: int) -> tuple[tuple[int, int], ...]:
+    """All (a, b) of "b whenever a was played"; one action has none, and is compared with itself."""
+    return tuple(permutations(range(n_actions), 2)) or ((0, 0),)
+
+
+def swaps(earned_A: Array, played_A: Array) -> Array:
+    """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
+    xp = namespace(earned_A)
+    a_P, b_P = (xp.asarray(side_P, device=device(earned_A)) for side_P in _sides(len(earned_A)))
+    return xp.take(played_A, a_P, axis=0) * (xp.take(earned_A, b_P, axis=0) - xp.take(earned_A, a_P, axis=0))
+
+
+@cache
+def _sides(n_actions: int) -> np.ndarray:
+    """The first and the second action of every pair, ``[2, P]``."""
+    return np.array(pairs_of(n_actions)).T.copy()
+
+
+def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:
+    """What each action earns against each token, ``[A, ...]``, unchecked."""
+    xp = namespace(like)
+    utility = constant(problem.utility, like)
+    if tokens.ndim == 0:
+        return utility[:, int(tokens)]
+    columns = [xp.reshape(utility[:, s], (-1, *(1,) * tokens.ndim)) for s in range(problem.n_states)]
+    earned = pick(columns, tokens)
+    return xp.broadcast_to(earned, (problem.n_actions, *tokens.shape)) if problem.n_states == 1 else earned
+
+
+def leads(problem: DecisionProblem, tokens: Array, chances_A1: Array) -> Array:
+    """What each fixed action earns more than the mixed one, ``[A, ...]``, unchecked."""
+    earned_A = action_utilities(problem, tokens, chances_A1)
+    own = earned_A[0]
+    if problem.n_actions > 1:
+        own = own + total(chances_A1 * (earned_A[1:] - own))
+    return earned_A - own
+
+
+class _Timed(Protocol):
+    """A scene of recorded sequences."""
+
+    def at(self, t: int) -> Self: ...
+
+
+AtSteps = TypeVar("AtSteps", bound=_Timed)
+
+
+# Everything here is known before the state: the base model's law, a utility for this step, how much of it counts, what
+# each reference would play. All arrays have the short axis first and are in full precision; nothing is checked.
 
 
 class Known(NamedTuple):
@@ -38,24 +88,32 @@ class Known(NamedTuple):
     context: Array | None = None  # [...], in which of the contexts the step is
     utility: Any = None  # [..., A, S], what is at stake in this step, in place of the problem's own; or a Payoff
     scale: Array | None = None  # [...], in (0, 1]: how much of it
+    plays_A: Array | None = None  # [..., A], what is played while the base model is trusted, in place of the response
 
 
 NOTHING_MORE = Known()
-_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context")  # of a Scene, with axes of time
+_SOME = 1e-12  # worth less: so little that it is none in any sum, and counts as some
+# Of a Scene, with axes of time:
+_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context", "gap")
 
 
 class Scene(NamedTuple):
-    """A step before its state, or every step of recorded sequences. Comparators are the actions, then references."""
+    """A step before its state, or every step of recorded sequences.
+
+    Comparators are the actions (or pairs of them: b whenever a is played), then references.
+    """
 
     problem: DecisionProblem
     law_S: Array  # [S, ...], the base model's law
-    base_A: Array  # [A, ...], the response to it
+    base_A: Array  # [A, ...], the response to it, or what somebody plays in its place
     temperature: Any  # of responses
     utility: Array | None = None  # [A, S, ...], where it is not the problem's own
     scale: Array | None = None  # [...], how much of it counts
     plays_NxA: Array | None = None  # [N, A, ...]; None: there are no references
     laws_NxS: Array | None = None  # [N, S, ...], where they state laws
     context: Array | None = None  # [...]
+    pairs: bool = False  # whether pairs of actions are compared with
+    gap: Array | None = None  # [...], what base_A is worth less than the best response (mixed: some); None: it is that
 
     def worth(self, law_S: Array) -> Array:
         """What each action is worth under a law, ``[A, ...]``; a scale leaves their order alone."""
@@ -74,7 +132,11 @@ class Scene(NamedTuple):
         else:
             own_S = total(self.base_A[:, None] * self.utility)
             each = iter(self.utility)
-        if actions:
+        if actions and self.pairs:
+            each_A = list(each)
+            for a, b in pairs_of(len(each_A)):
+                yield self._scaled(self.base_A[a] * (each_A[b] - each_A[a]))
+        elif actions:
             for row_S in each:
                 yield self._scaled(row_S - own_S)
         for plays_A in () if self.plays_NxA is None else self.plays_NxA:
@@ -88,7 +150,7 @@ class Scene(NamedTuple):
         if type(self.law_S) is not np.ndarray or self.law_S.ndim > 1 or self.plays_NxA is not None:
             return namespace(self.law_S).stack(list(self.gains(actions)))
         utility = self.problem.utility if self.utility is None else self.utility  # one stream, one step
-        return self._scaled(utility - self.base_A @ utility)
+        return self._scaled(swaps(utility, self.base_A[:, None]) if self.pairs else utility - self.base_A @ utility)
 
     def priced(self, state: Array, actions: bool = True) -> tuple[Array, Array, None]:
         """What each comparator gains in every state, and what these weigh in a charge; it gained that of ``state``."""
@@ -107,6 +169,10 @@ class Scene(NamedTuple):
     def excluded(self, state: Array) -> Array:
         """Whether the law gave probability 0 to it, ``[...]``."""
         return pick(self.law_S, state) == 0
+
+    def best_response(self) -> Array:
+        """What whoever acts on the law plays at a temperature of 0, ``[A, ...]``."""
+        return _response(self.problem, self.utility, self.law_S, 0.0)
 
     def earned(self, state: Array) -> Array:
         """What each action earns in the state that came, ``[A, ...]``."""
@@ -127,30 +193,43 @@ class Scene(NamedTuple):
         """One step of recorded sequences, whose last axis is time."""
         now: dict[str, Any] = {name: getattr(self, name) for name in _TIMED}
         now = {name: None if part is None else part[..., t] for name, part in now.items()}
-        warmth = self.temperature if isinstance(self.temperature, float) else self.temperature[..., t]
-        return self._replace(temperature=warmth, **now)
+        temperature = self.temperature if isinstance(self.temperature, float) else self.temperature[..., t]
+        return self._replace(temperature=temperature, **now)
 
     def _scaled(self, values: Array) -> Array:
         return values if self.scale is None else values * self.scale
 
 
 def scene_of(
-    problem: DecisionProblem, probs: Array, known: Known | None, temperature: Any, references: int = 0
+    problem: DecisionProblem,
+    probs: Array,
+    known: Known | None,
+    temperature: Any,
+    references: int = 0,
+    pairs: bool = False,
 ) -> Scene:
     """The scene of a step in which ``probs`` ``[..., S]`` and ``known`` were said.
 
-    Laws of references become quantal responses; those who said nothing play as the base.
+    Laws of references become quantal responses; those who said nothing play as the base. ``pairs``: of actions are
+    compared with, in place of actions.
     """
     law_S = first(in_float64(detached(probs)))
     if type(law_S) is np.ndarray and law_S.ndim > 1:
         law_S = np.ascontiguousarray(law_S)  # all that follows goes over it a state at a time
     if known is None and not references:
-        return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature)
-    plays, laws, context, utility, scale = known or NOTHING_MORE
+        return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature, pairs=pairs)
+    plays, laws, context, utility, scale, own = known or NOTHING_MORE
     xp = namespace(law_S)
     if utility is not None:
         utility = xp.moveaxis(astype(utility, law_S.dtype), (-2, -1), (0, 1))
-    base_A = _response(problem, utility, law_S, temperature)
+    base_A, gap = _response(problem, utility, law_S, temperature), None
+    if own is not None:
+        worth_A = _worth(problem, utility, law_S / total(law_S))
+        base_A = first(astype(own, law_S.dtype))
+        gap = xp.max(worth_A, axis=0) - total(base_A * worth_A)
+        gap = xp.clip(gap if scale is None else gap * scale, 0.0, None)
+        # Mixed, even of best responses, bets are charged by its own two ends: more, perhaps, than by any pure one's.
+        gap = xp.where(xp.max(base_A, axis=0) < 1, xp.clip(gap, _SOME, None), gap)
     laws_NxS = plays_NxA = None
     if laws is not None:
         laws_NxS = xp.moveaxis(in_float64(detached(laws)), (-2, -1), (0, 1))
@@ -160,7 +239,7 @@ def scene_of(
         plays_NxA = xp.stack([_response(problem, utility, law, temperature) for law in laws_NxS])
     elif references:  # they sit out
         plays_NxA = xp.broadcast_to(base_A, (references, *base_A.shape))
-    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context)
+    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context, pairs, gap)
 
 
 def _worth(problem: DecisionProblem, utility: Array | None, law_S: Array) -> Array:
@@ -178,7 +257,7 @@ def _column(values: np.ndarray, like: Array) -> Array:
     return namespace(like).reshape(constant(values, like), (-1, *(1,) * (like.ndim - 1)))
 
 
-def each_step(scene: Any, steps: int) -> Iterator[Any]:
+def each_step(scene: AtSteps, steps: int) -> Iterator[AtSteps]:
     """The scenes of recorded sequences, whose last axis is time, one step after the other."""
     return map(scene.at, range(steps))
 

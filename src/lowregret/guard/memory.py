@@ -21,7 +21,7 @@ class Due(NamedTuple):
     given_up: np.ndarray | None = None  # [...], streams whose episode ended while it waited; None: no stream's
 
 
-class Standing(NamedTuple):
+class GuardMemory(NamedTuple):
     """Everything about a guard that is not a setting of it."""
 
     ledger: Ledger
@@ -35,16 +35,16 @@ class Standing(NamedTuple):
     any_tripped: bool = False
 
 
-def standing(at: Standing) -> Standing:
+def standing(at: GuardMemory) -> GuardMemory:
     """The same with what follows from its ledger."""
     memory, missed = at.ledger.rule, at.ledger.missed
     longest = int((memory.step + missed).max()) if 0 not in memory.step.shape else 0
     return at._replace(longest=longest, any_tripped=bool((memory.tripped_at > 0).any()))
 
 
-def over(at: Standing) -> np.ndarray:
+def over(at: GuardMemory) -> np.ndarray:
     """How many steps of its episode are over for each stream ``[...]``, or wait for their outcomes."""
-    ends = to_numpy(at.ledger.rule.step) + to_numpy(at.ledger.missed)
+    ends: np.ndarray = to_numpy(at.ledger.rule.step) + to_numpy(at.ledger.missed)
     for due in at.waiting:
         ends = ends + (1 if due.given_up is None else ~due.given_up)
     return ends

@@ -1,0 +1,289 @@
+"""What a guard remembers, given out and taken up again: as JSON values, as one safetensors file, as a pickle.
+
+Which saved states it goes on from is its lineage: none is written over by a guard that does not know of it.
+"""
+
+import io
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from pathlib import Path
+from threading import Lock, RLock
+from types import ModuleType
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from .. import files
+from ..arrays import to_numpy
+from ..memory import saved
+from .event_log import later, tell
+from .ledger import Event
+from .memory import GuardMemory
+
+_KEPT = 256  # lives that a file names: files that were saved so many loads ago are no longer known
+
+
+class Lineage(NamedTuple):
+    """The lives that led to a state: each begins with the first save after a guard was made, loaded, copied or forked.
+
+    So two that were loaded from one file have lives of their own, and neither knows what the other has saved since.
+
+    >>> first = Lineage().saved()
+    >>> one, other = first.handed_on().saved(), first.handed_on().saved()
+    >>> one.knows(first), first.knows(one), one.knows(other), one.saved().knows(one)
+    (True, False, False, True)
+    """
+
+    lives: tuple[tuple[str, int], ...] = ()  # the name of each, and how often it had saved
+    writer: int | None = None  # the process that the last one is of; None: one of our own is yet to begin
+
+    def saved(self) -> "Lineage":
+        """Once more."""
+        if self.writer != os.getpid():
+            return Lineage((*self.lives, (secrets.token_hex(8), 1))[-_KEPT:], os.getpid())
+        *before, (name, saves) = self.lives
+        return Lineage((*before, (name, saves + 1)), self.writer)
+
+    def handed_on(self) -> "Lineage":
+        """To one that goes on from here while we may do so too."""
+        return Lineage(self.lives)
+
+    def knows(self, other: "Lineage") -> bool:
+        """Whether the state that ``other`` led to is one that ours goes on from."""
+        name, saves = other.lives[-1]
+        return dict(self.lives).get(name, 0) >= saves
+
+
+def lineage_from(values: Any) -> Lineage:
+    """What a file says of the lives that led to it."""
+    right = isinstance(values, list) and bool(values)
+    for one in values if right else []:
+        right = right and isinstance(one, list) and [type(part) for part in one] == [str, int] and one[1] > 0
+    if not right:
+        raise ValueError("lineage must have the lives that led to it, and their saves")
+    return Lineage(tuple((name, saves) for name, saves in values))
+
+
+def refuse_unknown(path: Path, theirs: Lineage, their_clock: Any, ours: Lineage, clock: int) -> None:
+    """Refuse to write over a state that ours does not go on from."""
+    if ours.knows(theirs):
+        return
+    shared = {name for name, _ in ours.lives} & {name for name, _ in theirs.lives}
+    why = "another has saved there since this guard was there" if shared else "this guard was not loaded from it"
+    raise ValueError(
+        f"path: {path} holds a state ({their_clock} observations) that this guard ({clock} observations) does not go "
+        f"on from: {why}. To keep both, save under another name; to go on from the file, load(path) and take the steps "
+        "since then again; to be rid of it, remove it first"
+    )
+
+
+# A state as one safetensors file: its arrays as tensors by name, the rest as JSON in the header, and a digest.
+
+
+_KEY = "lowregret.guard"
+_TENSOR, _TEXT = "$tensor", "$text"  # what stands in the JSON for an array; for JSON that is one, since it may be long
+_LONG = ("events", "advised")
+
+
+def write_to(path: Path, state: dict[str, Any]) -> None:
+    """Write a state, whose arrays may be in tuples with names; a file that was there is replaced, or as it was."""
+    safetensors = _safetensors("save(path)")
+    tensors: dict[str, np.ndarray] = {}
+    about = {name: _told(value, name, tensors) for name, value in state.items()}
+    for name in _LONG:
+        if isinstance(about.get(name), list) or (isinstance(about.get(name), dict) and name not in tensors):
+            tensors[name] = np.frombuffer(json.dumps(about[name], allow_nan=False).encode(), dtype=np.uint8)
+            about[name] = {_TEXT: name}
+    text = json.dumps(about, allow_nan=False)
+    with files.drafted(path) as draft:
+        try:
+            safetensors.save_file(tensors, draft, metadata=files.stamp(_KEY, text, tensors))
+        except Exception as error:  # its own for everything, a full disk among it
+            if found := re.search(r"os error (\d+)", str(error)):
+                raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+            raise
+
+
+def read_from(path: Path) -> dict[str, Any]:
+    """What ``write_to`` wrote; a file that was cut short, changed or written by something else is refused by name."""
+    safetensors = _safetensors("load(path)")
+    try:
+        data = path.read_bytes()  # not mapped: whoever writes over the file would change a guard in use
+    except FileNotFoundError:
+        raise ValueError(f"path must be a file that save(path) wrote, and there is no {path}") from None
+    except IsADirectoryError:
+        raise ValueError(f"path must be a file that save(path) wrote, and {path} is a folder") from None
+    try:
+        tensors = safetensors.load(data)
+        header = files.header_in(io.BytesIO(data))
+    except Exception as error:  # safetensors has its own for each kind of oddity
+        raise ValueError(f"{path} was cut short, or is no safetensors file: {error}") from error
+    if _KEY not in header:
+        raise ValueError(f"{path} is a safetensors file of another program: its header has no {_KEY!r}")
+    if not files.intact(_KEY, header, tensors):
+        raise ValueError(f"{path} has been changed: its digest is not that of what it holds")
+    try:
+        about = _about(header)
+        return {name: _found(value, tensors) for name, value in about.items()}
+    except (RecursionError, *files.UNREADABLE) as error:
+        raise ValueError(f"{path} holds no state of a guard: {error}") from error
+
+
+def told_at(path: Path) -> dict[str, Any] | None:
+    """What the header of a file says, without a look at the rest of it; None: nothing is there to be written over."""
+    if not path.exists() or path.stat().st_size == 0:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return _about(files.header_in(file))
+    except (RecursionError, *files.UNREADABLE) as error:
+        raise ValueError(
+            f"path: {path} is there, and is no file that save(path) wrote, or is damaged: remove it, or take another"
+        ) from error
+
+
+def _about(header: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a state."""
+    about = json.loads(header[_KEY])
+    return {**about, "lineage": lineage_from(about["lineage"])}
+
+
+def _told(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
+    """As JSON; arrays are left to ``tensors``, under the names of what they are in."""
+    if isinstance(value, dict):
+        return {key: _told(part, f"{name}.{key}", tensors) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        names = getattr(value, "_fields", range(len(value)))
+        return [_told(part, f"{name}.{key}", tensors) for key, part in zip(names, value, strict=True)]
+    if not hasattr(value, "shape"):
+        return value
+    tensors[name] = np.array(to_numpy(value), order="C")  # rows one after the other, whatever they were
+    return {_TENSOR: name}
+
+
+def _found(value: Any, tensors: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, list):
+        return [_found(part, tensors) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {_TENSOR}:
+        return tensors[value[_TENSOR]]
+    if value.keys() == {_TEXT}:
+        return json.loads(tensors[value[_TEXT]].tobytes())
+    return {key: _found(part, tensors) for key, part in value.items()}
+
+
+def _safetensors(what: str) -> ModuleType:
+    try:
+        import safetensors.numpy
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{what} needs safetensors: pip install 'lowregret[fleet]'", name="safetensors"
+        ) from error
+    return safetensors.numpy
+
+
+# What a guard does with them.
+
+
+_LOCKS = ("_lock", "_saving")  # they stay where they are
+
+
+class Kept:
+    """The state of a guard; who has these methods says what it is (``_written``) and how to go on (``_read``)."""
+
+    _at: GuardMemory
+    _lock: RLock
+    on_event: Callable[[Event], object] | None
+    _lineage = Lineage()  # the saved states that it goes on from
+    _written: Callable[[GuardMemory, Callable[[Any], Any]], dict[str, Any]]
+    _read: Callable[[dict[str, Any], tuple[int, ...]], GuardMemory]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """How many streams there are along each batch axis, now."""
+        return tuple(self._at.ledger.episode.shape)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it remembers, as finite JSON numbers: ``load_state_dict`` resumes bit for bit."""
+        return self._written(self._at, saved)
+
+    def load_state_dict(self, d: dict[str, Any]) -> None:
+        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard.
+
+        Which files it goes on from is not known then: ``save`` will not write over one.
+        """
+        with self._lock:
+            self._at, self._lineage = self._read(d, self.batch_shape), Lineage()
+
+    def save(self, path: str | Path) -> None:
+        """Everything it remembers as one safetensors file, written whole or not at all (extra ``fleet``).
+
+        The tensors are what is kept of each stream, by name; the rest is JSON in the header, with a digest of it all.
+
+        Refused, and the file as it was, if it holds a state that this guard does not go on from: it was neither loaded
+        nor saved by this guard, nor by one that this is a copy of, or another process has saved there since.
+        """
+        path = files.to_write(path, ".safetensors")
+        alone = vars(self).setdefault("_saving", Lock())
+        with alone, files.locked(files.lock_of(path), f"{path} is being saved"):
+            there = told_at(path)
+            with self._lock:
+                at, ours = self._at, self._lineage
+                if there is not None:
+                    refuse_unknown(path, there["lineage"], there.get("clock"), ours, at.clock)
+                self._lineage = ours.saved()  # before it is written: an interrupt then loses a number and no save
+                lives = [list(life) for life in self._lineage.lives]
+            write_to(path, {**self._written(at, lambda memory: memory), "lineage": lives})
+
+    def load(self, path: str | Path) -> None:
+        """Take up where ``save`` left off, bit for bit, with the streams that there were then.
+
+        Refused, and nothing changed, if the file was made by another guard, was cut short or has been changed. How
+        many streams there are along the first batch axis is the file's to say.
+        """
+        path = files.a_path(path)
+        d = read_from(path)
+        with self._lock:
+            try:
+                self._at = self._read(d, _shape_in(d, self.batch_shape))
+                self._lineage = d["lineage"]  # last: a guard that does not know of the file will not write over it
+            except ValueError as error:
+                raise ValueError(f"{path}: {str(error).replace('state_dict', 'its state')}") from error
+
+    @contextmanager
+    def _as_one(self) -> Iterator[Self]:
+        """A copy to take several steps with: left without an error, this guard stands where the copy does.
+
+        Nobody else moves the guard meanwhile. What happened is told once it stands there.
+        """
+        with self._lock:
+            ahead = copy(self)
+            ahead.on_event, before = later, len(self._at.events)
+            yield ahead
+            self._at = ahead._at
+            fresh = self._at.events[before:]
+        if fresh:
+            tell(fresh, self.on_event)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in _LOCKS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock, self._lineage = RLock(), self._lineage.handed_on()
+
+
+def _shape_in(d: dict[str, Any], mine: tuple[int, ...]) -> tuple[int, ...]:
+    """The batch shape that a file speaks of, if its arrays bear that out; else ours, which is then found to differ."""
+    made_for, ledger = d.get("made_for"), d.get("ledger")
+    said = made_for.get("batch_shape") if isinstance(made_for, dict) else None
+    held = ledger[-3:-2] if isinstance(ledger, list) else []  # the episode of each stream
+    if not mine or not isinstance(said, list) or not held or list(getattr(held[0], "shape", ())) != said:
+        return mine
+    return tuple(said) if len(said) == len(mine) and said[1:] == list(mine[1:]) else mine
