@@ -42,10 +42,10 @@ class Question(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A question that waits for its label, as it was asked first and last."""
+    """A question that waits for its label, as it was asked last."""
 
-    first: Question
     last: Question
+    alone: bool  # whether it was so when it was first asked: then whatever it was answered may have been played
     alike: bool = True  # whether it was given the same answer each time
 
 
@@ -104,10 +104,10 @@ class Asked:
             for row, key in enumerate(keys, start=n - len(keys)):
                 now = Question(at, rows.said(row), n == 1)
                 held = self._questions.pop(key, None)
-                if held is None or not held.first.is_alone:
-                    self._questions[key] = Held(now, now)
+                if held is None or not held.alone:
+                    self._questions[key] = Held(now, now.is_alone)
                 else:
-                    self._questions[key] = Held(held.first, now, held.alike and self._alike(held.last, now))
+                    self._questions[key] = Held(now, True, held.alike and self._alike(held.last, now))
             for key in list(self._questions)[: max(0, len(self._questions) - MOST)]:
                 del self._questions[key]
                 self._has_dropped = True

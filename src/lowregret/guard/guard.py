@@ -391,16 +391,13 @@ class Guard(Fleet, Readings):
 
 def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
-    usual = {"delta": None if given["false_alarm_every"] is not None else DELTA, "temperature": 0.0}
-    settings = given | {name: value for name, value in usual.items() if given[name] is None}
+    people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
+    settings = given | {name: value for name, value in people.items() if given[name] is None}
     if given["likelihood"] is None:
-        usual_mixes = (
-            given["fallback"] is None and given["false_alarm_every"] is None
-        )  # which falls back on fixed share
-        mixes = usual_mixes or isinstance(given["fallback"], Recovery)
-        tests = given["test"] is not False
-        settings["likelihood"] = mixes and tests and settings["temperature"] == 0 and not isinstance(problem, Payoff)
-        settings["likelihood"] = settings["likelihood"] and not given["internal"]  # which then is twice as slow
+        usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
+        mixes = usual or isinstance(given["fallback"], Recovery)
+        laws = settings["temperature"] == 0 and not isinstance(problem, Payoff)
+        settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]
     return settings
 
 

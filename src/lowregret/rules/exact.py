@@ -343,10 +343,7 @@ class ExactTest(rearming.Rearms):
         return scene._replace(context=xp.zeros(base_A.shape[1:], dtype=xp.int64, device=device(base_A)))
 
     def look(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Moment:
-        return self.seen(memory, self.scene(probs, known, memory.step + 1))
-
-    def seen(self, memory: RuleMemory, scene: Any) -> Moment:
-        """A step of which the scene is known."""
+        scene = self.scene(probs, known, memory.step + 1)
         fallback_A1 = self._fallback_plays(memory, scene)[1:] if self._in_force(memory) else None
         return Moment(scene.base_A[1:], fallback_A1, None if self.of_numbers else scene.law_S, None, scene)
 
@@ -505,7 +502,7 @@ class ExactTest(rearming.Rearms):
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         scene, states = moment.known, moment.token
         if self.rearms or (self.likelihood and self.told):
-            return self._all_of_it(scene, states)
+            return all_of_it(self, scene, states)
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
         return first_true((self._levels(scene, states) * self.delta >= 1) | scene.excluded(states)) + 1
@@ -531,14 +528,6 @@ class ExactTest(rearming.Rearms):
         law_S = None if scene.gap is None else scene.law_S / total(scene.law_S)
         gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None], law_S)
         return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
-
-    def _all_of_it(self, scene: Scene, states_NxT: Array) -> Array:
-        """Step by step with the fallback, which somebody bets on, or which is not the end of it."""
-        T, memory, alarms = states_NxT.shape[1], self.start((states_NxT.shape[0],), like=scene.base_A), []
-        for t, now in enumerate(each_step(scene, T)):
-            memory = self.advance(memory, Moment(now.base_A[1:], None, now.law_S, None, now), states_NxT[:, t])
-            alarms.append(memory.tripped_at > 0)
-        return first_true(namespace(states_NxT).stack(alarms, axis=-1)) + 1
 
     def _step_by_step(self, step_T: Array, scene: Scene | NumberScene, states_NxT: Array) -> Array:
         xp, N, alarms = namespace(scene.base_A), states_NxT.shape[0], []
@@ -713,6 +702,15 @@ def recorded_trips(rule: Any, probs: Any, tokens: Any, known: Known | None) -> A
     times = rule.recorded(step_T, Moment(None, None, None, xp.reshape(came, (-1, T)), scene))
     times = xp.full_like(times, T + 1) if rule.pointless else times
     return xp.reshape(times, tuple(came.shape[:-1]))
+
+
+def all_of_it(rule: Any, scene: Scene, states_NxT: Array) -> Array:
+    """When such a rule trips, step by step with the fallback: somebody bets on it, or it is not the end of it."""
+    T, memory, alarms = states_NxT.shape[1], rule.start((states_NxT.shape[0],), like=scene.base_A), []
+    for t, now in enumerate(each_step(scene, T)):
+        memory = rule.advance(memory, Moment(now.base_A[1:], None, now.law_S, None, now), states_NxT[:, t])
+        alarms.append(memory.tripped_at > 0)
+    return first_true(namespace(states_NxT).stack(alarms, axis=-1)) + 1
 
 
 def _flat(known: Known, steps: int, axes: int) -> Known:

@@ -24,10 +24,10 @@ from ..forecasts import NumberScene
 from ..policies import Policy, Recovery
 from ..policies.budgets import turned
 from ..predictors import Predictor
-from ..problems import DecisionProblem, Known, Scene, each_step
+from ..problems import DecisionProblem, Known, Scene
 from .bets import Suspicion
 from .contract import InPlay, Knows, Moment, Rule, RuleMemory
-from .exact import ExactTest, recorded_trips
+from .exact import ExactTest, all_of_it, recorded_trips
 from .promises import begun, of_own_play
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
@@ -218,16 +218,10 @@ class Late(Rule):
         return self.joined(memory, place, self.each.advance(self.of(memory, place), moment, token))
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
-        """Step by step; who bets on the mixtures of the classes needs what these make of each step."""
-        if not self.each.likelihood:
-            return super().recorded(step_T, moment)
-        came_NxT = moment.token
-        memory, xp, T = self.start(tuple(came_NxT.shape[:-1]), like=came_NxT), namespace(came_NxT), came_NxT.shape[-1]
-        for t, scene in enumerate(each_step(moment.known, T)):
-            place = t % self.lag
-            memory = self.opened(memory, place)
-            memory = self.advance(memory, self.each.seen(self.of(memory, place), scene), came_NxT[..., t])
-        return xp.where(memory.tripped_at > 0, memory.tripped_at, T + 1)
+        """The tests alone, unless somebody bets on the mixtures of the classes: that takes what these make of it."""
+        if self.each.likelihood:
+            return all_of_it(self, moment.known, moment.token)
+        return super().recorded(step_T, moment)
 
     def trip_times(self, probs: Any, tokens: Any, known: Known | None = None) -> Array:
         """The number of outcomes seen at the alarm, ``[...]``, where they come in the order of their steps."""

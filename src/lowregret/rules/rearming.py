@@ -1,9 +1,8 @@
 """Running for ever: one false alarm in N steps, a fallback for some steps after each alarm, and the test armed again.
 
 All bettors stake the same at every step (but for those on what is played), with a head start at every start; at N in
-all the alarm sounds
-(``certificates/for_ever.py`` has what follows from it). The fallback begins anew with each alarm. ``HOLD`` outcomes
-later the bettors do, and the base model is played again, whatever the fallback thought of it.
+all the alarm sounds (``certificates/for_ever.py`` has what follows from it). The fallback begins anew with each alarm.
+``HOLD`` outcomes later the bettors do, and the base model is played again, whatever the fallback thought of it.
 """
 
 from functools import cached_property
