@@ -81,7 +81,7 @@ def made(case: dict[str, Any], rng: np.random.Generator, gives: str) -> tuple[lr
             noise = rng.uniform(-1, 1, (A, S))
             utility = 0.8 * problem.utility + 0.2 * noise if rule.payoffs == "change" else problem.utility
             scale = float(rng.uniform(0.5, 1)) if gives == "scale" else 1.0
-            plays, context = rng.dirichlet(np.full(A, 0.5), N), int(rng.integers(rule.rows))
+            plays, context = rng.dirichlet(np.full(A, 0.5), N), int(rng.integers(rule.n_contexts))
             acting = rule.references_act or not N
             steps.append(Step(probs, plays, None if acting else laws, context, utility, scale, state))
         streams.append(steps)

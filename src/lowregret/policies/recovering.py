@@ -321,13 +321,15 @@ class Recovering:
 
     # What it may cost
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
-        """What is lost at most after an alarm, by the steps that are left.
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound | None:
+        """What is lost at most after an alarm, by the steps that are left; None where of ``safe`` nothing is known.
 
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
         """
         if self.safe is None:
             return WayBack(self.span, self.hedge.experts, self.horizon, self.budget, self.contexts).after(steps)
+        if not isinstance(self._budget, PayoffBudget) and math.isinf(self._safe_bound(1, steps)):
+            return None
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most: Any = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
         return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, np.atleast_1d(n))], problem.span * n)

@@ -253,18 +253,18 @@ class ExactTest(rearming.Rearms):
         return True
 
     @property
-    def rows(self) -> int:
+    def n_contexts(self) -> int:
         """How many contexts, 1 where there are none."""
         return 1 if self.contexts is None else self.contexts
 
     @property
     def n_comparators(self) -> int:
-        own = self.rows * (self.problem.n_actions if self.actions else 0)
+        own = self.n_contexts * (self.problem.n_actions if self.actions else 0)
         return own + len(self.references) + swapping.count(self)
 
     def per_context(self, horizon: int) -> int:
         """How many steps each context has where all have as many."""
-        return -(-horizon // self.rows)
+        return -(-horizon // self.n_contexts)
 
     @property
     def _main_cost(self) -> float:
@@ -287,11 +287,18 @@ class ExactTest(rearming.Rearms):
         prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main, share)
         return replace(prior, horizon=self.horizon)  # any context may have all the steps
 
+    @property
+    def _own_comparators(self) -> int:
+        """Pairs of actions, or actions, that are bet on in each context; none where references alone are."""
+        if not self.actions:
+            return 0
+        return swapping.count(self) or self.problem.n_actions
+
     @cached_property
     def bets(self) -> Bets:
         """The bettors."""
-        A = swapping.count(self) or self.problem.n_actions if self.actions else 0
-        return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references), self.of_numbers)
+        A = self._own_comparators
+        return Bets(self.prior, self.delta, self.stakes.span, A, self.n_contexts, len(self.references), self.of_numbers)
 
     @property
     def rates_K(self) -> np.ndarray:
@@ -314,13 +321,19 @@ class ExactTest(rearming.Rearms):
             made: Any = PlaysReference(back.name, self.references.index(back.name), acts, alone)
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
         if self.of_numbers:
-            return InPlay(AmongExperts(self.stakes, self.rows, N), True, True, A, True)
+            return InPlay(AmongExperts(self.stakes, self.n_contexts, N), True, True, A, True)
         if not self.told and not self.internal:
             plain = in_play(back, self.problem, self.n_states, self.lasts, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
-        more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes, "internal": self.internal}
+        more = {
+            "contexts": self.n_contexts,
+            "references": N,
+            "laws": laws,
+            "stakes": self.stakes,
+            "internal": self.internal,
+        }
         more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
         made = back.in_play(self.problem, self.lasts, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
@@ -398,25 +411,25 @@ class ExactTest(rearming.Rearms):
         """What the comparators of one context earned more, among those of all: ``[C A + N, ...]``."""
         lead = last(lead_P)
         xp, A, shape = namespace(lead), self.problem.n_actions, tuple(lead.shape[:-1])
-        wide = xp.zeros((*shape, self.rows, A), dtype=lead.dtype, device=device(lead))
+        wide = xp.zeros((*shape, self.n_contexts, A), dtype=lead.dtype, device=device(lead))
         wide = with_row(wide, xp.asarray(context), lead[..., :A])
-        return first(xp.concat([xp.reshape(wide, (*shape, self.rows * A)), lead[..., A:]], axis=-1))
+        return first(xp.concat([xp.reshape(wide, (*shape, self.n_contexts * A)), lead[..., A:]], axis=-1))
 
     def worst_lead(self, lead: Array) -> Array:
         """The largest: an action for each context, or a reference."""
         if self.contexts is None:
             return super().worst_lead(lead[..., : lead.shape[-1] - swapping.count(self)])
-        xp, at = namespace(lead), self.rows * self.problem.n_actions
-        by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.rows, self.problem.n_actions))
+        xp, at = namespace(lead), self.n_contexts * self.problem.n_actions
+        by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.n_contexts, self.problem.n_actions))
         best = xp.sum(xp.max(by_context, axis=-1), axis=-1)
         return xp.maximum(best, xp.max(lead[..., at:], axis=-1)) if self.references else best
 
     def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
         if index < swapping.count(self):
             return pairs_of(self.problem.n_actions)[index][1], None, None
-        A = swapping.count(self) or self.problem.n_actions if self.actions else 0
-        if index >= self.rows * A:
-            return None, self.references[index - self.rows * A], None
+        A = self._own_comparators
+        if index >= self.n_contexts * A:
+            return None, self.references[index - self.n_contexts * A], None
         return index % A, None, None if self.contexts is None else index // A
 
     def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
@@ -491,7 +504,8 @@ class ExactTest(rearming.Rearms):
         return after._replace(statistics=after.statistics._replace(charges=kept))
 
     def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
-        # Starts are dated by outcomes. To tell steps, all that are missing are added: so earlier ones are one earlier.
+        # Starts are dated by outcomes seen, and a guard that names a step adds all outcomes that never came. Those that
+        # began before this one must not be moved by it, so they are dated one earlier here.
         statistics = memory.statistics._replace(since=memory.statistics.since - 1)
         if self.likelihood:
             statistics = statistics._replace(backed=second_bettor.one_missing(statistics.backed))
