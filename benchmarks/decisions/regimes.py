@@ -7,7 +7,7 @@ import numpy as np
 from .cells import Stream
 
 LATE = 5  # the lag of the late ones, where the stream's own is shorter
-OWN = 4  # draws of states from the model's own laws
+OWN = 8  # draws of states from the model's own laws
 
 
 class Regime(NamedTuple):

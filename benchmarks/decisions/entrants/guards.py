@@ -32,8 +32,20 @@ class Guarded:
         return np.asarray(self.guard.switched) if self.tests else None
 
 
+SETTINGS: tuple[dict[str, Any], ...] = (
+    {},
+    {"delta": 0.01},
+    {"fallback": lr.Recovery(share=0.001)},
+    {"fallback": lr.Recovery(share=0.01)},
+    {"fallback": lr.Recovery(budget=0.25)},
+    {"fallback": lr.Recovery(budget=1.0)},
+    {"fallback": lr.Recovery(memories=(10, 100))},
+    {"fallback": lr.Recovery(memories=(50, 500))},
+    {"fallback": lr.Recovery(memories=(20, 60, 200))},
+)  # all keep the promise
+
 ENTRANTS = {
-    "guard": Entry(Guarded, promise=FALSE_ALARM),
+    "guard": Entry(Guarded, SETTINGS, promise=FALSE_ALARM),
     "guard, known horizon": Entry(partial(Guarded, known_T=True), promise=FALSE_ALARM),
     "guard, one bettor": Entry(partial(Guarded, likelihood=False), promise=FALSE_ALARM),
     "guard, no test": Entry(partial(Guarded, test=False), promise="regret"),
