@@ -1,5 +1,6 @@
 """The streams: every file here has ``STREAMS``, functions that make them by source and name."""
 
+import hashlib
 import importlib
 import pkgutil
 from collections.abc import Callable
@@ -18,3 +19,8 @@ def sources() -> dict[str, tuple[Source, Callable[[], Stream]]]:
             for name, make in made.items():
                 found[f"{source.name}: {name}"] = (source, make)
     return found
+
+
+def seed_of(name: str) -> int:
+    """A seed that is a stream's own, whatever others there are."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
