@@ -176,10 +176,8 @@ ROWS: dict[tuple[str, str, str], dict[str, tuple[Draw, Problem, Model]]] = {
     ("two drifting chances", "training", "logarithms walk at .15 a step"): {
         "recent": (drifting, matching(2), recent),
         "of the start": (drifting, matching(2), of_the_start),
-        "the truth": (drifting, CARELESS, the_truth),
     },
     ("four drifting chances", "scored", "logarithms walk at .15 a step"): {
-        "recent": (drifting, matching(4), recent),
         "ten steps late": (drifting, matching(4), ten_steps_late),
         "of the start": (drifting, matching(4), of_the_start),
     },
@@ -193,7 +191,6 @@ ROWS: dict[tuple[str, str, str], dict[str, tuple[Draw, Problem, Model]]] = {
     },
     ("random problems, 3 x 4", "scored", "uniform payoffs, twelve kinds of steps"): {
         "the truth": (cases, random_problem(3, 4), the_truth),
-        "learned": (cases, random_problem(3, 4), learned),
     },
     ("random problems, 5 x 5", "training", "uniform payoffs, twelve kinds of steps"): {
         "biased": (cases, random_problem(5, 5), biased),
@@ -216,7 +213,6 @@ ROWS: dict[tuple[str, str, str], dict[str, tuple[Draw, Problem, Model]]] = {
         "learned": (cases, CARELESS, learned),
     },
     ("trading", "training", "chains of order 1, laws drawn from Dirichlet(.7)"): {
-        "biased": (chain(1), TRADING, biased),
         "learned": (chain(1), TRADING, learned),
     },
 }
