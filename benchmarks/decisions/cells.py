@@ -25,6 +25,7 @@ class Source(NamedTuple):
     half: str  # "training" or "scored"
     licence: str  # of the data, or "drawn"
     where: str  # package and file, or how it is drawn
+    package: str = ""  # what has to be there, as of ``packages.folder``
 
 
 class Scene(NamedTuple):
