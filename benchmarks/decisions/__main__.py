@@ -33,6 +33,8 @@ def main() -> None:
             if one.why_not:
                 print(f"left out, {one.name}: {one.why_not}")
                 names = {half: [name for name in each if name != one.name] for half, each in names.items()}
+        if told.only_streams:
+            return
         players = {name: entry for name, entry in entries().items() if _wanted(name, told.entrants)}
         training = [
             Job(stream, name, i)
@@ -77,6 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=MOST, help="steps of a stream")
     parser.add_argument("--streams", nargs="*", default=[], help="those whose names contain one of these")
     parser.add_argument("--entrants", nargs="*", default=[], help="likewise; the two plain ones always play")
+    parser.add_argument("--only-streams", action="store_true", help="make the streams, and end there")
     parser.add_argument("--engine", choices=list(ENGINES), default="local")
     parser.add_argument("--jobs", "-j", type=int, default=2)
     return parser.parse_args()

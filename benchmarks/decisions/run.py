@@ -60,7 +60,9 @@ def _kept(folder: Path, name: str) -> Path:
 
 
 def made(name: str, folder: Path, most: int) -> Made:
-    """Make a stream, up to so many steps, and keep it in the folder."""
+    """Make a stream, up to so many steps, and keep it in the folder, unless it is there."""
+    if _kept(folder, name).exists():
+        return Made(name, "")
     try:
         stream = sources()[name][1]()
     except (ImportError, FileNotFoundError) as error:
