@@ -7,7 +7,6 @@ from typing import Any, Protocol
 import numpy as np
 
 import lowregret as lr
-from lowregret.memory import where
 
 from .cells import Scene, best_response
 from .entrants.plain import Urn
@@ -84,13 +83,13 @@ class UrnSince(Urn):
 class Recovers:
     """``Recovery`` as the guard plays it after an alarm of its own, at its defaults.
 
-    It listens from the first step on (``listens=False``: from the first alarm on) and is on its budget from the alarm
-    on; a later alarm is nothing to it. Where outcomes are late the budget is kept by what it would play now.
+    It listens from the first step on and is on its budget from the alarm on; a later alarm is nothing to it. Where
+    outcomes are late the budget is kept by what it would play now.
     """
 
-    def __init__(self, scene: Scene, listens: bool = True) -> None:
-        self.back, self.listens = lr.Recovery().made_for(scene.problem, None, 0.0), listens
-        self.memory, self.began_R = self.back.start((scene.R,)), np.zeros(scene.R, dtype=bool)
+    def __init__(self, scene: Scene) -> None:
+        self.back = lr.Recovery().made_for(scene.problem, None, 0.0)
+        self.memory = self.back.start((scene.R,))
 
     def advise(self, laws_RxS: np.ndarray) -> np.ndarray:
         return np.asarray(self.back.policy(self.memory, self.back.scene(self.memory, laws_RxS))).T
@@ -99,6 +98,4 @@ class Recovers:
         self.memory = self.back.update(self.memory, self.back.scene(self.memory, laws_RxS), states_R, played_R)
 
     def restart(self, now_R: np.ndarray) -> None:
-        if not self.listens:
-            self.memory = where(now_R & ~self.began_R, self.back.start(now_R.shape), self.memory)
-        self.began_R |= now_R
+        pass

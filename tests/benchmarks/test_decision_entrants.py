@@ -9,7 +9,7 @@ import pytest
 from benchmarks.decisions import entrants
 from benchmarks.decisions.cells import Entrant, Scene, best_response
 from benchmarks.decisions.entrants import Entry, entries
-from benchmarks.decisions.entrants.detectors import REFERENCE, Cusum, RollingThreshold
+from benchmarks.decisions.entrants.detectors import REFERENCE, Cusum, River, RollingThreshold
 from benchmarks.decisions.entrants.mixtures import AdaHedge, Bayes, FixedShare, Prod
 from benchmarks.decisions.entrants.recalibration import RIDGE, Isotonic, Logistic
 from benchmarks.decisions.entrants.risk_monitors import (
@@ -21,7 +21,7 @@ from benchmarks.decisions.entrants.risk_monitors import (
 )
 from benchmarks.decisions.monitored import Monitored, Recovers, UrnSince, losses
 from scipy.optimize import minimize
-from scipy.stats import binom
+from scipy.stats import binom, chi2
 
 import lowregret as lr
 
@@ -181,6 +181,46 @@ def test_from_the_alarm_on_an_urn_that_begins_there(lag: int) -> None:
     np.testing.assert_allclose(played[0, first:], urn[0, lag - 1 :], atol=1e-12)
 
 
+class Notes(UrnSince):
+    """Keeps what it is told of who played."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self.told: list[list[bool]] = []
+
+    def observe(self, laws_RxS: np.ndarray, states_R: np.ndarray, played_R: np.ndarray | None = None) -> None:
+        assert played_R is not None
+        self.told.append(played_R.tolist())
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_a_fallback_is_told_in_which_steps_it_was_played(lag: int) -> None:
+    laws_RxTxS, states_RxT = worlds()
+    scene, at = Scene(PROBLEM, R, T, lag), 40
+    after = Notes(scene)
+    plays(Monitored(scene, AlarmsAt(at), after), laws_RxTxS, states_RxT, lag)
+    first = at + lag - 1
+    assert after.told == [[t >= first, False, t >= first + 5] for t in range(T - lag + 1)]
+
+
+def first_alarm(monitor: River, losses_T: list[float]) -> int | None:
+    heard = [bool(monitor.hears(np.array([loss]), np.empty(0), np.empty(0))[0]) for loss in losses_T]
+    return heard.index(True) if any(heard) else None
+
+
+def test_river_hears_rises_and_falls_unless_told_otherwise() -> None:
+    rise, fall, one = [0.1] * 200 + [0.9] * 100, [0.9] * 200 + [0.1] * 100, Scene(PROBLEM, 1, 300, 1)
+    for losses_T, rising in ((rise, True), (fall, False)):
+        assert first_alarm(River(one, "ADWIN"), losses_T) is not None
+        assert (first_alarm(River(one, "ADWIN", rises=True), losses_T) is not None) == rising
+
+
+def test_ddm_hears_whether_anything_was_lost() -> None:
+    little, none, one = [0.0, 0.01] * 50 + [0.01] * 100, [0.0] * 200, Scene(PROBLEM, 1, 200, 1)
+    assert 100 < (first_alarm(River(one, "DDM"), little) or 0) < 130
+    assert first_alarm(River(one, "DDM"), none) is None
+
+
 def test_recovery_after_the_alarm_of_the_guard_is_what_the_guard_plays() -> None:
     laws_RxTxS, states_RxT = worlds()
     guard, alarms = plays(made("guard", R, 1), laws_RxTxS, states_RxT, 1)
@@ -305,7 +345,7 @@ def test_the_pit_monitor_is_a_martingale_under_the_truth() -> None:
     u_RxT = (np.array(quarters) + 0.5) / 4
     states_RxT = (u_RxT > first_T).astype(int)
     draws_RxT = np.where(states_RxT == 0, u_RxT / first_T, (u_RxT - first_T) / (1 - first_T))
-    monitor.draws_RxTx2 = np.stack([draws_RxT, draws_RxT], axis=2)
+    monitor.draws = lambda: (draws_RxT[:, monitor.seen],) * 2  # type: ignore[method-assign]
     for t in range(steps):
         laws = np.tile([first_T[t], 1 - first_T[t]], (len(quarters), 1))
         monitor.hears(np.zeros(len(quarters)), laws, states_RxT[:, t])
@@ -319,7 +359,8 @@ def test_the_pit_monitor_of_ranks_is_a_martingale_of_whatever_is_stable() -> Non
     both = list(itertools.product(itertools.permutations(range(steps)), itertools.product((0.25, 0.75), repeat=steps)))
     order_RxT, jitter_RxT = (np.array([one[i] for one in both]) for i in range(2))
     monitor = PitMonitor(Scene(TWO, len(both), steps, 1), bins=2)
-    monitor.draws_RxTx2 = np.stack([(order_RxT + 0.5) / steps, jitter_RxT], axis=2)
+    u_RxT = (order_RxT + 0.5) / steps
+    monitor.draws = lambda: (u_RxT[:, monitor.seen], jitter_RxT[:, monitor.seen])  # type: ignore[method-assign]
     for t in range(steps):
         laws, none = np.tile([1.0, 0.0], (len(both), 1)), np.zeros(len(both), dtype=int)  # so the draw is the transform
         monitor.hears(none * 0.0, laws, none)
@@ -341,6 +382,20 @@ def test_pit_monitors_keep_their_level_and_hear_a_break(ranks: bool) -> None:
         alarms.append(ever_R.sum())
     assert alarms[0] <= binom.ppf(0.999, cells, LEVEL)
     assert alarms[1] > 0.9 * cells
+
+
+def test_draws_are_uniform_and_each_cells_own() -> None:
+    cells, steps, rng = 50, 400, np.random.default_rng(0)
+    monitor, law, drawn = PitMonitor(Scene(TWO, cells, steps, 1)), np.tile([0.5, 0.5], (cells, 1)), []
+    for _ in range(steps):
+        monitor.hears(np.zeros(cells), law, rng.integers(0, 2, cells))
+        drawn.append(monitor.draws())
+    drawn_Tx2xR = np.array(drawn)[30:]  # by then no two cells have seen the same
+    assert len(np.unique(drawn_Tx2xR)) == drawn_Tx2xR.size
+    counts_B = np.histogram(drawn_Tx2xR, bins=20, range=(0, 1))[0]
+    assert chi2.sf(((counts_B - drawn_Tx2xR.size / 20) ** 2).sum() / (drawn_Tx2xR.size / 20), 19) > 1e-3
+    between = np.corrcoef(np.concatenate([drawn_Tx2xR[:, 0].T, drawn_Tx2xR[:, 1].T])) - np.eye(2 * cells)
+    assert np.abs(between).max() < 5.5 / math.sqrt(steps - 30)
 
 
 mapie = pytest.mark.skipif(not importlib.util.find_spec("mapie"), reason="mapie is not installed, nor in .data")

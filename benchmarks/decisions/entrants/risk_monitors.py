@@ -24,6 +24,18 @@ def seeds_of(laws_RxS: np.ndarray, states_R: np.ndarray) -> list[int]:
     return [zlib.crc32(law_S.tobytes() + bytes([state])) for law_S, state in zip(laws_RxS, states_R, strict=True)]
 
 
+def scrambled(number_R: np.ndarray) -> np.ndarray:
+    """Another 64-bit number for each (SplitMix64: Steele, Lea and Flood 2014)."""
+    number_R = number_R + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        number_R = (number_R ^ (number_R >> np.uint64(shift))) * np.uint64(factor)
+    return number_R ^ (number_R >> np.uint64(31))
+
+
+def uniform(number_R: np.ndarray) -> np.ndarray:
+    return (scrambled(number_R) >> np.uint64(11)) * 2.0**-53
+
+
 class RiskMonitor:
     """MAPIE's ``RiskMonitoring``: an alarm where a lower bound of the risk is above an upper bound of what it was.
 
@@ -109,16 +121,19 @@ class PitMonitor:
     """
 
     def __init__(self, scene: Scene, bins: int = 100, ranks: bool = True) -> None:
-        self.ranks, self.T = ranks, scene.T
-        self.seen, self.wealth_R = 0, np.zeros(scene.R)
+        self.ranks, self.seen, self.wealth_R = ranks, 0, np.zeros(scene.R)
         self.counts_RxB, self.past_RxT = np.ones((scene.R, bins)), np.empty((scene.R, scene.T))
-        self.draws_RxTx2: np.ndarray | None = None
+        self.digest_R = np.zeros(scene.R, dtype=np.uint64)  # of all that came before
+
+    def draws(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two numbers in [0, 1) for each cell, by what came in it before: cells have draws of their own."""
+        return uniform(self.digest_R), uniform(~self.digest_R)
 
     def hears(self, loss_R: np.ndarray, laws_RxS: np.ndarray, states_R: np.ndarray) -> np.ndarray:
-        if self.draws_RxTx2 is None:
-            seeds = seeds_of(laws_RxS, states_R)
-            self.draws_RxTx2 = np.stack([np.random.default_rng(seed).random((self.T, 2)) for seed in seeds])
-        (V_R, W_R), cells, B = self.draws_RxTx2[:, self.seen].T, np.arange(len(states_R)), self.counts_RxB.shape[1]
+        if self.seen == 0:
+            self.digest_R = np.array(seeds_of(laws_RxS, 0 * states_R), dtype=np.uint64)
+        (V_R, W_R), cells, B = self.draws(), np.arange(len(states_R)), self.counts_RxB.shape[1]
+        self.digest_R = scrambled(self.digest_R + states_R.astype(np.uint64))
         own_R = laws_RxS[cells, states_R]
         pit_R = laws_RxS.cumsum(axis=1)[cells, states_R] - own_R * (1 - V_R)
         below_R = (self.past_RxT[:, : self.seen] < pit_R[:, None]).sum(axis=1)
