@@ -67,6 +67,7 @@ def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any
 
 
 DELTA = 0.05  # how likely a model that is right may ever be left: whoever acts can have it back
+OPEN_BUDGET = 1.0  # of ``Recovery`` where no horizon is known: in units of sqrt(t) one half is little at first
 _FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
 
 
@@ -106,6 +107,8 @@ class Guard(Fleet, Readings):
     delta
         How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
         together (without a problem 1/horizon).
+    fallback
+        What is played after an alarm. By default ``Recovery()``; without a horizon its budget is 1 in place of 1/2.
     temperature
         Of the responses to forecasts. 0 by default: the best response, as most people act, which differs from nothing
         you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
@@ -182,7 +185,7 @@ class Guard(Fleet, Readings):
         settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
         settings["false_alarm_every"] = false_alarm_every
         if rule is None and problem is not None:
-            settings = _as_people_act(problem, settings)
+            settings = _as_people_act(problem, lasts, settings)
             if self.episode is not None:
                 settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
         made = rule_for(problem, lasts, rule, knows, **settings)
@@ -389,15 +392,17 @@ class Guard(Fleet, Readings):
         return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
 
 
-def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
+def _as_people_act(problem: DecisionProblem | Payoff, lasts: int | None, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
     people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
     settings = given | {name: value for name, value in people.items() if given[name] is None}
+    usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
+    laws = settings["temperature"] == 0 and not isinstance(problem, Payoff)
     if given["likelihood"] is None:
-        usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
         mixes = usual or isinstance(given["fallback"], Recovery)
-        laws = settings["temperature"] == 0 and not isinstance(problem, Payoff)
         settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]
+    if usual and laws and lasts is None:
+        settings["fallback"] = Recovery(budget=OPEN_BUDGET)
     return settings
 
 
