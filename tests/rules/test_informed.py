@@ -215,6 +215,15 @@ def test_what_is_wrong_is_refused_by_name_and_nothing_changes(changed: dict[str,
     guard.observe(0)
 
 
+def test_laws_of_references_are_looked_at_in_the_usual_case_too() -> None:
+    """One stream, a few laws in double precision: the quick way."""
+    guard = lr.Guard(lr.matching(), 20, references=("old",))
+    for wrong, says in (([[1.5, -0.5]], "references"), ([[0.7, 0.7]], "references must sum to one")):
+        with pytest.raises(ValueError, match=says):
+            guard.advise(np.array(LAW), references=np.array(wrong))
+    assert guard.advise(np.array(LAW), references=np.array([[1.0, 0.0]])) is not None
+
+
 @pytest.mark.parametrize("name", TWO)
 def test_what_was_not_declared_is_refused(name: str) -> None:
     guard = lr.Guard(lr.matching(), 20)

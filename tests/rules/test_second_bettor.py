@@ -237,6 +237,8 @@ def test_a_test_is_there_or_not_and_numbers_are_certified_without_one_too() -> N
     for given in ("no", None, 0):
         with pytest.raises(ValueError, match="test must be True or False"):
             lr.Guard(lr.matching(), 20, test=given)
+    with pytest.raises(ValueError, match="delta is the chance of a false alarm: leave it out with test=False"):
+        lr.Guard(lr.matching(), 20, test=False, delta=0.1)
     payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
     guard = lr.Guard(payoff, 20, test=False)
     guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))

@@ -106,7 +106,7 @@ class Guard(Fleet, Readings):
         the ordinary guard, which sees each outcome before the next forecast.
     delta
         How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
-        together (without a problem 1/horizon).
+        together (without a problem 1/horizon). None is asked for without a test.
     fallback
         What is played after an alarm. By default ``Recovery()``; without a horizon its budget is 1 in place of 1/2.
     temperature
@@ -184,6 +184,8 @@ class Guard(Fleet, Readings):
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
         settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
         settings["false_alarm_every"] = false_alarm_every
+        if delta is not None and not test:
+            raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
             settings = _as_people_act(problem, lasts, settings)
             if self.episode is not None:
