@@ -61,14 +61,14 @@ def main() -> None:
             tuned = dict(entry.settings[i]) if i else None
             standings.append(Standing(name, tuned, entry.promise, of_half["training"], of_half["scored"]))
     about = {"cells": _cells(found), "streams": {half: sorted(each) for half, each in found.items()}}
-    contents = {folder / "decisions.json": json.dumps(stored(standings, about), indent=1).encode()}
-    contents[folder / "decisions.md"] = page_of(standings).encode()
+    whole = stored(standings, about)
+    contents = {folder / "decisions.json": json.dumps(whole, indent=1).encode()}
+    contents[folder / "decisions.md"] = page_of(whole).encode()
     files.replace_all(contents)
-    figure(standings, folder / "decisions.png")
-    print(table_of(standings))
-    print(
-        f"With a promise, and better than the guard in kept, saved and false alarms: {dominating(standings) or 'none'}"
-    )
+    figure(whole, folder / "decisions.png")
+    print(table_of(whole))
+    better = ", ".join(dominating(whole)) or "none"
+    print(f"With a promise, and not worse than the guard in kept, saved and false alarms: {better}")
     print(f"{sum(about['cells'].values()):,} cells. Written to {folder}")
 
 

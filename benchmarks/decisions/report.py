@@ -9,6 +9,8 @@ from lowregret.tables import Table
 
 from .scores import Rate, Score
 
+DETECTORS = ("ADWIN", "PageHinkley", "KSWIN", "DDM", "CUSUM", "rolling threshold")
+
 
 class Standing(NamedTuple):
     """An entrant with a setting, on both halves."""
@@ -24,14 +26,6 @@ class Standing(NamedTuple):
         return self.entrant if self.tuned is None else f"{self.entrant}, tuned"
 
 
-def _number(value: float | None, digits: int = 3) -> str:
-    return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
-
-
-def _rate(rate: Rate | None) -> str:
-    return "" if rate is None else f"{rate.share:.3f} ({rate.low:.3f}-{rate.high:.3f})"
-
-
 HEADER = (
     "entrant",
     "money",
@@ -44,70 +38,19 @@ HEADER = (
     "delay",
     "adversary",
     "late",
-    "us a step",
     "streams",
 )
 
 
-def _row(one: Standing) -> tuple[str, ...]:
-    by = one.scored
-    return (
-        one.name,
-        _number(by.money),
-        _number(by.kept),
-        _number(by.saved),
-        _number(by.worst, 2),
-        _number(by.behind, 2),
-        _rate(by.false_alarms),
-        _number(None if by.heard is None else by.heard.share, 2),
-        _number(by.delay, 0),
-        _number(by.adversary, 2),
-        _number(by.late),
-        _number(by.microseconds, 1),
-        str(by.streams),
-    )
-
-
-def ranked(standings: Sequence[Standing]) -> list[Standing]:
-    return sorted(standings, key=lambda one: -one.scored.money)
-
-
-def table_of(standings: Sequence[Standing]) -> Table:
-    """The scored half, by money."""
-    return Table("Scored half", HEADER, tuple(map(_row, ranked(standings))))
-
-
-def page_of(standings: Sequence[Standing]) -> str:
-    """The same in Markdown, without the speed, which no two runs have in common."""
-    kept = [i for i, name in enumerate(HEADER) if name != "us a step"]
-    lines = [[HEADER[i] for i in kept], ["---", *["--:"] * (len(kept) - 1)]]
-    lines += [[_row(one)[i] for i in kept] for one in ranked(standings)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-def dominating(standings: Sequence[Standing], ours: str = "guard") -> list[str]:
-    """Who promises something and kept more, saved more and alarmed falsely less than ours."""
-
-    def three(one: Standing) -> tuple[float, float, float]:
-        rate = one.scored.false_alarms
-        return one.scored.kept, one.scored.saved, -(0.0 if rate is None else rate.share)
-
-    mine = three(next(one for one in standings if one.name == ours))
-    return [
-        one.name
-        for one in standings
-        if one.promise and all(a >= b for a, b in zip(three(one), mine, strict=True)) and three(one) != mine
-    ]
-
-
 def stored(standings: Sequence[Standing], about: dict[str, Any]) -> dict[str, Any]:
-    """All of it, for a file; speeds are apart."""
+    """All of it, as it is written to a file, by money on the scored half; speeds, which vary, stand apart."""
 
     def numbers(found: Score) -> dict[str, Any]:
         kept = {key: value for key, value in found._asdict().items() if key != "microseconds"}
-        kept["by_regime"] = {name: rate._asdict() for name, rate in found.by_regime.items()}
-        return {key: value._asdict() if isinstance(value, Rate) else value for key, value in kept.items()}
+        kept["by_regime"] = {name: _rate(rate) for name, rate in found.by_regime.items()}
+        return {key: _rate(value) if isinstance(value, Rate) else value for key, value in kept.items()}
 
+    ranked = sorted(standings, key=lambda one: -one.scored.money)
     rows = [
         {
             "entrant": one.name,
@@ -116,23 +59,93 @@ def stored(standings: Sequence[Standing], about: dict[str, Any]) -> dict[str, An
             "training": numbers(one.training),
             "scored": numbers(one.scored),
         }
-        for one in ranked(standings)
+        for one in ranked
     ]
-    speed = {one.name: one.scored.microseconds for one in ranked(standings)}
-    return {**about, "standings": rows, "microseconds": speed}
+    return {**about, "standings": rows, "microseconds": {one.name: one.scored.microseconds for one in ranked}}
 
 
-def figure(standings: Sequence[Standing], path: Path) -> None:
+def _rate(rate: Rate) -> dict[str, float]:
+    return {**rate._asdict(), "share": rate.share}
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    by, alarms, heard = one["scored"], one["scored"]["false_alarms"], one["scored"]["heard"]
+    return (
+        one["entrant"],
+        _number(by["money"]),
+        _number(by["kept"]),
+        _number(by["saved"]),
+        _number(by["worst"], 2),
+        _number(by["behind"], 2),
+        "" if alarms is None else f"{alarms['share']:.3f} ({alarms['low']:.3f}-{alarms['high']:.3f})",
+        "" if heard is None else _number(heard["share"], 2),
+        _number(by["delay"], 0),
+        _number(by["adversary"], 2),
+        _number(by["late"]),
+        str(by["streams"]),
+    )
+
+
+def table_of(found: dict[str, Any]) -> Table:
+    """The scored half, with speeds."""
+    speed = found["microseconds"]
+    rows = [(*_row(one), _number(speed[one["entrant"]], 1)) for one in found["standings"]]
+    return Table("Scored half", (*HEADER, "us a step"), tuple(rows))
+
+
+def page_of(found: dict[str, Any]) -> str:
+    """The same in Markdown, without the speed, which no two runs have in common."""
+    lines = [list(HEADER), ["---", *["--:"] * (len(HEADER) - 1)], *(list(_row(one)) for one in found["standings"])]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def short_table_of(found: dict[str, Any]) -> str:
+    """The README's: doing nothing, the drift detector that earned most, and the guard."""
+    detectors = [one for one in found["standings"] if one["entrant"].startswith(DETECTORS)]
+    guard, nothing = (next(o for o in found["standings"] if o["entrant"] == name) for name in ("guard", "the model"))
+    lines = [["", "money", "kept", "saved", "worst stream", "false alarms"], ["---", *["--:"] * 5]]
+    for one, name in (
+        (nothing, "do nothing: act on the model"),
+        (detectors[0], f"the best drift detector: {detectors[0]['entrant']}"),
+        (guard, "`lr.Guard(problem)`"),
+    ):
+        alarms = one["scored"]["false_alarms"]
+        cells = [f"{one['scored'][key]:.2f}" for key in ("money", "kept", "saved", "worst")]
+        lines.append([name, *cells, "none" if alarms is None else f"{alarms['share']:.1%}"])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def dominating(found: dict[str, Any], ours: str = "guard") -> list[str]:
+    """Who promises something and kept as much, saved as much and alarmed falsely no more often than ours."""
+
+    def three(one: dict[str, Any]) -> tuple[float, float, float]:
+        by = one["scored"]
+        return by["kept"], by["saved"], -(0.0 if by["false_alarms"] is None else by["false_alarms"]["share"])
+
+    mine = three(next(one for one in found["standings"] if one["entrant"] == ours))
+    return [
+        one["entrant"]
+        for one in found["standings"]
+        if one["promise"] and all(a >= b for a, b in zip(three(one), mine, strict=True)) and three(one) != mine
+    ]
+
+
+def figure(found: dict[str, Any], path: Path) -> None:
     """Kept where nothing breaks against saved where something does; up and to the right is better."""
     from lowregret.plots import plain, pyplot
 
     plt = pyplot()
-    fig, ax = plt.subplots(figsize=(8, 6))
-    for one in standings:
-        ours = one.entrant.startswith("guard")
-        at = max(one.scored.kept, -0.5), max(one.scored.saved, -0.5)
-        ax.plot(*at, "o" if one.promise else "x", color="C0" if ours else "0.4", ms=7 if ours else 5)
-        ax.annotate(one.name, at, xytext=(5, 3), textcoords="offset points", fontsize=7, color="C0" if ours else "0.3")
+    fig, ax = plt.subplots(figsize=(9, 7))
+    for one in found["standings"]:
+        ours, by = one["entrant"].startswith("guard"), one["scored"]
+        at = max(by["kept"], 0.4), max(by["saved"], -0.1)
+        ax.plot(*at, "o" if one["promise"] else "x", color="C0" if ours else "0.4", ms=7 if ours else 5)
+        colour = "C0" if ours else "0.3"
+        ax.annotate(one["entrant"], at, xytext=(5, 3), textcoords="offset points", fontsize=6, color=colour)
     ax.axhline(0, color="0.85", lw=0.8, zorder=0)
     ax.axvline(1, color="0.85", lw=0.8, zorder=0)
     ax.set_xlabel("kept where nothing breaks (1: as much as the model)")

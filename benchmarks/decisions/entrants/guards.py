@@ -35,13 +35,11 @@ class Guarded:
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"delta": 0.01},
-    {"fallback": lr.Recovery(share=0.001)},
-    {"fallback": lr.Recovery(share=0.01)},
-    {"fallback": lr.Recovery(budget=0.25)},
-    {"fallback": lr.Recovery(budget=1.0)},
-    {"fallback": lr.Recovery(memories=(10, 100))},
-    {"fallback": lr.Recovery(memories=(50, 500))},
-    {"fallback": lr.Recovery(memories=(20, 60, 200))},
+    {"fallback": lr.Recovery(budget=0.5)},
+    {"fallback": lr.Recovery(budget=2.0)},
+    {"fallback": lr.Recovery(budget=1.0, share=0.01)},
+    {"fallback": lr.Recovery(budget=1.0, memories=(10, 100))},
+    {"fallback": lr.Recovery(budget=1.0, memories=(50, 500))},
 )  # all keep the promise
 
 ENTRANTS = {
