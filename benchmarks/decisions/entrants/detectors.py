@@ -102,7 +102,7 @@ MONITORS: dict[str, tuple[Any, tuple[dict[str, Any], ...], bool]] = {
     ),
     "KSWIN": (
         partial(River, name="KSWIN", seed=0),
-        ({}, {"alpha": 1e-4}, {"rises": True, "alpha": 1e-4}, {"rises": True, "alpha": 1e-6}),
+        ({}, {"rises": True, "alpha": 1e-6}),
         True,
     ),
     "DDM": (

@@ -39,7 +39,6 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"fallback": lr.Recovery(budget=2.0)},
     {"fallback": lr.Recovery(budget=1.0, share=0.01)},
     {"fallback": lr.Recovery(budget=1.0, memories=(10, 100))},
-    {"fallback": lr.Recovery(budget=1.0, memories=(50, 500))},
 )  # all keep the promise
 
 ENTRANTS = {
