@@ -4,7 +4,7 @@ import csv
 import re
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,8 +82,13 @@ def record_of(n_states: int) -> np.dtype:
     )
 
 
-def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = None) -> Log:
-    """The log in a file or a folder: what it holds is read later."""
+def log_at(
+    path: Path,
+    problem: DecisionProblem,
+    told: dict[str, Any] | None = None,
+    found_in: Callable[[list[str], DecisionProblem, Any], Columns] = columns_of,
+) -> Log:
+    """The log in a file or a folder: what it holds is read later; ``found_in`` says which of its columns matter."""
     if not path.exists():
         raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {path} is not there")
     found = [path]
@@ -101,7 +106,7 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
         names, own = (_csv if file.suffix.lower() == ".csv" else _parquet)(i, file)
         fragments += own
         try:
-            here = columns_of(names, problem, told)
+            here = found_in(names, problem, told)
         except ValueError as error:
             raise Refused(str(file), None, str(error)) from error
         if columns is not None:
@@ -161,6 +166,24 @@ def _refuse_crowd(rows: Rows, row_R: np.ndarray, log: Log) -> None:
     if len(at_R) > len(rows.names) * (int(at_R.max()) - int(at_R.min()) + 1):
         alone = alone_told(log.columns)
         sorted_rows(rows.names, rows.stream_R, rows.steps, row_R, log.where, alone=alone, whole=False)
+
+
+def pieces_in(log: Log, read: Callable[[Any, str, int], Any]) -> Iterator[tuple[Any, np.ndarray]]:
+    """What ``read(table, path, rows before it)`` makes of each piece of a log, and which rows those are."""
+    pa = arrow()
+    for fragment in log.fragments:
+        before, batches = fragment.before, _batches(fragment, log.columns)
+        while True:
+            try:
+                table = next(batches, None)
+                if table is None:
+                    break
+                found = read(table, fragment.path, before)
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                raise Refused(fragment.path, _row_said(error), _words(error)) from error
+            if table.num_rows:
+                yield found, np.arange(before, before + table.num_rows) + (fragment.file << _FILE)
+            before += table.num_rows
 
 
 def partition_of(name: str, partitions: int) -> int:
