@@ -21,7 +21,7 @@ WITH_EXTRAS = tuple(
         *("files/kernel_cache.py", "guard/saving.py"),
     )
 )
-MAY_ASK = (str(ROOT / "tests"), str(ROOT / "benchmarks"), *WITH_EXTRAS)
+MAY_ASK = (*(str(ROOT / folder) for folder in ("tests", "benchmarks", "examples")), *WITH_EXTRAS)
 
 
 def missed(error: BaseException | None) -> str | None:
