@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 import lowregret as lr
 from lowregret.audit import Refused, gate
-from lowregret.audit.gating import RATES, _Bettors
+from lowregret.audit.gating import RATES, _Bettors, log_evidence
 from lowregret.certificates.coupled import late_factor
 
 SHOP = lr.DecisionProblem.from_payoffs(
@@ -135,7 +135,7 @@ def sup_of_false_verdict(gains: tuple[float, ...], T: int, lag: int, span: float
     gain_NxT = np.array(gains)[paths]
     low_T = np.full(T, min(gains))
     crossed = [
-        (_Bettors(gain_T, low_T, span, lag if split else 1).log_evidence_T >= math.log(enough) - 1e-12).any()
+        (log_evidence(gain_T, low_T, span, lag if split else 1) >= math.log(enough) - 1e-12).any()
         for gain_T in gain_NxT
     ]
     rows = []
@@ -177,10 +177,8 @@ def _worst_of(
     pairs: tuple[tuple[float, float], ...], left: int, span: float, alpha: float, gains: Any, lows: Any
 ) -> float:
     """P(E ever reaches 1/alpha) from here on, at most."""
-    if gains:
-        bettors = _Bettors(np.array(gains), np.array(lows), span, 1)
-        if bettors.log_evidence_T[-1] >= -math.log(alpha) - 1e-12:
-            return 1.0
+    if gains and log_evidence(np.array(gains), np.array(lows), span)[-1] >= -math.log(alpha) - 1e-12:
+        return 1.0
     if not left:
         return 0.0
     found = []
@@ -204,7 +202,7 @@ def test_runs_of_two_equal_models_are_rarely_decided() -> None:
     rng, wrong = np.random.default_rng(3), 0
     for _ in range(400):
         gain_T = rng.choice([-1.0, 0.0, 1.0], p=[0.2, 0.6, 0.2], size=300)
-        wrong += (_Bettors(gain_T, np.full(300, -1.0), 1.0, 1).log_evidence_T >= math.log(10)).any()
+        wrong += (log_evidence(gain_T, np.full(300, -1.0), 1.0) >= math.log(10)).any()
     assert 0 < wrong <= 55  # at most 40 on average; 2.5 standard deviations above
 
 
@@ -312,6 +310,39 @@ def test_steps_of_one_model_alone_are_left_out_and_counted() -> None:
     assert any("20 rows of one model alone are left out" in words for words in found.warnings)
     third = pd.concat([late, late[late["model"] == "new"].assign(model="other")])
     assert gate(third, SHOP, model="new", against="current").e_better == found.e_better
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+@pytest.mark.parametrize("kind", ["names", "categories", "numbers"])
+def test_outcomes_that_are_not_known_yet_are_left_out(kind: str, lag: int, tmp_path: Path) -> None:
+    problem = SHOP
+    wide = days_of(2, 40, ("a", "b"))
+    if kind == "numbers":
+        problem = lr.DecisionProblem.from_payoffs(SHOP.in_payoffs(SHOP.utility))
+        wide["y"] = wide["y"].map({name: float(s) for s, name in enumerate(SHOP.states)})
+        wide = wide.rename(
+            columns={f"{m}_p_{s}": f"{m}_p_{i}" for m in ("new", "current") for i, s in enumerate(SHOP.states)}
+        )
+    known = wide.groupby("town").cumcount(ascending=False) >= lag
+    asked = gate(wide[known], problem, model="new", against="current", lag=lag, columns={"stream": "town"})
+    open_ended = wide.astype({"y": "category"}) if kind == "categories" else wide.copy()
+    open_ended.loc[~known, "y"] = None
+    early = open_ended.copy()
+    early.loc[30 - lag, "y"] = None
+    for frame in (open_ended, early):
+        frame.to_parquet(tmp_path / "log.parquet")
+        frame.to_csv(tmp_path / "log.csv", index=False)
+        for log in (frame, tmp_path / "log.parquet", tmp_path / "log.csv"):
+            more: dict[str, Any] = {"model": "new", "against": "current", "lag": lag, "columns": {"stream": "town"}}
+            if frame is early:
+                with pytest.raises(Refused, match=rf"row {31 - lag}: the outcome \(y\) is missing"):
+                    gate(log, problem, **more)
+                continue
+            found = gate(log, problem, **more)
+            assert (found.e_better, found.earned, found.rows) == (asked.e_better, asked.earned, asked.rows)
+            assert f"{2 * lag} rows whose outcomes are not known yet are left out" in found.warnings
+    with pytest.raises(Refused, match="no outcome is known yet"):
+        gate(open_ended[~known], problem, **more)
 
 
 def test_a_key_makes_no_streams(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ one who asks may stop whenever he likes. The other way round -D_t in [-high_t, -
 of the two wrong verdicts has a chance of at most alpha of ever being given.
 
 The engine's bettors (``rules/bets.py``) know a law, the model's, and are charged by it. Here there is none, only a
-range; a bet that is linear in D_t is then fair without any charge, and never wins less than theirs: by convexity
-exp(lam x) lies below its chord over [low, high], which is what a law of mean 0 is charged for. Where D_t is a mean
-over many streams, far smaller than its range, that is most of the evidence.
+range; a bet that is linear in D_t is then fair without any charge. For each of theirs there is one that never wins
+less: by convexity exp(lam x) lies below its chord over [low, high], and its height at 0 is what they would be charged.
+Where D_t is a mean over many streams, far smaller than its range, that is most of the evidence.
 
 **Late outcomes.** With a lag of d the actions of day t are chosen when the outcomes up to day t - d are known, and a
 stretch that nobody could foresee counts in d days at once: the product above is no supermartingale any more. Days that
@@ -45,7 +45,7 @@ import numpy as np
 from .. import files, inputs
 from ..certificates.coupled import late_factor
 from ..problems import DecisionProblem, a_problem
-from .cells import Refused, printable
+from .cells import Refused, arrow, one_column, printable
 from .columns import Columns, alone_told, chosen_told, columns_of, passed_on, passed_told, shared
 from .frames import FRAME, is_frame, table_of
 from .laws import laws_in, listed, told_laws, tolerance_of
@@ -59,6 +59,7 @@ _STAKED = 0.5  # of what a bettor has, at most
 _MOST = 690.0  # of ln E, so that E is a float
 _FAR = 1e9  # days: as good as never
 _DAY = 86_400 * 10**9
+_UNKNOWN = -1  # in place of a state
 _MODELS = ("model", "model_name", "model_id", "model_version")  # as a column of models is called
 _SPELT = (  # one column a state and model; or - . and a space in place of _
     *("{model}_p_{state}", "{model}_prob_{state}", "{model}_p{state}", "{model}_{state}"),
@@ -152,7 +153,8 @@ def gate(
     alpha
         The chance of ever promoting a model that earns no more, and that of ever keeping out one that earns no less.
     lag
-        How many steps later an outcome is known: 1, before the next step.
+        How many steps later an outcome is known: 1, before the next step. Rows of the last so many steps may be without
+        one, and are left out.
     tolerance
         As ``audit_log`` takes it.
     columns
@@ -173,7 +175,7 @@ def gate(
             raise ValueError(f"{name} must be the name of a model, got {inputs.shown(value)}")
     if model == against:
         raise ValueError(f"model and against must be two models, and both are {model!r}")
-    both = _paired(log, problem, (model, against), tolerance, columns)
+    both = _paired(log, problem, (model, against), lag, tolerance, columns)
     new_R, old_R = (problem.best_response(laws_RxS) for laws_RxS in both.laws)
     gains_RxS = problem.utility[new_R] - problem.utility[old_R]
     gain_R = np.take_along_axis(gains_RxS, both.states_R[:, None], axis=1)[:, 0]
@@ -217,6 +219,15 @@ def gate(
         columns=both.about,
         warnings=both.notes,
     )
+
+
+def log_evidence(gain_T: np.ndarray, low_T: np.ndarray, span: float, lag: int = 1) -> np.ndarray:
+    """ln E after every day, ``[T]``, of differences that were known to be ``low_T`` at least; at most ``span`` in size.
+
+    >>> log_evidence(np.array([1.0, 0.0, 1.0, 1.0]), np.array([-1.0, 0.0, -1.0, -1.0]), span=1.0).round(2).tolist()
+    [0.24, 0.24, 0.52, 0.82]
+    """
+    return _Bettors(gain_T, low_T, span, lag).log_evidence_T
 
 
 class _Bettors:
@@ -289,8 +300,10 @@ class _Read(NamedTuple):
         return self._replace(steps=self.steps.of(place), **parts)
 
 
-def _paired(log: Any, problem: DecisionProblem, models: tuple[str, str], tolerance: float, told: Any) -> _Paired:
-    """The rows of which both models spoke, by stream and step; rows of one alone are counted in the notes."""
+def _paired(
+    log: Any, problem: DecisionProblem, models: tuple[str, str], lag: int, tolerance: float, told: Any
+) -> _Paired:
+    """The rows of which both models spoke and whose outcomes are known, by stream and step; others are noted."""
     columns, read = _opened(log, problem, models, told)
     while True:
         rows = read(columns, tolerance)
@@ -304,7 +317,7 @@ def _paired(log: Any, problem: DecisionProblem, models: tuple[str, str], toleran
         what = "a column of models" if rows.model_R is not None else "several streams"
         reason = f"a log with {what} must have one of steps or times too, so that it is known which rows are of one day"
         raise Refused(rows.where(int(rows.row_R[0]))[0], None, f"{reason}: --order NAME or columns={{'order': NAME}}")
-    mine = _in_order(mine, columns)
+    mine, waiting = _in_order(mine, columns, lag)
     notes = [*passed_told(columns), *irregular(mine.stream_R, mine.steps).told]
     if rows.renormalised:
         notes.append(f"{rows.renormalised:,} laws were made to sum to one")
@@ -312,9 +325,13 @@ def _paired(log: Any, problem: DecisionProblem, models: tuple[str, str], toleran
         assert mine.others_RxS is not None
         theirs = mine._replace(laws_RxS=mine.others_RxS)
     else:
-        mine, theirs, left_out = _matched(mine, _in_order(rows.of(_rows_of(models[1], rows)), columns))
+        theirs, also_waiting = _in_order(rows.of(_rows_of(models[1], rows)), columns, lag)
+        waiting += also_waiting
+        mine, theirs, left_out = _matched(mine, theirs)
         if left_out:
             notes.append(f"{left_out:,} rows of one model alone are left out: the other says nothing of these steps")
+    if waiting:
+        notes.append(f"{waiting:,} rows whose outcomes are not known yet are left out")
     streams = len(np.unique(mine.stream_R))
     about = _about(columns, models)
     return _Paired((mine.laws_RxS, theirs.laws_RxS), mine.states_R, mine.steps, streams, about, tuple(notes))
@@ -327,9 +344,23 @@ def _rows_of(model: str, rows: _Read) -> np.ndarray:
     return np.flatnonzero(rows.model_R == rows.models.index(model))
 
 
-def _in_order(rows: _Read, columns: Columns) -> _Read:
+def _in_order(rows: _Read, columns: Columns, lag: int) -> tuple[_Read, int]:
+    """The rows whose outcomes are known, by stream and step, and how many others there are.
+
+    Only those of the last ``lag`` steps of a stream may be unknown: to leave others out would be to choose among days.
+    """
     alone = alone_told(columns)
-    return rows.of(sorted_rows(rows.streams, rows.stream_R, rows.steps, rows.row_R, rows.where, columns.every, alone))
+    place_R = sorted_rows(rows.streams, rows.stream_R, rows.steps, rows.row_R, rows.where, columns.every, alone)
+    rows = rows.of(place_R)
+    after_R = np.searchsorted(rows.stream_R, rows.stream_R, side="right") - 1 - np.arange(len(rows.stream_R))
+    unknown_R = rows.states_R == _UNKNOWN
+    if len(bad := np.flatnonzero(unknown_R & (after_R >= lag))):
+        file, row = rows.where(int(rows.row_R[bad].min()))
+        reason = f"the outcome ({columns.state}) is missing, and with a lag of {lag} it must be known by the last step"
+        raise Refused(file, row, reason)
+    if unknown_R.all():
+        raise Refused(rows.where(int(rows.row_R[0]))[0], None, "no outcome is known yet")
+    return rows.of(np.flatnonzero(~unknown_R)), int(unknown_R.sum())
 
 
 def _matched(mine: _Read, theirs: _Read) -> tuple[_Read, _Read, int]:
@@ -463,13 +494,31 @@ def _piece(columns: Columns, problem: DecisionProblem, tolerance: float) -> Call
     """A function that reads a table, of which so many rows come before."""
 
     def read(table: Any, where: str, before: int) -> _Piece:
+        table, unknown_R = _with_outcomes(table, columns.state, problem)
         rows, others, off = rows_of(table, columns, problem, tolerance, where, before), None, 0
+        rows = rows._replace(states_R=np.where(unknown_R, _UNKNOWN, rows.states_R))
         for _, names in columns.references:
             others, off = laws_in(table, names, problem.states, tolerance, where, before)
         models, model_R = streams_in_rows(table, columns.context, where, before)
         return _Piece(rows, others, models, model_R, rows.renormalised + off)
 
     return read
+
+
+def _with_outcomes(table: Any, name: str, problem: DecisionProblem) -> tuple[Any, np.ndarray]:
+    """The table with some outcome in every row, and in which rows there is none in truth."""
+    pa, column = arrow(), one_column(table, name)
+    column = column.dictionary_decode() if hasattr(column, "dictionary") else column
+    unknown = column.is_null(nan_is_null=True)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):  # as CSV has what is missing
+        unknown = pa.compute.or_(unknown, pa.compute.fill_null(pa.compute.equal(column, ""), True))
+    unknown_R = unknown.to_numpy(zero_copy_only=False)
+    if not unknown_R.any():
+        return table, unknown_R
+    known = column.filter(pa.compute.invert(unknown))
+    some = known[0] if len(known) else pa.scalar(problem.states[0])
+    filled = pa.compute.if_else(unknown, some, column) if len(known) else pa.repeat(some, len(column))
+    return table.set_column(table.schema.get_field_index(name), name, filled), unknown_R
 
 
 def _joined(
