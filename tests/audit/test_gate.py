@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.optimize import linprog
 
@@ -328,14 +329,18 @@ def test_outcomes_that_are_not_known_yet_are_left_out(kind: str, lag: int, tmp_p
     open_ended = wide.astype({"y": "category"}) if kind == "categories" else wide.copy()
     open_ended.loc[~known, "y"] = None
     early = open_ended.copy()
-    early.loc[30 - lag, "y"] = None
+    early.loc[39 - lag, "y"] = None  # the first that must be known
     for frame in (open_ended, early):
         frame.to_parquet(tmp_path / "log.parquet")
         frame.to_csv(tmp_path / "log.csv", index=False)
-        for log in (frame, tmp_path / "log.parquet", tmp_path / "log.csv"):
+        logs = [frame, tmp_path / "log.parquet", tmp_path / "log.csv"]
+        if kind == "numbers":  # not a number, and not missing, to Arrow
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            logs.append(table.set_column(2, "y", pa.array(frame["y"].to_numpy(), from_pandas=False)))
+        for log in logs:
             more: dict[str, Any] = {"model": "new", "against": "current", "lag": lag, "columns": {"stream": "town"}}
             if frame is early:
-                with pytest.raises(Refused, match=rf"row {31 - lag}: the outcome \(y\) is missing"):
+                with pytest.raises(Refused, match=rf"row {40 - lag}: the outcome \(y\) is missing"):
                     gate(log, problem, **more)
                 continue
             found = gate(log, problem, **more)
