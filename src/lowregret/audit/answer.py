@@ -157,7 +157,7 @@ def report(found: Any) -> str:
     lines = [str(table(found)), ""]
     of = "" if len(found.rows) == 1 else " of its stream"
     lines += [f"Promised: the guard earns at most {promised} a {unit} less than the best fixed action{of}."]
-    lines += [_alarms(found), *(_switched(found, one) for one in found.suspects[:_SUSPECTS] if len(found.rows) > 1)]
+    lines += [_alarms(found), *(_switched(found, one) for one in found.suspects[:_SUSPECTS] if found.alarms > 1)]
     if found.alarms > _SUSPECTS:
         lines += [f"... and {found.alarms - _SUSPECTS:,} more, in the JSON"]
     lines += ["", str(payoffs(found)), "", f"Assumed: {'; '.join(found.assumed)}."]
