@@ -3,6 +3,7 @@
 from .auditing import audit_log, merge
 from .backtesting import backtest
 from .cells import Refused
+from .gating import Gate, gate
 from .playing import YARDSTICKS
 from .report import Audit, Judgement
 from .result import Backtest, StreamResult
@@ -12,12 +13,14 @@ __all__ = [
     "YARDSTICKS",
     "Audit",
     "Backtest",
+    "Gate",
     "Judgement",
     "Refused",
     "StreamResult",
     "Tuned",
     "audit_log",
     "backtest",
+    "gate",
     "merge",
     "tune",
 ]

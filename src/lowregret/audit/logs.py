@@ -4,7 +4,7 @@ import csv
 import re
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,19 +71,25 @@ class StreamNumbers:
             return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int32)
 
 
-def record_of(n_states: int) -> np.dtype:
+def record_of(n_states: int, columns: Columns) -> np.dtype:
     """What is kept of a row."""
     return np.dtype(
         [
             *(("stream", "<i4"), ("state", "<i4")),
             *(("order", "<i8"), ("offset", "<i8")),  # as ``Steps`` has them
             *(("row", "<i8"), ("probs", "<f8", (n_states,))),
+            *([("known", "<i8")] if columns.known_at is not None else []),  # when the outcome was
         ]
     )
 
 
-def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = None) -> Log:
-    """The log in a file or a folder: what it holds is read later."""
+def log_at(
+    path: Path,
+    problem: DecisionProblem,
+    told: dict[str, Any] | None = None,
+    found_in: Callable[[list[str], DecisionProblem, Any], Columns] = columns_of,
+) -> Log:
+    """The log in a file or a folder: what it holds is read later; ``found_in`` says which of its columns matter."""
     if not path.exists():
         raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {path} is not there")
     found = [path]
@@ -101,7 +107,7 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
         names, own = (_csv if file.suffix.lower() == ".csv" else _parquet)(i, file)
         fragments += own
         try:
-            here = columns_of(names, problem, told)
+            here = found_in(names, problem, told)
         except ValueError as error:
             raise Refused(str(file), None, str(error)) from error
         if columns is not None:
@@ -127,7 +133,7 @@ def records_in(
     ``digest``, as ``hashlib`` has them, is told of all that is kept of them, in whatever batches they come.
     """
     before, pa = fragment.before, arrow()
-    record = record_of(problem.n_states)
+    record = record_of(problem.n_states, log.columns)
     batches = _batches(fragment, log.columns)
     while True:
         try:
@@ -141,6 +147,8 @@ def records_in(
         named = list(map(plainly, rows.names))
         found["state"], found["probs"] = rows.states_R, rows.probs_RxS
         found["order"], found["offset"] = rows.steps.at_R, rows.steps.offset_R
+        if rows.known_R is not None:
+            found["known"] = rows.known_R
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
         if log.columns.order is None:  # as they stand, one file after the other
             found["order"] = found["row"]
@@ -161,6 +169,24 @@ def _refuse_crowd(rows: Rows, row_R: np.ndarray, log: Log) -> None:
     if len(at_R) > len(rows.names) * (int(at_R.max()) - int(at_R.min()) + 1):
         alone = alone_told(log.columns)
         sorted_rows(rows.names, rows.stream_R, rows.steps, row_R, log.where, alone=alone, whole=False)
+
+
+def pieces_in(log: Log, read: Callable[[Any, str, int], Any]) -> Iterator[tuple[Any, np.ndarray]]:
+    """What ``read(table, path, rows before it)`` makes of each piece of a log, and which rows those are."""
+    pa = arrow()
+    for fragment in log.fragments:
+        before, batches = fragment.before, _batches(fragment, log.columns)
+        while True:
+            try:
+                table = next(batches, None)
+                if table is None:
+                    break
+                found = read(table, fragment.path, before)
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                raise Refused(fragment.path, _row_said(error), _words(error)) from error
+            if table.num_rows:
+                yield found, np.arange(before, before + table.num_rows) + (fragment.file << _FILE)
+            before += table.num_rows
 
 
 def partition_of(name: str, partitions: int) -> int:
