@@ -235,6 +235,11 @@ def test_streams_that_are_not_played_step_by_step_have_no_alarm(monkeypatch):
     assert [one.earned for one in quick.streams] == [one.earned for one in whole.streams]
     assert len(quick.switches) > 4
     assert found[0] < N == found[1]
+    monkeypatch.undo()
+    ends = [(event.stream, event.step) for event in whole.switches]  # with the outcome that does it
+    laws, states = [given[1][n, :t] for n, t in ends], [lr.problems.Positions(came[n, :t].astype(int)) for n, t in ends]
+    for law, state in zip(laws, states, strict=True):
+        assert lr.backtest(SHOP, law, state, guard=lr.Guard(SHOP, T, lag=2), fallback=False).switches
 
 
 # What is warned of
