@@ -166,6 +166,19 @@ def test_one_stream_is_told_in_the_singular(tmp_path, payoffs):  # noqa: F811
     )
 
 
+def test_a_guard_that_plays_at_random_is_not_the_same_without_an_alarm(tmp_path):
+    frame = log_of(streams=1).head(60)
+    path = written(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "log.parquet")
+    found = audit_log(path, SHOP, currency="$", temperature=0.2)
+    laws, came = frame[["p_dry", "p_wet"]].to_numpy(), (frame["y"] == "wet").to_numpy().astype(int)
+    play_TxA = np.exp(laws @ SHOP.utility.T / 0.2)
+    play_TxA /= play_TxA.sum(axis=1, keepdims=True)
+    guard = (play_TxA * MONEY_AxS[:, came].T).sum()
+    assert found.totals["guard"] == pytest.approx(guard)
+    gain = dollars(guard - found.totals["model"], "+")
+    assert f"Guarded: {dollars(guard)} ({gain}). It would not have left the model; chance" in found.answer
+
+
 def test_a_frame_says_when_outcomes_were_known():
     frame = log_of(late=lambda rng, t: rng.integers(0, 3))
     found = lr.backtest(SHOP, frame, columns={"known_at": "known"}, fallback=False)
