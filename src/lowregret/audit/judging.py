@@ -14,11 +14,12 @@ from ..rules import ExactTest
 from ..tips import worst_tip
 from .playing import play
 from .rows import sorted_rows
+from .sketch import DELTAS, Sketch
 from .streams import Block, Streams
 from .times import ROWS, Every, Rhythms, Steps, irregular
 
 BEST = "best fixed action"
-LISTED = 24  # alarmed streams whose curves are kept
+LISTED = 24  # streams with most evidence, whose curves are kept
 POINTS = 240  # of a curve
 _CELLS = 1 << 22  # steps times states and actions of a block
 _MOST = 690.0  # of ln E: more than any level that is asked for
@@ -49,7 +50,7 @@ def grid_of(steps: int) -> np.ndarray:
     return np.unique(np.linspace(1, steps, min(POINTS, steps)).round().astype(np.int64))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def guard_of(
     problem: DecisionProblem, horizon: int, delta: float, temperature: float, episode: int | None = None
 ) -> Guard:
@@ -62,7 +63,8 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
     streams, clock, rhythms = _streams(settings, names, records, where)
     first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
     problem, grid = settings.problem, settings.grid
-    guard = guard_of(problem, settings.horizon, settings.delta, settings.temperature, settings.episode)
+    guard = _guard(settings)
+    sketch = Sketch(problem, streams, clock, grid)
     each: list[Any] = [None] * len(streams.names)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
@@ -83,10 +85,14 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
                 steps = (int(seen.trips_N[n]) or None, happened[1])
                 times = [_time(clock, int(first_B[i]), step) for step in steps]
                 each[i] = _result(streams, block, n, i, paid, best_N, seen) + happened + times
-            rows = sorted(
-                np.flatnonzero(seen.trips_N).tolist(), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
+            sketch.add(guard, block, money, seen.log_e_NxT, seen.trips_N)
+            sketch.tried(block, settings.delta, paid["guard"], seen.trips_N)
+            for delta in {*DELTAS} - {settings.delta} if settings.events else ():
+                sketch.tried(block, delta, *_tried(settings._replace(delta=delta), block))
+            ranked = sorted(
+                range(len(block.index_N)), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
             )
-            details += [_detail(streams, block, n, money, seen) for n in rows[:LISTED]]
+            details += [_detail(settings, sketch, guard, block, n, money, seen) for n in ranked[:LISTED]]
     details.sort(key=lambda one: (-one["log_e"], one["stream"]))
     return {
         "streams": each,
@@ -94,6 +100,7 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
         "curve_steps": steps_G.tolist(),
         "details": details[:LISTED],
         "rhythms": list(rhythms),
+        "sketch": sketch.told(),
     }
 
 
@@ -200,16 +207,36 @@ def _result(
     return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]), float(seen.log_e_N[n]), v_regret]
 
 
-def _detail(streams: Streams, block: Block, n: int, money: dict[str, np.ndarray], seen: Seen) -> dict[str, Any]:
-    """The curves of one stream, thinned."""
-    steps = grid_of(int(block.lengths_N[n]))
+def _detail(
+    settings: AuditSettings,
+    sketch: Sketch,
+    guard: Guard,
+    block: Block,
+    n: int,
+    money: dict[str, np.ndarray],
+    seen: Seen,
+) -> dict[str, Any]:
+    """The curves of one stream, thinned, and what happened in it."""
+    own = [event for row, event in seen.events if row == n]
     return {
-        "stream": streams.names[block.index_N[n]],
         "log_e": float(seen.log_e_N[n]),
-        "steps": steps.tolist(),
-        "evidence": np.minimum(seen.log_e_NxT[n, steps - 1], _MOST).tolist(),
-        "money": {name: money_NxT[n, steps - 1].tolist() for name, money_NxT in money.items()},
+        "marks": sketch.marks(int(block.index_N[n]), int(seen.trips_N[n]), own, settings.episode or 0),
+        **sketch.detail(guard, block, n, money, np.minimum(seen.log_e_NxT[n], _MOST), grid_of(int(block.lengths_N[n]))),
     }
+
+
+def _guard(settings: AuditSettings) -> Guard:
+    return guard_of(settings.problem, settings.horizon, settings.delta, settings.temperature, settings.episode)
+
+
+def _tried(settings: AuditSettings, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """What the guard of these settings was paid on a block ``[N, T]``, and when it first switched."""
+    guard = _guard(settings)
+    if guard.episode is None:
+        played = play(guard, block, fallback=False, live=False)
+        return played.paid["guard"], played.trips_N
+    own = guarded(guard, block, cut(block, guard.episode), live=False)
+    return own.paid_NxT, own.trips_N
 
 
 # Recorded streams in episodes: each a stream of its own to the guard, which begins afresh.
