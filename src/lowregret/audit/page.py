@@ -169,7 +169,7 @@ def _detail(found: Audit, one: dict[str, Any]) -> dict[str, Any]:
         "stream": _name(one["stream"]),
         "at": one["at"],
         "evidence": [_short(value) for value in one["evidence"]],
-        "asked": _short(one["asked"]),
+        "asked": one["asked"],
         "money": {
             name: [_short(value * scale + shift * n) for value, n in zip(line, one["steps"], strict=True)]
             for name, line in one["money"].items()
@@ -201,7 +201,7 @@ def _row(one: Judgement, players: list[str], spark: list[Any], axes: dict[str, i
     low, high, axis, lines, asked = spark
     happened = one.switched_at, _said(one.switched_time), one.since, _said(one.since_time), one.returns, one.left
     earned = [_short(one.earned[name] * one.steps) for name in players]
-    drawn = [_short(low), _short(high), axes.setdefault(axis, len(axes)), lines, _short(asked)]
+    drawn = [_short(low), _short(high), axes.setdefault(axis, len(axes)), lines, float(f"{asked:.12g}")]
     return [
         _name(one.stream),
         one.steps,
