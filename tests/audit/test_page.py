@@ -131,7 +131,7 @@ def test_numbers_of_one_stream(tmp_path):
     table = three_states()
     found = lr.audit.audit_log(written(table, tmp_path / "log.parquet"), TRADE)
     told, data = agrees(TRADE, table, found)
-    assert told["excluded"] == 1
+    assert told["streams"][0]["excluded"] == 1
     assert data["details"][0]["marks"][-1][0] in ("alarm", "return", "left again")
     assert data["all"]["dated"]
     assert data["all"]["at"] == data["details"][0]["at"]
@@ -184,7 +184,7 @@ def test_episodes_try_other_deltas_too(tmp_path):
             paid += float(guard.advise(law).policy @ SHOP.in_payoffs(SHOP.utility[:, state]))
             guard.observe(Positions(state))
         assert one["guard"] == pytest.approx(paid)
-    assert found.details[0]["asked"] == pytest.approx(math.log(3 / 0.05))
+    assert found.details[0]["threshold"] == pytest.approx(math.log(3 / 0.05))
 
 
 def drawn(row, data):

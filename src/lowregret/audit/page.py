@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from .answer import day, step_of
 from .judging import BEST
 from .report import Audit, Judgement
 from .sketch import HIGHEST, LOWEST, POINTS, SPARKS, instead, payoff_scale, pictures, reliability
@@ -57,6 +58,7 @@ def _data(found: Audit) -> dict[str, Any]:
     about, certificate, problem = found.about, found.certificate, found.problem
     dated = about["steps"] in (TIMES, ZONED)
     told = pictures(found)
+    said, would, rest = found.answer.partition("It would ")
     ranked = sorted(found.streams, key=lambda one: (one.switched_at is None, -one.log_e, one.stream))
     sparks = {name: spark for part in found.parts.values() for name, spark in part["sketch"]["sparks"].items()}
     axes: dict[str, int] = {}
@@ -70,25 +72,22 @@ def _data(found: Audit) -> dict[str, Any]:
     place = {one.stream: n for n, one in enumerate(ranked[: len(rows)])}
     return {
         "log": [[_name(name), size] for name, size in about["log"][:20]],
-        "answer": _answer(found),
+        "answer": [said, would + rest],
+        "unit": step_of(found),
+        "span": [day(time) for time in (found.first, found.last) if time is not None],
         "steps": found.steps,
         "dated": dated,
         "read": found.read_as,
         "streams": about["streams"],
-        "total": {name: value * found.steps for name, value in found.earned.items()},
+        "total": found.totals,
         "warnings": [warning[:400] for warning in found.warnings],
         "alarms": found.alarms,
         "allowed": _short(found.allowed),
         "survivors": len(found.survivors),
-        "settings": {
-            "delta": _short(about["delta"]),
-            "fdr": about["fdr"],
-            "horizon": about["horizon"],
-            "temperature": about["temperature"],
-            "episode": about["episode"],
-            "lag": about.get("lag", 1),
-        },
-        "currency": about.get("currency", ""),
+        "delta": about["delta"],
+        "fdr": about["fdr"],
+        "assumed": found.assumed,
+        "currency": about["currency"] or "",
         "guarantee": _short(certificate.regret_bound_in_payoffs),
         "payoffs": {
             "actions": [_name(str(name)) for name in problem.actions[:40]],
@@ -107,36 +106,6 @@ def _data(found: Audit) -> dict[str, Any]:
         "sparks": {"points": POINTS, "lines": SPARKS, "log_e": [LOWEST, HIGHEST], "axes": list(axes)},
         "rows": rows,
     }
-
-
-def _answer(found: Audit) -> list[str]:
-    """The question answered: what acting on the model earned, what the guard would have made of it, when it left."""
-    about, steps = found.about, found.steps
-    model, guard = (found.earned[name] * steps for name in ("model", "guard"))
-    over = f"{steps:,} steps" + ("" if about["streams"] == 1 else f" of {about['streams']:,} streams")
-    lead = (
-        f"Acting on the model as you do: {_money(model)} in {over}. Guarded: {_money(guard)} ({guard - model:+,.0f})."
-    )
-    chance = f"chance of a false alarm 1 in {1 / about['delta']:,.4g}"
-    if about["streams"] > 1:
-        return [
-            lead,
-            f"It would have left the model in {found.alarms:,} of {about['streams']:,} streams; {chance} for each.",
-        ]
-    if not found.alarms:
-        return [lead, f"It would never have left the model; {chance}."]
-    (one,) = found.suspects
-    when = f"step {one.switched_at:,}" if one.switched_time is None else f"{one.switched_time}"
-    late = (
-        ""
-        if one.since is None or one.switched_at is None
-        else f", {one.switched_at - one.since:,} steps after it went wrong"
-    )
-    return [lead, f"It would have left the model at {when}{late}; {chance}."]
-
-
-def _money(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
 
 
 def _together(found: Audit, dated: bool) -> dict[str, Any]:
@@ -169,7 +138,7 @@ def _detail(found: Audit, one: dict[str, Any]) -> dict[str, Any]:
         "stream": _name(one["stream"]),
         "at": one["at"],
         "evidence": [_short(value) for value in one["evidence"]],
-        "asked": one["asked"],
+        "threshold": one["threshold"],
         "money": {
             name: [_short(value * scale + shift * n) for value, n in zip(line, one["steps"], strict=True)]
             for name, line in one["money"].items()

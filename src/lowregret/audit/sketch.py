@@ -35,7 +35,6 @@ class Sketch:
         self._first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
         self._where_R = where_of(clock)
         self.reliable_Sx3xK, self.instead_AxA, self.said_A = np.zeros((S, 3, BINS)), np.zeros((A, A)), np.zeros(A)
-        self.excluded = 0
         self.left_G = np.zeros(G, dtype=np.int64)
         self.from_G: list[int | None] = [None] * G
         self.upto_G: list[int | None] = [None] * G
@@ -50,7 +49,6 @@ class Sketch:
         instead_AxA, said_A = _instead(guard, block)
         self.instead_AxA, self.said_A = self.instead_AxA + instead_AxA, self.said_A + said_A
         self.reliable_Sx3xK = self.reliable_Sx3xK + _reliable(block)
-        self.excluded += int(_excluded(block).sum())
         left_N = np.where(trips_N > 0, trips_N, np.iinfo(np.int64).max)
         self.left_G += np.searchsorted(np.sort(left_N), self._grid_G, side="right")
         self._dates(block)
@@ -66,7 +64,13 @@ class Sketch:
         text_N = _lettered(np.moveaxis(height_LxNxP, 0, 1).reshape(len(every), -1))
         for n, i in enumerate(block.index_N.tolist()):
             axis = _axis(self._at(i, idx_NxP[n]))
-            self.sparks[self._streams.names[i]] = [float(low_N[n]), float(high_N[n]), axis, text_N[n], asked_of(guard)]
+            self.sparks[self._streams.names[i]] = [
+                float(low_N[n]),
+                float(high_N[n]),
+                axis,
+                text_N[n],
+                threshold_of(guard),
+            ]
 
     def tried(self, block: Block, delta: float, paid_NxT: np.ndarray, trips_N: np.ndarray) -> None:
         """What a guard with that delta did on a block."""
@@ -90,7 +94,7 @@ class Sketch:
             "steps": steps_P.tolist(),
             "at": self._at(i, steps_P - 1).tolist(),
             "evidence": log_e_T[steps_P - 1].tolist(),
-            "asked": asked_of(guard),
+            "threshold": threshold_of(guard),
             "money": {name: money_NxT[n, steps_P - 1].tolist() for name, money_NxT in money.items()},
             "reliable": _reliable(alone).tolist(),
             "instead": instead_AxA.tolist(),
@@ -117,7 +121,6 @@ class Sketch:
             "reliable": self.reliable_Sx3xK.tolist(),
             "instead": self.instead_AxA.tolist(),
             "said": self.said_A.tolist(),
-            "excluded": self.excluded,
             "left": self.left_G.tolist(),
             "from": self.from_G,
             "upto": self.upto_G,
@@ -150,7 +153,7 @@ def where_of(clock: Steps) -> np.ndarray | None:
     return clock.at_R if clock.counted else None
 
 
-def asked_of(guard: Guard) -> float:
+def threshold_of(guard: Guard) -> float:
     """The ln E at which the alarm sounds."""
     return -math.log(guard.rule.each.delta)  # type: ignore[attr-defined]
 
@@ -211,7 +214,6 @@ def pictures(found: Any) -> dict[str, Any]:
         "reliability": reliability(found.problem, _summed(parts, "reliable")),
         "instead": instead(found.problem, _summed(parts, "instead"), _summed(parts, "said")),
         "deltas": list(deltas(found, parts)),
-        "excluded": sum(part["excluded"] for part in parts),
     }
 
 

@@ -13,13 +13,13 @@ from .options import PAYOFFS, folder_for, refusals
 
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
 _EVERY = 1 << 18  # rows between two looks at the progress bar
-_SUSPECTS = 5  # streams whose switch is told
 _HEDGE = (
     "Hedge weighs actions by what they have earned, without the model; fallback is what the guard does after a switch."
 )
 _STREAM = (
     "The column of streams; by default stream, unique_id or the like, if its values repeat. none: all rows are one."
 )
+_LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
 _NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
 
@@ -54,6 +54,9 @@ def audit(
         ),
     ] = None,
     every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
+    lag: Annotated[int | None, typer.Option(min=1, help=_LAG)] = None,
+    known_at: Annotated[str | None, typer.Option(help="The column that says when each outcome was known.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Of the payoffs; by default the corner of their table.")] = None,
     episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
     events: Annotated[
         bool | None, typer.Option(help="Say since when, and returns; up to a million rows unless told.")
@@ -75,7 +78,7 @@ def audit(
         from ..audit.cells import Refused, printable
         from ..audit.laws import told_in_words
         from ..audit.page import page, plotly_js
-        from ..problems import payoffs_in
+        from ..problems import currency_in, payoffs_in
 
         piece = _piece(part)
         name = "audit" if piece is None else f"audit-part-{piece[0]}-of-{piece[1]}"
@@ -99,6 +102,7 @@ def audit(
                 problem = payoffs_in(payoffs)
                 laws = None if probs is None else told_in_words(probs, problem.states)
                 columns = {"stream": stream, "order": order, "state": state, "probs": laws, "every": every}
+                columns["known_at"] = known_at
                 with _progress() as told:
                     found = auditing.audit_log(
                         log[0],
@@ -113,6 +117,8 @@ def audit(
                         fallback=fallback,
                         events=events,
                         episode=episode,
+                        lag=lag,
+                        currency=currency if currency is not None else currency_in(payoffs),
                         part=piece,
                         jobs=jobs,
                         engine=engine,
@@ -125,33 +131,13 @@ def audit(
         if piece is None:
             contents[out / f"{name}.html"] = page(found).encode()
         files.replace_all(contents)
-        typer.echo(str(found.table()))
-        for one in found.suspects[:_SUSPECTS]:
-            typer.echo(_switch_told(one, printable(repr(one.stream), 80)))
-        if found.alarms > _SUSPECTS:
-            typer.echo(f"... and {found.alarms - _SUSPECTS:,} more that switched, in {name}.json")
-        if found.survivors:
-            shown = ", ".join(printable(repr(name), 80) for name in found.survivors[:8])
-            more = ", ..." if len(found.survivors) > 8 else ""
-            typer.echo(f"Named by e-BH: {shown}{more}")
-            typer.echo(
-                f"(e-BH: among so many streams some switch by chance; of those named, {found.about['fdr']:.0%} "
-                "at most are wrong on average)"
-            )
+        typer.echo(found.report())
+        if payoffs is not None:
+            typer.echo(f"Payoffs: {printable(payoffs.name, 200)}")
         typer.echo(_HEDGE)
         typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
         raise typer.Exit(ALARM)
-
-
-def _switch_told(one: Any, name: str) -> str:
-    """When a stream switched, and since when its model was wrong, as far as the log says."""
-
-    def told(step: int, time: str | int | None) -> str:
-        return f"step {step:,}" if time is None else f"step {step:,} ({time})"
-
-    words = f"stream {name} switched at {told(one.switched_at, one.switched_time)}"
-    return words if one.since is None else f"{words}, wrong since about {told(one.since, one.since_time)}"
 
 
 def _piece(part: str | None) -> tuple[int, int] | None:
