@@ -81,7 +81,7 @@ def test_the_terminal_says_when_and_parts_say_the_same(tmp_path):
         )
         assert f"{says} to {one.lost_to} (on {began.day} {began:%B %Y})" in done.output
     assert f"... and {len(found.suspects) - 5} more, in the JSON" in done.output
-    assert "(e-BH: among so many streams some switch by chance; of those named, 10% at most" in done.output
+    assert "Named, such that on average 10% of the names are wrong at most (e-BH): 's" in done.output
     assert "Hedge weighs actions by what they have earned" in done.output
     for i in (1, 2):
         run(log, *settings, "--part", f"{i}/2", "--out", tmp_path)

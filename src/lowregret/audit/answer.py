@@ -63,6 +63,8 @@ def chance(delta: float) -> str:
     ('1 in 20', '0.3')
     """
     often = 1 / delta
+    if often > 1e9:
+        return f"{delta:.2g}"
     return f"1 in {round(often):,}" if abs(often - round(often)) < 1e-6 * often else f"{delta:.2g}"
 
 
@@ -179,7 +181,8 @@ def _alarms(found: Any) -> str:
         said += f"; {counted(back, 'return')} to the model" + (f", left again {left:,} times" if left else "")
     if found.whole and n > 1:
         named = ", ".join(map(_name, found.survivors[:8])) + (", ..." if len(found.survivors) > 8 else "")
-        said += f".\nNamed at a false-discovery rate of {about['fdr']:g} (e-BH): {named or 'none'}"
+        said += f".\nNamed, such that on average {about['fdr']:.0%} of the names are wrong at most (e-BH): "
+        said += named or "none"
     return f"{said}."
 
 

@@ -13,7 +13,7 @@ from ..problems import DecisionProblem
 from ..rules import ExactTest, Rule
 from ..tips import worst_tip
 from .known import lags_of
-from .playing import evidence_by_class, play
+from .playing import evidence_by_class, play, unspent
 from .rows import sorted_rows
 from .sketch import DELTAS, Sketch
 from .streams import Block, Streams
@@ -195,10 +195,11 @@ def _evidence(rule: Rule, block: Block, log_level: float) -> tuple[np.ndarray, n
         assert isinstance(rule, ExactTest)
         log_e_NxT = rule.log_evidence(block.forecasts, block.came_NxT)
         return log_e_NxT, _stopped(log_e_NxT, block.lengths_N, log_level)
-    found_DxNxT, stopped_DxN = np.zeros((d, N, T)), np.zeros((d, N))
+    fresh = unspent(rule)
+    found_DxNxT, stopped_DxN = np.full((d, N, T), fresh), np.full((d, N), fresh)
     for k, own_NxT in enumerate(evidence_by_class(rule, block)):
         after_T = (np.arange(T) - (d - 1) - k) // d  # which of its outcomes was the last that is known
-        found_DxNxT[k] = np.where(after_T < 0, 0.0, own_NxT[:, np.maximum(after_T, 0)])
+        found_DxNxT[k] = np.where(after_T < 0, fresh, own_NxT[:, np.maximum(after_T, 0)])
         ends_N = np.full(N, own_NxT.shape[1])
         stopped_DxN[k] = _stopped(own_NxT, ends_N, min(log_level + math.log(d), _MOST))
     return np.logaddexp.reduce(found_DxNxT) - math.log(d), np.logaddexp.reduce(stopped_DxN) - math.log(d)

@@ -83,7 +83,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
 
 def _may_alarm(rule: Rule, block: Block) -> np.ndarray:
     """Which rows have evidence enough for an alarm, in whatever order their late outcomes come: the others play on."""
-    most_N = np.zeros(len(block.index_N))
+    most_N = np.full(len(block.index_N), max(0.0, 1 - block.came_NxT.shape[1] / rule.lag))  # classes without a step
     for log_e_NxT in evidence_by_class(rule, block):
         with np.errstate(over="ignore"):
             most_N += np.exp(log_e_NxT.max(axis=1, initial=0.0)) / rule.lag
@@ -96,13 +96,19 @@ def evidence_by_class(rule: Rule, block: Block) -> list[np.ndarray]:
     Of states.
     """
     found, (d, T), there_NxT = [], (rule.lag, block.came_NxT.shape[1]), block.there_NxT
+    fresh = unspent(rule)
     for k in range(min(d, T)):
         log_e_NxT = rule.each.log_evidence(block.forecasts[:, k::d], block.came_NxT[:, k::d])  # type: ignore[attr-defined]
         own_NxT = there_NxT[:, k::d]
         last_N = np.maximum(own_NxT.sum(axis=1), 1) - 1
-        at_end_N = np.where(own_NxT.any(axis=1), log_e_NxT[np.arange(len(last_N)), last_N], 0.0)
+        at_end_N = np.where(own_NxT.any(axis=1), log_e_NxT[np.arange(len(last_N)), last_N], fresh)
         found.append(np.where(own_NxT, log_e_NxT, at_end_N[:, None]))
     return found
+
+
+def unspent(rule: Rule) -> float:
+    """ln E of a class before its first outcome."""
+    return float(rule.each.evidence(rule.each.start())[0])
 
 
 def _alike(block: Block, rows: np.ndarray) -> list[np.ndarray]:

@@ -132,10 +132,9 @@ def audit(
             contents[out / f"{name}.html"] = page(found).encode()
         files.replace_all(contents)
         typer.echo(found.report())
-        if payoffs is not None:
-            typer.echo(f"Payoffs: {printable(payoffs.name, 200)}")
         typer.echo(_HEDGE)
-        typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
+        source = "" if payoffs is None else f"Payoffs from {printable(payoffs.name, 200)}. "
+        typer.echo(f"{source}Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
         raise typer.Exit(ALARM)
 
