@@ -12,6 +12,7 @@ import pytest
 import lowregret as lr
 from lowregret.audit.page import page
 from lowregret.audit.sketch import BINS, DELTAS, POINTS
+from lowregret.guard import Switch
 from lowregret.problems import Positions
 
 from ..audit_logs import SHOP, table_of, written
@@ -78,13 +79,14 @@ def by_hand(problem, table):
     return found
 
 
-def guarded(problem, own, horizon, delta):
-    """What a guard earned by step, live, and after how many steps it left."""
-    guard, paid = lr.Guard(problem, horizon, delta=delta), []
-    for law, state in zip(own["laws"], own["came"], strict=True):
+def guarded(problem, own, horizon, delta, lag=1):
+    """What a guard earned by step, live, and at which step it was known that it left."""
+    guard, paid = lr.Guard(problem, horizon, delta=delta, lag=lag), []
+    for t, (law, state) in enumerate(zip(own["laws"], own["came"], strict=True)):
         paid.append(float(guard.advise(law).policy @ problem.in_payoffs(problem.utility[:, state])))
-        guard.observe(Positions(state))
-    return np.cumsum(paid), next((event.step for event in guard.events if type(event).__name__ == "Switch"), None)
+        if t >= lag - 1:
+            guard.observe(Positions(own["came"][t - lag + 1]))
+    return np.cumsum(paid), next((event.known for event in guard.events if isinstance(event, Switch)), None)
 
 
 def agrees(problem, table, found):
@@ -185,6 +187,28 @@ def test_episodes_try_other_deltas_too(tmp_path):
             guard.observe(Positions(state))
         assert one["guard"] == pytest.approx(paid)
     assert found.details[0]["threshold"] == pytest.approx(math.log(3 / 0.05))
+
+
+@pytest.mark.parametrize("lag", [1, 3])
+def test_a_break_that_is_heard_slowly_is_heard_later_with_a_smaller_delta(tmp_path, lag):
+    T, rng = 400, np.random.default_rng(5)
+    wet = np.where(rng.random(T) < 0.5, 0.95, 0.4)
+    came = rng.random(T) < np.where(wet == 0.95, 0.65, 0.4)
+    days = np.arange(np.datetime64("2025-01-01"), np.datetime64("2025-01-01") + T)
+    table = pa.table({"ds": days, "state": np.array(["dry", "wet"])[came.astype(int)], "p_dry": 1 - wet, "p_wet": wet})
+    found = lr.audit.audit_log(written(table, tmp_path / "log.parquet"), SHOP, lag=lag)
+    own, tried = by_hand(SHOP, table)["0"], json.loads(found.to_json())["deltas"]
+    for one in tried:
+        money, step = guarded(SHOP, own, T, one["delta"], lag)
+        assert one["guard"] == pytest.approx(money[-1])
+        assert one["first"] == (None if step is None else own["days"][step - 1] * 86_400_000)
+    heard = [one["first"] for one in tried if one["left"]]
+    assert heard == sorted(heard)
+    assert len(set(heard)) > 1
+    (stream,), (detail,) = found.streams, found.details
+    assert [step for what, step, _ in detail["marks"] if what == "alarm"] == [stream.switched_at]
+    reached = [at for at, e in zip(detail["steps"], detail["evidence"], strict=True) if e >= detail["threshold"]]
+    assert min(reached) == pytest.approx(stream.switched_at, abs=2)  # the curve has every other step
 
 
 def drawn(row, data):

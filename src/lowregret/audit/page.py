@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .answer import day, step_of
+from .answer import step_of
 from .judging import BEST
 from .report import Audit, Judgement
 from .sketch import HIGHEST, LOWEST, POINTS, SPARKS, instead, payoff_scale, pictures, reliability
@@ -74,7 +74,6 @@ def _data(found: Audit) -> dict[str, Any]:
         "log": [[_name(name), size] for name, size in about["log"][:20]],
         "answer": [said, would + rest],
         "unit": step_of(found),
-        "span": [day(time) for time in (found.first, found.last) if time is not None],
         "steps": found.steps,
         "dated": dated,
         "read": found.read_as,
