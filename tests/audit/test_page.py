@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import lowregret as lr
+from lowregret.audit.backtesting import recorded
 from lowregret.audit.page import page
-from lowregret.audit.sketch import BINS, DELTAS, POINTS
+from lowregret.audit.sketch import BINS, DELTAS, POINTS, SPARKS, Sketch, instead, reliability
+from lowregret.audit.times import ROWS, Steps
 from lowregret.guard import Switch
 from lowregret.problems import Positions
 
@@ -209,6 +211,35 @@ def test_a_break_that_is_heard_slowly_is_heard_later_with_a_smaller_delta(tmp_pa
     assert [step for what, step, _ in detail["marks"] if what == "alarm"] == [stream.switched_at]
     reached = [at for at, e in zip(detail["steps"], detail["evidence"], strict=True) if e >= detail["threshold"]]
     assert min(reached) == pytest.approx(stream.switched_at, abs=2)  # the curve has every other step
+
+
+def test_numbers_have_pairs_of_actions_and_no_reliability():
+    orders, T, rng = np.arange(0.0, 60, 10), 60, np.random.default_rng(0)
+    stall = lr.Payoff(
+        lambda order, demand: 5 * np.minimum(order, demand) - 3 * order,
+        *(orders, -150, 100),
+        knots=orders,
+        outcomes=(0, np.inf),
+    )
+    said, came = np.sort(rng.gamma(6, 5, (T, 3)), axis=1), rng.gamma(6, 5, T)
+    streams = recorded(stall, lr.Quantiles([0.1, 0.5, 0.9], said), came, None, None)
+    sketch, guard = Sketch(stall, streams, Steps(np.arange(T), np.zeros(T), ROWS), np.array([1, T])), lr.Guard(stall, T)
+    (block,) = streams.blocks()
+    sketch.add(guard, block, dict.fromkeys(SPARKS, np.zeros((1, T))), np.zeros((1, T)), np.array([0]))
+    live, asked = lr.Guard(stall, T, delta=1e-9), dict[tuple[str, str], float]()
+    for t in range(T):  # so small a delta that it always answers the model
+        a = int(live.advise(lr.Quantiles([0.1, 0.5, 0.9], said[t])).policy.argmax())
+        live.observe(came[t])
+        for b, order in enumerate(orders):
+            pair = str(stall.actions[a]), str(stall.actions[b])
+            more = 5 * (min(order, came[t]) - min(orders[a], came[t])) - 3 * (order - orders[a])
+            asked[pair] = asked.get(pair, 0.0) + more
+    told = sketch.told()
+    pairs = instead(stall, told["instead"], told["said"])
+    assert {(one["said"], one["better"]): one["more"] for one in pairs} == pytest.approx(
+        {pair: more for pair, more in asked.items() if pair[0] != pair[1]}
+    )
+    assert reliability(stall, told["reliable"]) == []
 
 
 def drawn(row, data):

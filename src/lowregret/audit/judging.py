@@ -119,7 +119,7 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
             placed = block._replace(index_N=np.asarray(index)[block.index_N])  # among all streams of the partition
             sketch.add(guard, placed, money, seen.log_e_NxT, seen.trips_N)
             sketch.tried(placed, settings.delta, paid["guard"], seen.trips_N)
-            for delta in {*DELTAS} - {settings.delta} if settings.events else ():
+            for delta in {*DELTAS} - {settings.delta} if settings.events and not guard.rule.untested else ():
                 sketch.tried(placed, delta, *_tried(_guard(settings._replace(delta=delta), lag), block))
             ranked = sorted(
                 range(len(block.index_N)), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ..problems import Payoff
 from .answer import step_of
 from .judging import BEST
 from .report import Audit, Judgement
@@ -15,6 +16,7 @@ from .times import TIMES, ZONED, spelt
 _LONGEST = 100  # letters of a name
 _ROOM = 3_600_000  # bytes for the table of streams
 _PAIRS = 12  # of actions
+_LISTED = 40  # actions and states
 _COLOURS = {
     "model": "#d55e00",
     "guard": "#0072b2",
@@ -88,13 +90,7 @@ def _data(found: Audit) -> dict[str, Any]:
         "assumed": found.assumed,
         "currency": about["currency"] or "",
         "guarantee": _short(certificate.regret_bound_in_payoffs),
-        "payoffs": {
-            "actions": [_name(str(name)) for name in problem.actions[:40]],
-            "states": [_name(str(name)) for name in problem.states[:40]],
-            "table": [
-                [_short(float(problem.in_payoffs(u))) for u in row[:40]] for row in problem.utility[:40].tolist()
-            ],
-        },
+        "payoffs": _payoffs(problem),
         "colours": {name: _COLOURS.get(name, _OTHER) for name in about["players"]},
         "players": about["players"],
         "all": _together(found, dated) | _measured(told),
@@ -104,6 +100,18 @@ def _data(found: Audit) -> dict[str, Any]:
         ],
         "sparks": {"points": POINTS, "lines": SPARKS, "log_e": [LOWEST, HIGHEST], "axes": list(axes)},
         "rows": rows,
+    }
+
+
+def _payoffs(problem: Any) -> dict[str, Any] | None:
+    """What is at stake, where outcomes are states; of many, the first."""
+    if isinstance(problem, Payoff):
+        return None
+    payoffs = problem.in_payoffs(problem.utility[:_LISTED, :_LISTED]).tolist()
+    return {
+        "actions": [_name(str(name)) for name in problem.actions[:_LISTED]],
+        "states": [_name(str(name)) for name in problem.states[:_LISTED]],
+        "table": [[_short(value) for value in row] for row in payoffs],
     }
 
 
@@ -155,7 +163,7 @@ def _measured(told: dict[str, Any]) -> dict[str, Any]:
                 "state": _name(one["state"]),
                 "bins": [[_short(each["said"]), _short(each["came"]), each["steps"]] for each in one["bins"]],
             }
-            for one in told["reliability"][:40]
+            for one in told["reliability"][:_LISTED]
         ],
         "instead": [
             [_name(one["said"]), _name(one["better"]), one["steps"], _short(one["more"])]

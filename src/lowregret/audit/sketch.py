@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..guard import Event, Guard, Left, Return
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
+from .known import part_of
 from .playing import _scene
 from .streams import Block, Streams
 from .times import Steps
@@ -29,8 +30,9 @@ _MARKS = 60  # of one stream
 class Sketch:
     """What is drawn of the streams of one partition, block by block; a block's index is into all of them."""
 
-    def __init__(self, problem: DecisionProblem, streams: Streams, clock: Steps, grid_G: np.ndarray) -> None:
-        S, A, G = problem.n_states, problem.n_actions, len(grid_G)
+    def __init__(self, problem: DecisionProblem | Payoff, streams: Streams, clock: Steps, grid_G: np.ndarray) -> None:
+        A, G = problem.n_actions, len(grid_G)
+        S = 0 if isinstance(problem, Payoff) else problem.n_states
         self._streams, self._grid_G = streams, grid_G
         self._first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
         self._where_R = where_of(clock)
@@ -86,7 +88,7 @@ class Sketch:
         """One stream in full: its curves at these steps, and all that is measured of it alone."""
         i, T = int(block.index_N[n]), int(block.lengths_N[n])
         told = None if block.told is None else block.told.part((slice(n, n + 1), slice(0, T)))
-        forecasts = block.forecasts[n : n + 1, :T]
+        forecasts = part_of(block.forecasts, (slice(n, n + 1), slice(0, T)))
         alone = Block(np.array([i]), np.array([T]), forecasts, block.came_NxT[n : n + 1, :T], told)
         instead_AxA, said_A = _instead(guard, alone)
         return {
@@ -174,7 +176,9 @@ def _instead(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reliable(block: Block) -> np.ndarray:
-    """By state and bin of its probability: how many steps, the sum of what was said, how often it came."""
+    """By state and bin of its probability: how many steps, the sum of what was said, how often it came; of states."""
+    if not isinstance(block.forecasts, np.ndarray):
+        return np.zeros((0, 3, BINS))
     laws_RxS, came_R = block.forecasts[block.there_NxT], block.came_NxT[block.there_NxT]
     found = []
     for s in range(laws_RxS.shape[1]):
@@ -186,6 +190,8 @@ def _reliable(block: Block) -> np.ndarray:
 
 def _excluded(block: Block) -> np.ndarray:
     """Where a state came to which the model gave probability 0, ``[N, T]``."""
+    if not isinstance(block.forecasts, np.ndarray):
+        return np.zeros(block.came_NxT.shape, dtype=bool)
     said_NxT = np.take_along_axis(block.forecasts, block.came_NxT[..., None], axis=-1)[..., 0]
     return (said_NxT == 0) & block.there_NxT
 
@@ -224,7 +230,8 @@ def _summed(parts: list[dict[str, Any]], name: str) -> np.ndarray:
 def reliability(problem: Any, reliable_Sx3xK: np.ndarray) -> list[dict[str, Any]]:
     """By state: of the steps whose probability was in each bin, its mean, how often the state came, how many."""
     found = []
-    for state, (steps_K, said_K, came_K) in zip(problem.states, np.asarray(reliable_Sx3xK), strict=True):
+    states = () if isinstance(problem, Payoff) else problem.states
+    for state, (steps_K, said_K, came_K) in zip(states, np.asarray(reliable_Sx3xK), strict=True):
         bins = [
             {"said": said / n, "came": came / n, "steps": int(n)}
             for n, said, came in zip(steps_K.tolist(), said_K.tolist(), came_K.tolist(), strict=True)
