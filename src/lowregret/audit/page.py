@@ -14,7 +14,7 @@ from .sketch import HIGHEST, LOWEST, POINTS, SPARKS, instead, payoff_scale, pict
 from .times import TIMES, ZONED, spelt
 
 _LONGEST = 100  # letters of a name
-_ROOM = 3_600_000  # bytes for the table of streams
+_ROOM = 3_400_000  # bytes for the table of streams
 _PAIRS = 12  # of actions
 _LISTED = 40  # actions and states
 _COLOURS = {
@@ -174,10 +174,10 @@ def _measured(told: dict[str, Any]) -> dict[str, Any]:
 
 def _row(one: Judgement, players: list[str], spark: list[Any], axes: dict[str, int]) -> list[Any]:
     """A stream of the table: its name, what happened, what everybody earned in all, and its spark line."""
-    low, high, axis, lines, asked = spark
+    low, high, axis, lines, threshold = spark
     happened = one.switched_at, _said(one.switched_time), one.since, _said(one.since_time), one.returns, one.left
     earned = [_short(one.earned[name] * one.steps) for name in players]
-    drawn = [_short(low), _short(high), axes.setdefault(axis, len(axes)), lines, float(f"{asked:.12g}")]
+    drawn = [_short(low), _short(high), axes.setdefault(axis, len(axes)), lines, _short(threshold)]
     return [
         _name(one.stream),
         one.steps,
