@@ -420,6 +420,9 @@ def test_one_stream_in_a_browser(tmp_path, browser, width, scheme):
     tab.on.emulate_media(color_scheme=scheme, media="print")
     tab.comes(f"{wide} === 680 && {ink} === 'rgb(28, 39, 51)'")
     assert not tab.on.locator("#others").is_visible()
+    tab.on.set_viewport_size({"width": 688, "height": 900})  # between the margins of A4
+    assert tab.on.evaluate("document.documentElement.scrollWidth") <= 688
+    tab.on.set_viewport_size({"width": width, "height": 844})
     tab.on.emulate_media(color_scheme=scheme, media="screen")
     tab.comes(f"{wide} < {width} && {wide} !== 680 && {ink} === '{before}'")
     tab.well()
@@ -460,7 +463,7 @@ def test_ten_thousand_streams_in_a_browser(tmp_path, browser, width):
     rng = np.random.default_rng(1)
     wet = rng.beta(1, 1.2, (n, T)).round(4)
     came = rng.random((n, T)) < np.where(np.arange(n)[:, None] % 50, wet, 1 - wet)
-    columns = {"stream": np.repeat([f"shop {i:05}" for i in range(n)], T), "step": np.tile(np.arange(1, T + 1), n)}
+    columns = {"stream": np.repeat([f"Shop {i:05}" for i in range(n)], T), "step": np.tile(np.arange(1, T + 1), n)}
     columns |= {"state": np.array(["dry", "wet"])[came.astype(int).ravel()]}
     log = pa.table(columns | {"p_dry": 1 - wet.ravel(), "p_wet": wet.ravel()})
     found = lr.audit.audit_log(written(log, tmp_path / "log.parquet"), SHOP, events=False, fallback=False)
