@@ -107,11 +107,13 @@ def answer(found: Any) -> str:
     part = "" if found.whole else f"{len(found.parts)} of {about['partitions']} partitions of the log. "
     said = f"{part}Acting on the model as you do: {money(model, currency, decimals)} in {span}."
     false = _false(about, n)
-    if not found.alarms:
-        whom = "" if n == 1 else " in any stream"
-        return f"{said} Guarded: the same. It would not have left the model{whom}; {false}."
     gain = money(guard - model, currency, decimals, signed=True)
-    said += f" Guarded: {money(guard, currency, decimals)} ({gain})."
+    if guard == model:
+        said += " Guarded: the same."
+    else:
+        said += f" Guarded: {money(guard, currency, decimals)} ({gain})."
+    if not found.alarms:
+        return f"{said} It would not have left the model{'' if n == 1 else ' in any stream'}; {false}."
     one = found.suspects[0]
     which = "" if n == 1 else f" in {found.alarms:,} of {counted(n, 'stream')}, most clearly in {_name(one.stream)}"
     comma = "," if which else ""
@@ -122,9 +124,8 @@ def _left(found: Any, one: Any, unit: str) -> str:
     """When a stream was left, and how long after it had begun to lose."""
     at = when(one.switched_at, one.switched_time, found.about["steps"])
     if one.since is None:
-        return at + (
-            ", when something came that it had given probability 0" if one.excluded and one.returns is not None else ""
-        )
+        sure = one.excluded and found.about["events"]  # where nobody looked, it is not known why
+        return f"{at}, when something came that it had given probability 0" if sure else at
     whom, began = printable(one.lost_to, 80), when(one.since, one.since_time, found.about["steps"])
     return f"{at}, {counted(one.switched_at - one.since, unit)} after it began to lose to {whom} ({began})"
 
@@ -157,7 +158,7 @@ def report(found: Any) -> str:
     lines = [str(table(found)), ""]
     of = "" if len(found.rows) == 1 else " of its stream"
     lines += [f"Promised: the guard earns at most {promised} a {unit} less than the best fixed action{of}."]
-    lines += [_alarms(found), *(_switched(found, one) for one in found.suspects[:_SUSPECTS] if len(found.rows) > 1)]
+    lines += [_alarms(found), *(_switched(found, one) for one in found.suspects[:_SUSPECTS] if found.alarms > 1)]
     if found.alarms > _SUSPECTS:
         lines += [f"... and {found.alarms - _SUSPECTS:,} more, in the JSON"]
     lines += ["", str(payoffs(found)), "", f"Assumed: {'; '.join(found.assumed)}."]
