@@ -324,8 +324,7 @@ def test_outcomes_of_probability_0(tmp_path):
     (one,), (detail,) = found.streams, found.details
     assert (one.excluded, one.switched_at, one.since) == (3, 11, None)
     assert "on 11 January 2026, when something came that it had given probability 0; chance" in found.answer
-    assert np.isfinite(detail["evidence"]).all()
-    assert max(detail["evidence"]) == pytest.approx(2 * detail["threshold"])  # and not hundreds
+    assert np.isfinite(detail["evidence"]).all()  # the page draws it at the edge: test_page.py
     json.loads(found.to_json(), parse_constant=lambda name: pytest.fail(name))
 
 

@@ -69,7 +69,9 @@ def test_every_stream_is_backtested(tmp_path, settings):
     for one in found.details:
         values = asked.evidence(one["stream"])["evidence"][:, 0]
         np.testing.assert_allclose(one["evidence"], values[np.array(one["steps"]) - 1], rtol=1e-9, atol=1e-12)
-    assert {one["stream"] for one in found.details} == {one.stream for one in found.streams if one.switched_at}
+    assert {one["stream"] for one in found.details} == {one.stream for one in found.streams}
+    alarms = {one["stream"]: [step for what, step, _ in one["marks"] if what == "alarm"] for one in found.details}
+    assert alarms == {one.stream: [one.switched_at] if one.switched_at else [] for one in found.streams}
 
 
 def test_a_column_that_is_added_stands_beside_the_others(tmp_path, monkeypatch):

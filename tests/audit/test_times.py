@@ -60,8 +60,11 @@ def test_numbers_and_no_times_at_all(tmp_path):
     plain = audit_log(written(table.drop_columns(["step"]), tmp_path / "plain.parquet"), SHOP)
     assert [one.switched_at for one in plain.suspects] == [one.switched_at for one in counted.suspects]
     assert all(one.switched_time is None and one.since_time is None for one in plain.suspects)
-    assert "which is" in page(counted).split('id="data">')[1].split("</script>")[0]
-    assert "which is" not in page(plain).split('id="data">')[1].split("</script>")[0]
+    for found, more in ((counted, 2), (plain, 0)):
+        data = json.loads(page(found).split('id="data">')[1].split("</script>")[0])
+        alarms = [mark for one in data["details"] for mark in one["marks"] if mark[0] == "alarm"]
+        assert alarms
+        assert all(at == step + more for _, step, at in alarms)
 
 
 def test_the_terminal_says_when_and_parts_say_the_same(tmp_path):

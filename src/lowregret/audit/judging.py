@@ -15,12 +15,13 @@ from ..tips import worst_tip
 from .known import lags_of
 from .playing import evidence_by_class, play, unspent
 from .rows import sorted_rows
+from .sketch import DELTAS, Sketch
 from .streams import Block, Streams
 from .times import ROWS, Every, Rhythms, Steps, irregular
 
 BEST = "best fixed action"
 RECENT = "recent frequencies"  # what a model loses to where they predict better
-LISTED = 24  # alarmed streams whose curves are kept
+LISTED = 24  # streams with most evidence, whose curves are kept
 POINTS = 240  # of a curve
 _CELLS = 1 << 22  # steps times states and actions of a block
 _MOST = 690.0  # of ln E: more than any level that is asked for
@@ -90,6 +91,7 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
     dated = _streams(settings, names, records, where)
     problem, grid, every = settings.problem, settings.grid, dated.streams
     each: list[Any] = [None] * len(every.names)
+    sketch = Sketch(problem, every, dated.clock, grid)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
     details: list[dict[str, Any]] = []
@@ -114,10 +116,15 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
                 earned = _result(streams, block, n, i, paid, best_N, seen)
                 late = [lag, dated.early(index[i]), int(excluded_N[n]), *lately.get(n, (None, None))]
                 each[index[i]] = [*earned, switches, since, *happened, *times, *late]
-            rows = sorted(
-                np.flatnonzero(seen.trips_N).tolist(), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
+            placed = block._replace(index_N=np.asarray(index)[block.index_N])  # among all streams of the partition
+            sketch.add(guard, placed, money, seen.log_e_NxT, seen.trips_N)
+            sketch.tried(placed, settings.delta, paid["guard"], seen.trips_N)
+            for delta in {*DELTAS} - {settings.delta} if settings.events and not guard.rule.untested else ():
+                sketch.tried(placed, delta, *_tried(_guard(settings._replace(delta=delta), lag), block))
+            ranked = sorted(
+                range(len(block.index_N)), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
             )
-            details += [_detail(streams, guard, block, n, money, seen) for n in rows[:LISTED]]
+            details += [_detail(settings, sketch, guard, placed, n, money, seen) for n in ranked[:LISTED]]
     details.sort(key=lambda one: (-one["log_e"], one["stream"]))
     return {
         "streams": each,
@@ -126,6 +133,7 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
         "details": details[:LISTED],
         "rhythms": list(dated.rhythms),
         "span": dated.span,
+        "sketch": sketch.told(),
     }
 
 
@@ -356,21 +364,30 @@ def _result(
 
 
 def _detail(
-    streams: Streams, guard: Guard, block: Block, n: int, money: dict[str, np.ndarray], seen: Seen
+    settings: AuditSettings,
+    sketch: Sketch,
+    guard: Guard,
+    block: Block,
+    n: int,
+    money: dict[str, np.ndarray],
+    seen: Seen,
 ) -> dict[str, Any]:
-    """The curves of one stream, thinned; evidence that is infinite, since something came that was excluded, as twice
-    what an alarm asks for, or as the most that was found before."""
-    steps, log_e_T = grid_of(int(block.lengths_N[n])), seen.log_e_NxT[n, : block.lengths_N[n]]
-    threshold, finite_T = -math.log(guard.rule.each.delta), np.where(log_e_T < _MOST, log_e_T, 0.0)  # type: ignore[attr-defined]
-    shown_T = np.where(log_e_T < _MOST, log_e_T, max(2 * threshold, float(finite_T.max())))
+    """The curves of one stream, thinned, and what happened in it."""
+    own = [event for row, event in seen.events if row == n]
     return {
-        "stream": streams.names[block.index_N[n]],
         "log_e": float(seen.log_e_N[n]),
-        "steps": steps.tolist(),
-        "evidence": shown_T[steps - 1].tolist(),
-        "threshold": threshold,
-        "money": {name: money_NxT[n, steps - 1].tolist() for name, money_NxT in money.items()},
+        "marks": sketch.marks(int(block.index_N[n]), int(seen.trips_N[n]), own, settings.episode or 0),
+        **sketch.detail(guard, block, n, money, np.minimum(seen.log_e_NxT[n], _MOST), grid_of(int(block.lengths_N[n]))),
     }
+
+
+def _tried(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """What that guard was paid on a block ``[N, T]``, and when it first switched."""
+    if guard.episode is None or guard.lag > 1:
+        played = play(guard, block, fallback=False, live=False)
+        return played.paid["guard"], played.trips_N
+    own = guarded(guard, block, cut(block, guard.episode), live=False)
+    return own.paid_NxT, own.trips_N
 
 
 # Recorded streams in episodes: each a stream of its own to the guard, which begins afresh.

@@ -16,6 +16,7 @@ from .cells import printable
 from .columns import chosen_told
 from .judging import BEST, LISTED, StreamFound, guard_of
 from .result import warnings_of
+from .sketch import pictures
 from .times import Rhythms, spelt
 
 KIND = "lowregret audit"
@@ -247,6 +248,7 @@ class Audit:
             "allowed": self.allowed,
             "survivors": self.survivors,
             "gaps": self.gaps[0],
+            **pictures(self),
             "streams": [one._asdict() for one in self.streams],
         }
         return json.dumps(found, indent=1)
