@@ -16,12 +16,15 @@ from ..problems import DecisionProblem, a_problem
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
+from .frames import is_frame
 from .judging import BEST, AuditSettings, judged
 from .laws import tolerance_of
 from .logs import Log, log_at
 from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
 from .spool import Counted, Spool
+from .tables import Table
+from .times import unix_told
 
 FORMAT = 3  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
@@ -30,7 +33,7 @@ Told = Callable[[str, int, int], None]  # what is being done, and how many rows 
 
 
 def audit_log(
-    log: str | Path,
+    log: Any,
     problem: DecisionProblem,
     *,
     delta: float = DELTA,
@@ -53,7 +56,8 @@ def audit_log(
     Parameters
     ----------
     log
-        A .csv or .parquet file, or a folder of one kind; rows in any order.
+        A file (text, Parquet, Feather, a workbook) or a folder of one kind; or a frame, a relation of DuckDB, or
+        anything else that hands over its columns by Arrow. Rows in any order.
     delta, temperature
         As ``Guard`` takes them; ``family_delta`` divides delta by the number of streams.
     horizon
@@ -85,7 +89,8 @@ def audit_log(
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
     kept = _kept(part)
-    found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
+    found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -106,9 +111,9 @@ def audit_log(
         )
         about = {
             "format": FORMAT,
-            "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
+            "log": [[Path(table.where).name, table.size] for table in found.tables],
             "columns": found.columns.about,
-            "notes": list(passed_told(found.columns)),
+            "notes": [*passed_told(found.columns), *found.notes, *unix_told(found.columns.order, counted.steps)],
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
@@ -255,7 +260,8 @@ def _judged(
     spool.to_disk()
     with nullcontext(pool) if pool is not None else _started(jobs) as workers:
         assert workers is not None
-        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
+        told = log._replace(tables=tuple(Table(path) for path in log.paths))  # rows in memory stay here
+        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), told) for p in spool.kept}
         for p in spool.kept:
             yield p, asked.pop(p).result()
 
