@@ -509,7 +509,7 @@ def test_rows_in_memory_are_judged_in_other_processes_and_in_parts(
 ) -> None:
     lr.rules.warm_up()  # as other processes do: the last bit depends on what is compiled
     whole = audit_log(LOG, DRY, jobs=1)
-    monkeypatch.setattr(spool, "_HELD", 1)
+    monkeypatch.setattr(spool, "HELD", 1)
     assert audit_log(LOG, DRY, jobs=2).parts == whole.parts
     paths = []
     for i in (1, 2):

@@ -99,13 +99,13 @@ def test_rows_in_any_order_and_place(tmp_path, monkeypatch):
     assert numbers(audit_log(folder, SHOP)) == whole
     monkeypatch.setattr(tables, "_PART", 100)
     monkeypatch.setattr(tables, "_BATCH", 64)
-    monkeypatch.setattr(spool, "_HELD", 1000)
+    monkeypatch.setattr(spool, "HELD", 1000)
     assert numbers(audit_log(folder, SHOP, jobs=1)) == whole
 
 
 def test_several_processes_from_the_disk(tmp_path, monkeypatch):
     path = written(table_of(LENGTHS), tmp_path / "log.parquet")
-    monkeypatch.setattr(spool, "_HELD", 1000)
+    monkeypatch.setattr(spool, "HELD", 1000)
     heard = []
     found = audit_log(path, SHOP, told=lambda *said: heard.append(said))
     assert numbers(found) == numbers(audit_log(path, SHOP, jobs=1))
@@ -363,7 +363,7 @@ def test_what_cannot_be_held_is_refused_by_the_number_of_rows(tmp_path, monkeypa
     assert {said[0] for said in heard} == {"reading"}
     monkeypatch.setattr(files.reading, "memory", lambda: 1e9)
     assert audit_log(many, SHOP).steps == 3030
-    monkeypatch.setattr(spool, "_HELD", 1000)
+    monkeypatch.setattr(spool, "HELD", 1000)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=50_000))
     heard.clear()
     with pytest.raises(lr.audit.Refused, match=r"0.parquet: a copy of 3,030 rows takes .* MiB left"):

@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from .columns import alone_told, passed_on, passed_told, shared
 from .frames import is_frame
 from .judging import BEST, AuditSettings, judged
 from .laws import tolerance_of
-from .logs import Log, log_at
+from .logs import Log, log_at, record_of
 from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
-from .spool import Counted, Spool
+from .spool import HELD, Counted, Spool
 from .tables import Table
 from .times import unix_told
 
@@ -170,7 +170,7 @@ def _here(
     told: Told,
 ) -> Audit:
     """The audit by processes of this machine."""
-    large = jobs > 1 and log.rows > _SMALL
+    large = jobs > 1 and log.rows * record_of(problem.n_states).itemsize > HELD  # it will go to the disk
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
         spool, read = Spool(log, problem, Path(folder), kept), 0
         if log.exact and (n_bytes := spool.on_disk_at_most):
@@ -254,8 +254,15 @@ def _judged(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The partitions one by one; a log that went to the disk by several processes."""
     if jobs == 1 or not spool.on_disk:
-        for p in spool.kept:
-            yield p, judged(settings, spool.names_of(p), spool.taken(p), log.where)
+        with ThreadPoolExecutor(jobs) as threads:  # what takes time lets others run beside it
+            work = [
+                threads.submit(lambda p: judged(settings, spool.names_of(p), spool.taken(p), log.where), p)
+                for p in spool.kept
+            ]
+            try:
+                yield from ((p, one.result()) for p, one in zip(spool.kept, work, strict=True))
+            finally:
+                threads.shutdown(cancel_futures=True)
         return
     spool.to_disk()
     with nullcontext(pool) if pool is not None else _started(jobs) as workers:
@@ -268,8 +275,6 @@ def _judged(
 
 def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
-    from .logs import record_of
-
     record = record_of(settings.problem.n_states)
     records = np.fromfile(path, dtype=record) if path.exists() else np.zeros(0, dtype=record)
     return judged(settings, names, records, log.where)

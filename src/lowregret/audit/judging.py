@@ -114,7 +114,8 @@ def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
     assert isinstance(rule, ExactTest)
     played = play(guard, block, settings.fallback, live=settings.events, others=guard.episode is not None)
     if guard.episode is None:
-        log_e_NxT = rule.log_evidence(block.forecasts, block.came_NxT)
+        told = block.forecasts, block.came_NxT
+        log_e_NxT = rule.log_evidence(*told) if played.level_NxT is None else np.log(played.level_NxT)
         log_e_N = _stopped(log_e_NxT, block.lengths_N, log_level)
         trips_N = played.trips_N
         return Seen(played.paid, played.actions_NxA, trips_N, trips_N > 0, played.events, log_e_NxT, log_e_N)
@@ -169,7 +170,8 @@ def _streams(
     stream_R, listed = rank[records["stream"]], [names[i] for i in ordered]
     steps = Steps(records["order"], records["offset"], settings.steps)
     place_R = sorted_rows(listed, stream_R, steps, records["row"], where, settings.every, settings.alone)
-    records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
+    if (np.diff(place_R) != 1).any():
+        records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
     rhythms = irregular(stream_R, steps)
     cuts = np.flatnonzero(np.diff(stream_R)) + 1
     states_R = records["state"].astype(np.int64)

@@ -146,7 +146,7 @@ def records_in(
         _refuse_crowd(rows, found["row"], log)
         sums = np.array([zlib.crc32(_bytes(name)) for name in named], dtype=np.uint32)
         found["stream"] = sums.astype(np.int32)[rows.stream_R]  # the names themselves: their numbers are of this run
-        digest.update(found.tobytes())
+        digest.update(found.view(np.uint8))
         found["stream"] = names.of(named)[rows.stream_R]
         before += len(found)
         yield found, rows.steps.kind, rows.renormalised

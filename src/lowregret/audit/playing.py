@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import softmax
+from ..arrays import first_true, softmax
 from ..guard import Event, Guard, Switch
 from ..guard.ledger import blank, happened, turns_told
 from ..memory import each
@@ -33,6 +33,7 @@ class Played(NamedTuple):
     trips_N: np.ndarray  # states seen at the switch, 0 for never
     events: tuple[tuple[int, Event], ...]  # with the row of the stream
     certificate: Any = None  # where what is guaranteed depends on the run
+    level_NxT: np.ndarray | None = None  # E after every step, where the alarms were read off it
 
 
 def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
@@ -52,12 +53,14 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     paid["guard"] = (scene.base_A * utility_AxNxT).sum(axis=0)  # up to the alarm
     share_NxT = np.ones((N, T))
     trips_N, events, promised = np.zeros(N, dtype=np.int64), list[tuple[int, Event]](), None
+    level_NxT: np.ndarray | None = None
     if others:
         pass
     elif rule.lag > 1 or rule.of_numbers or rule.untested or guard.episode is not None:
         paid["guard"], share_NxT, trips_N, events, promised = _live(guard, block, utility_AxNxT)
     else:
-        times_N = _trips(rule, block)
+        level_NxT = _levels(rule, block)
+        times_N = _trips(rule, block, level_NxT)
         rows = np.flatnonzero(times_N <= block.lengths_N)
         if len(rows) and not live and not rule.in_play.acts and block.told is None:
             paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], scene.temperature, utility_AxNxT[:, rows])
@@ -73,7 +76,8 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     paid |= {name: earns(guard, block, utility_AxNxT) for name, earns in YARDSTICKS.items()}
     for k, name in enumerate(getattr(rule.each, "references", ())):
         paid[f"reference {name}"] = earned_PxNxT[A + k]
-    return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events), promised)
+    actions_NxA, share_NxT = utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT
+    return Played(paid, actions_NxA, share_NxT, trips_N, tuple(events), promised, level_NxT)
 
 
 def _scene(guard: Guard, block: Block) -> Any:
@@ -134,8 +138,20 @@ def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
             yield live.conditions
 
 
-def _trips(rule: Rule, block: Block) -> np.ndarray:
+def _levels(rule: Rule, block: Block) -> np.ndarray | None:
+    """E after every step, if all alarms are where it reaches 1/delta."""
+    if not isinstance(rule, ExactTest) or block.told is not None or rule.pointless:
+        return None
+    if rule.rearms or rule.told or rule.of_numbers:
+        return None
+    return rule.levels(block.forecasts, block.came_NxT)
+
+
+def _trips(rule: Rule, block: Block, level_NxT: np.ndarray | None) -> np.ndarray:
     """When each row switches; after its end for never."""
+    if level_NxT is not None:
+        assert isinstance(rule, ExactTest)
+        return first_true(level_NxT * rule.delta >= 1) + 1
     if block.told is None:
         return rule.first_trips(block.forecasts, block.came_NxT)
     assert isinstance(rule, ExactTest)

@@ -637,9 +637,16 @@ class ExactTest(rearming.Rearms):
             fits = f"{(*tokens_NxT.shape, self.n_states)}, for tokens of shape {tokens_NxT.shape}"
             raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
         self.refuse_longer(tokens_NxT.shape[1])
-        scene = self.scene(probs_NxTxS, None, np.arange(1, tokens_NxT.shape[1] + 1))
-        found: np.ndarray = np.log(self._levels(scene, tokens_NxT))
-        found[np.logical_or.accumulate(pick(scene.law_S, tokens_NxT) == 0, axis=1)] = math.inf
+        found: np.ndarray = np.log(self.levels(probs_NxTxS, tokens_NxT))
+        return found
+
+    def levels(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> np.ndarray:
+        """E after every step of recorded sequences, likewise; unchecked. One context, and nothing else is known."""
+        scene = self.scene(probs_NxTxS, None, np.arange(1, states_NxT.shape[1] + 1))
+        found: np.ndarray = self._levels(scene, states_NxT)
+        excluded_NxT = pick(scene.law_S, states_NxT) == 0
+        if excluded_NxT.any():
+            found[np.logical_or.accumulate(excluded_NxT, axis=1)] = math.inf
         return found
 
     def suspicion(self, memory: RuleMemory) -> Suspicion:
