@@ -20,7 +20,7 @@ from .times import ROWS, Every, Rhythms, Steps, irregular
 BEST = "best fixed action"
 LISTED = 24  # alarmed streams whose curves are kept
 POINTS = 240  # of a curve
-_CELLS = 1 << 22  # steps times states and actions of a block
+_CELLS = 1 << 18  # steps times states and actions of a block: what is made of it stays close at hand
 _MOST = 690.0  # of ln E: more than any level that is asked for
 
 
