@@ -48,6 +48,11 @@ LOG = pd.DataFrame(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    lr.rules.warm_up()  # the last bit depends on what is compiled
+
+
 def found_in(log: Any, problem: lr.DecisionProblem = DRY) -> tuple[list[dict[str, Any]], dict[str, float], list[str]]:
     """Every stream, what each player earned, and the warnings."""
     found = audit_log(log, problem, jobs=1)
@@ -507,7 +512,6 @@ def test_a_log_that_is_cut_off_is_refused_with_its_file(tmp_path: Path) -> None:
 def test_rows_in_memory_are_judged_in_other_processes_and_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lr.rules.warm_up()  # as other processes do: the last bit depends on what is compiled
     whole = audit_log(LOG, DRY, jobs=1)
     monkeypatch.setattr(spool, "HELD", 1)
     assert audit_log(LOG, DRY, jobs=2).parts == whole.parts

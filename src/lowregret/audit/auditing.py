@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from .spool import HELD, Counted, Spool
 from .tables import Table
 from .times import unix_told
 
-FORMAT = 3  # of parts: what they must have in common, and what they hold
+FORMAT = 4  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
 _SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
@@ -46,6 +47,8 @@ def audit_log(
     fallback: bool | None = None,
     events: bool | None = None,
     episode: int | None = None,
+    lag: int | None = None,
+    currency: str | None = None,
     part: tuple[int, int] | None = None,
     jobs: int = 2,
     engine: str = "local",
@@ -75,6 +78,12 @@ def audit_log(
         Whether to say since when the model of a stream that switched was wrong, and how often it returned; likewise.
     episode
         The guard of every stream begins afresh after so many steps; delta is shared evenly by the episodes.
+    lag
+        How late outcomes were known, in steps: 1 is before the next step. None: the same, and where the model's errors
+        look as if it was later, ``Audit.warnings`` say so, and what the guard would then have earned. Or
+        ``columns={"known_at": NAME}`` says when each was known; the guard of a stream has the lag of its latest.
+    currency
+        What payoffs are in, for the words of the answer: "euros", "$", "USD".
     part
         (i, n): only the i-th of n parts of the streams, for ``merge``.
     jobs, engine
@@ -88,6 +97,11 @@ def audit_log(
     delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
+    lag, currency = None if lag is None else inputs.whole(lag, "lag"), _currency_of(currency)
+    if lag is not None and isinstance(columns, Mapping) and columns.get("known_at") is not None:
+        raise ValueError(
+            f"lag or known_at says how late outcomes were, not both, got {lag} and {columns['known_at']!r}"
+        )
     kept = _kept(part)
     source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
     found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
@@ -107,7 +121,7 @@ def audit_log(
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
         settings = AuditSettings(
             *(problem, whole, each, temperature, level, plays, tells, own_episode),
-            *(counted.steps, found.columns.every, alone_told(found.columns)),
+            *(counted.steps, found.columns.every, alone_told(found.columns), lag, _beyond(counted.streams)),
         )
         about = {
             "format": FORMAT,
@@ -120,6 +134,8 @@ def audit_log(
             "temperature": temperature,
             "family_delta": family_delta,
             "episode": own_episode,
+            "lag": lag,
+            "currency": currency,
             "fdr": fdr,
             "tolerance": tolerance,
             "partitions": found.partitions,
@@ -141,6 +157,19 @@ def audit_log(
             return Audit(*on_ray(found, problem, tolerance, kept, jobs, settled, told))
         except _Unshared:
             found = found._replace(columns=passed_on(found.columns))
+
+
+def _currency_of(currency: Any) -> str | None:
+    if currency is None or (isinstance(currency, str) and not currency.strip()):
+        return None
+    if not isinstance(currency, str) or len(currency) > 20 or not currency.isprintable():
+        raise ValueError(f"currency must be a short text such as euros, $ or USD, got {inputs.shown(currency)}")
+    return currency.strip()
+
+
+def _beyond(streams: int) -> float:
+    """Standard errors that are beyond chance: if no model errs alike in a row, one audit in a thousand says so."""
+    return NormalDist().inv_cdf(1 - 0.001 / streams)
 
 
 class _Unshared(Exception):
@@ -170,7 +199,7 @@ def _here(
     told: Told,
 ) -> Audit:
     """The audit by processes of this machine."""
-    large = jobs > 1 and log.rows * record_of(problem.n_states).itemsize > HELD  # it will go to the disk
+    large = jobs > 1 and log.rows * record_of(problem.n_states, log.columns).itemsize > HELD  # it will go to the disk
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
         spool, read = Spool(log, problem, Path(folder), kept), 0
         if log.exact and (n_bytes := spool.on_disk_at_most):
@@ -275,6 +304,6 @@ def _judged(
 
 def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
-    record = record_of(settings.problem.n_states)
+    record = record_of(settings.problem.n_states, log.columns)
     records = np.fromfile(path, dtype=record) if path.exists() else np.zeros(0, dtype=record)
     return judged(settings, names, records, log.where)

@@ -95,7 +95,7 @@ def deal_fragment(
             renormalised += off
     except Refused as error:
         return (error, *(None for _ in partitions)) if partitions else error
-    whole = np.concatenate(found) if found else np.zeros(0, dtype=record_of(problem.n_states))
+    whole = np.concatenate(found) if found else np.zeros(0, dtype=record_of(problem.n_states, log.columns))
     listed = list(names.numbers)
     place = np.array([partition_of(name, log.partitions) for name in listed], dtype=np.int64)
     rows = np.bincount(whole["stream"], minlength=len(listed))
@@ -111,7 +111,7 @@ def judge_pieces(settings: AuditSettings, log: Log, *pieces: Piece) -> Any:
     """Pass two of a partition, from the pieces of every fragment."""
     warm_up()  # as the processes of one machine do: the last bit depends on what is compiled
     numbers = StreamNumbers()
-    found = [np.zeros(0, dtype=record_of(settings.problem.n_states))]
+    found = [np.zeros(0, dtype=record_of(settings.problem.n_states, log.columns))]
     for names, records in pieces:
         new = np.zeros(max(names, default=0) + 1, dtype=np.int32)
         new[list(names)] = numbers.of(list(names.values()))

@@ -31,6 +31,7 @@ class Columns(NamedTuple):
     references: tuple[tuple[str, tuple[str | None, ...]], ...] = ()  # names, and columns as those of probs
     payoffs: tuple[str, ...] = ()  # action by action, one a state; or one that holds lists
     scale: str | None = None
+    known_at: str | None = None  # when the outcome of the step was known
     guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
     passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
     untaken: str | None = None  # a column that may have times in it, where none or another was taken for the order
@@ -39,7 +40,7 @@ class Columns(NamedTuple):
     def needed(self) -> list[str]:
         theirs = (name for _, names in self.references for name in names)
         every = (self.stream, self.order, self.state, *self.probs, self.context, self.scale, *theirs, *self.payoffs)
-        return list(dict.fromkeys(name for name in every if name))
+        return list(dict.fromkeys(name for name in (*every, self.known_at) if name))
 
     @property
     def about(self) -> dict[str, Any]:
@@ -47,7 +48,11 @@ class Columns(NamedTuple):
         more = {"context": self.context, "references": dict(self.references), "payoffs": self.payoffs}
         keys = {"stream": self.stream, "order": self.order, "state": self.state, "probs": list(self.probs)}
         every = {"every": None if self.every is None else str(self.every)}
-        return keys | every | {role: own for role, own in (more | {"scale": self.scale}).items() if own}
+        return (
+            keys
+            | every
+            | {role: own for role, own in (more | {"scale": self.scale, "known_at": self.known_at}).items() if own}
+        )
 
 
 def columns_of(
@@ -61,7 +66,7 @@ def columns_of(
     >>> columns_of(["unique_id", "ds", "y", "p_0", "p_1"], matching())[:4]
     ('unique_id', 'ds', 'y', ('p_0', 'p_1'))
     """
-    told = roles_told(told, (*_USUAL, "probs", "every", *(TOLD if more else ())))
+    told = roles_told(told, (*_USUAL, "probs", "every", "known_at", *(TOLD if more else ())))
     stream, guesses, order, state = keys_in(there, told)
     if state is None:
         raise ValueError(
@@ -71,7 +76,12 @@ def columns_of(
     S, A = problem.n_states, problem.n_actions
     taken = [name for name in (stream, order, state) if name]
     probs = probs_in(there, problem.states, told.get("probs"), taken)
-    context, scale = named(there, told, ("context", "scale"))
+    context, scale, known_at = named(there, told, ("context", "scale", "known_at"))
+    if known_at is not None and order is None:
+        raise ValueError(
+            f"known_at={known_at!r} needs a column of steps or times, such as {listed(_USUAL['order'])}: say which it "
+            "is, --order NAME or columns={'order': NAME}"
+        )
     references = told.get("references") or {}
     if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
         raise ValueError(f"references must be a dict of columns by name, got {inputs.shown(references)}")
@@ -79,7 +89,9 @@ def columns_of(
         (name, told_laws(there, problem.states, own, f"reference {name!r}")) for name, own in references.items()
     )
     payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
-    columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, guesses)
+    columns = Columns(
+        stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, known_at, guesses
+    )
     refuse_doubled(there, columns.needed)
     return columns if told.get("order") is not None else columns._replace(untaken=may_be_order(there, columns.needed))
 

@@ -77,13 +77,14 @@ class StreamNumbers:
             return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int32)
 
 
-def record_of(n_states: int) -> np.dtype:
+def record_of(n_states: int, columns: Columns) -> np.dtype:
     """What is kept of a row."""
     return np.dtype(
         [
             *(("stream", "<i4"), ("state", "<i4")),
             *(("order", "<i8"), ("offset", "<i8")),  # as ``Steps`` has them
             *(("row", "<i8"), ("probs", "<f8", (n_states,))),
+            *([("known", "<i8")] if columns.known_at is not None else []),  # when the outcome was
         ]
     )
 
@@ -126,7 +127,7 @@ def records_in(
     ``digest``, as ``hashlib`` has them, is told of all that is kept of them, in whatever batches they come.
     """
     before, pa = fragment.before, arrow()
-    record = record_of(problem.n_states)
+    record = record_of(problem.n_states, log.columns)
     batches = _batches(fragment, log)
     while True:
         try:
@@ -140,6 +141,8 @@ def records_in(
         named = list(map(plainly, rows.names))
         found["state"], found["probs"] = rows.states_R, rows.probs_RxS
         found["order"], found["offset"] = rows.steps.at_R, rows.steps.offset_R
+        if rows.known_R is not None:
+            found["known"] = rows.known_R
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
         if log.columns.order is None:  # as they stand, one file after the other
             found["order"] = found["row"]

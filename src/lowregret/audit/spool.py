@@ -64,7 +64,7 @@ class Spool:
 
     def __init__(self, log: Log, problem: DecisionProblem, folder: Path, kept: Callable[[int], bool]) -> None:
         self.log, self.problem, self.folder = log, problem, folder
-        self.record, self.names = record_of(problem.n_states), StreamNumbers()
+        self.record, self.names = record_of(problem.n_states, log.columns), StreamNumbers()
         self.kept = [p for p in range(log.partitions) if kept(p)]
         self.rows_P = np.zeros(log.partitions, dtype=np.int64)
         self._pieces: dict[int, list[np.ndarray]] = {p: [] for p in self.kept}

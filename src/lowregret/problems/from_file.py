@@ -16,7 +16,7 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
     name is what is not a number, but with an empty first cell the first row and column are names whatever they are. A
     first row that may be numbers of states or what an action is paid is refused. A .toml file has ``payoffs``, a list
-    of rows, and ``actions`` and ``states`` if named.
+    of rows, and ``actions``, ``states`` and a ``currency`` if named.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,6 +54,31 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     return DecisionProblem.from_payoffs([_numbers(cells, width, at, path) for at, cells in rows], actions, states)
 
 
+_UNTOLD = {"action", "actions", "state", "states", "payoff", "payoffs", "utility", "name", "index", "unnamed: 0"}
+
+
+def currency_in(path: str | Path) -> str | None:
+    """What the payoffs of a file are in: the corner of a .csv table, or ``currency`` of a .toml file; None: unsaid.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "shop.csv"
+    ...     _ = file.write_text("euros,dry,wet\\nopen,100,-20\\nshut,0,0\\n")
+    ...     currency_in(file)
+    'euros'
+    """
+    path, problem = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml")), payoffs_in(path)
+    if path.suffix.lower() == ".toml":
+        told = tomllib.loads(files.text_in(path, "payoffs")).get("currency")
+        return told if isinstance(told, str) else None
+    if path.suffix.lower() != ".csv":
+        return None
+    lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
+    corner, *states = next([cell.strip() for cell in cells] for cells in lines if any(cells))
+    cornered = tuple(states) == problem.states and 0 < len(corner) <= 20
+    return corner if cornered and corner.isprintable() and corner.casefold() not in _UNTOLD else None
+
+
 def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
     """Refuse a first line that may be numbers of states or what an action is paid: each reading is another problem.
 
@@ -80,7 +105,7 @@ def _told(path: Path) -> DecisionProblem:
         told = tomllib.loads(files.text_in(path, "payoffs"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"payoffs must be TOML, and {path} is not: {error}") from error
-    if "payoffs" not in told or not set(told) <= {"payoffs", "actions", "states"}:
+    if "payoffs" not in told or not set(told) <= {"payoffs", "actions", "states", "currency"}:
         raise ValueError(f"payoffs must have payoffs, and may have actions and states: {path} has {', '.join(told)}")
     return DecisionProblem.from_payoffs(told["payoffs"], told.get("actions"), told.get("states"))
 
