@@ -3,7 +3,7 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from statistics import NormalDist
@@ -17,12 +17,15 @@ from ..problems import DecisionProblem, a_problem
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
+from .frames import is_frame
 from .judging import BEST, AuditSettings, judged
 from .laws import tolerance_of
-from .logs import Log, log_at
+from .logs import Log, log_at, record_of
 from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
-from .spool import Counted, Spool
+from .spool import HELD, Counted, Spool
+from .tables import Table
+from .times import unix_told
 
 FORMAT = 4  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
@@ -31,7 +34,7 @@ Told = Callable[[str, int, int], None]  # what is being done, and how many rows 
 
 
 def audit_log(
-    log: str | Path,
+    log: Any,
     problem: DecisionProblem,
     *,
     delta: float = DELTA,
@@ -56,7 +59,8 @@ def audit_log(
     Parameters
     ----------
     log
-        A .csv or .parquet file, or a folder of one kind; rows in any order.
+        A file (text, Parquet, Feather, a workbook) or a folder of one kind; or a frame, a relation of DuckDB, or
+        anything else that hands over its columns by Arrow. Rows in any order.
     delta, temperature
         As ``Guard`` takes them; ``family_delta`` divides delta by the number of streams.
     horizon
@@ -99,7 +103,8 @@ def audit_log(
             f"lag or known_at says how late outcomes were, not both, got {lag} and {columns['known_at']!r}"
         )
     kept = _kept(part)
-    found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
+    found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -120,9 +125,9 @@ def audit_log(
         )
         about = {
             "format": FORMAT,
-            "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
+            "log": [[Path(table.where).name, table.size] for table in found.tables],
             "columns": found.columns.about,
-            "notes": list(passed_told(found.columns)),
+            "notes": [*passed_told(found.columns), *found.notes, *unix_told(found.columns.order, counted.steps)],
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
@@ -194,7 +199,7 @@ def _here(
     told: Told,
 ) -> Audit:
     """The audit by processes of this machine."""
-    large = jobs > 1 and log.rows > _SMALL
+    large = jobs > 1 and log.rows * record_of(problem.n_states, log.columns).itemsize > HELD  # it will go to the disk
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
         spool, read = Spool(log, problem, Path(folder), kept), 0
         if log.exact and (n_bytes := spool.on_disk_at_most):
@@ -278,21 +283,27 @@ def _judged(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The partitions one by one; a log that went to the disk by several processes."""
     if jobs == 1 or not spool.on_disk:
-        for p in spool.kept:
-            yield p, judged(settings, spool.names_of(p), spool.taken(p), log.where)
+        with ThreadPoolExecutor(jobs) as threads:  # what takes time lets others run beside it
+            work = [
+                threads.submit(lambda p: judged(settings, spool.names_of(p), spool.taken(p), log.where), p)
+                for p in spool.kept
+            ]
+            try:
+                yield from ((p, one.result()) for p, one in zip(spool.kept, work, strict=True))
+            finally:
+                threads.shutdown(cancel_futures=True)
         return
     spool.to_disk()
     with nullcontext(pool) if pool is not None else _started(jobs) as workers:
         assert workers is not None
-        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
+        told = log._replace(tables=tuple(Table(path) for path in log.paths))  # rows in memory stay here
+        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), told) for p in spool.kept}
         for p in spool.kept:
             yield p, asked.pop(p).result()
 
 
 def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
-    from .logs import record_of
-
     record = record_of(settings.problem.n_states, log.columns)
     records = np.fromfile(path, dtype=record) if path.exists() else np.zeros(0, dtype=record)
     return judged(settings, names, records, log.where)

@@ -23,7 +23,7 @@ BEST = "best fixed action"
 RECENT = "recent frequencies"  # what a model loses to where they predict better
 LISTED = 24  # streams with most evidence, whose curves are kept
 POINTS = 240  # of a curve
-_CELLS = 1 << 22  # steps times states and actions of a block
+_CELLS = 1 << 18  # steps times states and actions of a block: what is made of it stays close at hand
 _MOST = 690.0  # of ln E: more than any level that is asked for
 
 
@@ -168,7 +168,7 @@ def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
     played = play(guard, block, settings.fallback, live=settings.events, others=length is not None and rule.lag == 1)
     paid, trips_N, events, (N, T) = played.paid, played.trips_N, played.events, block.came_NxT.shape
     if length is None:
-        log_e_NxT, log_e_N = _evidence(rule, block, log_level)
+        log_e_NxT, log_e_N = _evidence(rule, block, log_level, played.level_NxT)
         return Seen(paid, played.actions_NxA, trips_N, trips_N > 0, events, log_e_NxT, log_e_N)
     episodes = cut(block, length)
     if rule.lag == 1:
@@ -184,8 +184,10 @@ def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
     return Seen(paid, played.actions_NxA, trips_N, switches_N, events, log_e_NxT, log_e_N)
 
 
-def _evidence(rule: Rule, block: Block, log_level: float) -> tuple[np.ndarray, np.ndarray]:
-    """ln E as it was known at every step, ``[N, T]``, and of each stream an e-value.
+def _evidence(
+    rule: Rule, block: Block, log_level: float, level_NxT: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """ln E as it was known at every step, ``[N, T]``, and of each stream an e-value; ``level_NxT`` is E, if known.
 
     Of late outcomes the average over classes of steps that are a lag apart, each of which is stopped by itself: at a
     time that all of them choose together, their average need not be an e-value.
@@ -193,7 +195,8 @@ def _evidence(rule: Rule, block: Block, log_level: float) -> tuple[np.ndarray, n
     (N, T), d = block.came_NxT.shape, rule.lag
     if d == 1:
         assert isinstance(rule, ExactTest)
-        log_e_NxT = rule.log_evidence(block.forecasts, block.came_NxT)
+        told = block.forecasts, block.came_NxT
+        log_e_NxT = rule.log_evidence(*told) if level_NxT is None else np.log(level_NxT)
         return log_e_NxT, _stopped(log_e_NxT, block.lengths_N, log_level)
     fresh = unspent(rule)
     found_DxNxT, stopped_DxN = np.full((d, N, T), fresh), np.full((d, N), fresh)
@@ -274,7 +277,8 @@ def _streams(settings: AuditSettings, names: dict[int, str], records: np.ndarray
     stream_R, listed = rank[records["stream"]], [names[i] for i in ordered]
     steps = Steps(records["order"], records["offset"], settings.steps)
     place_R = sorted_rows(listed, stream_R, steps, records["row"], where, settings.every, settings.alone)
-    records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
+    if (np.diff(place_R) != 1).any():
+        records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
     rhythms = irregular(stream_R, steps)
     cuts = np.flatnonzero(np.diff(stream_R)) + 1
     known_R = records["known"] if "known" in (records.dtype.names or ()) else None

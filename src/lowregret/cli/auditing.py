@@ -19,6 +19,8 @@ _HEDGE = (
 _STREAM = (
     "The column of streams; by default stream, unique_id or the like, if its values repeat. none: all rows are one."
 )
+_LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind; --merge: parts."
+_QUERY = "SQL in place of LOG, by DuckDB, which reads files by name too: SELECT * FROM 'log.parquet'. Extra: duckdb."
 _LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
 _NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
@@ -29,7 +31,7 @@ shut,0,0"""
 
 
 def audit(
-    log: Annotated[list[Path], typer.Argument(help="A .csv or .parquet file or a folder of them; --merge: parts.")],
+    log: Annotated[list[Path] | None, typer.Argument(help=_LOG, show_default=False)] = None,
     payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS.replace(", in place of --problem", ""))] = None,
     out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
     delta: Annotated[float, typer.Option(help="Chance that a stream whose model is right ever switches.")] = 0.05,
@@ -64,6 +66,8 @@ def audit(
     fallback: Annotated[
         bool | None, typer.Option(help="Play the fallback alone too; up to a million rows unless told.")
     ] = None,
+    query: Annotated[str | None, typer.Option(help=_QUERY)] = None,
+    database: Annotated[Path | None, typer.Option(help="A file of DuckDB or SQLite that --query asks.")] = None,
     part: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, written for --merge.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Put the files of all parts together.")] = False,
     engine: Annotated[str, typer.Option(help="local, or ray (extra: ray).")] = "local",
@@ -78,8 +82,13 @@ def audit(
         from ..audit.cells import Refused, printable
         from ..audit.laws import told_in_words
         from ..audit.page import page, plotly_js
+        from ..audit.tables import asked
         from ..problems import currency_in, payoffs_in
 
+        log = log or []
+        if (query is not None and (log or merge)) or (query is None and database is not None):
+            raise ValueError("--query stands in place of LOG, and --database says what it asks: give LOG or --query")
+        sources = len(log) + (query is not None)
         piece = _piece(part)
         name = "audit" if piece is None else f"audit-part-{piece[0]}-of-{piece[1]}"
         written = [f"{name}.json"] if piece else [f"{name}.json", f"{name}.html"]
@@ -87,13 +96,13 @@ def audit(
             plotly_js()  # before the work rather than after it
         if merge and (payoffs or piece):
             raise ValueError("--merge takes the files of parts, which say the rest: leave --payoffs and --part out")
-        if not merge and payoffs is None and len(log) == 1:
+        if not merge and payoffs is None and sources == 1:
             raise ValueError(_NO_PAYOFFS)
-        if not merge and (payoffs is None or len(log) != 1):
+        if not merge and (payoffs is None or sources != 1):
             raise ValueError("audit takes one LOG and --payoffs, or with --merge the files of all parts")
         folder_for(out, *written)
         outputs = {f"--out {one}": out / one for one in written}
-        files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs})
+        files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs, "--database": database})
         try:
             if merge:
                 found = auditing.merge(log)
@@ -105,7 +114,7 @@ def audit(
                 columns["known_at"] = known_at
                 with _progress() as told:
                     found = auditing.audit_log(
-                        log[0],
+                        log[0] if query is None else asked(query, database),
                         problem,
                         delta=delta,
                         temperature=temperature,

@@ -48,7 +48,7 @@ from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_st
 from . import promises, rearming, second_bettor, swapping
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
-from .kernels import bet
+from .kernels import back, bet
 from .response import delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
@@ -651,9 +651,16 @@ class ExactTest(rearming.Rearms):
             fits = f"{(*tokens_NxT.shape, self.n_states)}, for tokens of shape {tokens_NxT.shape}"
             raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
         self.refuse_longer(tokens_NxT.shape[1])
-        scene = self.scene(probs_NxTxS, None, np.arange(1, tokens_NxT.shape[1] + 1))
-        found: np.ndarray = np.log(self._levels(scene, tokens_NxT))
-        found[np.logical_or.accumulate(pick(scene.law_S, tokens_NxT) == 0, axis=1)] = math.inf
+        found: np.ndarray = np.log(self.levels(probs_NxTxS, tokens_NxT))
+        return found
+
+    def levels(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> np.ndarray:
+        """E after every step of recorded sequences, likewise; unchecked. One context, and nothing else is known."""
+        scene = self.scene(probs_NxTxS, None, np.arange(1, states_NxT.shape[1] + 1))
+        found: np.ndarray = self._levels(scene, states_NxT)
+        excluded_NxT = pick(scene.law_S, states_NxT) == 0
+        if excluded_NxT.any():
+            found[np.logical_or.accumulate(excluded_NxT, axis=1)] = math.inf
         return found
 
     def suspicion(self, memory: RuleMemory) -> Suspicion:
@@ -744,9 +751,11 @@ def warm_up() -> None:
     """
     if not compiler_installed():
         return
-    compiled(bet), compiled(run_shadow)  # from here on they are used, however little there is to do
+    compiled(bet), compiled(back), compiled(run_shadow)  # from here on they are used, however little there is to do
     rule = ExactTest(DecisionProblem(np.eye(2)), 100)
     memory = rule.start()
     for state in (0, 1):
         memory = rule.update(memory, np.array([0.5, 0.5]), state)
-    rule.replaced(np.full((2, 9, 2), 0.5), np.zeros((2, 9), dtype=np.int64))
+    recorded = np.full((2, 9, 2), 0.5), np.zeros((2, 9), dtype=np.int64)
+    rule.replaced(*recorded)
+    ExactTest(rule.problem, 100, temperature=0.0, likelihood=True).first_trips(*recorded)
