@@ -12,18 +12,19 @@ import numpy as np
 
 from .. import files, inputs
 from ..guard.guard import DELTA
-from ..problems import DecisionProblem, a_problem
+from ..problems import DecisionProblem, Payoff, a_problem, as_lines
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
-from .judging import BEST, AuditSettings, judged
+from .judging import AuditSettings, guard_of, judged
 from .laws import tolerance_of
-from .logs import Log, log_at
+from .logs import Log, log_at, record_of
 from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
+from .result import BEST, BEST_OF_ALL
 from .spool import Counted, Spool
 
-FORMAT = 3  # of parts: what they must have in common, and what they hold
+FORMAT = 4  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
 _SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
@@ -31,7 +32,7 @@ Told = Callable[[str, int, int], None]  # what is being done, and how many rows 
 
 def audit_log(
     log: str | Path,
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     *,
     delta: float = DELTA,
     temperature: float = 0.0,
@@ -43,6 +44,8 @@ def audit_log(
     fallback: bool | None = None,
     events: bool | None = None,
     episode: int | None = None,
+    test: bool = True,
+    internal: bool = False,
     part: tuple[int, int] | None = None,
     jobs: int = 2,
     engine: str = "local",
@@ -54,6 +57,8 @@ def audit_log(
     ----------
     log
         A .csv or .parquet file, or a folder of one kind; rows in any order.
+    problem
+        What is at stake; a ``Payoff`` with knots where the log has quantiles of a number.
     delta, temperature
         As ``Guard`` takes them; ``family_delta`` divides delta by the number of streams.
     horizon
@@ -64,13 +69,15 @@ def audit_log(
         How far probabilities may be from summing to one, 0.1 at most; those further off than 1e-6 are renormalised and
         counted.
     columns
-        As ``backtest`` takes them.
+        As ``backtest`` takes them, with what else was known before the state (``docs/audit-settings.md``).
     fallback
         Whether to play the fallback alone too; by default on logs of up to a million rows.
     events
         Whether to say since when the model of a stream that switched was wrong, and how often it returned; likewise.
     episode
         The guard of every stream begins afresh after so many steps; delta is shared evenly by the episodes.
+    test, internal
+        As ``Guard`` takes them: without a test the mixture is played from the first step on; internal regret.
     part
         (i, n): only the i-th of n parts of the streams, for ``merge``.
     jobs, engine
@@ -78,7 +85,8 @@ def audit_log(
     told
         Hears what is being done, and how many rows of how many.
     """
-    a_problem(problem)
+    problem = as_lines(problem) if isinstance(problem, Payoff) else a_problem(problem)
+    test, internal = inputs.flag(test, "test"), inputs.flag(internal, "internal")
     tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
     delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
@@ -86,6 +94,9 @@ def audit_log(
     inputs.choice(engine, "engine", ("local", "ray"))
     kept = _kept(part)
     found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    more = {"test": test, "internal": internal}
+    if found.contexts != ():
+        guard_of(problem, 2, delta, temperature, None, found.tells, **more)  # what goes with what, before rows are read
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -102,7 +113,15 @@ def audit_log(
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
         settings = AuditSettings(
             *(problem, whole, each, temperature, level, plays, tells, own_episode),
-            *(counted.steps, found.columns.every, alone_told(found.columns)),
+            *(
+                counted.steps,
+                found.columns.every,
+                alone_told(found.columns),
+                found.columns,
+                found.tells,
+                test,
+                internal,
+            ),
         )
         about = {
             "format": FORMAT,
@@ -119,7 +138,13 @@ def audit_log(
             "tolerance": tolerance,
             "partitions": found.partitions,
             "events": tells,
-            "players": [*(name for name in PLAYERS if plays or name != "fallback"), *YARDSTICKS, BEST],
+            "tells": found.tells._asdict(),
+            **more,
+            "players": [
+                *(name for name in PLAYERS if plays or name != "fallback"),
+                *(*YARDSTICKS, *found.tells.players(), BEST),
+                *([BEST_OF_ALL] if found.tells.references or found.tells.contexts else []),
+            ],
             "grid": settings.grid.tolist(),
             "problem": problem_told(problem),
         }
@@ -142,9 +167,9 @@ class _Unshared(Exception):
     """The column that was taken for the stream hardly repeats."""
 
 
-def _refuse_long(log: Log, problem: DecisionProblem, steps: int) -> None:
+def _refuse_long(log: Log, problem: DecisionProblem | Payoff, steps: int) -> None:
     """Refuse a stream that cannot be judged: all of it is held at once."""
-    n_bytes = _FLOATS * 8.0 * (problem.n_states + problem.n_actions) * steps
+    n_bytes = _FLOATS * float(record_of(problem, log.columns).itemsize + 8 * problem.n_actions) * steps
     _room(log, lambda: files.in_memory(n_bytes, f"a stream of {steps:,} steps"))
 
 
@@ -157,7 +182,7 @@ def _room(log: Log, asked: Callable[[], None]) -> None:
 
 def _here(
     log: Log,
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     tolerance: float,
     kept: Callable[[int], bool],
     jobs: int,
@@ -262,8 +287,6 @@ def _judged(
 
 def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
-    from .logs import record_of
-
-    record = record_of(settings.problem.n_states)
+    record = record_of(settings.problem, log.columns)
     records = np.fromfile(path, dtype=record) if path.exists() else np.zeros(0, dtype=record)
     return judged(settings, names, records, log.where)

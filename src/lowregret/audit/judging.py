@@ -1,5 +1,6 @@
 """The backtest of the streams of one partition of a log: what an audit adds up."""
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -8,16 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import first_true
-from ..guard import Event, Guard, Left, Return
-from ..problems import DecisionProblem
+from ..forecasts import Quantiles
+from ..guard import Event, Guard, Left, Return, Switch
+from ..problems import DecisionProblem, Payoff
 from ..rules import ExactTest
 from ..tips import worst_tip
-from .playing import play
+from .columns import Columns
+from .known import NOTHING, Tells, Told, part_of
+from .playing import guard_for, play
+from .result import BEST, BEST_OF_ALL
 from .rows import sorted_rows
 from .streams import Block, Streams
 from .times import ROWS, Every, Rhythms, Steps, irregular
 
-BEST = "best fixed action"
 LISTED = 24  # alarmed streams whose curves are kept
 POINTS = 240  # of a curve
 _CELLS = 1 << 22  # steps times states and actions of a block
@@ -27,7 +31,7 @@ _MOST = 690.0  # of ln E: more than any level that is asked for
 class AuditSettings(NamedTuple):
     """How every stream of an audit is judged."""
 
-    problem: DecisionProblem
+    problem: DecisionProblem | Payoff
     horizon: int
     delta: float
     temperature: float
@@ -38,6 +42,10 @@ class AuditSettings(NamedTuple):
     steps: str  # what they are, as ``Steps`` has it
     every: Every | None  # how far apart times must be
     alone: str  # why all rows are one stream, where no column names it
+    columns: Columns
+    tells: Tells = NOTHING  # what else was known before each state
+    test: bool = True
+    internal: bool = False
 
     @property
     def grid(self) -> np.ndarray:
@@ -51,10 +59,18 @@ def grid_of(steps: int) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def guard_of(
-    problem: DecisionProblem, horizon: int, delta: float, temperature: float, episode: int | None = None
+    problem: DecisionProblem | Payoff,
+    horizon: int,
+    delta: float,
+    temperature: float,
+    episode: int | None = None,
+    tells: Tells = NOTHING,
+    test: bool = True,
+    internal: bool = False,
 ) -> Guard:
     """The guard of an audit; with episodes they share delta evenly."""
-    return Guard(problem, horizon, delta=delta, temperature=temperature, episode=episode)
+    more = {"test": test, "internal": internal}
+    return guard_for(problem, horizon, tells, delta=delta, temperature=temperature, episode=episode, **more)
 
 
 def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
@@ -62,16 +78,27 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
     streams, clock, rhythms = _streams(settings, names, records, where)
     first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
     problem, grid = settings.problem, settings.grid
-    guard = guard_of(problem, settings.horizon, settings.delta, settings.temperature, settings.episode)
+    guard = guard_of(
+        *(problem, settings.horizon, settings.delta, settings.temperature, settings.episode),
+        *(settings.tells, settings.test, settings.internal),
+    )
+    promised = None
     each: list[Any] = [None] * len(streams.names)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
     details: list[dict[str, Any]] = []
     if streams.names:
-        for block in streams.blocks(max(1, _CELLS // (problem.n_states + problem.n_actions))):
+        for block in streams.blocks(max(1, _CELLS // (guard.rule.n_states + problem.n_actions))):
             seen = _seen(settings, guard, block)
             best_N = seen.actions_NxA.argmax(axis=1)
-            paid = {**seen.paid, BEST: problem.utility[best_N[:, None], block.came_NxT] * block.there_NxT}
+            paid = {**seen.paid, BEST: seen.utility_AxNxT[best_N, np.arange(len(best_N))]}
+            if settings.tells.references or settings.tells.contexts:
+                paid[BEST_OF_ALL] = _best_comparator(block, settings.tells, seen)
+            if block.told is not None and block.told.scale is not None:
+                # What is sure counts as much as the step does: as payoffs are utility and something sure for each step.
+                sure = float(problem.in_payoffs(0.0)) / float(problem.regret_in_payoffs(1.0))
+                paid = {name: own + (block.told.scale - 1) * sure * block.there_NxT for name, own in paid.items()}
+            promised = max(promised or 0.0, seen.regret_bound) if seen.regret_bound is not None else promised
             money = {name: np.cumsum(paid_NxT, axis=1) for name, paid_NxT in paid.items()}
             upto_G = np.minimum(grid, block.came_NxT.shape[1]) - 1
             for name, money_NxT in money.items():
@@ -94,7 +121,20 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
         "curve_steps": steps_G.tolist(),
         "details": details[:LISTED],
         "rhythms": list(rhythms),
+        "regret_bound": promised,
     }
+
+
+def _best_comparator(block: Block, tells: Tells, seen: "Seen") -> np.ndarray:
+    """What the best of all that is promised was paid, ``[N, T]``: an action for each context, or a reference."""
+    N, own_NxT = len(block.index_N), np.zeros(block.came_NxT.shape)
+    assert block.told is not None
+    for c in range(len(tells.contexts or (0,))):
+        here_NxT = 1.0 if block.told.context is None else block.told.context == c
+        here_AxNxT = seen.utility_AxNxT * here_NxT
+        own_NxT += here_AxNxT[here_AxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
+    rows_KxNxT = np.stack([own_NxT, *(seen.paid[name] for name in tells.players())])
+    return rows_KxNxT[rows_KxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
 
 
 class Seen(NamedTuple):
@@ -107,28 +147,42 @@ class Seen(NamedTuple):
     events: tuple[tuple[int, Event], ...]
     log_e_NxT: np.ndarray
     log_e_N: np.ndarray  # an e-value for each stream
+    utility_AxNxT: np.ndarray
+    regret_bound: float | None  # where what is guaranteed depends on the run
 
 
 def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
-    rule, log_level = guard.rule, math.log(settings.level)
+    rule, log_level, length = guard.rule, math.log(settings.level), guard.episode
     assert isinstance(rule, ExactTest)
-    played = play(guard, block, settings.fallback, live=settings.events, others=guard.episode is not None)
-    if guard.episode is None:
-        log_e_NxT = rule.log_evidence(block.forecasts, block.came_NxT)
+    apart = length is not None and not (rule.of_numbers or rule.untested)  # of those what is played goes on
+    played = play(guard, block, settings.fallback, live=settings.events, others=apart)
+    paid, trips_N, (N, T) = played.paid, played.trips_N, block.came_NxT.shape
+    events = played.events if settings.events else ()
+    bound = None if played.certificate is None else float(played.certificate.regret_bound)
+    more = played.utility_AxNxT, bound
+    if length is None:
+        log_e_NxT = _log_evidence(rule, block)
         log_e_N = _stopped(log_e_NxT, block.lengths_N, log_level)
-        trips_N = played.trips_N
-        return Seen(played.paid, played.actions_NxA, trips_N, trips_N > 0, played.events, log_e_NxT, log_e_N)
-    episodes = cut(block, guard.episode)
-    own = guarded(guard, block, episodes, settings.events)
-    log_e_MxT = rule.log_evidence(episodes.block.forecasts, episodes.block.came_NxT)
+        return Seen(paid, played.actions_NxA, trips_N, trips_N > 0, events, log_e_NxT, log_e_N, *more)
+    episodes = cut(block, length)
+    if apart:
+        own = guarded(guard, block, episodes, settings.events)
+        paid, trips_N, switches_N, events = {**paid, "guard": own.paid_NxT}, own.trips_N, own.switches_N, own.events
+    else:
+        switched = [row for row, event in played.events if isinstance(event, Switch)]
+        switches_N = np.bincount(np.array(switched, dtype=np.int64), minlength=N)
+    log_e_MxT = _log_evidence(rule, episodes.block)
     e_M = np.exp(_stopped(log_e_MxT, episodes.block.lengths_N, log_level))
-    N, T = block.came_NxT.shape
     # Whatever came before, the e-value of an episode is one: so is their mean.
     e_N = np.bincount(episodes.owner_M, e_M, N) / np.bincount(episodes.owner_M, minlength=N)
     log_e_N = np.log(np.maximum(e_N, np.finfo(float).tiny))
-    paid = {**played.paid, "guard": own.paid_NxT}
     log_e_NxT = episodes.joined(log_e_MxT, T)
-    return Seen(paid, played.actions_NxA, own.trips_N, own.switches_N, own.events, log_e_NxT, log_e_N)
+    return Seen(paid, played.actions_NxA, trips_N, switches_N, events, log_e_NxT, log_e_N, *more)
+
+
+def _log_evidence(rule: ExactTest, block: Block) -> np.ndarray:
+    known = None if block.told is None else block.told.known(rule)
+    return rule.log_evidence(block.forecasts, block.came_NxT, known)
 
 
 def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
@@ -172,11 +226,16 @@ def _streams(
     records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
     rhythms = irregular(stream_R, steps)
     cuts = np.flatnonzero(np.diff(stream_R)) + 1
-    states_R = records["state"].astype(np.int64)
+    states_R = records["state"].astype(np.float64 if settings.columns.levels else np.int64)
     if not listed:
         return _NONE, steps, rhythms
     probs, states = np.split(records["probs"], cuts), np.split(states_R, cuts)
-    return Streams(tuple(listed), probs, states), steps, rhythms
+    told = None
+    if settings.tells != NOTHING:
+        whole = Told(*(records[part] if part in records.dtype.names else None for part in Told._fields))  # type: ignore[operator]
+        told = [whole.part(slice(*ends)) for ends in itertools.pairwise([0, *cuts, len(records)])]
+    forecasts = [Quantiles(settings.columns.levels, own) for own in probs] if settings.columns.levels else probs
+    return Streams(tuple(listed), forecasts, states, told=told, tells=settings.tells), steps, rhythms
 
 
 _NONE = Streams((), [], [])
@@ -195,7 +254,7 @@ def _result(
     T = int(block.lengths_N[n])
     totals = [float(paid_NxT[n, :T].sum()) for paid_NxT in paid.values()]
     v_regret = None
-    if streams.forecasts[i].shape[1] == 2:
+    if getattr(streams.forecasts[i], "shape", ())[1:] == (2,):  # a law
         v_regret = float(worst_tip(streams.forecasts[i], streams.states[i]).regret)
     return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]), float(seen.log_e_N[n]), v_regret]
 
@@ -231,17 +290,17 @@ class Cut(NamedTuple):
 
 
 def cut(block: Block, episode: int) -> Cut:
-    """The episodes of so many steps each; the last of a stream may be shorter."""
-    N, T = block.came_NxT.shape
+    """The episodes of so many steps each; the last of a stream may be shorter, and its last step is filler then."""
+    T = block.came_NxT.shape[1]
     E = -(-T // episode)
-    more = E * episode - T
-    probs = np.pad(block.forecasts, ((0, 0), (0, more), (0, 0)), constant_values=1 / block.forecasts.shape[-1])
-    states = np.pad(block.came_NxT, ((0, 0), (0, more)))
     lengths = np.clip(block.lengths_N[:, None] - episode * np.arange(E), 0, episode).ravel()
     there = np.flatnonzero(lengths)
-    laws_MxTxS = probs.reshape(N * E, episode, -1)[there]
-    own = Block(there, lengths[there], laws_MxTxS, states.reshape(N * E, episode)[there])
-    return Cut(own, there // E, there % E)
+    owner_M, number_M = there // E, there % E
+    step_MxT = np.minimum(number_M[:, None] * episode + np.arange(episode), T - 1)
+    at = owner_M[:, None], step_MxT
+    told = None if block.told is None else block.told.part(at)
+    own = Block(there, lengths[there], part_of(block.forecasts, at), block.came_NxT[at], told)
+    return Cut(own, owner_M, number_M)
 
 
 class EpisodesPlayed(NamedTuple):

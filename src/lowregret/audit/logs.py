@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from .cells import Refused, arrow
 from .columns import Columns, alone_told, columns_of
+from .frames import told_in
+from .known import Tells, labelled
 from .laws import lone
-from .rows import Rows, plainly, rows_of, sorted_rows
+from .outcome_frames import quantile_columns, rows_in, with_median
+from .rows import Rows, plainly, sorted_rows
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
 _BATCH = 1 << 17  # rows that are decoded at a time
@@ -42,6 +45,15 @@ class Log(NamedTuple):
     rows: int  # about how many
     fragments: tuple[Fragment, ...]
     columns: Columns
+    contexts: tuple[Any, ...] | None = None  # which there are
+
+    @property
+    def tells(self) -> Tells:
+        """Of what kind that is which was known before the state."""
+        columns = self.columns
+        kind = "change" if columns.payoffs else "scaled" if columns.scale else None
+        labels = None if self.contexts is None else tuple(map(plainly, self.contexts))
+        return Tells(tuple(name for name, _ in columns.references), labels, kind, columns.act)
 
     @property
     def partitions(self) -> int:
@@ -71,18 +83,26 @@ class StreamNumbers:
             return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int32)
 
 
-def record_of(n_states: int) -> np.dtype:
-    """What is kept of a row."""
+def record_of(problem: DecisionProblem | Payoff, columns: Columns) -> np.dtype:
+    """What is kept of a row; what else was known is called as in ``Told``."""
+    A, S = problem.n_actions, len(columns.levels) or problem.n_states  # type: ignore[union-attr]
+    told: list[tuple[str, str, tuple[int, ...]]] = []
+    if columns.references:
+        told.append(("laws", "<f8", (len(columns.references), A if columns.act else S)))
+    told += [("context", "<i8", ())] if columns.context else []
+    told += [("payoffs", "<f8", (A, S))] if columns.payoffs else []
+    told += [("scale", "<f8", ())] if columns.scale else []
     return np.dtype(
         [
-            *(("stream", "<i4"), ("state", "<i4")),
+            *(("stream", "<i4"), ("state", "<f8" if columns.levels else "<i4")),
             *(("order", "<i8"), ("offset", "<i8")),  # as ``Steps`` has them
-            *(("row", "<i8"), ("probs", "<f8", (n_states,))),
+            *(("row", "<i8"), ("probs", "<f8", (S,))),
+            *told,
         ]
     )
 
 
-def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = None) -> Log:
+def log_at(path: Path, problem: DecisionProblem | Payoff, told: dict[str, Any] | None = None) -> Log:
     """The log in a file or a folder: what it holds is read later."""
     if not path.exists():
         raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {path} is not there")
@@ -101,7 +121,7 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
         names, own = (_csv if file.suffix.lower() == ".csv" else _parquet)(i, file)
         fragments += own
         try:
-            here = columns_of(names, problem, told)
+            here = quantile_columns(names, told) if isinstance(problem, Payoff) else columns_of(names, problem, told)
         except ValueError as error:
             raise Refused(str(file), None, str(error)) from error
         if columns is not None:
@@ -110,36 +130,70 @@ def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = N
             if here.guesses is not None:
                 here = here._replace(guesses=tuple(name for name in here.guesses if name in (columns.guesses or ())))
         columns = here
-        if file.suffix.lower() == ".csv" and len(columns.probs) != problem.n_states:
+        if (
+            file.suffix.lower() == ".csv"
+            and isinstance(problem, DecisionProblem)
+            and len(columns.probs) != problem.n_states
+        ):
             hint = lone(columns.probs[0], problem.states)
             raise Refused(str(file), None, f"a CSV file must have one column of probabilities a state{hint}")
     assert columns is not None
     if not fragments:
         raise Refused(str(path), None, "there is no row in it")
-    return Log(tuple(map(str, found)), sum(f.rows for f in fragments), tuple(fragments), columns)
+    return _looked_over(Log(tuple(map(str, found)), sum(f.rows for f in fragments), tuple(fragments), columns))
+
+
+def _looked_over(log: Log) -> Log:
+    """The log with what must be known of all rows before one is read: the contexts, and whether a forecast is a median.
+
+    Columns that are told are read twice.
+    """
+    columns = log.columns._replace(cutoff=None)
+    contexts: dict[Any, None] = {}
+    if columns.context is not None:
+        for table in _tables(log, [columns.context]):
+            contexts |= dict.fromkeys(table.column(columns.context).unique().to_pylist())
+    if columns.point is not None:
+        columns = with_median(columns, _tables(log, [columns.point, *filter(None, columns.probs)]), log.paths[0])
+    given = [value for value in contexts if value is not None and value == value]  # a missing one is refused by its row
+    labels = None if columns.context is None else labelled([given], f"the context ({columns.context})")[0]
+    return log._replace(columns=columns, contexts=labels)
+
+
+def _tables(log: Log, names: list[str]) -> Iterator[Any]:
+    """These columns of all rows, piece by piece."""
+    for fragment in log.fragments:
+        try:
+            yield from _batches(fragment, log.columns, names)
+        except (arrow().ArrowException, OSError, UnicodeDecodeError) as error:
+            raise Refused(fragment.path, _row_said(error), _words(error)) from error
 
 
 def records_in(
-    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: StreamNumbers, digest: Any
+    fragment: Fragment, log: Log, problem: Any, tolerance: float, names: StreamNumbers, digest: Any
 ) -> Iterator[tuple[np.ndarray, str, int]]:
     """Checked rows of a fragment as records, what their steps are, and how many were renormalised.
 
     ``digest``, as ``hashlib`` has them, is told of all that is kept of them, in whatever batches they come.
     """
     before, pa = fragment.before, arrow()
-    record = record_of(problem.n_states)
+    record = record_of(problem, log.columns)
     batches = _batches(fragment, log.columns)
     while True:
         try:
             table = next(batches, None)
             if table is None:
                 return
-            rows = rows_of(table, log.columns, problem, tolerance, fragment.path, before)
+            rows = rows_in(table, log.columns, problem, tolerance, fragment.path, before)
+            told, _ = told_in(table, log.columns, problem, tolerance, fragment.path, before, log.contexts)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise Refused(fragment.path, _row_said(error), _words(error)) from error
         found = np.empty(len(rows.stream_R), dtype=record)
         named = list(map(plainly, rows.names))
         found["state"], found["probs"] = rows.states_R, rows.probs_RxS
+        for part, values in told._asdict().items():
+            if values is not None:
+                found[part] = values
         found["order"], found["offset"] = rows.steps.at_R, rows.steps.offset_R
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
         if log.columns.order is None:  # as they stand, one file after the other
@@ -172,35 +226,37 @@ def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass")
 
 
-def _batches(fragment: Fragment, columns: Columns) -> Iterator[Any]:
+def _batches(fragment: Fragment, columns: Columns, only: list[str] | None = None) -> Iterator[Any]:
+    needed = columns.needed if only is None else only
     if fragment.groups is None:
-        yield from _csv_batches(fragment.path, columns)
+        yield from _csv_batches(fragment.path, columns, needed)
         return
     import pyarrow.parquet as pq
 
     pa, kinds = arrow(), pq.read_schema(fragment.path)
-    named = [name for name in (columns.stream, columns.state) if name and pa.types.is_string(kinds.field(name).type)]
+    names = [name for name in (columns.stream, *columns.named) if name in needed]
+    named = [name for name in names if pa.types.is_string(kinds.field(name).type)]
     with pq.ParquetFile(fragment.path, read_dictionary=named) as f:
-        yield from f.iter_batches(_BATCH, row_groups=list(fragment.groups), columns=columns.needed, use_threads=False)
+        yield from f.iter_batches(_BATCH, row_groups=list(fragment.groups), columns=needed, use_threads=False)
 
 
-def _csv_batches(path: str, columns: Columns) -> Iterator[Any]:
+def _csv_batches(path: str, columns: Columns, needed: list[str]) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.csv as text
 
-    types = {name: pa.float64() for name in columns.probs if name is not None}
-    types |= {name: pa.string() for name in (columns.stream, columns.state) if name is not None}
+    types = {name: pa.float64() for name in columns.numbers}
+    types |= {name: pa.string() for name in (columns.stream, *columns.named) if name is not None}
 
     def opened() -> Any:
         return text.open_csv(
             path,
             read_options=text.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
             parse_options=text.ParseOptions(newlines_in_values=True),
-            convert_options=text.ConvertOptions(include_columns=columns.needed, column_types=types),
+            convert_options=text.ConvertOptions(include_columns=needed, column_types=types),
         )
 
     reader = opened()
-    if columns.order is not None and getattr(reader.schema.field(columns.order).type, "tz", None) is not None:
+    if columns.order in needed and getattr(reader.schema.field(columns.order).type, "tz", None) is not None:
         types[columns.order] = pa.string()  # as it stands: read as times, all would be in UTC
         reader.close()
         reader = opened()

@@ -7,6 +7,7 @@ temperature. Where outcomes are late, in episodes, and where what is promised go
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..memory import each
 from ..policies import Hedge
 from ..problems import DecisionProblem, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
-from .known import part_of
+from .known import Tells, part_of
 from .streams import Block, Streams
 
 PLAYERS = ("model", "guard", "fallback")
@@ -33,6 +34,7 @@ class Played(NamedTuple):
     trips_N: np.ndarray  # states seen at the switch, 0 for never
     events: tuple[tuple[int, Event], ...]  # with the row of the stream
     certificate: Any = None  # where what is guaranteed depends on the run
+    utility_AxNxT: Any = None  # what each action was paid in every step
 
 
 def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
@@ -73,7 +75,9 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     paid |= {name: earns(guard, block, utility_AxNxT) for name, earns in YARDSTICKS.items()}
     for k, name in enumerate(getattr(rule.each, "references", ())):
         paid[f"reference {name}"] = earned_PxNxT[A + k]
-    return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events), promised)
+    return Played(
+        paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events), promised, utility_AxNxT
+    )
 
 
 def _scene(guard: Guard, block: Block) -> Any:
@@ -113,6 +117,18 @@ YARDSTICKS: dict[str, Callable[[Guard, Block, np.ndarray], np.ndarray]] = {
     "Hedge": _hedge,
     "last outcome": _best_last_time,
 }
+
+
+def guard_for(problem: Any, horizon: int, tells: Tells, lag: int = 1, **settings: Any) -> Guard:
+    """A guard with these settings that is told what a recording tells."""
+    episode, made = settings.get("episode"), Guard(problem, horizon, **settings, **tells.settings())
+    if lag == 1 and not tells.act:
+        return made
+    rule = made.rule
+    if tells.act:
+        assert isinstance(rule, ExactTest)
+        rule = replace(rule, references_act=True)
+    return Guard(problem, horizon, rule=rule, episode=episode, lag=lag)
 
 
 def made_like(guard: Guard, n: int) -> Guard:
