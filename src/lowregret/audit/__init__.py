@@ -6,11 +6,13 @@ from .cells import Refused
 from .playing import YARDSTICKS
 from .report import Audit, Judgement
 from .result import Backtest, StreamResult
+from .settings import AuditFile, settings_in
 from .tuning import Tuned, tune
 
 __all__ = [
     "YARDSTICKS",
     "Audit",
+    "AuditFile",
     "Backtest",
     "Judgement",
     "Refused",
@@ -19,5 +21,6 @@ __all__ = [
     "audit_log",
     "backtest",
     "merge",
+    "settings_in",
     "tune",
 ]

@@ -52,7 +52,7 @@ def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None
         own = _told_levels(there, told["quantiles"])
     else:
         taken = {stream, order, state}
-        own, usual = _of_model(_models([name for name in there if name not in taken]), told.get("model"), there)
+        own, usual = _of_model(models_in([name for name in there if name not in taken]), told.get("model"), there)
         if told.get("median") is None:
             point = usual if usual in there and 0.5 not in own and usual not in taken else None
     if told.get("median") is not None:
@@ -84,7 +84,7 @@ def _refuse_forecasts(own: Any, what: str) -> tuple[str | None, ...]:
     )
 
 
-def _models(there: Sequence[str]) -> dict[str, dict[float, str]]:
+def models_in(there: Sequence[str]) -> dict[str, dict[float, str]]:
     """The columns of quantiles by model ("" where no model is named) and level."""
     found: dict[str, dict[float, str]] = {}
     for name in dict.fromkeys(there):

@@ -21,6 +21,12 @@ _STREAM = (
     "The column of streams; by default stream, unique_id or the like, if its values repeat. none: all rows are one."
 )
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
+_PAYOFFS = PAYOFFS.replace(", in place of --problem", "") + " With quantiles of a number, .toml with kind or knots."
+_REFERENCE = (
+    "What is compared with: NAME=COLUMNS, of probabilities as --probs has them, or NAME=action=COLUMN. As many as you "
+    "like."
+)
+_ROLES = ("stream", "order", "state", "every", "context", "scale", "model", "median", "known_at")  # one column each
 _NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
 
 euros,dry,wet
@@ -29,8 +35,15 @@ shut,0,0"""
 
 
 def audit(
-    log: Annotated[list[Path], typer.Argument(help="A .csv or .parquet file or a folder of them; --merge: parts.")],
-    payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS.replace(", in place of --problem", ""))] = None,
+    ctx: typer.Context,
+    log: Annotated[
+        list[Path] | None, typer.Argument(help="A .csv or .parquet file or a folder of them; --merge: parts.")
+    ] = None,
+    payoffs: Annotated[Path | None, typer.Option(help=_PAYOFFS)] = None,
+    config: Annotated[Path | None, typer.Option(help="A .toml file of settings; options given here win.")] = None,
+    init: Annotated[
+        bool, typer.Option("--init", help="Look at LOG, and write audit.toml and payoffs to fill in beside it.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
     delta: Annotated[float, typer.Option(help="Chance that a stream whose model is right ever switches.")] = 0.05,
     temperature: Annotated[
@@ -54,7 +67,22 @@ def audit(
         ),
     ] = None,
     every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
+    context: Annotated[str | None, typer.Option(help="The column of contexts: an action for each is compared.")] = None,
+    reference: Annotated[list[str] | None, typer.Option(help=_REFERENCE)] = None,
+    payoff_columns: Annotated[
+        str | None, typer.Option(help="Columns of payoffs that change, action by action, with commas; or one of lists.")
+    ] = None,
+    scale: Annotated[str | None, typer.Option(help="The column that says how much of the payoffs counts.")] = None,
+    quantiles: Annotated[
+        str | None, typer.Option(help="Columns of quantiles of a number: LEVEL=COLUMN each, with commas.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Whose quantiles, where there are several models'.")] = None,
+    median: Annotated[str | None, typer.Option(help="The column of medians, where its name does not say so.")] = None,
     episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
+    test: Annotated[bool, typer.Option(help="Without a test the mixture is played from the first step on.")] = True,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Internal regret: when it says one thing, another is better.")
+    ] = False,
     events: Annotated[
         bool | None, typer.Option(help="Say since when, and returns; up to a million rows unless told.")
     ] = None,
@@ -73,51 +101,44 @@ def audit(
     with refusals():
         from ..audit import auditing
         from ..audit.cells import Refused, printable
-        from ..audit.laws import told_in_words
         from ..audit.page import page, plotly_js
-        from ..problems import payoffs_in
+        from ..audit.settings import TAKEN, AuditFile, settings_in
+        from ..problems import stakes_in
 
+        log = log or []
+        if init:
+            _propose(log)
+            return
+        if merge and (payoffs or part or config):
+            raise ValueError(
+                "--merge takes the files of parts, which say the rest: --payoffs, --part and --config do not go with it"
+            )
+        said = AuditFile() if config is None else settings_in(config)
+        log, payoffs = log or [path for path in (said.log,) if path is not None], payoffs or said.payoffs
+        given = {name: value for name, value in ctx.params.items() if _typed(ctx, name)}
+        out = out if "out" in given else said.out or out
         piece = _piece(part)
         name = "audit" if piece is None else f"audit-part-{piece[0]}-of-{piece[1]}"
         written = [f"{name}.json"] if piece else [f"{name}.json", f"{name}.html"]
         if piece is None:
             plotly_js()  # before the work rather than after it
-        if merge and (payoffs or piece):
-            raise ValueError("--merge takes the files of parts, which say the rest: leave --payoffs and --part out")
         if not merge and payoffs is None and len(log) == 1:
             raise ValueError(_NO_PAYOFFS)
         if not merge and (payoffs is None or len(log) != 1):
             raise ValueError("audit takes one LOG and --payoffs, or with --merge the files of all parts")
         folder_for(out, *written)
         outputs = {f"--out {one}": out / one for one in written}
-        files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs})
+        files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs, "--config": config})
         try:
             if merge:
                 found = auditing.merge(log)
             else:
                 assert payoffs is not None
-                problem = payoffs_in(payoffs)
-                laws = None if probs is None else told_in_words(probs, problem.states)
-                columns = {"stream": stream, "order": order, "state": state, "probs": laws, "every": every}
+                problem = stakes_in(payoffs)
+                settings = said.settings | {role: own for role, own in given.items() if role in TAKEN}
+                settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
                 with _progress() as told:
-                    found = auditing.audit_log(
-                        log[0],
-                        problem,
-                        delta=delta,
-                        temperature=temperature,
-                        horizon=horizon,
-                        family_delta=family_delta,
-                        fdr=fdr,
-                        tolerance=tolerance,
-                        columns={role: given for role, given in columns.items() if given is not None},
-                        fallback=fallback,
-                        events=events,
-                        episode=episode,
-                        part=piece,
-                        jobs=jobs,
-                        engine=engine,
-                        told=told,
-                    )
+                    found = auditing.audit_log(log[0], problem, **settings, part=piece, told=told)
         except Refused as error:
             typer.echo(f"refused: {error}", err=True)
             raise typer.Exit(REFUSED) from error
@@ -142,6 +163,60 @@ def audit(
         typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
         raise typer.Exit(ALARM)
+
+
+def _typed(ctx: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _table(columns: Any) -> dict[str, Any]:
+    if columns is not None and not isinstance(columns, dict):
+        raise ValueError(f"columns must be a table in --config, [columns], got {columns!r}")
+    return columns or {}
+
+
+def _columns(given: dict[str, Any], problem: Any) -> dict[str, Any]:
+    """What options say of columns, by the role of each."""
+    from ..audit.laws import told_in_words
+    from ..audit.settings import quantiles_in_words
+
+    states = getattr(problem, "states", ())
+    found = {role: given[role] for role in _ROLES if role in given}
+    if "probs" in given:
+        if not states:
+            raise ValueError("--probs are of states, and the payoffs are of outcomes that are numbers: --quantiles")
+        found["probs"] = told_in_words(given["probs"], states)
+    if "quantiles" in given:
+        found["quantiles"] = quantiles_in_words(given["quantiles"])
+    if "payoff_columns" in given:
+        found["payoffs"] = given["payoff_columns"].split(",")
+    if "reference" in given:
+        found["references"] = {}
+        for words in given["reference"]:
+            name, _, own = words.partition("=")
+            if not (name and own):
+                raise ValueError(f"--reference must be NAME=COLUMNS, got {words!r}")
+            acts = own.startswith("action=") and "action" not in states
+            found["references"][name] = {"action": own[len("action=") :]} if acts else told_in_words(own, states)
+    return found
+
+
+def _propose(log: list[Path]) -> None:
+    """Write settings and payoffs to fill in beside a log, unless they are there."""
+    from ..audit.proposing import proposed
+
+    if len(log) != 1:
+        raise ValueError("--init takes one LOG")
+    found, folder = proposed(log[0]), log[0].parent
+    for name, text in (("audit.toml", found.settings), (found.payoffs_name, found.payoffs)):
+        if (folder / name).exists():
+            typer.echo(f"{folder / name} is there already, and is left as it is")
+        else:
+            files.replace_all({folder / name: text.encode()})
+            typer.echo(f"written: {folder / name}")
+    typer.echo(f"Next: {'; '.join(found.said)}; then lowregret audit --config {folder / 'audit.toml'}")
 
 
 def _switch_told(one: Any, name: str) -> str:
