@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import files, inputs
+from ..forecasts.contract import needs_knots
 from ..guard.guard import DELTA
 from ..problems import DecisionProblem, Payoff, a_problem, as_lines
 from ..rules import warm_up
@@ -85,7 +86,11 @@ def audit_log(
     told
         Hears what is being done, and how many rows of how many.
     """
-    problem = as_lines(problem) if isinstance(problem, Payoff) else a_problem(problem)
+    if isinstance(problem, Payoff):
+        needs_knots(problem, "Quantiles")
+        problem = as_lines(problem)
+    else:
+        a_problem(problem)
     test, internal = inputs.flag(test, "test"), inputs.flag(internal, "internal")
     tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
@@ -127,7 +132,7 @@ def audit_log(
             "format": FORMAT,
             "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
             "columns": found.columns.about,
-            "notes": list(passed_told(found.columns)),
+            "notes": [*passed_told(found.columns), *_made_told(found.columns.cutoff)],
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
@@ -161,6 +166,15 @@ def audit_log(
             return Audit(*on_ray(found, problem, tolerance, kept, jobs, settled, told))
         except _Unshared:
             found = found._replace(columns=passed_on(found.columns))
+
+
+def _made_told(cutoff: str | None) -> tuple[str, ...]:
+    if cutoff is None:
+        return ()
+    return (
+        f"when forecasts were made ({cutoff}) is not gone by: those of more than one step ahead did not know the "
+        "outcome of the step before, and the chance of a false alarm is then not what it says",
+    )
 
 
 class _Unshared(Exception):

@@ -148,7 +148,7 @@ def _looked_over(log: Log) -> Log:
 
     Columns that are told are read twice.
     """
-    columns = log.columns._replace(cutoff=None)
+    columns = log.columns
     contexts: dict[Any, None] = {}
     if columns.context is not None:
         for table in _tables(log, [columns.context]):

@@ -11,7 +11,8 @@ from .decision import DecisionProblem
 from .payoff import Payoff
 from .presets import newsvendor_of_numbers
 
-_OF_STATES, _OF_NUMBERS = {"payoffs", "actions", "states"}, {"payoffs", "actions", "knots", "outcomes", "low", "high"}
+_OF_STATES = {"payoffs", "actions", "states", "low", "high"}
+_OF_NUMBERS = {"payoffs", "actions", "knots", "outcomes", "low", "high"}
 _KINDS = {"newsvendor": newsvendor_of_numbers}
 
 
@@ -39,7 +40,7 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
     name is what is not a number, but with an empty first cell the first row and column are names whatever they are. A
     first row that may be numbers of states or what an action is paid is refused. A .toml file has ``payoffs``, a list
-    of rows, and ``actions`` and ``states`` if named.
+    of rows, ``actions`` and ``states`` if named, and ``low`` and ``high``, between which payoffs that change stay.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -113,10 +114,10 @@ def _told(path: Path) -> DecisionProblem | Payoff:
         return Payoff.from_knots(**told)
     if "payoffs" not in told or not set(told) <= _OF_STATES:
         raise ValueError(
-            f"payoffs must have payoffs, and may have actions and states, or knots where outcomes are numbers: {path} "
-            f"has {', '.join(told)}"
+            "payoffs must have payoffs, and may have actions and states, or knots where outcomes are numbers, and low "
+            f"and high: {path} has {', '.join(told)}"
         )
-    return DecisionProblem.from_payoffs(told["payoffs"], told.get("actions"), told.get("states"))
+    return DecisionProblem.from_payoffs(**told)
 
 
 def _of_kind(told: dict[str, Any], path: Path) -> Payoff:
