@@ -450,3 +450,55 @@ def test_payoffs_of_numbers_in_files(tmp_path):
         file.write_text(text)
         with pytest.raises(ValueError, match=says):
             lr.problems.stakes_in(file)
+
+
+def in_files(table, cuts, folder):
+    folder.mkdir()
+    for k, (begin, end) in enumerate(zip([0, *cuts], [*cuts, table.num_rows], strict=True)):
+        written(table.slice(begin, end - begin), folder / f"{k}.parquet")
+    return folder
+
+
+def test_contexts_are_numbered_alike_in_every_file(tmp_path):
+    table = rows().sort_by([("day", "descending")])
+    days = table.column("day").to_pylist()
+    cuts = [days.index("Mon"), days.index("Fri")]
+    columns = {**WHERE, "context": "day"}
+    found = lr.audit.audit_log(in_files(table, cuts, tmp_path / "log"), SHOP, columns=columns)
+    assert [one.earned for one in found.streams] == [
+        pytest.approx(one.earned, abs=1e-9) for one in lr.backtest(SHOP, table, columns=columns).streams
+    ]
+    assert found.about["tells"]["contexts"] == ("Fri", "Mon", "Tue")
+    table = table.set_column(table.column_names.index("day"), "day", pa.array([None, *days[1:]]))
+    with pytest.raises(lr.audit.Refused, match=r"0.parquet, row 1: the context .day. is missing"):
+        lr.audit.audit_log(in_files(table, cuts, tmp_path / "other"), SHOP, columns=columns)
+
+
+@pytest.mark.parametrize("off", [0.0, 1.0])
+def test_a_forecast_without_a_level_is_a_median_if_it_is_so_in_all_files(tmp_path, off):
+    table = (
+        rows().select(["shop", "step", "sold", "q10", "q90"]).rename_columns(["id", "ds", "y", "M-lo-80", "M-hi-80"])
+    )
+    middle = (np.asarray(table["M-lo-80"]) + np.asarray(table["M-hi-80"])) / 2
+    middle[-5:] += off
+    table = table.append_column("M", pa.array(middle))
+    found = lr.audit.audit_log(in_files(table, [200], tmp_path / "log"), STALL)
+    frame = lr.backtest(STALL, table)
+    assert [one.earned for one in found.streams] == [pytest.approx(one.earned, abs=1e-9) for one in frame.streams]
+    assert found.about["columns"]["quantiles"] == {"0.1": "M-lo-80", **({} if off else {"0.5": "M"}), "0.9": "M-hi-80"}
+
+
+def test_what_was_done_to_quantiles_is_told(tmp_path):
+    table = rows()
+    crossed = np.asarray(table["q50"]).copy()
+    crossed[:3] = 99.0
+    below = np.asarray(table["q10"]).copy()
+    below[2:9] = -1.0
+    table = table.set_column(table.column_names.index("q50"), "q50", pa.array(crossed))
+    table = table.set_column(table.column_names.index("q10"), "q10", pa.array(below))
+    table = table.append_column("cutoff", pa.array(np.asarray(table["step"]) - 1))
+    log, columns = written(table, tmp_path / "log.parquet"), {**WHERE, "state": "sold"}
+    found, frame = lr.audit.audit_log(log, STALL, columns=columns), lr.backtest(STALL, table, columns=columns)
+    assert [one.earned for one in found.streams] == [pytest.approx(one.earned, abs=1e-9) for one in frame.streams]
+    assert any(warning.startswith("10 rows had quantiles that cross or lie beyond") for warning in found.warnings)
+    assert any(warning.startswith("when forecasts were made (cutoff) is not gone by") for warning in found.warnings)

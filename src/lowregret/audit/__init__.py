@@ -4,6 +4,7 @@ from .auditing import audit_log, merge
 from .backtesting import backtest
 from .cells import Refused
 from .playing import YARDSTICKS
+from .proposing import proposed
 from .report import Audit, Judgement
 from .result import Backtest, StreamResult
 from .settings import AuditFile, settings_in
@@ -21,6 +22,7 @@ __all__ = [
     "audit_log",
     "backtest",
     "merge",
+    "proposed",
     "settings_in",
     "tune",
 ]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import files
 from .cells import Refused, arrow, numbers_in, one_column
 from .columns import NO_STREAM, keys_in, may_be_order, shared
 from .laws import USUAL, column_names, listed, probs_in, state_named
@@ -50,8 +51,9 @@ class Found(NamedTuple):
     references: dict[str, dict[str, str]]
 
 
-def proposed(log: Path) -> Proposal:
-    """What a look at a log proposes."""
+def proposed(log: str | Path) -> Proposal:
+    """What a look at a log proposes: the text of ``audit.toml``, and of a file of payoffs to fill in."""
+    log = files.a_path(log)
     table = first_rows(log)
     if not table.num_rows:
         raise Refused(str(log), None, "there is no row in it")
@@ -193,8 +195,7 @@ def _stream_of(
     if len(np.unique(at_R)) == len(at_R):
         return None
     for name in table.column_names:
-        kind = table.schema.field(name).type
-        if name in taken or arrow().types.is_floating(kind) or (of_R := coded(name)) is None:
+        if name in taken or _is_float(table, name) or (of_R := coded(name)) is None:
             continue
         if len(np.unique(np.stack([of_R, at_R]), axis=1)[0]) == len(at_R) and 2 * (int(of_R.max()) + 1) <= len(at_R):
             return name
@@ -233,7 +234,7 @@ def _probs_of(
         return names[0]
     if names:
         return {own: str(name) for own, name in zip(states, names, strict=True)}
-    columns = [name for name in there if name not in taken and _is_number(table, name)]
+    columns = [name for name in there if name not in taken and _is_float(table, name)]
     numbers = {name: numbers_in(one_column(table, name), name, "probabilities", where) for name in columns}
     chances = {name: own for name, own in numbers.items() if ((own >= 0) & (own <= 1)).all()}
     by_state = {at: name for name in chances if (at := state_named(name, states)) is not None}
@@ -251,14 +252,13 @@ def _probs_of(
     return None
 
 
-def _is_number(table: Any, name: str) -> bool:
-    kinds, kind = arrow().types, table.schema.field(name).type
-    return bool(kinds.is_floating(kind) or kinds.is_integer(kind))
+def _is_float(table: Any, name: str) -> bool:
+    return bool(arrow().types.is_floating(table.schema.field(name).type))
 
 
 def _within(table: Any, name: str, where: str) -> bool:
     """Whether numbers are above 0 and at most 1, as a scale is, and not all alike."""
-    if not arrow().types.is_floating(table.schema.field(name).type):
+    if not _is_float(table, name):
         return False
     own = numbers_in(one_column(table, name), name, "scale", where)
     return bool(((own > 0) & (own <= 1)).all() and own.min() < own.max())

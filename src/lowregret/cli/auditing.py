@@ -100,14 +100,15 @@ def audit(
     """
     with refusals():
         from ..audit import auditing
-        from ..audit.cells import Refused, printable
+        from ..audit.cells import printable
         from ..audit.page import page, plotly_js
         from ..audit.settings import TAKEN, AuditFile, settings_in
         from ..problems import stakes_in
 
         log = log or []
         if init:
-            _propose(log)
+            with _refused():
+                _propose(log)
             return
         if merge and (payoffs or part or config):
             raise ValueError(
@@ -129,7 +130,7 @@ def audit(
         folder_for(out, *written)
         outputs = {f"--out {one}": out / one for one in written}
         files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs, "--config": config})
-        try:
+        with _refused():
             if merge:
                 found = auditing.merge(log)
             else:
@@ -139,9 +140,6 @@ def audit(
                 settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
                 with _progress() as told:
                     found = auditing.audit_log(log[0], problem, **settings, part=piece, told=told)
-        except Refused as error:
-            typer.echo(f"refused: {error}", err=True)
-            raise typer.Exit(REFUSED) from error
         contents = {out / f"{name}.json": found.to_json().encode()}
         if piece is None:
             contents[out / f"{name}.html"] = page(found).encode()
@@ -163,6 +161,18 @@ def audit(
         typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
         raise typer.Exit(ALARM)
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """A log that is refused is said so, and has an exit code of its own."""
+    from ..audit.cells import Refused
+
+    try:
+        yield
+    except Refused as error:
+        typer.echo(f"refused: {error}", err=True)
+        raise typer.Exit(REFUSED) from error
 
 
 def _typed(ctx: typer.Context, name: str) -> bool:
