@@ -16,8 +16,8 @@ from ..audit_logs import written
 
 pa = pytest.importorskip("pyarrow")
 
-MATRIX = np.array([[100.0, -20.0], [0.0, 10.0]])
-SHOP = lr.DecisionProblem.from_payoffs(MATRIX, ["open", "shut"], ["dry", "wet"], low=-60, high=120)
+MATRIX = np.array([[0.0, 10.0], [100.0, -20.0]])  # the best response to a state has not its number
+SHOP = lr.DecisionProblem.from_payoffs(MATRIX, ["shut", "open"], ["dry", "wet"], low=-60, high=120)
 ORDERS = [0, 10, 20, 30, 40]
 STALL = lr.problems.newsvendor_of_numbers(ORDERS, price=5, cost=3)
 LENGTHS = {"a": 70, "b": 150, "c": 70, "d": 1}
@@ -58,7 +58,7 @@ CASES = {
     "one column": ({"references": {"now": {"wet": "now_wet"}}}, {}),
     "action": ({"references": {"people": {"action": "did"}}}, {}),
     "scale": ({"scale": "share"}, {}),
-    "payoffs": ({"payoffs": ["open_dry", "open_wet", "shut_dry", "shut_wet"]}, {}),
+    "payoffs": ({"payoffs": ["shut_dry", "shut_wet", "open_dry", "open_wet"]}, {}),
     "internal": ({}, {"internal": True}),
     "no test": ({}, {"test": False}),
     "episodes": ({"context": "day", "scale": "share"}, {"episode": 40}),
@@ -68,7 +68,7 @@ CASES = {
             "context": "day",
             "references": {"people": {"action": "did"}},
             "scale": "share",
-            "payoffs": ["open_dry", "open_wet", "shut_dry", "shut_wet"],
+            "payoffs": ["shut_dry", "shut_wet", "open_dry", "open_wet"],
         },
         {},
     ),
@@ -299,8 +299,8 @@ def test_from_a_look_to_the_answer(kind, tmp_path):
     assert done.exit_code == 2, done.output
     assert "?" in done.output
     if kind == "states":
-        problem = lr.DecisionProblem.from_payoffs(MATRIX, ["open", "shut"], ["dry", "wet"])
-        filled(tmp_path / name, action_1="open,100,-20", action_2="shut,0,10")
+        problem = lr.DecisionProblem.from_payoffs(MATRIX, ["shut", "open"], ["dry", "wet"])
+        filled(tmp_path / name, action_1="shut,0,10", action_2="open,100,-20")
     else:
         problem = STALL
         filled(tmp_path / name, price="price = 5", cost="cost = 3", actions=f"actions = {ORDERS}")
