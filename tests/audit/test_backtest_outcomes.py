@@ -238,7 +238,7 @@ FREE = lr.Payoff(earned, ORDERS, low=-120, high=80, outcomes=(0, np.inf))
     [
         ({"y": [3.0, -4.0, 5.0]}, r"row 2: the outcome \(y\) must be a number from 0 to inf, got -4"),
         ({"y": [3.0, None, 5.0]}, r"row 2: the outcome \(y\) must be a number from 0 to inf, got nan"),
-        ({"y": ["a", "b", "c"]}, r"the outcomes \(y\) must be numbers, got string"),
+        ({"y": ["a", "b", "c"]}, r"the outcomes \(y\) must be numbers, got 'a'"),
         ({"0.9": [7.0, None, 9.0]}, r"row 2: a quantile \(0.9\) is missing or not a finite number"),
         ({"0.9": [7.0, float("inf"), 9.0]}, r"row 2: a quantile \(0.9\) is missing or not a finite number"),
         ({".1": [1.0, 2.0, 3.0]}, "'0.1' and '.1' are both the quantile at level 0.1"),

@@ -17,6 +17,7 @@ from ..problems import DecisionProblem, Payoff, a_problem, as_lines
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
+from .frames import is_frame
 from .judging import AuditSettings, guard_of, judged
 from .laws import tolerance_of
 from .logs import Log, log_at, record_of
@@ -24,6 +25,8 @@ from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
 from .result import BEST, BEST_OF_ALL
 from .spool import Counted, Spool
+from .tables import Table
+from .times import unix_told
 
 FORMAT = 4  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
@@ -32,7 +35,7 @@ Told = Callable[[str, int, int], None]  # what is being done, and how many rows 
 
 
 def audit_log(
-    log: str | Path,
+    log: Any,
     problem: DecisionProblem | Payoff,
     *,
     delta: float = DELTA,
@@ -57,7 +60,8 @@ def audit_log(
     Parameters
     ----------
     log
-        A .csv or .parquet file, or a folder of one kind; rows in any order.
+        A file (text, Parquet, Feather, a workbook) or a folder of one kind; or a frame, a relation of DuckDB, or
+        anything else that hands over its columns by Arrow. Rows in any order.
     problem
         What is at stake; a ``Payoff`` with knots where the log has quantiles of a number.
     delta, temperature
@@ -98,7 +102,8 @@ def audit_log(
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
     kept = _kept(part)
-    found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
+    found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
     more = {"test": test, "internal": internal}
     if found.contexts != ():
         guard_of(problem, 2, delta, temperature, None, found.tells, **more)  # what goes with what, before rows are read
@@ -130,9 +135,14 @@ def audit_log(
         )
         about = {
             "format": FORMAT,
-            "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
+            "log": [[Path(table.where).name, table.size] for table in found.tables],
             "columns": found.columns.about,
-            "notes": [*passed_told(found.columns), *_made_told(found.columns.cutoff)],
+            "notes": [
+                *passed_told(found.columns),
+                *found.notes,
+                *unix_told(found.columns.order, counted.steps),
+                *_made_told(found.columns.cutoff),
+            ],
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
@@ -294,7 +304,8 @@ def _judged(
     spool.to_disk()
     with nullcontext(pool) if pool is not None else _started(jobs) as workers:
         assert workers is not None
-        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
+        told = log._replace(tables=tuple(Table(path) for path in log.paths))  # rows in memory stay here
+        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), told) for p in spool.kept}
         for p in spool.kept:
             yield p, asked.pop(p).result()
 

@@ -13,7 +13,7 @@ from .known import NOTHING, Tells, Told, labelled
 from .laws import laws_in
 from .rows import encoded, places_in, rows_of, sorted_rows, streams_in_rows
 from .streams import Source, Streams
-from .times import Steps, irregular, with_own_clocks
+from .times import Steps, irregular, unix_told, with_own_clocks
 
 FRAME = "the frame"
 
@@ -94,7 +94,11 @@ def in_streams(names: list[Any], stream_R: np.ndarray, steps: Steps, found: Any)
     place_R = sorted_rows(names, stream_R, steps, rows, lambda row: (FRAME, row + 1), found.every, alone)
     cuts = np.flatnonzero(np.diff(stream_R[place_R])) + 1
     present = stream_R[place_R][np.append(0, cuts)]
-    notes = (*passed_told(found), *irregular(stream_R[place_R], steps.of(place_R)).told)
+    notes = (
+        *passed_told(found),
+        *unix_told(found.order, steps.kind),
+        *irregular(stream_R[place_R], steps.of(place_R)).told,
+    )
     return Listed(tuple(names[i] for i in present), np.split(place_R, cuts), notes)
 
 

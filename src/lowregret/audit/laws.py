@@ -42,7 +42,7 @@ def _laws(table: Any, names: tuple[str | None, ...], states: tuple[str, ...], wh
     probs_RxS = np.empty((table.num_rows, S))
     for s, name in enumerate(names):
         if name is not None:
-            probs_RxS[:, s] = numbers_in(one_column(table, name), name, "probabilities", where)
+            probs_RxS[:, s] = numbers_in(one_column(table, name), name, "probabilities", where, before)
     if None in names:  # of two states the other's
         probs_RxS[:, names.index(None)] = 1 - probs_RxS[:, 1 - names.index(None)]
     return probs_RxS
@@ -164,8 +164,21 @@ def probs_in(there: Sequence[str], states: Sequence[str], told: Any, taken: Sequ
 
 def column_names(there: Sequence[str], states: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
     """Columns that are called after the states, one for each; none otherwise."""
-    each = (tuple(spelt.format(state) for state in states) for spelt in _SPELT)
-    return next((names for names in each if all(name in there and name not in taken for name in names)), ())
+    each = [tuple(spelt.format(state) for state in states) for spelt in _SPELT]
+    found = [names for names in each if all(name in there and name not in taken for name in names)]
+    # else as a value would be matched: 0.0 is 0, and True is true
+    alike = (_alike(there, states, spelt, taken) for spelt in _SPELT)
+    return found[0] if found else next((names for names in alike if names is not None), ())
+
+
+def _alike(there: Sequence[str], states: Sequence[str], spelt: str, taken: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns that are spelt so of what means each state, one each."""
+    names, begin = Names(states), spelt.removesuffix("{}")
+    free = [name for name in there if name.startswith(begin) and name not in taken]
+    placed = [(names.position(name[len(begin) :]), name) for name in free]
+    found = {at: name for at, name in placed if at is not None}
+    once = len(found) == len(states) == sum(at is not None for at, _ in placed)
+    return tuple(found[at] for at in range(len(states))) if once else None
 
 
 def told_laws(

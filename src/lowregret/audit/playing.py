@@ -14,9 +14,9 @@ import numpy as np
 
 from ..arrays import softmax
 from ..guard import Event, Guard, Switch
-from ..guard.ledger import blank, happened
+from ..guard.ledger import blank, happened, turns_told
 from ..memory import each
-from ..policies import Hedge
+from ..policies import Hedge, Recovering
 from ..problems import DecisionProblem, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
 from .known import Tells, part_of
@@ -67,7 +67,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
             trips_N[rows] = times_N[rows]
         elif len(rows):
             paid["guard"][rows], share_NxT[rows], trips_N[rows], told = _replayed(
-                rule, block, rows, utility_AxNxT[:, rows], paid["guard"][rows], times_N[rows]
+                rule, block, rows, utility_AxNxT[:, rows], paid["guard"][rows], times_N[rows], live
             )
             events = [(int(rows[row]), event) for row, event in told] if live else []
     if fallback:
@@ -179,13 +179,23 @@ def _replayed(
     utility_AxNxT: np.ndarray,
     followed_NxT: np.ndarray,
     times_N: np.ndarray,
+    live: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
     """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told.
 
-    ``followed_NxT``: what the rule's answers to the model were paid; ``times_N``: when each row switches.
+    ``followed_NxT``: what the rule's answers to the model were paid; ``times_N``: when each row switches. Unless
+    ``live``, nothing need be told.
     """
     probs_NxTxS, states_NxT, N = block.forecasts[rows], block.came_NxT[rows], len(rows)
     lengths_N = block.lengths_N[rows]
+    beside = live and states_NxT.shape[1] < N  # so many are told of sooner side by side
+    after = None if beside or block.told is not None else _after_alarms(rule, probs_NxTxS, states_NxT, times_N)
+    if after is not None:
+        late_NxT = np.arange(states_NxT.shape[1]) >= times_N[:, None]
+        paid_NxT = np.where(late_NxT, (after.played_AxNxT * utility_AxNxT).sum(axis=0), followed_NxT)
+        share_NxT = np.where(late_NxT, after.share_NxT1[:, :-1], 1.0)
+        events = _told_of(rule, probs_NxTxS, states_NxT, times_N, after) if live else []
+        return paid_NxT, share_NxT, times_N, [(row, event) for row, event in events if event.step <= lengths_N[row]]
     paid_NxT, share_NxT = followed_NxT.copy(), np.ones(states_NxT.shape)
     begin, ledger, told = 0, blank(rule, (N,)), list[Event]()
     memory = ledger.rule
@@ -211,6 +221,33 @@ def _replayed(
         if isinstance(event, Switch):
             trips_N[event.stream] = event.step
     return paid_NxT, share_NxT, trips_N, [(event.stream, event) for event in told]
+
+
+def _after_alarms(rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, times_N: np.ndarray) -> Any:
+    """What is played from the alarms on, where that is known without going from step to step; else None."""
+    back = rule.in_play.fallback
+    if not isinstance(rule, ExactTest) or rule.rearms or rule.told or not isinstance(back, Recovering):
+        return None
+    scene = rule.scene(probs_NxTxS, None, np.arange(1, states_NxT.shape[1] + 1))
+    return back.played_after(scene, states_NxT, times_N)
+
+
+def _told_of(
+    rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, times_N: np.ndarray, after: Any
+) -> list[tuple[int, Event]]:
+    """What a guard tells of these rows: its switches, each by the step that did it, and what happened after them."""
+    assert isinstance(rule, ExactTest)
+    found: list[tuple[int, Event]] = []
+    for n, time in enumerate(times_N.tolist()):
+        memory = rule.run(probs_NxTxS[[n], : time - 1], states_NxT[[n], : time - 1])
+        memory = rule.start() if memory is None else each(memory, lambda part: part[0])
+        moment = rule.look(memory, probs_NxTxS[n, time - 1])
+        memory = rule.advance(memory, moment, states_NxT[n, time - 1])
+        told = list(happened(rule, blank(rule, ())._replace(rule=memory)))
+        for t in np.flatnonzero(after.turned_NxT[n]):
+            told += turns_told(after.turned_NxT[n, t], np.array(t + 1), after.share_NxT1[n, t + 1], np.array(1))
+        found += [(n, event._replace(stream=n)) for event in told]
+    return found
 
 
 def _live(

@@ -17,6 +17,7 @@ from .laws import USUAL, column_names, listed, probs_in, state_named
 from .outcome_frames import models_in
 from .rows import plainly, streams_in_rows
 from .settings import TAKEN
+from .tables import Wanted, tables_at, words
 from .times import order_in
 
 _SEEN = 200_000  # rows that are looked at
@@ -74,34 +75,18 @@ def proposed(log: str | Path) -> Proposal:
 
 def first_rows(log: Path) -> Any:
     """The first rows of a log, or of the first file of a folder, with all their columns."""
-    pa = arrow()
-    import pyarrow.csv as text
-    import pyarrow.parquet as pq
-
-    path = log
-    if log.is_dir():
-        inside = sorted(p for p in log.rglob("*") if p.suffix.lower() in (".csv", ".parquet") and p.is_file())
-        if not inside:
-            raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {log} holds none")
-        path = inside[0]
-    if path.suffix.lower() not in (".csv", ".parquet") or not path.is_file():
-        raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {path} is not")
+    pa, table = arrow(), tables_at(log)[0]
+    kept, rows = [], 0
     try:
-        if path.suffix.lower() == ".parquet":
-            file = pq.ParquetFile(path)
-            batches, schema = file.iter_batches(1 << 16), file.schema_arrow
-        else:
-            reader = text.open_csv(path, parse_options=text.ParseOptions(newlines_in_values=True))
-            batches, schema = iter(reader), reader.schema
-        kept, rows = [], 0
-        for batch in batches:
-            kept.append(batch.slice(0, _SEEN - rows))
-            rows += kept[-1].num_rows
-            if rows >= _SEEN:
-                break
-        return pa.Table.from_batches(kept, schema)
+        for part in table.parts():
+            for batch in table.batches(part, Wanted(table.names(), [], [], None)):
+                kept.append(pa.table(batch.slice(0, _SEEN - rows)))
+                rows += kept[-1].num_rows
+                if rows >= _SEEN:
+                    return pa.concat_tables(kept)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise Refused(str(path), None, (str(error).splitlines() or [type(error).__name__])[0][:300]) from error
+        raise Refused(table.where, None, words(error)) from error
+    return pa.concat_tables(kept) if kept else pa.table({name: [] for name in table.names()})
 
 
 def looked(table: Any, where: str) -> Found:

@@ -20,6 +20,8 @@ _HEDGE = (
 _STREAM = (
     "The column of streams; by default stream, unique_id or the like, if its values repeat. none: all rows are one."
 )
+_LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind; --merge: parts."
+_QUERY = "SQL in place of LOG, by DuckDB, which reads files by name too: SELECT * FROM 'log.parquet'. Extra: duckdb."
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
 _PAYOFFS = PAYOFFS.replace(", in place of --problem", "") + " With quantiles of a number, .toml with kind or knots."
 _REFERENCE = (
@@ -36,9 +38,7 @@ shut,0,0"""
 
 def audit(
     ctx: typer.Context,
-    log: Annotated[
-        list[Path] | None, typer.Argument(help="A .csv or .parquet file or a folder of them; --merge: parts.")
-    ] = None,
+    log: Annotated[list[Path] | None, typer.Argument(help=_LOG, show_default=False)] = None,
     payoffs: Annotated[Path | None, typer.Option(help=_PAYOFFS)] = None,
     config: Annotated[Path | None, typer.Option(help="A .toml file of settings; options given here win.")] = None,
     init: Annotated[
@@ -89,6 +89,8 @@ def audit(
     fallback: Annotated[
         bool | None, typer.Option(help="Play the fallback alone too; up to a million rows unless told.")
     ] = None,
+    query: Annotated[str | None, typer.Option(help=_QUERY)] = None,
+    database: Annotated[Path | None, typer.Option(help="A file of DuckDB or SQLite that --query asks.")] = None,
     part: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, written for --merge.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Put the files of all parts together.")] = False,
     engine: Annotated[str, typer.Option(help="local, or ray (extra: ray).")] = "local",
@@ -103,6 +105,7 @@ def audit(
         from ..audit.cells import printable
         from ..audit.page import page, plotly_js
         from ..audit.settings import TAKEN, AuditFile, settings_in
+        from ..audit.tables import asked
         from ..problems import stakes_in
 
         log = log or []
@@ -115,21 +118,26 @@ def audit(
                 "--merge takes the files of parts, which say the rest: --payoffs, --part and --config do not go with it"
             )
         said = AuditFile() if config is None else settings_in(config)
-        log, payoffs = log or [path for path in (said.log,) if path is not None], payoffs or said.payoffs
+        log = log or [path for path in (said.log,) if path is not None and query is None]
+        payoffs = payoffs or said.payoffs
         given = {name: value for name, value in ctx.params.items() if _typed(ctx, name)}
         out = out if "out" in given else said.out or out
+        if (query is not None and (log or merge)) or (query is None and database is not None):
+            raise ValueError("--query stands in place of LOG, and --database says what it asks: give LOG or --query")
+        sources = len(log) + (query is not None)
         piece = _piece(part)
         name = "audit" if piece is None else f"audit-part-{piece[0]}-of-{piece[1]}"
         written = [f"{name}.json"] if piece else [f"{name}.json", f"{name}.html"]
         if piece is None:
             plotly_js()  # before the work rather than after it
-        if not merge and payoffs is None and len(log) == 1:
+        if not merge and payoffs is None and sources == 1:
             raise ValueError(_NO_PAYOFFS)
-        if not merge and (payoffs is None or len(log) != 1):
+        if not merge and (payoffs is None or sources != 1):
             raise ValueError("audit takes one LOG and --payoffs, or with --merge the files of all parts")
         folder_for(out, *written)
         outputs = {f"--out {one}": out / one for one in written}
-        files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs, "--config": config})
+        read = {f"LOG {path}": path for path in log}
+        files.apart(outputs, read | {"--payoffs": payoffs, "--config": config, "--database": database})
         with _refused():
             if merge:
                 found = auditing.merge(log)
@@ -139,7 +147,8 @@ def audit(
                 settings = said.settings | {role: own for role, own in given.items() if role in TAKEN}
                 settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
                 with _progress() as told:
-                    found = auditing.audit_log(log[0], problem, **settings, part=piece, told=told)
+                    source = log[0] if query is None else asked(query, database)
+                    found = auditing.audit_log(source, problem, **settings, part=piece, told=told)
         contents = {out / f"{name}.json": found.to_json().encode()}
         if piece is None:
             contents[out / f"{name}.html"] = page(found).encode()

@@ -48,7 +48,7 @@ from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_st
 from . import promises, rearming, second_bettor, swapping
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
-from .kernels import bet
+from .kernels import back, bet
 from .response import delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
@@ -747,9 +747,11 @@ def warm_up() -> None:
     """
     if not compiler_installed():
         return
-    compiled(bet), compiled(run_shadow)  # from here on they are used, however little there is to do
+    compiled(bet), compiled(back), compiled(run_shadow)  # from here on they are used, however little there is to do
     rule = ExactTest(DecisionProblem(np.eye(2)), 100)
     memory = rule.start()
     for state in (0, 1):
         memory = rule.update(memory, np.array([0.5, 0.5]), state)
-    rule.replaced(np.full((2, 9, 2), 0.5), np.zeros((2, 9), dtype=np.int64))
+    recorded = np.full((2, 9, 2), 0.5), np.zeros((2, 9), dtype=np.int64)
+    rule.replaced(*recorded)
+    ExactTest(rule.problem, 100, temperature=0.0, likelihood=True).first_trips(*recorded)
