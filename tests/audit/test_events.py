@@ -77,10 +77,11 @@ def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
 
 def test_the_table_says_so(tmp_path):
     path = written(log_of(), tmp_path / "log.parquet")
-    text = str(audit_log(path, SHOP, delta=0.05, episode=90).table())
-    assert "episodes that switched" in text
-    assert "returns to the model" in text
-    assert "returns to the model" not in str(audit_log(path, SHOP, events=False).table())
+    found = audit_log(path, SHOP, delta=0.05, episode=90)
+    switched, episodes = (sum(getattr(one, name) for one in found.streams) for name in ("switches", "episodes"))
+    assert f"in {switched} of {episodes} episodes" in found.report()
+    assert "returns to the model" in found.report()
+    assert "returns to the model" not in audit_log(path, SHOP, events=False).report()
 
 
 DAY = datetime.datetime(2026, 1, 1)  # a Thursday

@@ -26,6 +26,12 @@ LAST = 150
 LEVELS = (0.1, 0.5, 0.9)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compiled():
+    """The last bit depends on what is compiled."""
+    lr.rules.warm_up()
+
+
 def run(*arguments):
     return CliRunner().invoke(_app(), ["audit", *map(str, arguments)], env={"COLUMNS": "1000"})
 
@@ -63,6 +69,8 @@ CASES = {
     "no test": ({}, {"test": False}),
     "episodes": ({"context": "day", "scale": "share"}, {"episode": 40}),
     "no test in episodes": ({}, {"test": False, "episode": 40}),
+    "late": ({"context": "day", "scale": "share"}, {"lag": 3}),
+    "late, in episodes": ({"references": {"people": {"action": "did"}}}, {"lag": 2, "episode": 40}),
     "all": (
         {
             "context": "day",
@@ -79,6 +87,7 @@ NUMBERS = {
     "numbers, action": ({"references": {"people": {"action": "ordered"}}}, {}),
     "numbers, scale": ({"scale": "share"}, {}),
     "numbers, no test": ({}, {"test": False}),
+    "numbers, late": ({"scale": "share"}, {"lag": 3}),
     "numbers, episodes": ({"scale": "share"}, {"episode": 40}),
 }
 EVERY = CASES | NUMBERS
@@ -98,17 +107,19 @@ def guard_of(case):
     told = {"references": tuple(columns.get("references", ()))}
     told["contexts"] = len(DAYS) if "context" in columns else None
     told["payoffs"] = "change" if "payoffs" in columns else "scaled" if "scale" in columns else None
-    guard = lr.Guard(problem, LAST, **told, **settings)
-    if "did" in str(columns):  # as many actions as states: it must be said which are meant
-        rule = replace(guard.rule, references_act=True)
-        guard = lr.Guard(problem, LAST, rule=rule, episode=settings.get("episode"))
-    return guard
+    lag = settings.get("lag", 1)
+    if "did" not in str(columns):
+        return lr.Guard(problem, LAST, **told, **settings)
+    # As many actions as states: it must be said which are meant.
+    made = lr.Guard(problem, LAST, **told, **{name: own for name, own in settings.items() if name != "lag"})
+    rule = replace(made.rule, references_act=True)
+    return lr.Guard(problem, LAST, rule=rule, episode=settings.get("episode"), lag=lag)
 
 
 def by_hand(case, own):
     """One stream, row by row: payoffs in all by player, and the guard."""
     columns, guard = EVERY[case][0], guard_of(case)
-    totals, alarms = dict.fromkeys(("model", "guard"), 0.0), []
+    totals, alarms, waiting = dict.fromkeys(("model", "guard"), 0.0), [], []
     for row in own:
         scale = row["share"] if "scale" in columns else None
         told = {"scale": scale, "context": DAYS.index(row["day"]) if "context" in columns else None}
@@ -139,6 +150,10 @@ def by_hand(case, own):
         advice = guard.advise(forecast, **{name: value for name, value in told.items() if value is not None})
         totals["model"] += model * (scale or 1)
         totals["guard"] += float(advice.policy @ paid) * (scale or 1)
+        waiting.append(came)
+        if len(waiting) == guard.lag:
+            guard.observe(waiting.pop(0))
+    for came in waiting:
         guard.observe(came)
     for event in guard.events:
         if isinstance(event, lr.Switch):
@@ -158,10 +173,16 @@ def test_is_the_guards_own_loop_over_the_same_rows(case, tmp_path):
         earned, alarms, guard = by_hand(case, [row for row in listed if row["shop"] == one.stream])
         for name, value in earned.items():
             assert one.earned[name] == pytest.approx(value, abs=1e-9), name
-        assert (one.switched_at, one.switches) == (alarms[0] if alarms else None, len(alarms))
+        assert one.switches == (len(alarms) if guard.episode else min(1, len(alarms)))
+        if guard.lag > 1:
+            continue  # told when it was known, and not of which outcome
+        assert one.switched_at == (alarms[0] if alarms else None)
         if guard.episode is None and one.switched_at is None and "no test" not in case:
             assert one.log_e == pytest.approx(float(guard.evidence[0]), rel=1e-9)
         bounds.append(float(guard.certificate.regret_bound))
+    if guard.lag > 1:
+        assert found.alarms
+        return
     if "no test" in case:
         assert found.alarms == found.allowed == 0
     else:
@@ -204,6 +225,7 @@ def typed(case):
     if "payoffs" in columns:
         found.append(f"--payoff-columns={','.join(columns['payoffs'])}")
     more = {"internal": ["--internal"], "test": ["--no-test"], "episode": [f"--episode={settings.get('episode')}"]}
+    more["lag"] = [f"--lag={settings.get('lag')}"]
     return found + [word for name in settings for word in more[name]]
 
 

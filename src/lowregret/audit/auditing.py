@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,8 @@ def audit_log(
     episode: int | None = None,
     test: bool = True,
     internal: bool = False,
+    lag: int | None = None,
+    currency: str | None = None,
     part: tuple[int, int] | None = None,
     jobs: int = 2,
     engine: str = "local",
@@ -83,6 +86,12 @@ def audit_log(
         The guard of every stream begins afresh after so many steps; delta is shared evenly by the episodes.
     test, internal
         As ``Guard`` takes them: without a test the mixture is played from the first step on; internal regret.
+    lag
+        How late outcomes were known, in steps: 1 is before the next step. None: the same, and where the model's errors
+        look as if it was later, ``Audit.warnings`` say so, and what the guard would then have earned. Or
+        ``columns={"known_at": NAME}`` says when each was known; the guard of a stream has the lag of its latest.
+    currency
+        What payoffs are in, for the words of the answer: "euros", "$", "USD".
     part
         (i, n): only the i-th of n parts of the streams, for ``merge``.
     jobs, engine
@@ -101,12 +110,17 @@ def audit_log(
     delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
+    lag, currency = None if lag is None else inputs.whole(lag, "lag"), _currency_of(currency)
+    if lag is not None and isinstance(columns, Mapping) and columns.get("known_at") is not None:
+        raise ValueError(
+            f"lag or known_at says how late outcomes were, not both, got {lag} and {columns['known_at']!r}"
+        )
     kept = _kept(part)
     source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
     found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
     more = {"test": test, "internal": internal}
     if found.contexts != ():
-        guard_of(problem, 2, delta, temperature, None, found.tells, **more)  # what goes with what, before rows are read
+        guard_of(problem, 2, delta, temperature, None, lag or 1, found.tells, **more)  # what goes with what
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -123,15 +137,8 @@ def audit_log(
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
         settings = AuditSettings(
             *(problem, whole, each, temperature, level, plays, tells, own_episode),
-            *(
-                counted.steps,
-                found.columns.every,
-                alone_told(found.columns),
-                found.columns,
-                found.tells,
-                test,
-                internal,
-            ),
+            *(counted.steps, found.columns.every, alone_told(found.columns), lag, _beyond(counted.streams)),
+            *(found.columns, found.tells, test, internal),
         )
         about = {
             "format": FORMAT,
@@ -149,6 +156,8 @@ def audit_log(
             "temperature": temperature,
             "family_delta": family_delta,
             "episode": own_episode,
+            "lag": lag,
+            "currency": currency,
             "fdr": fdr,
             "tolerance": tolerance,
             "partitions": found.partitions,
@@ -185,6 +194,19 @@ def _made_told(cutoff: str | None) -> tuple[str, ...]:
         f"when forecasts were made ({cutoff}) is not gone by: those of more than one step ahead did not know the "
         "outcome of the step before, and the chance of a false alarm is then not what it says",
     )
+
+
+def _currency_of(currency: Any) -> str | None:
+    if currency is None or (isinstance(currency, str) and not currency.strip()):
+        return None
+    if not isinstance(currency, str) or len(currency) > 20 or not currency.isprintable():
+        raise ValueError(f"currency must be a short text such as euros, $ or USD, got {inputs.shown(currency)}")
+    return currency.strip()
+
+
+def _beyond(streams: int) -> float:
+    """Standard errors that are beyond chance: if no model errs alike in a row, one audit in a thousand says so."""
+    return NormalDist().inv_cdf(1 - 0.001 / streams)
 
 
 class _Unshared(Exception):

@@ -32,6 +32,7 @@ class Columns(NamedTuple):
     references: tuple[tuple[str, tuple[str | None, ...]], ...] = ()  # names, and columns as those of probs
     payoffs: tuple[str, ...] = ()  # action by action, one a state; or one that holds lists
     scale: str | None = None
+    known_at: str | None = None  # when the outcome of the step was known
     guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
     passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
     untaken: str | None = None  # a column that may have times in it, where none or another was taken for the order
@@ -42,7 +43,7 @@ class Columns(NamedTuple):
 
     @property
     def needed(self) -> list[str]:
-        every = (self.stream, self.order, *self.named, *self.numbers, self.cutoff)
+        every = (self.stream, self.order, *self.named, *self.numbers, self.cutoff, self.known_at)
         return list(dict.fromkeys(name for name in every if name))
 
     @property
@@ -70,7 +71,11 @@ class Columns(NamedTuple):
         keys = {"stream": self.stream, "order": self.order, "state": self.state, **said}
         more = {"context": self.context, "references": dict(self.references), "payoffs": self.payoffs}
         every = {"every": None if self.every is None else str(self.every)}
-        return keys | every | {role: own for role, own in (more | {"scale": self.scale}).items() if own}
+        return (
+            keys
+            | every
+            | {role: own for role, own in (more | {"scale": self.scale, "known_at": self.known_at}).items() if own}
+        )
 
 
 def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str, Any] | None = None) -> Columns:
@@ -80,7 +85,7 @@ def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str
     >>> columns_of(["unique_id", "ds", "y", "p_0", "p_1"], matching())[:4]
     ('unique_id', 'ds', 'y', ('p_0', 'p_1'))
     """
-    told = roles_told(told, (*_USUAL, "probs", "every", *TOLD))
+    told = roles_told(told, (*_USUAL, "probs", "every", "known_at", *TOLD))
     stream, guesses, order, state = keys_in(there, told)
     if state is None:
         raise ValueError(
@@ -90,13 +95,18 @@ def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str
     S, A = problem.n_states, problem.n_actions
     taken = [name for name in (stream, order, state) if name]
     probs = probs_in(there, problem.states, told.get("probs"), taken)
-    context, scale = named(there, told, ("context", "scale"))
+    context, scale, known_at = named(there, told, ("context", "scale", "known_at"))
+    if known_at is not None and order is None:
+        raise ValueError(
+            f"known_at={known_at!r} needs a column of steps or times, such as {listed(_USUAL['order'])}: say which it "
+            "is, --order NAME or columns={'order': NAME}"
+        )
     laws, act = references_in(
         there, told, lambda own, what: told_laws(there, problem.states, own, what), ACTION not in problem.states
     )
     payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
     columns = Columns(
-        *(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, guesses), act=act
+        *(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, known_at, guesses), act=act
     )
     refuse_doubled(there, columns.needed)
     return columns if told.get("order") is not None else columns._replace(untaken=may_be_order(there, columns.needed))

@@ -9,7 +9,7 @@ from .. import inputs
 from ..problems import DecisionProblem, Payoff
 from .cells import Refused, arrow, numbers_in, one_column, without_nulls
 from .columns import Columns, alone_told, columns_of, passed_told, repeating, shared
-from .known import NOTHING, Tells, Told, labelled
+from .known import NOTHING, Tells, Told, labelled, lags_of
 from .laws import laws_in
 from .rows import encoded, places_in, rows_of, sorted_rows, streams_in_rows
 from .streams import Source, Streams
@@ -62,6 +62,7 @@ def streams_in(
         None if tells == NOTHING else known,
         tells,
         listed.notes,
+        None if rows.known_R is None else [lags_of(rows.steps.at_R[at], rows.known_R[at]) for at in listed.rows],
     )
 
 

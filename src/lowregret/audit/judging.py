@@ -12,16 +12,17 @@ from ..arrays import first_true
 from ..forecasts import Quantiles
 from ..guard import Event, Guard, Left, Return, Switch
 from ..problems import DecisionProblem, Payoff
-from ..rules import ExactTest
+from ..rules import ExactTest, Rule
 from ..tips import worst_tip
 from .columns import Columns
-from .known import NOTHING, Tells, Told, part_of
-from .playing import guard_for, play
+from .known import NOTHING, Tells, Told, lags_of, part_of
+from .playing import evidence_by_class, guard_for, known_of, play, unspent
 from .result import BEST, BEST_OF_ALL
 from .rows import sorted_rows
 from .streams import Block, Streams
 from .times import ROWS, Every, Rhythms, Steps, irregular
 
+RECENT = "recent frequencies"  # what a model loses to where they predict better
 LISTED = 24  # alarmed streams whose curves are kept
 POINTS = 240  # of a curve
 _CELLS = 1 << 22  # steps times states and actions of a block
@@ -42,6 +43,8 @@ class AuditSettings(NamedTuple):
     steps: str  # what they are, as ``Steps`` has it
     every: Every | None  # how far apart times must be
     alone: str  # why all rows are one stream, where no column names it
+    lag: int | None  # how late outcomes were known; None: nobody says, and the next step knows them
+    beyond: float  # how many standard errors of a correlation are beyond chance, over all streams
     columns: Columns
     tells: Tells = NOTHING  # what else was known before each state
     test: bool = True
@@ -57,37 +60,58 @@ def grid_of(steps: int) -> np.ndarray:
     return np.unique(np.linspace(1, steps, min(POINTS, steps)).round().astype(np.int64))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def guard_of(
     problem: DecisionProblem | Payoff,
     horizon: int,
     delta: float,
     temperature: float,
     episode: int | None = None,
+    lag: int = 1,
     tells: Tells = NOTHING,
     test: bool = True,
     internal: bool = False,
 ) -> Guard:
     """The guard of an audit; with episodes they share delta evenly."""
     more = {"test": test, "internal": internal}
-    return guard_for(problem, horizon, tells, delta=delta, temperature=temperature, episode=episode, **more)
+    return guard_for(problem, horizon, tells, lag, delta=delta, temperature=temperature, episode=episode, **more)
+
+
+class StreamFound(NamedTuple):
+    """One stream in plain numbers; parts of an audit hold them as lists, in this order."""
+
+    stream: str
+    steps: int
+    totals: list[float]  # utilities in all, by player
+    best: int  # the best fixed action
+    switched_at: int | None
+    log_e: float
+    v_regret: float | None
+    switches: int  # in how many episodes it switched
+    since: int | None
+    lost_to: str | None
+    returns: int | None
+    left: int | None
+    switched_time: str | int | None
+    since_time: str | int | None
+    lag: int  # after how many steps its outcomes were known, at most
+    early: int  # outcomes that were known before their own step, by what the log says
+    excluded: int  # outcomes to which its model had given probability 0
+    seems: int | None  # the lag that its residuals look like, where nobody said one
+    then: float | None  # what the guard would have earned at that lag, in utility in all
 
 
 def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
     """Everything about a partition as plain numbers: streams, curves added up, the alarmed ones in detail."""
-    streams, clock, rhythms = _streams(settings, names, records, where)
-    first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
-    problem, grid = settings.problem, settings.grid
-    guard = guard_of(
-        *(problem, settings.horizon, settings.delta, settings.temperature, settings.episode),
-        *(settings.tells, settings.test, settings.internal),
-    )
-    promised = None
-    each: list[Any] = [None] * len(streams.names)
+    dated = _streams(settings, names, records, where)
+    problem, grid, every = settings.problem, settings.grid, dated.streams
+    each: list[Any] = [None] * len(every.names)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
     details: list[dict[str, Any]] = []
-    if streams.names:
+    promised = None
+    for lag, index in _by_lag(settings, every):
+        streams, guard = every.some(index), _guard(settings, lag)
         for block in streams.blocks(max(1, _CELLS // (guard.rule.n_states + problem.n_actions))):
             seen = _seen(settings, guard, block)
             best_N = seen.actions_NxA.argmax(axis=1)
@@ -104,25 +128,54 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
             for name, money_NxT in money.items():
                 curves[name] = curves.get(name, 0.0) + money_NxT[:, upto_G].sum(axis=0)
             steps_G += np.minimum(block.lengths_N[:, None], grid).sum(axis=0)
-            told = _told(settings, seen)
+            told, lately = _told(settings, seen), _lately(settings, block)
+            excluded_N = (_excluded(block) & block.there_NxT).sum(axis=1)
             for n, i in enumerate(block.index_N.tolist()):
-                happened = told(n)
-                steps = (int(seen.trips_N[n]) or None, happened[1])
-                times = [_time(clock, int(first_B[i]), step) for step in steps]
-                each[i] = _result(streams, block, n, i, paid, best_N, seen) + happened + times
+                switches, since, *happened = told(n)
+                steps = (int(seen.trips_N[n]) or None, since)
+                times = [dated.time(index[i], step) for step in steps]
+                earned = _result(streams, block, n, i, paid, best_N, seen)
+                late = [lag, dated.early(index[i]), int(excluded_N[n]), *lately.get(n, (None, None))]
+                each[index[i]] = [*earned, switches, since, *happened, *times, *late]
             rows = sorted(
                 np.flatnonzero(seen.trips_N).tolist(), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
             )
-            details += [_detail(streams, block, n, money, seen) for n in rows[:LISTED]]
+            details += [_detail(streams, guard, block, n, money, seen) for n in rows[:LISTED]]
     details.sort(key=lambda one: (-one["log_e"], one["stream"]))
     return {
         "streams": each,
         "curves": {name: values.tolist() for name, values in curves.items()},
         "curve_steps": steps_G.tolist(),
         "details": details[:LISTED],
-        "rhythms": list(rhythms),
+        "rhythms": list(dated.rhythms),
+        "span": dated.span,
         "regret_bound": promised,
     }
+
+
+def _guard(settings: AuditSettings, lag: int) -> Guard:
+    return guard_of(
+        *(settings.problem, settings.horizon, settings.delta, settings.temperature, settings.episode, lag),
+        *(settings.tells, settings.test, settings.internal),
+    )
+
+
+def _by_lag(settings: AuditSettings, streams: Streams) -> list[tuple[int, list[int]]]:
+    """Lags, and which streams have them: as was said, or of each the latest of its outcomes."""
+    if streams.lags is None:
+        return [(settings.lag or 1, list(range(len(streams.names))))] if streams.names else []
+    found: dict[int, list[int]] = {}
+    for i, lags_T in enumerate(streams.lags):
+        found.setdefault(int(lags_T.max()), []).append(i)
+    return sorted(found.items())
+
+
+def _excluded(block: Block) -> np.ndarray:
+    """Which outcomes had probability 0, ``[N, T]``."""
+    if isinstance(block.forecasts, Quantiles):
+        return block.forecasts.excludes(block.came_NxT)
+    said_NxT: np.ndarray = np.take_along_axis(block.forecasts, block.came_NxT[..., None], axis=-1)[..., 0]
+    return said_NxT == 0
 
 
 def _best_comparator(block: Block, tells: Tells, seen: "Seen") -> np.ndarray:
@@ -153,16 +206,14 @@ class Seen(NamedTuple):
 
 def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
     rule, log_level, length = guard.rule, math.log(settings.level), guard.episode
-    assert isinstance(rule, ExactTest)
-    apart = length is not None and not (rule.of_numbers or rule.untested)  # of those what is played goes on
+    apart = length is not None and not (rule.of_numbers or rule.untested or rule.lag > 1)
     played = play(guard, block, settings.fallback, live=settings.events, others=apart)
     paid, trips_N, (N, T) = played.paid, played.trips_N, block.came_NxT.shape
     events = played.events if settings.events else ()
     bound = None if played.certificate is None else float(played.certificate.regret_bound)
     more = played.utility_AxNxT, bound
     if length is None:
-        log_e_NxT = _log_evidence(rule, block)
-        log_e_N = _stopped(log_e_NxT, block.lengths_N, log_level)
+        log_e_NxT, log_e_N = _evidence(rule, block, log_level)
         return Seen(paid, played.actions_NxA, trips_N, trips_N > 0, events, log_e_NxT, log_e_N, *more)
     episodes = cut(block, length)
     if apart:
@@ -171,23 +222,38 @@ def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
     else:
         switched = [row for row, event in played.events if isinstance(event, Switch)]
         switches_N = np.bincount(np.array(switched, dtype=np.int64), minlength=N)
-    log_e_MxT = _log_evidence(rule, episodes.block)
-    e_M = np.exp(_stopped(log_e_MxT, episodes.block.lengths_N, log_level))
+    log_e_MxT, log_e_M = _evidence(rule, episodes.block, log_level)
     # Whatever came before, the e-value of an episode is one: so is their mean.
-    e_N = np.bincount(episodes.owner_M, e_M, N) / np.bincount(episodes.owner_M, minlength=N)
+    e_N = np.bincount(episodes.owner_M, np.exp(log_e_M), N) / np.bincount(episodes.owner_M, minlength=N)
     log_e_N = np.log(np.maximum(e_N, np.finfo(float).tiny))
     log_e_NxT = episodes.joined(log_e_MxT, T)
     return Seen(paid, played.actions_NxA, trips_N, switches_N, events, log_e_NxT, log_e_N, *more)
 
 
-def _log_evidence(rule: ExactTest, block: Block) -> np.ndarray:
-    known = None if block.told is None else block.told.known(rule)
-    return rule.log_evidence(block.forecasts, block.came_NxT, known)
+def _evidence(rule: Rule, block: Block, log_level: float) -> tuple[np.ndarray, np.ndarray]:
+    """ln E as it was known at every step, ``[N, T]``, and of each stream an e-value.
+
+    Of late outcomes the average over classes of steps that are a lag apart, each of which is stopped by itself: at a
+    time that all of them choose together, their average need not be an e-value.
+    """
+    (N, T), d = block.came_NxT.shape, rule.lag
+    if d == 1:
+        assert isinstance(rule, ExactTest)
+        log_e_NxT = rule.log_evidence(block.forecasts, block.came_NxT, known_of(rule, block))
+        return log_e_NxT, _stopped(log_e_NxT, block.lengths_N, log_level)
+    fresh = unspent(rule)
+    found_DxNxT, stopped_DxN = np.full((d, N, T), fresh), np.full((d, N), fresh)
+    for k, own_NxT in enumerate(evidence_by_class(rule, block)):
+        after_T = (np.arange(T) - (d - 1) - k) // d  # which of its outcomes was the last that is known
+        found_DxNxT[k] = np.where(after_T < 0, fresh, own_NxT[:, np.maximum(after_T, 0)])
+        ends_N = np.full(N, own_NxT.shape[1])
+        stopped_DxN[k] = _stopped(own_NxT, ends_N, min(log_level + math.log(d), _MOST))
+    return np.logaddexp.reduce(found_DxNxT) - math.log(d), np.logaddexp.reduce(stopped_DxN) - math.log(d)
 
 
 def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
-    """By row: in how many episodes it switched, since which step its model was wrong, returns, and how often left."""
-    since: dict[int, int | None] = {}
+    """By row: in how many episodes it switched, since when its model lost to whom, returns, and how often left."""
+    since: dict[int, tuple[int | None, str | None]] = {}
     returns = dict.fromkeys(range(len(seen.trips_N)), 0)
     left = dict(returns)
     for row, event in sorted(seen.events, key=lambda pair: (pair[0], pair[1].episode, pair[1].step)):
@@ -197,25 +263,56 @@ def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
             left[row] += 1
         elif row not in since:  # none where a state came that the model had excluded
             before = (event.episode - 1) * (settings.episode or 0)
-            since[row] = None if event.since is None else before + event.since
+            since[row] = (None, None) if event.since is None else (before + event.since, _better(settings, event))
     return lambda n: [
         int(seen.switches_N[n]),
-        since.get(n),
+        *since.get(n, (None, None)),
         *((returns[n], left[n]) if settings.events else (None, None)),
     ]
 
 
-def _time(clock: Steps, first: int, step: int | None) -> str | int | None:
-    """What the log calls a step of the stream whose rows begin there: a time, or a number; None where it says none."""
-    if step is None or clock.kind == ROWS:
-        return None
-    row = first + step - 1
-    return int(clock.at_R[row]) if clock.counted else clock.spelt(row)
+def _better(settings: AuditSettings, switch: Switch) -> str:
+    """Whom the model lost to."""
+    if switch.gain is not None:
+        return switch.whom or RECENT
+    if switch.action is not None:
+        return str(settings.problem.actions[switch.action])
+    return str(switch.whom)
 
 
-def _streams(
-    settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any
-) -> tuple[Streams, Steps, Rhythms]:
+class Dated(NamedTuple):
+    """The streams of a partition by name, and what the times of their rows say."""
+
+    streams: Streams
+    clock: Steps
+    first_B: np.ndarray  # the row with which each begins
+    known_R: np.ndarray | None  # when their outcomes were known
+    rhythms: Rhythms
+
+    def time(self, i: int, step: int | None) -> str | int | None:
+        """What the log calls a step of a stream: a time, or a number; None where it says none."""
+        if step is None or self.clock.kind == ROWS:
+            return None
+        row = int(self.first_B[i]) + step - 1
+        return int(self.clock.at_R[row]) if self.clock.counted else self.clock.spelt(row)
+
+    def early(self, i: int) -> int:
+        """How many outcomes of a stream were known before their own step, by what the log says."""
+        if self.known_R is None:
+            return 0
+        own = slice(int(self.first_B[i]), int(self.first_B[i]) + len(self.streams.states[i]))
+        return int((self.known_R[own] < self.clock.at_R[own]).sum())
+
+    @property
+    def span(self) -> list[list[int]]:
+        """The first and the last time of all, each with its offset; nothing where there are no dates."""
+        if not self.clock.dated or not len(self.clock.at_R):
+            return []
+        ends = int(self.clock.at_R.argmin()), int(self.clock.at_R.argmax())
+        return [[int(self.clock.at_R[row]), int(self.clock.offset_R[row])] for row in ends]
+
+
+def _streams(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> Dated:
     """The streams of a partition by name, when their rows were, and what these times say of missing ones."""
     ordered = sorted(names, key=names.__getitem__)
     rank = np.zeros(max(names, default=0) + 1, dtype=np.int64)
@@ -226,19 +323,78 @@ def _streams(
     records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
     rhythms = irregular(stream_R, steps)
     cuts = np.flatnonzero(np.diff(stream_R)) + 1
-    states_R = records["state"].astype(np.float64 if settings.columns.levels else np.int64)
+    known_R = records["known"] if "known" in (records.dtype.names or ()) else None
     if not listed:
-        return _NONE, steps, rhythms
+        return Dated(Streams((), [], []), steps, np.zeros(0, dtype=np.int64), known_R, rhythms)
+    states_R = records["state"].astype(np.float64 if settings.columns.levels else np.int64)
     probs, states = np.split(records["probs"], cuts), np.split(states_R, cuts)
     told = None
     if settings.tells != NOTHING:
         whole = Told(*(records[part] if part in records.dtype.names else None for part in Told._fields))  # type: ignore[operator]
         told = [whole.part(slice(*ends)) for ends in itertools.pairwise([0, *cuts, len(records)])]
     forecasts = [Quantiles(settings.columns.levels, own) for own in probs] if settings.columns.levels else probs
-    return Streams(tuple(listed), forecasts, states, told=told, tells=settings.tells), steps, rhythms
+    lags = None
+    if known_R is not None:
+        lags = [lags_of(*pair) for pair in zip(np.split(steps.at_R, cuts), np.split(known_R, cuts), strict=True)]
+    streams = Streams(tuple(listed), forecasts, states, told=told, tells=settings.tells, lags=lags)
+    return Dated(streams, steps, np.append(0, cuts), known_R, rhythms)
 
 
-_NONE = Streams((), [], [])
+# A lag that nobody said: forecasts that were made some steps ahead, or of sums over some steps, err alike in a row.
+
+
+_TRIED = 30  # lags, at most
+_FEWEST = 5
+_GOES_ON = 2.0  # standard errors that the next lag must have
+_REPLAYED = 20_000  # steps of a stream: up to here it is said what the guard would have earned
+
+
+def seeming_lag(probs_TxS: np.ndarray, states_T: np.ndarray, beyond: float) -> int | None:
+    """The lag that residuals look like: correlated up to one step less than that, and more than further back.
+
+    A residual is 1 for what came and 0 for all else, minus the probabilities. If each law was stated knowing the
+    outcome before, its product with an earlier residual has mean 0, and the sum of such products over the root of that
+    of their squares is about standard normal. A model that is wrong for long errs as much alike further back, which is
+    taken off. Of neighbours ``beyond`` standard errors are asked; of the others it is enough that it goes on.
+    """
+    T, S = probs_TxS.shape
+    K = min(_TRIED, T // 8)
+    if K < _FEWEST:
+        return None
+    off_TxS = -probs_TxS.copy()
+    off_TxS[np.arange(T), states_T] += 1
+    off_TxS = off_TxS[:, :1] if S == 2 else off_TxS  # the other is as far off the other way
+    sums_TxS = np.cumsum(off_TxS, axis=0)
+    now_TxS, further_TxS = (
+        off_TxS[2 * K :],
+        (sums_TxS[K - 1 : T - K - 1] - np.vstack([0 * sums_TxS[:1], sums_TxS[: T - 2 * K - 1]])) / K,
+    )
+    lag = 1
+    while lag <= K:
+        product_T = (now_TxS * (off_TxS[2 * K - lag : T - lag] - further_TxS)).sum(axis=1)
+        if not product_T.sum() > (beyond if lag == 1 else _GOES_ON) * math.sqrt((product_T**2).sum()):
+            break
+        lag += 1
+    return lag if lag > 1 else None
+
+
+def _lately(settings: AuditSettings, block: Block) -> dict[int, tuple[int, float | None]]:
+    """By row: the lag that its residuals look like, where none was said, and what the guard would then have earned."""
+    if settings.lag is not None or block.lags_NxT is not None or settings.columns.levels or not settings.test:
+        return {}
+    found: dict[int, list[int]] = {}
+    for n, T in enumerate(block.lengths_N.tolist()):
+        lag = seeming_lag(block.forecasts[n, :T], block.came_NxT[n, :T], settings.beyond)
+        if lag is not None:
+            found.setdefault(lag, []).append(n)
+    told: dict[int, tuple[int, float | None]] = {}
+    for lag, rows in found.items():
+        own = block.rows(np.array(rows))
+        earned: list[Any] = [None] * len(rows)
+        if settings.events and int(own.lengths_N.max()) <= _REPLAYED:
+            earned = play(_guard(settings, lag), own, fallback=False).paid["guard"].sum(axis=1).tolist()
+        told |= {n: (lag, then) for n, then in zip(rows, earned, strict=True)}
+    return told
 
 
 def _stopped(log_e_NxT: np.ndarray, lengths_N: np.ndarray, log_level: float) -> np.ndarray:
@@ -256,17 +412,23 @@ def _result(
     v_regret = None
     if getattr(streams.forecasts[i], "shape", ())[1:] == (2,):  # a law
         v_regret = float(worst_tip(streams.forecasts[i], streams.states[i]).regret)
-    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]), float(seen.log_e_N[n]), v_regret]
+    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]) or None, float(seen.log_e_N[n]), v_regret]
 
 
-def _detail(streams: Streams, block: Block, n: int, money: dict[str, np.ndarray], seen: Seen) -> dict[str, Any]:
-    """The curves of one stream, thinned."""
-    steps = grid_of(int(block.lengths_N[n]))
+def _detail(
+    streams: Streams, guard: Guard, block: Block, n: int, money: dict[str, np.ndarray], seen: Seen
+) -> dict[str, Any]:
+    """The curves of one stream, thinned; evidence that is infinite, since something came that was excluded, as twice
+    what an alarm asks for, or as the most that was found before."""
+    steps, log_e_T = grid_of(int(block.lengths_N[n])), seen.log_e_NxT[n, : block.lengths_N[n]]
+    threshold, finite_T = -math.log(guard.rule.each.delta), np.where(log_e_T < _MOST, log_e_T, 0.0)  # type: ignore[attr-defined]
+    shown_T = np.where(log_e_T < _MOST, log_e_T, max(2 * threshold, float(finite_T.max())))
     return {
         "stream": streams.names[block.index_N[n]],
         "log_e": float(seen.log_e_N[n]),
         "steps": steps.tolist(),
-        "evidence": np.minimum(seen.log_e_NxT[n, steps - 1], _MOST).tolist(),
+        "evidence": shown_T[steps - 1].tolist(),
+        "threshold": threshold,
         "money": {name: money_NxT[n, steps - 1].tolist() for name, money_NxT in money.items()},
     }
 

@@ -103,6 +103,7 @@ def record_of(problem: DecisionProblem | Payoff, columns: Columns) -> np.dtype:
             *(("stream", "<i4"), ("state", "<f8" if columns.levels else "<i4")),
             *(("order", "<i8"), ("offset", "<i8")),  # as ``Steps`` has them
             *(("row", "<i8"), ("probs", "<f8", (S,))),
+            *([("known", "<i8")] if columns.known_at is not None else []),  # when the outcome was
             *told,
         ]
     )
@@ -191,6 +192,8 @@ def records_in(
             if values is not None:
                 found[part] = values
         found["order"], found["offset"] = rows.steps.at_R, rows.steps.offset_R
+        if rows.known_R is not None:
+            found["known"] = rows.known_R
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
         if log.columns.order is None:  # as they stand, one file after the other
             found["order"] = found["row"]

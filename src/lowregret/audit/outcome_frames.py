@@ -67,7 +67,7 @@ def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None
     references, act = references_in(there, told, _refuse_forecasts)
     columns = Columns(
         *(stream, order, state, tuple(own[level] for level in levels), every_in(told, order), context, references),
-        *((), scale, guesses),
+        *((), scale, None, guesses),
         act=act,
         levels=levels,
         point=point,
@@ -236,7 +236,7 @@ def rows_in(
     steps = order_in(table, columns.order, where, before, columns.every)
     outcomes_R = outcomes_in_rows(table, columns.state, problem, where, before)
     values_RxQ, crossed, beyond = quantiles_in(table, columns, problem, where, before)
-    return Rows(names, stream_R, steps, outcomes_R, values_RxQ, crossed + beyond)
+    return Rows(names, stream_R, steps, outcomes_R, values_RxQ, crossed + beyond, None)
 
 
 def mended_told(crossed: int, beyond: int) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm it answers the
 model. The model alone is its best response, as people act; the guard plays the same until then unless its rule has a
-temperature. Where outcomes are late, in episodes, and where what is promised goes by the charges of every step
-(numbers), a guard is played step by step. Those who are there to be compared with stand in ``YARDSTICKS``.
+temperature. In episodes, where what is promised goes by the charges of every step (numbers), and of late outcomes those
+streams whose evidence may do for an alarm, a guard is played step by step. Those who are there to be compared with
+stand in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from ..guard import Event, Guard, Switch
 from ..guard.ledger import blank, happened, turns_told
 from ..memory import each
 from ..policies import Hedge, Recovering
-from ..problems import DecisionProblem, Positions, scene_of, with_first
+from ..problems import DecisionProblem, Known, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
 from .known import Tells, part_of
 from .streams import Block, Streams
@@ -31,7 +32,7 @@ class Played(NamedTuple):
     paid: dict[str, np.ndarray]  # by player, [N, T]
     actions_NxA: np.ndarray  # what each fixed action was paid in all
     share_NxT: np.ndarray  # how much of what the guard played was the model's
-    trips_N: np.ndarray  # states seen at the switch, 0 for never
+    trips_N: np.ndarray  # at which step the switch was known, 0 for never
     events: tuple[tuple[int, Event], ...]  # with the row of the stream
     certificate: Any = None  # where what is guaranteed depends on the run
     utility_AxNxT: Any = None  # what each action was paid in every step
@@ -57,7 +58,11 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     if others:
         pass
     elif rule.lag > 1 or rule.of_numbers or rule.untested or guard.episode is not None:
-        paid["guard"], share_NxT, trips_N, events, promised = _live(guard, block, utility_AxNxT)
+        plain = not rule.of_numbers and not rule.untested and guard.episode is None and block.told is None
+        for rows in _alike(block, np.flatnonzero(_may_alarm(rule, block)) if plain else np.arange(N)):
+            found = _live(guard, block.rows(rows), utility_AxNxT[:, rows])
+            paid["guard"][rows], share_NxT[rows], trips_N[rows], told, promised = found
+            events += [(int(rows[row]), event) for row, event in told]
     else:
         times_N = _trips(rule, block)
         rows = np.flatnonzero(times_N <= block.lengths_N)
@@ -78,6 +83,48 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     return Played(
         paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events), promised, utility_AxNxT
     )
+
+
+def _may_alarm(rule: Rule, block: Block) -> np.ndarray:
+    """Which rows have evidence enough for an alarm, in whatever order their late outcomes come: the others play on."""
+    most_N = np.full(len(block.index_N), max(0.0, 1 - block.came_NxT.shape[1] / rule.lag))  # classes without a step
+    for log_e_NxT in evidence_by_class(rule, block):
+        with np.errstate(over="ignore"):
+            most_N += np.exp(log_e_NxT.max(axis=1, initial=0.0)) / rule.lag
+    return most_N >= (1 - 1e-9) / rule.each.delta  # type: ignore[attr-defined]
+
+
+def evidence_by_class(rule: Rule, block: Block) -> list[np.ndarray]:
+    """ln E of each class of steps a lag apart, ``[N, T]`` by its own steps; as it was at the end of a stream."""
+    found, (d, T), there_NxT = [], (rule.lag, block.came_NxT.shape[1]), block.there_NxT
+    fresh = unspent(rule)
+    for k in range(min(d, T)):
+        at = (slice(None), slice(k, None, d))
+        said, known = part_of(block.forecasts, at), known_of(rule, block, *at)
+        log_e_NxT = rule.each.log_evidence(said, block.came_NxT[at], known)  # type: ignore[attr-defined]
+        own_NxT = there_NxT[:, k::d]
+        last_N = np.maximum(own_NxT.sum(axis=1), 1) - 1
+        at_end_N = np.where(own_NxT.any(axis=1), log_e_NxT[np.arange(len(last_N)), last_N], fresh)
+        found.append(np.where(own_NxT, log_e_NxT, at_end_N[:, None]))
+    return found
+
+
+def known_of(rule: Rule, block: Block, *at: Any) -> Known | None:
+    """What was known before the outcomes of a block, or of some of its steps, as a rule takes it."""
+    return None if block.told is None else block.told.known(rule.each, *at)
+
+
+def unspent(rule: Rule) -> float:
+    """ln E of a class before its first outcome."""
+    return float(rule.each.evidence(rule.each.start())[0])
+
+
+def _alike(block: Block, rows: np.ndarray) -> list[np.ndarray]:
+    """These rows, those together whose outcomes came to be known alike."""
+    if block.lags_NxT is None or not len(rows):
+        return [rows] if len(rows) else []
+    _, which = np.unique(block.lags_NxT[rows], axis=0, return_inverse=True)
+    return [rows[which.ravel() == k] for k in range(int(which.max()) + 1)]
 
 
 def _scene(guard: Guard, block: Block) -> Any:
@@ -254,29 +301,42 @@ def _live(
     guard: Guard, block: Block, utility_AxNxT: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]], Any]:
     """The same of all rows, step by step; of numbers with what is promised of the run."""
-    (N, T), lag, live = block.came_NxT.shape, guard.lag, made_like(guard, len(block.index_N))
+    (N, T), live = block.came_NxT.shape, made_like(guard, len(block.index_N))
     paid_TxN, share_TxN = np.zeros((T, N)), np.ones((T, N))
-    every = np.arange(N)
-    for t in range(int(block.lengths_N.max()) + lag - 1):
-        if t < T:
-            more = {} if block.told is None else block.told.at(every, t)
-            advice = live.advise(part_of(block.forecasts, (every, t)), **more)
-            share_TxN[t] = advice.share
-            paid_TxN[t] = (advice.policy.T * utility_AxNxT[..., t]).sum(axis=0)
-        if t >= lag - 1:
-            came = block.came_NxT[:, t - lag + 1]
-            live.observe(came if guard.rule.of_numbers else Positions(came))
+    every, known = np.arange(N), _known(guard, block)
+    for t in range(T):
+        more = {} if block.told is None else block.told.at(every, t)
+        advice = live.advise(part_of(block.forecasts, (every, t)), **more)
+        share_TxN[t] = advice.share
+        paid_TxN[t] = (advice.policy.T * utility_AxNxT[..., t]).sum(axis=0)
+        for step in known[t]:
+            came = block.came_NxT[:, step]
+            live.observe(came if guard.rule.of_numbers else Positions(came), step=step + 1)
     told = [(event.stream, event) for event in live.events if _clock(guard, event) <= block.lengths_N[event.stream]]
     trips_N = np.zeros(N, dtype=np.int64)
     for row, event in reversed(told):
         if isinstance(event, Switch):
-            trips_N[row] = _clock(guard, event)
+            trips_N[row] = min(_clock(guard, event, known=True), block.lengths_N[row])
     return paid_TxN.T, share_TxN.T, trips_N, told, live.certificate if guard.rule.of_numbers else None
 
 
-def _clock(guard: Guard, event: Event) -> int:
-    """At which step of the whole recording that was."""
-    return event.step if guard.episode is None else (event.episode - 1) * guard.episode + event.step
+def _known(guard: Guard, block: Block) -> list[list[int]]:
+    """The steps whose outcomes came to be known after each was advised and before the next; the others after the last.
+
+    All rows are alike.
+    """
+    T = block.came_NxT.shape[1]
+    lags_T = np.full(T, guard.lag) if block.lags_NxT is None else block.lags_NxT[0]
+    found: list[list[int]] = [[] for _ in range(T)]
+    for step, last in enumerate(np.minimum(np.arange(T) + lags_T, T).tolist()):
+        found[last - 1].append(step)
+    return found
+
+
+def _clock(guard: Guard, event: Event, known: bool = False) -> int:
+    """Of which step of the whole recording the outcome was that did it, or at which step that was known."""
+    step = event.known if known and event.known is not None else event.step
+    return step if guard.episode is None else (event.episode - 1) * guard.episode + step
 
 
 def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ from .. import inputs
 from ..problems import DecisionProblem, Names
 from .cells import Refused, also, arrow, one_column, without_nulls
 from .columns import Columns
+from .known import known_in
 from .laws import laws_in
 from .times import Every, Steps, order_in
 
@@ -21,6 +22,7 @@ class Rows(NamedTuple):
     states_R: np.ndarray
     probs_RxS: np.ndarray
     renormalised: int  # rows whose probabilities were off by more than they may
+    known_R: np.ndarray | None  # when their outcomes were known, as ``Steps.at_R``; None: nobody says
 
 
 def rows_of(
@@ -31,7 +33,8 @@ def rows_of(
     steps = order_in(table, columns.order, where, before, columns.every)
     states_R = places_in(table, columns.state, problem.state_names, "the state", where, before)
     probs_RxS, renormalised = laws_in(table, columns.probs, problem.states, tolerance, where, before)
-    return Rows(names, stream_R, steps, states_R, probs_RxS, renormalised)
+    known_R = None if columns.known_at is None else known_in(table, columns.known_at, steps, where, before)
+    return Rows(names, stream_R, steps, states_R, probs_RxS, renormalised, known_R)
 
 
 def sorted_rows(

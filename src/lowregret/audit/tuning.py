@@ -13,7 +13,7 @@ from ..guard import Guard
 from ..policies import Recovery
 from ..problems import DecisionProblem, Payoff
 from ..tables import Table
-from .backtesting import played_through, recorded
+from .backtesting import late_of, played_through, recorded
 from .known import GIVEN
 from .playing import guard_for
 from .result import Backtest
@@ -94,7 +94,7 @@ def tune(
     """
     told = dict(zip(GIVEN, (references, contexts, payoffs, scale), strict=True))
     recording = recorded(problem, probs, states, names, columns, told)
-    steps_B = _earlier(recording, until)
+    lag, steps_B = late_of(recording, lag), _earlier(recording, until)
     first, later = recording.cut(steps_B, rest=False), recording.cut(steps_B, rest=True)
     if not first.names or not later.names:
         raise ValueError(f"until must leave steps on both sides, got {inputs.shown(until)}")

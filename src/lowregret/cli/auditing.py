@@ -13,7 +13,6 @@ from .options import PAYOFFS, folder_for, refusals
 
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
 _EVERY = 1 << 18  # rows between two looks at the progress bar
-_SUSPECTS = 5  # streams whose switch is told
 _HEDGE = (
     "Hedge weighs actions by what they have earned, without the model; fallback is what the guard does after a switch."
 )
@@ -22,6 +21,7 @@ _STREAM = (
 )
 _LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind; --merge: parts."
 _QUERY = "SQL in place of LOG, by DuckDB, which reads files by name too: SELECT * FROM 'log.parquet'. Extra: duckdb."
+_LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
 _PAYOFFS = PAYOFFS.replace(", in place of --problem", "") + " With quantiles of a number, .toml with kind or knots."
 _REFERENCE = (
@@ -78,6 +78,9 @@ def audit(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Whose quantiles, where there are several models'.")] = None,
     median: Annotated[str | None, typer.Option(help="The column of medians, where its name does not say so.")] = None,
+    lag: Annotated[int | None, typer.Option(min=1, help=_LAG)] = None,
+    known_at: Annotated[str | None, typer.Option(help="The column that says when each outcome was known.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Of the payoffs; by default the corner of their table.")] = None,
     episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
     test: Annotated[bool, typer.Option(help="Without a test the mixture is played from the first step on.")] = True,
     internal: Annotated[
@@ -106,7 +109,7 @@ def audit(
         from ..audit.page import page, plotly_js
         from ..audit.settings import TAKEN, AuditFile, settings_in
         from ..audit.tables import asked
-        from ..problems import stakes_in
+        from ..problems import currency_in, stakes_in
 
         log = log or []
         if init:
@@ -146,28 +149,18 @@ def audit(
                 problem = stakes_in(payoffs)
                 settings = said.settings | {role: own for role, own in given.items() if role in TAKEN}
                 settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
+                settings.setdefault("currency", currency_in(payoffs))
                 with _progress() as told:
-                    source = log[0] if query is None else asked(query, database)
-                    found = auditing.audit_log(source, problem, **settings, part=piece, told=told)
+                    rows = log[0] if query is None else asked(query, database)
+                    found = auditing.audit_log(rows, problem, **settings, part=piece, told=told)
         contents = {out / f"{name}.json": found.to_json().encode()}
         if piece is None:
             contents[out / f"{name}.html"] = page(found).encode()
         files.replace_all(contents)
-        typer.echo(str(found.table()))
-        for one in found.suspects[:_SUSPECTS]:
-            typer.echo(_switch_told(one, printable(repr(one.stream), 80)))
-        if found.alarms > _SUSPECTS:
-            typer.echo(f"... and {found.alarms - _SUSPECTS:,} more that switched, in {name}.json")
-        if found.survivors:
-            shown = ", ".join(printable(repr(name), 80) for name in found.survivors[:8])
-            more = ", ..." if len(found.survivors) > 8 else ""
-            typer.echo(f"Named by e-BH: {shown}{more}")
-            typer.echo(
-                f"(e-BH: among so many streams some switch by chance; of those named, {found.about['fdr']:.0%} "
-                "at most are wrong on average)"
-            )
+        typer.echo(found.report())
         typer.echo(_HEDGE)
-        typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
+        source = "" if payoffs is None else f"Payoffs from {printable(payoffs.name, 200)}. "
+        typer.echo(f"{source}Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
         raise typer.Exit(ALARM)
 
@@ -236,16 +229,6 @@ def _propose(log: list[Path]) -> None:
             files.replace_all({folder / name: text.encode()})
             typer.echo(f"written: {folder / name}")
     typer.echo(f"Next: {'; '.join(found.said)}; then lowregret audit --config {folder / 'audit.toml'}")
-
-
-def _switch_told(one: Any, name: str) -> str:
-    """When a stream switched, and since when its model was wrong, as far as the log says."""
-
-    def told(step: int, time: str | int | None) -> str:
-        return f"step {step:,}" if time is None else f"step {step:,} ({time})"
-
-    words = f"stream {name} switched at {told(one.switched_at, one.switched_time)}"
-    return words if one.since is None else f"{words}, wrong since about {told(one.since, one.since_time)}"
 
 
 def _piece(part: str | None) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """What is at stake: decision problems, the usual ones, and what actions earn in them."""
 
 from .decision import DecisionProblem, a_problem, belief_with_lead, best_action, best_of, same_problem, with_first
-from .from_file import payoffs_in, stakes_in
+from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff, as_lines, lines_told
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
@@ -26,6 +26,7 @@ __all__ = [
     "best_of",
     "by_name",
     "cost_loss",
+    "currency_in",
     "each_step",
     "leads",
     "lines_told",

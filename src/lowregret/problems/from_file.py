@@ -40,7 +40,8 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
     name is what is not a number, but with an empty first cell the first row and column are names whatever they are. A
     first row that may be numbers of states or what an action is paid is refused. A .toml file has ``payoffs``, a list
-    of rows, ``actions`` and ``states`` if named, and ``low`` and ``high``, between which payoffs that change stay.
+    of rows, ``actions``, ``states`` and a ``currency`` if named, and ``low`` and ``high``, between which payoffs that
+    change stay.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,6 +83,31 @@ def _of_states(path: Path) -> DecisionProblem:
     return DecisionProblem.from_payoffs([_numbers(cells, width, at, path) for at, cells in rows], actions, states)
 
 
+_UNTOLD = {"action", "actions", "state", "states", "payoff", "payoffs", "utility", "name", "index", "unnamed: 0"}
+
+
+def currency_in(path: str | Path) -> str | None:
+    """What the payoffs of a file are in: the corner of a .csv table, or ``currency`` of a .toml file; None: unsaid.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "shop.csv"
+    ...     _ = file.write_text("euros,dry,wet\\nopen,100,-20\\nshut,0,0\\n")
+    ...     currency_in(file)
+    'euros'
+    """
+    path, problem = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml")), stakes_in(path)
+    if path.suffix.lower() == ".toml":
+        told = tomllib.loads(files.text_in(path, "payoffs")).get("currency")
+        return told if isinstance(told, str) else None
+    if path.suffix.lower() != ".csv":
+        return None
+    lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
+    corner, *states = next([cell.strip() for cell in cells] for cells in lines if any(cells))
+    cornered = tuple(states) == getattr(problem, "states", None) and 0 < len(corner) <= 20
+    return corner if cornered and corner.isprintable() and corner.casefold() not in _UNTOLD else None
+
+
 def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
     """Refuse a first line that may be numbers of states or what an action is paid: each reading is another problem.
 
@@ -108,6 +134,7 @@ def _told(path: Path) -> DecisionProblem | Payoff:
         told = tomllib.loads(files.text_in(path, "payoffs"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"payoffs must be TOML, and {path} is not: {error}") from error
+    told.pop("currency", None)
     if "kind" in told:
         return _of_kind(told, path)
     if "payoffs" in told and "knots" in told and set(told) <= _OF_NUMBERS:
