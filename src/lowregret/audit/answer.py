@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
+from ..problems import Payoff
 from ..tables import Table
 from .cells import printable
 from .times import ROWS
@@ -194,15 +195,17 @@ def _switched(found: Any, one: Any) -> str:
 def payoffs(found: Any) -> Table:
     """What is at stake: a row an action, a column a state."""
     problem, currency = found.problem, found.about["currency"]
-    values_AxS = problem.in_payoffs(problem.utility)[:_SHOWN, :_SHOWN]
+    of_numbers = isinstance(problem, Payoff)
+    states = [f"{knot:g}" for knot in problem.knots] if of_numbers else problem.states
+    values_AxS = problem.in_payoffs(problem.knot_utilities if of_numbers else problem.utility)[:_SHOWN, :_SHOWN]
     decimals = decimals_for(values_AxS.round(9).ravel().tolist())
     rows = tuple(
         (printable(str(name), 40), *(money(value, None, decimals) for value in line))
         for name, line in zip(problem.actions, values_AxS, strict=False)
     )
-    header = ("", *(printable(str(name), 40) for name in problem.states[:_SHOWN]))
-    more = max(problem.n_actions, problem.n_states) > _SHOWN
-    told = f" (the first of {problem.n_actions} actions and {problem.n_states} states)" if more else ""
+    header = ("", *(printable(str(name), 40) for name in states[:_SHOWN]))
+    more = max(problem.n_actions, len(states)) > _SHOWN
+    told = f" (the first of {problem.n_actions} actions and {len(states)} states)" if more else ""
     return Table(f"At stake, in {currency or 'payoffs'}, by action and what came{told}:", header, rows)
 
 

@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 
 from .. import files, inputs
+from ..forecasts.contract import needs_knots
 from ..guard.guard import DELTA
-from ..problems import DecisionProblem, a_problem
+from ..problems import DecisionProblem, Payoff, a_problem, as_lines
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
 from .frames import is_frame
-from .judging import BEST, AuditSettings, judged
+from .judging import AuditSettings, guard_of, judged
 from .laws import tolerance_of
 from .logs import Log, log_at, record_of
 from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
+from .result import BEST, BEST_OF_ALL
 from .spool import HELD, Counted, Spool
 from .tables import Table
 from .times import unix_told
@@ -35,7 +37,7 @@ Told = Callable[[str, int, int], None]  # what is being done, and how many rows 
 
 def audit_log(
     log: Any,
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     *,
     delta: float = DELTA,
     temperature: float = 0.0,
@@ -47,6 +49,8 @@ def audit_log(
     fallback: bool | None = None,
     events: bool | None = None,
     episode: int | None = None,
+    test: bool = True,
+    internal: bool = False,
     lag: int | None = None,
     currency: str | None = None,
     part: tuple[int, int] | None = None,
@@ -61,6 +65,8 @@ def audit_log(
     log
         A file (text, Parquet, Feather, a workbook) or a folder of one kind; or a frame, a relation of DuckDB, or
         anything else that hands over its columns by Arrow. Rows in any order.
+    problem
+        What is at stake; a ``Payoff`` with knots where the log has quantiles of a number.
     delta, temperature
         As ``Guard`` takes them; ``family_delta`` divides delta by the number of streams.
     horizon
@@ -71,13 +77,15 @@ def audit_log(
         How far probabilities may be from summing to one, 0.1 at most; those further off than 1e-6 are renormalised and
         counted.
     columns
-        As ``backtest`` takes them.
+        As ``backtest`` takes them, with what else was known before the state (``docs/audit-settings.md``).
     fallback
         Whether to play the fallback alone too; by default on logs of up to a million rows.
     events
         Whether to say since when the model of a stream that switched was wrong, and how often it returned; likewise.
     episode
         The guard of every stream begins afresh after so many steps; delta is shared evenly by the episodes.
+    test, internal
+        As ``Guard`` takes them: without a test the mixture is played from the first step on; internal regret.
     lag
         How late outcomes were known, in steps: 1 is before the next step. None: the same, and where the model's errors
         look as if it was later, ``Audit.warnings`` say so, and what the guard would then have earned. Or
@@ -91,7 +99,12 @@ def audit_log(
     told
         Hears what is being done, and how many rows of how many.
     """
-    a_problem(problem)
+    if isinstance(problem, Payoff):
+        needs_knots(problem, "Quantiles")
+        problem = as_lines(problem)
+    else:
+        a_problem(problem)
+    test, internal = inputs.flag(test, "test"), inputs.flag(internal, "internal")
     tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
     delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
@@ -105,6 +118,9 @@ def audit_log(
     kept = _kept(part)
     source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
     found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    more = {"test": test, "internal": internal}
+    if found.contexts != ():
+        guard_of(problem, 2, delta, temperature, None, lag or 1, found.tells, **more)  # what goes with what
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -122,12 +138,18 @@ def audit_log(
         settings = AuditSettings(
             *(problem, whole, each, temperature, level, plays, tells, own_episode),
             *(counted.steps, found.columns.every, alone_told(found.columns), lag, _beyond(counted.streams)),
+            *(found.columns, found.tells, test, internal),
         )
         about = {
             "format": FORMAT,
             "log": [[Path(table.where).name, table.size] for table in found.tables],
             "columns": found.columns.about,
-            "notes": [*passed_told(found.columns), *found.notes, *unix_told(found.columns.order, counted.steps)],
+            "notes": [
+                *passed_told(found.columns),
+                *found.notes,
+                *unix_told(found.columns.order, counted.steps),
+                *_made_told(found.columns.cutoff),
+            ],
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
@@ -140,7 +162,13 @@ def audit_log(
             "tolerance": tolerance,
             "partitions": found.partitions,
             "events": tells,
-            "players": [*(name for name in PLAYERS if plays or name != "fallback"), *YARDSTICKS, BEST],
+            "tells": found.tells._asdict(),
+            **more,
+            "players": [
+                *(name for name in PLAYERS if plays or name != "fallback"),
+                *(*YARDSTICKS, *found.tells.players(), BEST),
+                *([BEST_OF_ALL] if found.tells.references or found.tells.contexts else []),
+            ],
             "grid": settings.grid.tolist(),
             "problem": problem_told(problem),
         }
@@ -157,6 +185,15 @@ def audit_log(
             return Audit(*on_ray(found, problem, tolerance, kept, jobs, settled, told))
         except _Unshared:
             found = found._replace(columns=passed_on(found.columns))
+
+
+def _made_told(cutoff: str | None) -> tuple[str, ...]:
+    if cutoff is None:
+        return ()
+    return (
+        f"when forecasts were made ({cutoff}) is not gone by: those of more than one step ahead did not know the "
+        "outcome of the step before, and the chance of a false alarm is then not what it says",
+    )
 
 
 def _currency_of(currency: Any) -> str | None:
@@ -176,9 +213,9 @@ class _Unshared(Exception):
     """The column that was taken for the stream hardly repeats."""
 
 
-def _refuse_long(log: Log, problem: DecisionProblem, steps: int) -> None:
+def _refuse_long(log: Log, problem: DecisionProblem | Payoff, steps: int) -> None:
     """Refuse a stream that cannot be judged: all of it is held at once."""
-    n_bytes = _FLOATS * 8.0 * (problem.n_states + problem.n_actions) * steps
+    n_bytes = _FLOATS * float(record_of(problem, log.columns).itemsize + 8 * problem.n_actions) * steps
     _room(log, lambda: files.in_memory(n_bytes, f"a stream of {steps:,} steps"))
 
 
@@ -191,7 +228,7 @@ def _room(log: Log, asked: Callable[[], None]) -> None:
 
 def _here(
     log: Log,
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     tolerance: float,
     kept: Callable[[int], bool],
     jobs: int,
@@ -199,7 +236,7 @@ def _here(
     told: Told,
 ) -> Audit:
     """The audit by processes of this machine."""
-    large = jobs > 1 and log.rows * record_of(problem.n_states, log.columns).itemsize > HELD  # it will go to the disk
+    large = jobs > 1 and log.rows * record_of(problem, log.columns).itemsize > HELD  # it will go to the disk
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
         spool, read = Spool(log, problem, Path(folder), kept), 0
         if log.exact and (n_bytes := spool.on_disk_at_most):
@@ -304,6 +341,6 @@ def _judged(
 
 def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
-    record = record_of(settings.problem.n_states, log.columns)
+    record = record_of(settings.problem, log.columns)
     records = np.fromfile(path, dtype=record) if path.exists() else np.zeros(0, dtype=record)
     return judged(settings, names, records, log.where)

@@ -13,7 +13,7 @@ from ..tips import worst_tip
 from .frames import is_frame, streams_in
 from .known import GIVEN, told_of
 from .outcome_frames import outcomes_in, outcomes_of
-from .playing import Played, play
+from .playing import Played, guard_for, play
 from .result import BEST, BEST_OF_ALL, Backtest, StreamResult, best_of
 from .streams import Streams, streams_of
 
@@ -86,7 +86,7 @@ def backtest(
 def played_through(problem: Any, recording: Streams, guard: Guard | None, fallback: bool, lag: int = 1) -> Backtest:
     """The backtest of a recording that was read; the usual guard where there is none."""
     if guard is None:
-        guard = Guard(problem, recording.longest, lag=lag, **recording.tells.settings())
+        guard = guard_for(problem, recording.longest, recording.tells, lag)
     else:
         guard = _fitting(guard, problem, recording)
     paid: dict[str, list] = {}

@@ -1,5 +1,6 @@
 """The backtest of the streams of one partition of a log: what an audit adds up."""
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -8,18 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import first_true
+from ..forecasts import Quantiles
 from ..guard import Event, Guard, Left, Return, Switch
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from ..rules import ExactTest, Rule
 from ..tips import worst_tip
-from .known import lags_of
-from .playing import evidence_by_class, play, unspent
+from .columns import Columns
+from .known import NOTHING, Tells, Told, lags_of, part_of
+from .playing import evidence_by_class, guard_for, known_of, play, unspent
+from .result import BEST, BEST_OF_ALL
 from .rows import sorted_rows
 from .sketch import DELTAS, Sketch
 from .streams import Block, Streams
 from .times import ROWS, Every, Rhythms, Steps, irregular
 
-BEST = "best fixed action"
 RECENT = "recent frequencies"  # what a model loses to where they predict better
 LISTED = 24  # streams with most evidence, whose curves are kept
 POINTS = 240  # of a curve
@@ -30,7 +33,7 @@ _MOST = 690.0  # of ln E: more than any level that is asked for
 class AuditSettings(NamedTuple):
     """How every stream of an audit is judged."""
 
-    problem: DecisionProblem
+    problem: DecisionProblem | Payoff
     horizon: int
     delta: float
     temperature: float
@@ -43,6 +46,10 @@ class AuditSettings(NamedTuple):
     alone: str  # why all rows are one stream, where no column names it
     lag: int | None  # how late outcomes were known; None: nobody says, and the next step knows them
     beyond: float  # how many standard errors of a correlation are beyond chance, over all streams
+    columns: Columns
+    tells: Tells = NOTHING  # what else was known before each state
+    test: bool = True
+    internal: bool = False
 
     @property
     def grid(self) -> np.ndarray:
@@ -56,10 +63,19 @@ def grid_of(steps: int) -> np.ndarray:
 
 @lru_cache(maxsize=32)
 def guard_of(
-    problem: DecisionProblem, horizon: int, delta: float, temperature: float, episode: int | None = None, lag: int = 1
+    problem: DecisionProblem | Payoff,
+    horizon: int,
+    delta: float,
+    temperature: float,
+    episode: int | None = None,
+    lag: int = 1,
+    tells: Tells = NOTHING,
+    test: bool = True,
+    internal: bool = False,
 ) -> Guard:
     """The guard of an audit; with episodes they share delta evenly."""
-    return Guard(problem, horizon, delta=delta, temperature=temperature, episode=episode, lag=lag)
+    more = {"test": test, "internal": internal}
+    return guard_for(problem, horizon, tells, lag, delta=delta, temperature=temperature, episode=episode, **more)
 
 
 class StreamFound(NamedTuple):
@@ -95,20 +111,27 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
     details: list[dict[str, Any]] = []
+    promised = None
     for lag, index in _by_lag(settings, every):
         streams, guard = every.some(index), _guard(settings, lag)
-        for block in streams.blocks(max(1, _CELLS // (problem.n_states + problem.n_actions))):
+        for block in streams.blocks(max(1, _CELLS // (guard.rule.n_states + problem.n_actions))):
             seen = _seen(settings, guard, block)
             best_N = seen.actions_NxA.argmax(axis=1)
-            paid = {**seen.paid, BEST: problem.utility[best_N[:, None], block.came_NxT] * block.there_NxT}
+            paid = {**seen.paid, BEST: seen.utility_AxNxT[best_N, np.arange(len(best_N))]}
+            if settings.tells.references or settings.tells.contexts:
+                paid[BEST_OF_ALL] = _best_comparator(block, settings.tells, seen)
+            if block.told is not None and block.told.scale is not None:
+                # What is sure counts as much as the step does: as payoffs are utility and something sure for each step.
+                sure = float(problem.in_payoffs(0.0)) / float(problem.regret_in_payoffs(1.0))
+                paid = {name: own + (block.told.scale - 1) * sure * block.there_NxT for name, own in paid.items()}
+            promised = max(promised or 0.0, seen.regret_bound) if seen.regret_bound is not None else promised
             money = {name: np.cumsum(paid_NxT, axis=1) for name, paid_NxT in paid.items()}
             upto_G = np.minimum(grid, block.came_NxT.shape[1]) - 1
             for name, money_NxT in money.items():
                 curves[name] = curves.get(name, 0.0) + money_NxT[:, upto_G].sum(axis=0)
             steps_G += np.minimum(block.lengths_N[:, None], grid).sum(axis=0)
             told, lately = _told(settings, seen), _lately(settings, block)
-            said_NxT = np.take_along_axis(block.forecasts, block.came_NxT[..., None], axis=-1)[..., 0]
-            excluded_N = ((said_NxT == 0) & block.there_NxT).sum(axis=1)
+            excluded_N = (_excluded(block) & block.there_NxT).sum(axis=1)
             for n, i in enumerate(block.index_N.tolist()):
                 switches, since, *happened = told(n)
                 steps = (int(seen.trips_N[n]) or None, since)
@@ -120,7 +143,8 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
             sketch.add(guard, placed, money, seen.log_e_NxT, seen.trips_N)
             sketch.tried(placed, settings.delta, paid["guard"], seen.trips_N)
             for delta in {*DELTAS} - {settings.delta} if settings.events and not guard.rule.untested else ():
-                sketch.tried(placed, delta, *_tried(_guard(settings._replace(delta=delta), lag), block))
+                tried_NxT, at_N = _tried(_guard(settings._replace(delta=delta), lag), block)
+                sketch.tried(placed, delta, tried_NxT + (paid["guard"] - seen.paid["guard"]), at_N)
             ranked = sorted(
                 range(len(block.index_N)), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
             )
@@ -134,11 +158,15 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
         "rhythms": list(dated.rhythms),
         "span": dated.span,
         "sketch": sketch.told(),
+        "regret_bound": promised,
     }
 
 
 def _guard(settings: AuditSettings, lag: int) -> Guard:
-    return guard_of(settings.problem, settings.horizon, settings.delta, settings.temperature, settings.episode, lag)
+    return guard_of(
+        *(settings.problem, settings.horizon, settings.delta, settings.temperature, settings.episode, lag),
+        *(settings.tells, settings.test, settings.internal),
+    )
 
 
 def _by_lag(settings: AuditSettings, streams: Streams) -> list[tuple[int, list[int]]]:
@@ -151,6 +179,26 @@ def _by_lag(settings: AuditSettings, streams: Streams) -> list[tuple[int, list[i
     return sorted(found.items())
 
 
+def _excluded(block: Block) -> np.ndarray:
+    """Which outcomes had probability 0, ``[N, T]``."""
+    if isinstance(block.forecasts, Quantiles):
+        return block.forecasts.excludes(block.came_NxT)
+    said_NxT: np.ndarray = np.take_along_axis(block.forecasts, block.came_NxT[..., None], axis=-1)[..., 0]
+    return said_NxT == 0
+
+
+def _best_comparator(block: Block, tells: Tells, seen: "Seen") -> np.ndarray:
+    """What the best of all that is promised was paid, ``[N, T]``: an action for each context, or a reference."""
+    N, own_NxT = len(block.index_N), np.zeros(block.came_NxT.shape)
+    assert block.told is not None
+    for c in range(len(tells.contexts or (0,))):
+        here_NxT = 1.0 if block.told.context is None else block.told.context == c
+        here_AxNxT = seen.utility_AxNxT * here_NxT
+        own_NxT += here_AxNxT[here_AxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
+    rows_KxNxT = np.stack([own_NxT, *(seen.paid[name] for name in tells.players())])
+    return rows_KxNxT[rows_KxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
+
+
 class Seen(NamedTuple):
     """What came of a block."""
 
@@ -161,27 +209,40 @@ class Seen(NamedTuple):
     events: tuple[tuple[int, Event], ...]
     log_e_NxT: np.ndarray
     log_e_N: np.ndarray  # an e-value for each stream
+    utility_AxNxT: np.ndarray
+    regret_bound: float | None  # where what is guaranteed depends on the run
+
+
+def _apart(guard: Guard) -> bool:
+    """Whether episodes are streams of their own; of numbers, late outcomes and without a test what is played goes on."""
+    rule = guard.rule
+    return guard.episode is not None and not (rule.of_numbers or rule.untested or rule.lag > 1)
 
 
 def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
     rule, log_level, length = guard.rule, math.log(settings.level), guard.episode
-    played = play(guard, block, settings.fallback, live=settings.events, others=length is not None and rule.lag == 1)
-    paid, trips_N, events, (N, T) = played.paid, played.trips_N, played.events, block.came_NxT.shape
+    apart = _apart(guard)
+    played = play(guard, block, settings.fallback, live=settings.events, others=apart)
+    paid, trips_N, (N, T) = played.paid, played.trips_N, block.came_NxT.shape
+    events = played.events if settings.events else ()
+    bound = None if played.certificate is None else float(played.certificate.regret_bound)
+    more = played.utility_AxNxT, bound
     if length is None:
         log_e_NxT, log_e_N = _evidence(rule, block, log_level, played.level_NxT)
-        return Seen(paid, played.actions_NxA, trips_N, trips_N > 0, events, log_e_NxT, log_e_N)
+        return Seen(paid, played.actions_NxA, trips_N, trips_N > 0, events, log_e_NxT, log_e_N, *more)
     episodes = cut(block, length)
-    if rule.lag == 1:
+    if apart:
         own = guarded(guard, block, episodes, settings.events)
         paid, trips_N, switches_N, events = {**paid, "guard": own.paid_NxT}, own.trips_N, own.switches_N, own.events
     else:
-        switches_N = np.bincount([row for row, event in events if isinstance(event, Switch)], minlength=N)
+        switched = [row for row, event in played.events if isinstance(event, Switch)]
+        switches_N = np.bincount(np.array(switched, dtype=np.int64), minlength=N)
     log_e_MxT, log_e_M = _evidence(rule, episodes.block, log_level)
     # Whatever came before, the e-value of an episode is one: so is their mean.
     e_N = np.bincount(episodes.owner_M, np.exp(log_e_M), N) / np.bincount(episodes.owner_M, minlength=N)
     log_e_N = np.log(np.maximum(e_N, np.finfo(float).tiny))
     log_e_NxT = episodes.joined(log_e_MxT, T)
-    return Seen(paid, played.actions_NxA, trips_N, switches_N, events, log_e_NxT, log_e_N)
+    return Seen(paid, played.actions_NxA, trips_N, switches_N, events, log_e_NxT, log_e_N, *more)
 
 
 def _evidence(
@@ -195,7 +256,7 @@ def _evidence(
     (N, T), d = block.came_NxT.shape, rule.lag
     if d == 1:
         assert isinstance(rule, ExactTest)
-        told = block.forecasts, block.came_NxT
+        told = block.forecasts, block.came_NxT, known_of(rule, block)
         log_e_NxT = rule.log_evidence(*told) if level_NxT is None else np.log(level_NxT)
         return log_e_NxT, _stopped(log_e_NxT, block.lengths_N, log_level)
     fresh = unspent(rule)
@@ -284,11 +345,17 @@ def _streams(settings: AuditSettings, names: dict[int, str], records: np.ndarray
     known_R = records["known"] if "known" in (records.dtype.names or ()) else None
     if not listed:
         return Dated(Streams((), [], []), steps, np.zeros(0, dtype=np.int64), known_R, rhythms)
-    probs, states = np.split(records["probs"], cuts), np.split(records["state"].astype(np.int64), cuts)
+    states_R = records["state"].astype(np.float64 if settings.columns.levels else np.int64)
+    probs, states = np.split(records["probs"], cuts), np.split(states_R, cuts)
+    told = None
+    if settings.tells != NOTHING:
+        whole = Told(*(records[part] if part in records.dtype.names else None for part in Told._fields))  # type: ignore[operator]
+        told = [whole.part(slice(*ends)) for ends in itertools.pairwise([0, *cuts, len(records)])]
+    forecasts = [Quantiles(settings.columns.levels, own) for own in probs] if settings.columns.levels else probs
     lags = None
     if known_R is not None:
         lags = [lags_of(*pair) for pair in zip(np.split(steps.at_R, cuts), np.split(known_R, cuts), strict=True)]
-    streams = Streams(tuple(listed), probs, states, lags=lags)
+    streams = Streams(tuple(listed), forecasts, states, told=told, tells=settings.tells, lags=lags)
     return Dated(streams, steps, np.append(0, cuts), known_R, rhythms)
 
 
@@ -332,7 +399,7 @@ def seeming_lag(probs_TxS: np.ndarray, states_T: np.ndarray, beyond: float) -> i
 
 def _lately(settings: AuditSettings, block: Block) -> dict[int, tuple[int, float | None]]:
     """By row: the lag that its residuals look like, where none was said, and what the guard would then have earned."""
-    if settings.lag is not None or block.lags_NxT is not None:
+    if settings.lag is not None or block.lags_NxT is not None or settings.columns.levels or not settings.test:
         return {}
     found: dict[int, list[int]] = {}
     for n, T in enumerate(block.lengths_N.tolist()):
@@ -362,7 +429,7 @@ def _result(
     T = int(block.lengths_N[n])
     totals = [float(paid_NxT[n, :T].sum()) for paid_NxT in paid.values()]
     v_regret = None
-    if streams.forecasts[i].shape[1] == 2:
+    if getattr(streams.forecasts[i], "shape", ())[1:] == (2,):  # a law
         v_regret = float(worst_tip(streams.forecasts[i], streams.states[i]).regret)
     return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]) or None, float(seen.log_e_N[n]), v_regret]
 
@@ -387,7 +454,7 @@ def _detail(
 
 def _tried(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
     """What that guard was paid on a block ``[N, T]``, and when it first switched."""
-    if guard.episode is None or guard.lag > 1:
+    if guard.episode is None or not _apart(guard):
         played = play(guard, block, fallback=False, live=False)
         return played.paid["guard"], played.trips_N
     own = guarded(guard, block, cut(block, guard.episode), live=False)
@@ -413,17 +480,17 @@ class Cut(NamedTuple):
 
 
 def cut(block: Block, episode: int) -> Cut:
-    """The episodes of so many steps each; the last of a stream may be shorter."""
-    N, T = block.came_NxT.shape
+    """The episodes of so many steps each; the last of a stream may be shorter, and its last step is filler then."""
+    T = block.came_NxT.shape[1]
     E = -(-T // episode)
-    more = E * episode - T
-    probs = np.pad(block.forecasts, ((0, 0), (0, more), (0, 0)), constant_values=1 / block.forecasts.shape[-1])
-    states = np.pad(block.came_NxT, ((0, 0), (0, more)))
     lengths = np.clip(block.lengths_N[:, None] - episode * np.arange(E), 0, episode).ravel()
     there = np.flatnonzero(lengths)
-    laws_MxTxS = probs.reshape(N * E, episode, -1)[there]
-    own = Block(there, lengths[there], laws_MxTxS, states.reshape(N * E, episode)[there])
-    return Cut(own, there // E, there % E)
+    owner_M, number_M = there // E, there % E
+    step_MxT = np.minimum(number_M[:, None] * episode + np.arange(episode), T - 1)
+    at = owner_M[:, None], step_MxT
+    told = None if block.told is None else block.told.part(at)
+    own = Block(there, lengths[there], part_of(block.forecasts, at), block.came_NxT[at], told)
+    return Cut(own, owner_M, number_M)
 
 
 class EpisodesPlayed(NamedTuple):

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from .cells import Refused, arrow
 from .columns import Columns, alone_told, columns_of
+from .frames import told_in
+from .known import Tells, labelled
 from .laws import lone
-from .rows import Rows, plainly, rows_of, sorted_rows
+from .outcome_frames import quantile_columns, rows_in, with_median
+from .rows import Rows, plainly, sorted_rows
 from .tables import Part, Table, Wanted, held, tables_at, words
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
@@ -38,6 +41,15 @@ class Log(NamedTuple):
     rows: int  # about how many
     fragments: tuple[Fragment, ...]
     columns: Columns
+    contexts: tuple[Any, ...] | None = None  # which there are
+
+    @property
+    def tells(self) -> Tells:
+        """Of what kind that is which was known before the state."""
+        columns = self.columns
+        kind = "change" if columns.payoffs else "scaled" if columns.scale else None
+        labels = None if self.contexts is None else tuple(map(plainly, self.contexts))
+        return Tells(tuple(name for name, _ in columns.references), labels, kind, columns.act)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -77,28 +89,41 @@ class StreamNumbers:
             return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int32)
 
 
-def record_of(n_states: int, columns: Columns) -> np.dtype:
-    """What is kept of a row."""
+def record_of(problem: DecisionProblem | Payoff, columns: Columns) -> np.dtype:
+    """What is kept of a row; what else was known is called as in ``Told``."""
+    A, S = problem.n_actions, len(columns.levels) or problem.n_states  # type: ignore[union-attr]
+    told: list[tuple[str, str, tuple[int, ...]]] = []
+    if columns.references:
+        told.append(("laws", "<f8", (len(columns.references), A if columns.act else S)))
+    told += [("context", "<i8", ())] if columns.context else []
+    told += [("payoffs", "<f8", (A, S))] if columns.payoffs else []
+    told += [("scale", "<f8", ())] if columns.scale else []
     return np.dtype(
         [
-            *(("stream", "<i4"), ("state", "<i4")),
+            *(("stream", "<i4"), ("state", "<f8" if columns.levels else "<i4")),
             *(("order", "<i8"), ("offset", "<i8")),  # as ``Steps`` has them
-            *(("row", "<i8"), ("probs", "<f8", (n_states,))),
+            *(("row", "<i8"), ("probs", "<f8", (S,))),
             *([("known", "<i8")] if columns.known_at is not None else []),  # when the outcome was
+            *told,
         ]
     )
 
 
+def _of_quantiles(names: list[str], _: Payoff, told: dict[str, Any] | None) -> Columns:
+    return quantile_columns(names, told)
+
+
 def log_at(
     log: Any,
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     told: dict[str, Any] | None = None,
-    found_in: Callable[[list[str], DecisionProblem, Any], Columns] = columns_of,
+    found_in: Callable[[list[str], Any, Any], Columns] | None = None,
 ) -> Log:
     """The log in a file or a folder, or in what hands over columns by Arrow: what it holds is read later.
 
     ``found_in`` says which of its columns matter.
     """
+    find: Callable[[list[str], Any, Any], Columns] = _of_quantiles if isinstance(problem, Payoff) else columns_of
     tables = [log] if isinstance(log, Table) else tables_at(log) if isinstance(log, Path) else [held(log, "the frame")]
     columns, fragments = None, list[Fragment]()
     for i, table in enumerate(tables):
@@ -107,7 +132,7 @@ def log_at(
             fragments.append(Fragment(i, table.where, part.groups, before, part.rows))
             before += part.rows
         try:
-            here = found_in(table.names(), problem, told)
+            here = (found_in or find)(table.names(), problem, told)
         except Refused:
             raise
         except ValueError as error:
@@ -118,36 +143,66 @@ def log_at(
             if here.guesses is not None:
                 here = here._replace(guesses=tuple(name for name in here.guesses if name in (columns.guesses or ())))
         columns = here
-        if not table.lists and len(columns.probs) != problem.n_states:
+        if not table.lists and isinstance(problem, DecisionProblem) and len(columns.probs) != problem.n_states:
             hint = lone(columns.probs[0], problem.states)
             raise Refused(table.where, None, f"a CSV file must have one column of probabilities a state{hint}")
     assert columns is not None
     if not fragments:
         raise Refused(tables[0].where, None, "there is no row in it")
-    return Log(tuple(tables), sum(f.rows for f in fragments), tuple(fragments), columns)
+    return _looked_over(Log(tuple(tables), sum(f.rows for f in fragments), tuple(fragments), columns))
+
+
+def _looked_over(log: Log) -> Log:
+    """The log with what must be known of all rows before one is read: the contexts, and whether a forecast is a median.
+
+    Columns that are told are read twice.
+    """
+    columns = log.columns
+    contexts: dict[Any, None] = {}
+    if columns.context is not None:
+        for table in _tables(log, [columns.context]):
+            contexts |= dict.fromkeys(table.column(columns.context).unique().to_pylist())
+    if columns.point is not None:
+        columns = with_median(columns, _tables(log, [columns.point, *filter(None, columns.probs)]), log.paths[0])
+    given = [value for value in contexts if value is not None and value == value]  # a missing one is refused by its row
+    labels = None if columns.context is None else labelled([given], f"the context ({columns.context})")[0]
+    return log._replace(columns=columns, contexts=labels)
+
+
+def _tables(log: Log, names: list[str]) -> Iterator[Any]:
+    """These columns of all rows, piece by piece."""
+    for fragment in log.fragments:
+        try:
+            yield from _batches(fragment, log, names)
+        except (arrow().ArrowException, OSError, UnicodeDecodeError) as error:
+            raise Refused(fragment.path, _row_said(error), words(error)) from error
 
 
 def records_in(
-    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: StreamNumbers, digest: Any
+    fragment: Fragment, log: Log, problem: Any, tolerance: float, names: StreamNumbers, digest: Any
 ) -> Iterator[tuple[np.ndarray, str, int]]:
     """Checked rows of a fragment as records, what their steps are, and how many were renormalised.
 
     ``digest``, as ``hashlib`` has them, is told of all that is kept of them, in whatever batches they come.
     """
     before, pa = fragment.before, arrow()
-    record = record_of(problem.n_states, log.columns)
+    record = record_of(problem, log.columns)
     batches = _batches(fragment, log)
     while True:
         try:
             table = next(batches, None)
             if table is None:
                 return
-            rows = rows_of(table, log.columns, problem, tolerance, fragment.path, before)
+            rows = rows_in(table, log.columns, problem, tolerance, fragment.path, before)
+            told, _ = told_in(table, log.columns, problem, tolerance, fragment.path, before, log.contexts)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise Refused(fragment.path, _row_said(error), words(error)) from error
         found = np.empty(len(rows.stream_R), dtype=record)
         named = list(map(plainly, rows.names))
         found["state"], found["probs"] = rows.states_R, rows.probs_RxS
+        for part, values in told._asdict().items():
+            if values is not None:
+                found[part] = values
         found["order"], found["offset"] = rows.steps.at_R, rows.steps.offset_R
         if rows.known_R is not None:
             found["known"] = rows.known_R
@@ -200,12 +255,12 @@ def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass")
 
 
-def _batches(fragment: Fragment, log: Log) -> Iterator[Any]:
+def _batches(fragment: Fragment, log: Log, only: list[str] | None = None) -> Iterator[Any]:
     columns = log.columns
-    named = [name for name in (columns.stream, columns.state) if name is not None]
-    theirs = (name for _, names in columns.references for name in names)
-    numbers = [name for name in (*columns.probs, *theirs) if name is not None]
-    wanted = Wanted(columns.needed, named, numbers, columns.order)
+    needed = columns.needed if only is None else only
+    named = [name for name in (columns.stream, *columns.named) if name in needed]
+    numbers = [name for name in columns.numbers if name in needed]
+    wanted = Wanted(needed, named, numbers, columns.order)
     return log.tables[fragment.file].batches(Part(fragment.groups, fragment.rows), wanted)
 
 

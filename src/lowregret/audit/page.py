@@ -8,8 +8,8 @@ from typing import Any
 
 from ..problems import Payoff
 from .answer import step_of
-from .judging import BEST
 from .report import Audit, Judgement
+from .result import BEST
 from .sketch import HIGHEST, LOWEST, POINTS, SPARKS, instead, payoff_scale, pictures, reliability
 from .times import TIMES, ZONED, spelt
 

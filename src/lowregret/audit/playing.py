@@ -8,6 +8,7 @@ stand in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,9 @@ from ..guard import Event, Guard, Switch
 from ..guard.ledger import blank, happened, turns_told
 from ..memory import each
 from ..policies import Hedge, Recovering
-from ..problems import DecisionProblem, Positions, scene_of, with_first
+from ..problems import DecisionProblem, Known, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
-from .known import part_of
+from .known import Tells, part_of
 from .streams import Block, Streams
 
 PLAYERS = ("model", "guard", "fallback")
@@ -35,6 +36,7 @@ class Played(NamedTuple):
     events: tuple[tuple[int, Event], ...]  # with the row of the stream
     certificate: Any = None  # where what is guaranteed depends on the run
     level_NxT: np.ndarray | None = None  # E after every step, where the alarms were read off it
+    utility_AxNxT: Any = None  # what each action was paid in every step
 
 
 def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
@@ -82,7 +84,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     for k, name in enumerate(getattr(rule.each, "references", ())):
         paid[f"reference {name}"] = earned_PxNxT[A + k]
     actions_NxA, share_NxT = utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT
-    return Played(paid, actions_NxA, share_NxT, trips_N, tuple(events), promised, level_NxT)
+    return Played(paid, actions_NxA, share_NxT, trips_N, tuple(events), promised, level_NxT, utility_AxNxT)
 
 
 def _may_alarm(rule: Rule, block: Block) -> np.ndarray:
@@ -95,19 +97,23 @@ def _may_alarm(rule: Rule, block: Block) -> np.ndarray:
 
 
 def evidence_by_class(rule: Rule, block: Block) -> list[np.ndarray]:
-    """ln E of each class of steps that are a lag apart, ``[N, T]`` by its own steps; as it was at the end of a stream.
-
-    Of states.
-    """
+    """ln E of each class of steps a lag apart, ``[N, T]`` by its own steps; as it was at the end of a stream."""
     found, (d, T), there_NxT = [], (rule.lag, block.came_NxT.shape[1]), block.there_NxT
     fresh = unspent(rule)
     for k in range(min(d, T)):
-        log_e_NxT = rule.each.log_evidence(block.forecasts[:, k::d], block.came_NxT[:, k::d])  # type: ignore[attr-defined]
+        at = (slice(None), slice(k, None, d))
+        said, known = part_of(block.forecasts, at), known_of(rule, block, *at)
+        log_e_NxT = rule.each.log_evidence(said, block.came_NxT[at], known)  # type: ignore[attr-defined]
         own_NxT = there_NxT[:, k::d]
         last_N = np.maximum(own_NxT.sum(axis=1), 1) - 1
         at_end_N = np.where(own_NxT.any(axis=1), log_e_NxT[np.arange(len(last_N)), last_N], fresh)
         found.append(np.where(own_NxT, log_e_NxT, at_end_N[:, None]))
     return found
+
+
+def known_of(rule: Rule, block: Block, *at: Any) -> Known | None:
+    """What was known before the outcomes of a block, or of some of its steps, as a rule takes it."""
+    return None if block.told is None else block.told.known(rule.each, *at)
 
 
 def unspent(rule: Rule) -> float:
@@ -160,6 +166,18 @@ YARDSTICKS: dict[str, Callable[[Guard, Block, np.ndarray], np.ndarray]] = {
     "Hedge": _hedge,
     "last outcome": _best_last_time,
 }
+
+
+def guard_for(problem: Any, horizon: int, tells: Tells, lag: int = 1, **settings: Any) -> Guard:
+    """A guard with these settings that is told what a recording tells."""
+    episode, made = settings.get("episode"), Guard(problem, horizon, **settings, **tells.settings())
+    if lag == 1 and not tells.act:
+        return made
+    rule = made.rule
+    if tells.act:
+        assert isinstance(rule, ExactTest)
+        rule = replace(rule, references_act=True)
+    return Guard(problem, horizon, rule=rule, episode=episode, lag=lag)
 
 
 def made_like(guard: Guard, n: int) -> Guard:

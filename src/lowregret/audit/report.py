@@ -2,20 +2,21 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..certificates import Certificate
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff, lines_told
 from ..tables import Table
 from . import answer
 from .cells import printable
 from .columns import chosen_told
-from .judging import BEST, LISTED, StreamFound, guard_of
-from .result import warnings_of
+from .judging import LISTED, StreamFound, guard_of
+from .known import Tells
+from .result import BEST, BEST_OF_ALL, warnings_of
 from .sketch import pictures
 from .times import Rhythms, spelt
 
@@ -61,19 +62,25 @@ class Audit:
         return len(self.parts) == self.about["partitions"]
 
     @cached_property
-    def problem(self) -> DecisionProblem:
+    def problem(self) -> DecisionProblem | Payoff:
         return problem_in(self.about["problem"])
 
     @property
     def named(self) -> str:
         """What actions and states the payoffs were read as having."""
-        return printable(f"{self.problem.action_names}; {self.problem.state_names}")
+        outcomes = getattr(self.problem, "state_names", "outcomes are numbers")
+        return printable(f"{self.problem.action_names}; {outcomes}")
 
     @property
     def certificate(self) -> Certificate:
         """What is guaranteed of every stream: that with the latest outcomes."""
         a, latest = self.about, max((row.lag for row in self.rows), default=1)
-        return guard_of(self.problem, a["horizon"], a["delta"], a["temperature"], a["episode"], latest).certificate
+        references, contexts, *more = a["tells"].values()
+        tells = Tells(tuple(references), None if contexts is None else tuple(contexts), *more)
+        made = a["horizon"], a["delta"], a["temperature"], a["episode"], latest, tells, a["test"], a["internal"]
+        found = guard_of(self.problem, *made).certificate
+        seen = [part["regret_bound"] for part in self.parts.values() if part["regret_bound"] is not None]
+        return replace(found, regret_bound=max(seen)) if seen else found
 
     @cached_property
     def streams(self) -> list[Judgement]:
@@ -81,14 +88,14 @@ class Audit:
         survivors, problem = set(self.survivors), self.problem
         scale, shift = float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
         found, players = [], self.about["players"]
-        guard, best = players.index("guard"), players.index(BEST)
+        guard, best = players.index("guard"), players.index(BEST_OF_ALL if BEST_OF_ALL in players else BEST)
         length = self.about["episode"]
         for row in self.rows:
             mean = {player: value / row.steps for player, value in zip(players, row.totals, strict=True)}
             told = {name: value for name, value in row._asdict().items() if name in Judgement._fields}
             told |= {
                 "earned": {player: value * scale + shift for player, value in mean.items()},
-                "best_action": problem.actions[row.best],
+                "best_action": str(problem.actions[row.best]),
                 "regret": (row.totals[best] - row.totals[guard]) / row.steps,
                 "survives": row.stream in survivors,
                 "episodes": 1 if length is None else -(-row.steps // length),
@@ -129,7 +136,7 @@ class Audit:
     @property
     def allowed(self) -> float:
         """How many of all streams may switch on average though their models are right."""
-        return self.about["delta"] * self.about["streams"]
+        return self.about["delta"] * self.about["streams"] if self.about["test"] else 0.0
 
     @cached_property
     def survivors(self) -> tuple[str, ...]:
@@ -147,7 +154,10 @@ class Audit:
             *answer.warnings(self),
         ]
         if self.about["renormalised"]:
-            found.append(f"{self.about['renormalised']:,} rows did not sum to one and were renormalised")
+            done = "did not sum to one and were renormalised"
+            if isinstance(self.problem, Payoff):
+                done = "had quantiles that cross or lie beyond what can come, and were sorted and clipped"
+            found.append(f"{self.about['renormalised']:,} rows {done}")
         return (*found, *self.about["notes"], *self.rhythms.told)
 
     @property
@@ -233,7 +243,7 @@ class Audit:
             "kind": KIND,
             "about": {name: a[name] for name in a if name != "grid"},
             "actions": self.problem.actions,
-            "states": self.problem.states,
+            "states": None if isinstance(self.problem, Payoff) else self.problem.states,
             "answer": self.answer,
             "assumed": self.assumed,
             "unit": answer.step_of(self),
@@ -271,8 +281,10 @@ def e_bh(alarmed: list[tuple[float, str]], streams: int, level: float) -> tuple[
     return tuple(name for _, name in ordered[:most])
 
 
-def problem_told(problem: DecisionProblem) -> dict[str, Any]:
+def problem_told(problem: DecisionProblem | Payoff) -> dict[str, Any]:
     """A problem as plain numbers, to the last bit."""
+    if isinstance(problem, Payoff):
+        return lines_told(problem)
     return {
         "utility": problem.utility.tolist(),
         "scale": problem._scale,
@@ -282,8 +294,10 @@ def problem_told(problem: DecisionProblem) -> dict[str, Any]:
     }
 
 
-def problem_in(told: dict[str, Any]) -> DecisionProblem:
+def problem_in(told: dict[str, Any]) -> DecisionProblem | Payoff:
     """The problem out of ``problem_told``."""
+    if "knots" in told:
+        return Payoff.from_knots(**told)
     problem = DecisionProblem(told["utility"], told["actions"], told["states"])
     problem._scale, problem._shift = told["scale"], told["shift"]
     return problem

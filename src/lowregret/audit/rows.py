@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Names
 from .cells import Refused, also, arrow, one_column, without_nulls
 from .columns import Columns
 from .known import known_in
@@ -31,7 +31,7 @@ def rows_of(
     """The rows of an Arrow table, of which ``before`` others come before in ``where``; refused at the first bad one."""
     names, stream_R = streams_in_rows(table, columns.stream, where, before)
     steps = order_in(table, columns.order, where, before, columns.every)
-    states_R = _states(table, columns.state, problem, where, before)
+    states_R = places_in(table, columns.state, problem.state_names, "the state", where, before)
     probs_RxS, renormalised = laws_in(table, columns.probs, problem.states, tolerance, where, before)
     known_R = None if columns.known_at is None else known_in(table, columns.known_at, steps, where, before)
     return Rows(names, stream_R, steps, states_R, probs_RxS, renormalised, known_R)
@@ -89,7 +89,7 @@ def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -
         return [0], np.zeros(table.num_rows, dtype=np.int32)
     column = one_column(table, name)
     without_nulls(column, f"the stream ({name})", where, before)
-    column = _encoded(column, f"the streams ({name})", where)
+    column = encoded(column, f"the streams ({name})", where)
     names, stream_R = column.dictionary.to_pylist(), np.asarray(column.indices).astype(np.int32, copy=False)
     if bad := [i for i, value in enumerate(names) if value != value]:
         row = int(np.flatnonzero(stream_R == bad[0])[0])
@@ -100,7 +100,7 @@ def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -
     return names, stream_R
 
 
-def _encoded(column: Any, what: str, where: str) -> Any:
+def encoded(column: Any, what: str, where: str) -> Any:
     """A column by its different values, which must be names or numbers: each once, and none that no row has."""
     pa = arrow()
     kind = column.dictionary.type if hasattr(column, "dictionary") else column.type
@@ -114,18 +114,18 @@ def _encoded(column: Any, what: str, where: str) -> Any:
     return column if plain else column.dictionary_decode().dictionary_encode()
 
 
-def _states(table: Any, name: str, problem: DecisionProblem, where: str, before: int) -> np.ndarray:
-    """Positions of states, by name."""
-    column, names = one_column(table, name), problem.state_names
-    without_nulls(column, f"the state ({name})", where, before)
-    column = _encoded(column, f"the states ({name})", where)
+def places_in(table: Any, name: str, names: Names, what: str, where: str, before: int) -> np.ndarray:
+    """Positions of states or actions, by name."""
+    column = one_column(table, name)
+    without_nulls(column, f"{what} ({name})", where, before)
+    column = encoded(column, f"{what}s ({name})", where)
     distinct, index_R = _exactly(column.dictionary), np.asarray(column.indices)
     places = [names.position(value) for value in distinct]
     found = np.array([-1 if place is None else place for place in places], dtype=np.int32)
     states_R = found[index_R] if len(found) else np.zeros(0, dtype=np.int32)
     if len(bad := np.flatnonzero(states_R < 0)):
         said = names.refusal(distinct[int(index_R[bad[0]])])
-        raise Refused(where, before + int(bad[0]) + 1, f"the state ({name}) must be {said}{also(bad, before)}")
+        raise Refused(where, before + int(bad[0]) + 1, f"{what} ({name}) must be {said}{also(bad, before)}")
     return states_R
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from .cells import Refused
 from .logs import Fragment, Log, StreamNumbers, partition_of, record_of, records_in
 
@@ -62,9 +62,9 @@ def new_digest() -> Any:
 class Spool:
     """The rows of the partitions that are ``kept``, by partition."""
 
-    def __init__(self, log: Log, problem: DecisionProblem, folder: Path, kept: Callable[[int], bool]) -> None:
+    def __init__(self, log: Log, problem: DecisionProblem | Payoff, folder: Path, kept: Callable[[int], bool]) -> None:
         self.log, self.problem, self.folder = log, problem, folder
-        self.record, self.names = record_of(problem.n_states, log.columns), StreamNumbers()
+        self.record, self.names = record_of(problem, log.columns), StreamNumbers()
         self.kept = [p for p in range(log.partitions) if kept(p)]
         self.rows_P = np.zeros(log.partitions, dtype=np.int64)
         self._pieces: dict[int, list[np.ndarray]] = {p: [] for p in self.kept}

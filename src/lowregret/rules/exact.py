@@ -633,8 +633,10 @@ class ExactTest(rearming.Rearms):
         statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, xp.log(level))
         return statistic, xp.zeros_like(statistic) + threshold
 
-    def log_evidence(self, probs: Array, tokens: Array) -> np.ndarray:
+    def log_evidence(self, probs: Any, tokens: Any, known: Known | None = None) -> np.ndarray:
         """ln E after every step of recorded sequences ``[N, T]`` in NumPy; infinite from a state on that was excluded.
+
+        ``probs`` and ``known`` are as ``trip_times`` takes them.
 
         >>> from lowregret import matching
         >>> rule = ExactTest(matching(), horizon=100)
@@ -643,25 +645,39 @@ class ExactTest(rearming.Rearms):
         [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
         """
         rearming.refuse(self, "log_evidence")
-        tokens_NxT = to_numpy(inputs.sequences_of(tokens, self.n_states))
-        if tokens_NxT.ndim != 2:
-            raise ValueError(f"tokens must be sequences [N, T], got shape {tokens_NxT.shape}")
-        probs_NxTxS = to_numpy(inputs.probs_of(probs, self.n_states))
-        if tuple(probs_NxTxS.shape[:-1]) != tokens_NxT.shape:
-            fits = f"{(*tokens_NxT.shape, self.n_states)}, for tokens of shape {tokens_NxT.shape}"
-            raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
-        self.refuse_longer(tokens_NxT.shape[1])
-        found: np.ndarray = np.log(self.levels(probs_NxTxS, tokens_NxT))
+        came_NxT, forecast = self.recording(probs, tokens)
+        if came_NxT.ndim != 2:
+            raise ValueError(f"tokens must be sequences [N, T], got shape {tuple(came_NxT.shape)}")
+        self.refuse_longer(came_NxT.shape[1])
+        found: np.ndarray = np.log(self.levels(forecast if self.of_numbers else to_numpy(forecast), came_NxT, known))
         return found
 
-    def levels(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> np.ndarray:
-        """E after every step of recorded sequences, likewise; unchecked. One context, and nothing else is known."""
-        scene = self.scene(probs_NxTxS, None, np.arange(1, states_NxT.shape[1] + 1))
-        found: np.ndarray = self._levels(scene, states_NxT)
-        excluded_NxT = pick(scene.law_S, states_NxT) == 0
+    def levels(self, forecast: Any, came: Array, known: Known | None = None) -> np.ndarray:
+        """E after every step of recorded sequences, likewise; unchecked."""
+        came_NxT = to_numpy(came)
+        scene = self.scene(forecast, known, np.arange(1, came_NxT.shape[1] + 1))
+        if self.contexts is not None or (self.likelihood and self.told):
+            watched: np.ndarray = np.exp(self._watched(scene, came_NxT))
+            return watched
+        found: np.ndarray = self._levels(scene, came_NxT)
+        excluded_NxT = scene.excluded(came_NxT)
         if excluded_NxT.any():
             found[np.logical_or.accumulate(excluded_NxT, axis=1)] = math.inf
         return found
+
+    def _watched(self, scene: Any, came_NxT: np.ndarray) -> np.ndarray:
+        """The same step by step, with the fallback in whose shadow somebody bets."""
+        memory, found = self.start((len(came_NxT),)), []
+        for t, now in enumerate(each_step(scene, came_NxT.shape[1])):
+            if self.likelihood:
+                moment = Moment(now.base_A[1:], None, now.law_S, None, now)
+                memory = self.advance(memory, moment, came_NxT[:, t])
+            else:
+                step = memory.step + 1
+                moment = Moment(None, None, None, came_NxT[:, t], now)
+                memory = memory._replace(step=step, statistics=self.judge(memory.statistics, step, moment)[0])
+            found.append(self.evidence(memory)[0])
+        return np.stack(found, axis=-1)
 
     def suspicion(self, memory: RuleMemory) -> Suspicion:
         """What the richest bettor of each stream bets on; where those on actions have less than 1/delta, the other."""
