@@ -26,6 +26,12 @@ LAST = 150
 LEVELS = (0.1, 0.5, 0.9)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def compiled():
+    """The last bit depends on what is compiled."""
+    lr.rules.warm_up()
+
+
 def run(*arguments):
     return CliRunner().invoke(_app(), ["audit", *map(str, arguments)], env={"COLUMNS": "1000"})
 

@@ -290,7 +290,8 @@ def _settings(log: Path, payoffs: str, rows: int, found: Found) -> str:
         "delta = 0.05  # the chance that a stream whose model is right ever has an alarm",
     ]
     if "lag" in TAKEN:
-        lines.append(f"lag = {found.lag}  # after how many steps an outcome is known; 1: before the next")
+        sign = "" if found.lag > 1 else "# "  # what nobody says is looked at by the audit itself
+        lines.append(f"{sign}lag = {found.lag}  # after how many steps an outcome is known; 1: before the next")
     lines += [
         "# episode = 365  # a guard begins afresh after so many steps",
         "# internal = true  # be told: when it says one thing, another is better",
@@ -334,7 +335,7 @@ def _key(text: str) -> str:
 def _table_of(states: Sequence[str]) -> str:
     """The text of payoffs.csv: names of actions and numbers are to be filled in."""
     named = list(states) or ["state 1", "state 2"]
-    corner = "" if any(_numeric(state) for state in named) else "units"
+    corner = "" if any(_numeric(state) for state in named) else "payoffs"
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([corner, *named])
