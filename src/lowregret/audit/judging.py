@@ -214,7 +214,7 @@ class Seen(NamedTuple):
 
 
 def _apart(guard: Guard) -> bool:
-    """Whether episodes are streams of their own; of numbers, late outcomes and without a test what is played goes on."""
+    """Whether episodes are streams of their own; of numbers, of late outcomes and without a test play goes on."""
     rule = guard.rule
     return guard.episode is not None and not (rule.of_numbers or rule.untested or rule.lag > 1)
 
