@@ -33,6 +33,7 @@ def log_of():
 
 @pytest.mark.parametrize("episode", [None, 90, 1000])
 def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
+    lr.rules.warm_up()  # the last bit depends on what is compiled
     table = log_of()
     path = written(shuffled(table), tmp_path / "log.parquet")
     found = audit_log(path, SHOP, delta=0.05, episode=episode)
@@ -175,6 +176,7 @@ def test_what_is_said_of_times():
 def test_what_follows_an_alarm_is_compiled_and_the_same(monkeypatch):
     """Right, wrong and right again, or against whatever is advised: returns, second farewells and safe play."""
     pytest.importorskip("numba")
+    lr.rules.warm_up()
     told, begun, over = set(), 0, 0
     for case, seed in enumerate((0, 1, 4, 6, 8, 10, 11, 1, 6, 11)):
         rng = np.random.default_rng(seed)
@@ -194,10 +196,11 @@ def test_what_follows_an_alarm_is_compiled_and_the_same(monkeypatch):
         with monkeypatch.context() as patch:
             found = playing.play(guard, block)
             quiet = playing.play(guard, block, live=False)
-            patch.setattr(playing, "_after_alarms", lambda *_: None)
+            patch.setattr(playing.Recovering, "played_after", lambda *_: None)
             loop = playing.play(guard, block)
         np.testing.assert_array_equal(found.trips_N, loop.trips_N)
         np.testing.assert_allclose(found.paid["guard"], loop.paid["guard"], atol=1e-12)
+        np.testing.assert_allclose(found.paid["fallback"], loop.paid["fallback"], atol=1e-12)
         np.testing.assert_allclose(quiet.paid["guard"], loop.paid["guard"], atol=1e-12)
         np.testing.assert_allclose(found.share_NxT, loop.share_NxT, atol=1e-12)
         for (row, event), (other, same) in zip(_sorted(found.events), _sorted(loop.events), strict=True):

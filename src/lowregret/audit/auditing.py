@@ -235,7 +235,8 @@ def _here(
     settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Told,
 ) -> Audit:
-    """The audit by processes of this machine."""
+    """The audit by threads or processes of this machine."""
+    warm_up()  # as other processes do, and parts elsewhere: the last bit depends on what is compiled
     large = jobs > 1 and log.rows * record_of(problem, log.columns).itemsize > HELD  # it will go to the disk
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
         spool, read = Spool(log, problem, Path(folder), kept), 0

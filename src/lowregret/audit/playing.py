@@ -358,6 +358,11 @@ def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
     rule, (N, T) = guard.rule, block.came_NxT.shape
     own, each = rule.each.in_play, guard.episode or T
     if own.follows and (own.acts or rule.lag > 1 or block.told is not None):
+        plain = rule.lag == 1 and block.told is None and guard.episode is None
+        if plain and isinstance(own.fallback, Recovering):
+            after = own.fallback.played_after(scene, block.came_NxT, np.zeros(N, dtype=np.int64))
+            if after is not None:
+                return after.played_AxNxT
         at_once, played = np.ones(N, dtype=bool), []
         memories = [own.fallback.start((N,))] * rule.lag
         for t in range(T):

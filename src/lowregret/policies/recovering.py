@@ -53,7 +53,7 @@ from ..arrays import (
 )
 from ..certificates.bounds import Bound
 from ..certificates.switching import WayBack
-from ..files import compiled, to_read
+from ..files import compiled, is_compiled, to_read
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
@@ -62,9 +62,10 @@ from .budgets import GONE, HOME, Outcome, PayoffBudget, RegretBudget, budget_for
 from .contract import Policy
 from .experts import LEAST, ExpertHedge
 from .pairs import resting
-from .shadow import Shadow, ShadowMemory
+from .shadow import Shadow, ShadowMemory, run_shadow
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
+_STEPS = 1 << 10  # of recorded sequences: below, compiling costs more than it saves
 
 
 class Row(NamedTuple):
@@ -290,12 +291,13 @@ class Recovering:
     def played_after(self, scene: Scene, states_NxT: np.ndarray, times_N: np.ndarray) -> PlayedAfter | None:
         """What it plays in recorded sequences once the alarms at ``times_N`` have sounded; compiled.
 
-        None where it must be asked step by step: with contexts, references or safe play of its own.
+        None where it must be asked step by step: with contexts, references or safe play of its own, and in few steps.
         """
         plain = self.contexts == 1 and not self.references and not self.internal and self.safe is None
-        if not plain or not compiler_installed() or not isinstance(self._budget, RegretBudget):
-            return None
         N, T = states_NxT.shape
+        worth = compiler_installed() and (T >= _STEPS or is_compiled(run_shadow))
+        if not plain or not worth or not isinstance(self._budget, RegretBudget):
+            return None
         laws, mixture_S, weight_NxT = self._laws.run(last(scene.law_S), states_NxT)
         paid_PxNxT = scene.paid(states_NxT)
         if self.counts_model:
