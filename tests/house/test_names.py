@@ -395,7 +395,6 @@ def test_an_audit_lists_actions_and_states(tmp_path: Path) -> None:
     assert (found["actions"], found["states"]) == (["wait", "protect<b>"], ["0", "1"])
     page = (tmp_path / "out" / "audit.html").read_text()
     assert '"actions":["wait","protect\\u003cb\\u003e"],"states":["0","1"]' in page
-    assert 'at("named").textContent = data.named' in page
 
 
 # Dictionaries
