@@ -234,6 +234,14 @@ def test_late_outcomes_count_the_model_and_the_draws() -> None:
     assert warm.realised(0.99).regret_bound == pytest.approx(warm.regret_bound + most)
 
 
+def test_what_is_assumed_names_who_acts_after_the_alarm_and_no_law_that_is_answered() -> None:
+    coin = lr.matching()
+    for fallback, then in ((lr.policies.AdaHedge(coin), True), (lr.PolyaUrn(2), False)):
+        acted = lr.ExactTest(coin, 50, temperature=0.1, fallback=fallback).certificate.assumptions[0]
+        assert ("as AdaHedge says from then on" in acted) == then
+        assert acted.startswith("every step is acted on by the quantal response at temperature 0.1")
+
+
 # By all sequences, and by adversaries
 
 
