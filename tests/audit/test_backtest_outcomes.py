@@ -185,6 +185,7 @@ def test_a_point_forecast_is_a_median_only_where_its_intervals_say_so():
     skewed = even.assign(ETS=[5.0, 6.5])
     assert levels_of(skewed) == [0.05, 0.95]
     assert levels_of(skewed, median="ETS") == [0.05, 0.5, 0.95]
+    assert levels_of(skewed.assign(**{"NHITS-median": [5.0, 6.0]})) == [0.05, 0.95]  # no model without an interval
     assert levels_of(even.drop(columns="ETS")) == [0.05, 0.95]
 
 

@@ -215,6 +215,14 @@ def test_what_is_wrong_is_refused_by_name_and_nothing_changes(changed: dict[str,
     guard.observe(0)
 
 
+def test_an_incumbent_loses_nothing_where_it_is_all_that_is_compared_with() -> None:
+    for names, actions, known in ((("a",), False, True), (("a",), True, False), (("a", "b"), False, False)):
+        back = lr.policies.Incumbent("a")
+        given = lr.ExactTest(lr.matching(), 2000, references=names, actions=actions, fallback=back).certificate
+        assert (given.regret_bound < 0.1) == known
+        assert known or given.regret_bound == lr.matching().span  # of actions, or another, nothing is known
+
+
 def test_laws_of_references_are_looked_at_in_the_usual_case_too() -> None:
     """One stream, a few laws in double precision: the quick way."""
     guard = lr.Guard(lr.matching(), 20, references=("old",))
