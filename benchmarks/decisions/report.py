@@ -1,6 +1,13 @@
-"""The standings as a table, a figure, JSON, and the tables of the documentation."""
+"""The standings as a table, a figure, JSON, and the tables of the documentation.
 
+``python -m benchmarks.decisions.report FOLDER`` puts what a run has left in that folder into the documentation.
+"""
+
+import json
 import math
+import re
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,3 +161,31 @@ def figure(found: dict[str, Any], path: Path) -> None:
     fig.tight_layout()
     fig.savefig(path, dpi=150)
     plt.close(fig)
+
+
+def in_pages(found: dict[str, Any]) -> dict[Path, str]:
+    """The pages with its tables in their places."""
+    pages = {}
+    for path, name, table in (
+        (ROOT / "docs/benchmark.md", "standings", page_of(found)),
+        (ROOT / "README.md", "benchmark", short_table_of(found)),
+    ):
+        text, mark = path.read_text(), f"<!-- {name} -->"
+        pages[path] = re.sub(f"{mark}\n.*?{mark}", lambda _, m=mark, t=table: f"{m}\n{t}{m}", text, flags=re.S)
+    return pages
+
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "docs/results/decisions.json"
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    shutil.copy(folder / "decisions.json", KEPT)
+    shutil.copy(folder / "decisions.png", ROOT / "docs/images/decisions.png")
+    for path, text in in_pages(json.loads(KEPT.read_text())).items():
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

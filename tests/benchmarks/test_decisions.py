@@ -11,6 +11,7 @@ from benchmarks.decisions import __main__ as command
 from benchmarks.decisions.cells import Scene, Stream, best_response, play
 from benchmarks.decisions.entrants import entries
 from benchmarks.decisions.regimes import regimes
+from benchmarks.decisions.report import KEPT, in_pages
 from benchmarks.decisions.run import Job, code_digest
 from benchmarks.decisions.scores import score
 
@@ -164,3 +165,11 @@ def test_on_ray_it_is_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 def test_jobs_have_files_of_their_own(tmp_path: Path) -> None:
     jobs = [Job(stream, name, i) for stream in "ab" for name in "xy" for i in (0, 1)]
     assert len({job.file(tmp_path) for job in jobs}) == len(jobs)
+
+
+def test_the_pages_have_the_tables_of_the_run_that_is_kept() -> None:
+    pages = in_pages(json.loads(KEPT.read_text()))
+    assert len(pages) == 2
+    for path, text in pages.items():
+        assert path.read_text() == text, f"python -m benchmarks.decisions.report writes {path.name}"
+        assert "| guard" in text or "`lr.Guard(problem)` |" in text

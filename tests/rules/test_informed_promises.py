@@ -235,7 +235,7 @@ def test_an_alarm_names_who_spoke_and_where() -> None:
             assert first.because.startswith("a mixture of recent frequencies and today's model, naive predicts better")
             continue
         assert (first.reference, first.action, first.context) == ("today's model", None, None)
-        assert "for today's model since about step" in str(first)
+        assert "today's model would have earned more since about step" in str(first)
     by_place = lr.Guard(coin, 500, contexts=5, likelihood=False)
     for t in range(400):
         by_place.advise([0.8, 0.2], context=t % 5)

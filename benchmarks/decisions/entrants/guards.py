@@ -35,10 +35,10 @@ class Guarded:
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"delta": 0.01},
-    {"fallback": lr.Recovery(budget=0.5)},
-    {"fallback": lr.Recovery(budget=2.0)},
-    {"fallback": lr.Recovery(budget=1.0, share=0.01)},
-    {"fallback": lr.Recovery(budget=1.0, memories=(10, 100))},
+    {"fallback": lr.Recovery(budget=1.0)},
+    {"fallback": lr.Recovery(share=0.01)},
+    {"fallback": lr.Recovery(memories=(10, 50))},
+    {"fallback": lr.Recovery(memories=(50, 500))},
 )  # all keep the promise
 
 ENTRANTS = {

@@ -67,7 +67,6 @@ def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any
 
 
 DELTA = 0.05  # how likely a model that is right may ever be left: whoever acts can have it back
-OPEN_BUDGET = 1.0  # of ``Recovery`` where no horizon is known: in units of sqrt(t) one half is little at first
 _FLEET = 1 << 11  # streams: so many are worth compiling for, before the first step
 
 
@@ -108,7 +107,7 @@ class Guard(Fleet, Readings):
         How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
         together (without a problem 1/horizon). None is asked for without a test.
     fallback
-        What is played after an alarm. By default ``Recovery()``; without a horizon its budget is 1 in place of 1/2.
+        What is played after an alarm; by default ``Recovery()``.
     temperature
         Of the responses to forecasts. 0 by default: the best response, as most people act, which differs from nothing
         you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
@@ -187,7 +186,7 @@ class Guard(Fleet, Readings):
         if delta is not None and not test:
             raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
-            settings = _as_people_act(problem, lasts, settings)
+            settings = _as_people_act(problem, settings)
             if self.episode is not None:
                 settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
         made = rule_for(problem, lasts, rule, knows, **settings)
@@ -394,7 +393,7 @@ class Guard(Fleet, Readings):
         return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
 
 
-def _as_people_act(problem: DecisionProblem | Payoff, lasts: int | None, given: dict[str, Any]) -> dict[str, Any]:
+def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
     people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
     settings = given | {name: value for name, value in people.items() if given[name] is None}
@@ -403,8 +402,6 @@ def _as_people_act(problem: DecisionProblem | Payoff, lasts: int | None, given: 
     if given["likelihood"] is None:
         mixes = usual or isinstance(given["fallback"], Recovery)
         settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]
-    if usual and laws and lasts is None:
-        settings["fallback"] = Recovery(budget=OPEN_BUDGET)
     return settings
 
 

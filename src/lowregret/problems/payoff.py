@@ -92,13 +92,13 @@ class Payoff:
         if at_M.ndim != 1 or not len(at_M) or not np.isfinite(at_M).all() or (np.diff(at_M) <= 0).any():
             raise ValueError(f"knots must be a list of finite numbers that increase, got {inputs.shown(knots)}")
         if rows_AxM.ndim != 2 or rows_AxM.shape[1] != len(at_M) or not np.isfinite(rows_AxM).all():
-            raise ValueError(
-                f"payoffs must be rows of {len(at_M)} finite numbers, one for each knot, got {inputs.shown(payoffs)}"
-            )
+            rows = f"rows of {len(at_M)} finite numbers, one for each of the knots"
+            raise ValueError(f"payoffs must be {rows}, got {inputs.shown(payoffs)}")
         if not isinstance(outcomes, (list, tuple)) or len(outcomes) != 2:
             raise ValueError(f"outcomes must be the least and the most that can come, got {inputs.shown(outcomes)}")
         ends = [end if own is None else own for own, end in zip(outcomes, (-math.inf, math.inf), strict=True)]
-        named = tuple(range(len(rows_AxM)) if actions is None else actions)
+        listed = range(len(rows_AxM)) if actions is None else actions
+        named = tuple(listed) if isinstance(listed, (Sequence, np.ndarray)) else ()
         if len(named) != len(rows_AxM):
             raise ValueError(
                 f"actions must be {len(rows_AxM)}, one for each row of payoffs, got {inputs.shown(actions)}"

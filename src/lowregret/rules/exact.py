@@ -645,6 +645,8 @@ class ExactTest(rearming.Rearms):
         [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
         """
         rearming.refuse(self, "log_evidence")
+        if known is not None and not isinstance(known, Known):
+            raise ValueError(f"known must be a problems.Known, or None, got {inputs.shown(known)}")
         came_NxT, forecast = self.recording(probs, tokens)
         if came_NxT.ndim != 2:
             raise ValueError(f"tokens must be sequences [N, T], got shape {tuple(came_NxT.shape)}")
