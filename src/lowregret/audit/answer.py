@@ -15,6 +15,7 @@ from .times import ROWS
 _WORDS = {"1s": "second", "1min": "minute", "1h": "hour", "1d": "day", "1w": "week", "1b": "business day"}
 _WORDS |= {"1mo": "month", "3mo": "quarter", "12mo": "year"}  # what a step is called where all streams keep that rhythm
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_NO_SECONDS = re.compile(r"(?<=\d\d:\d\d):00(?![.\d])")
 _SHOWN = 12  # actions and states of a table of payoffs that are shown
 
 
@@ -73,21 +74,26 @@ def when(step: int, time: str | int | None, kind: str) -> str:
     """Which step, by the log's own date or number where it has one.
 
     >>> when(63, "2026-03-04", "times"), when(63, "2026-03-04T09:00:00", "times"), when(63, None, "rows")
-    ('on 4 March 2026', 'at 2026-03-04T09:00:00', 'at step 63')
+    ('on 4 March 2026', 'on 4 March 2026, 09:00', 'at step 63')
     """
     if time is None or kind == ROWS:
         return f"at step {step:,}"
     if isinstance(time, int):
         return f"at step {step:,}" if time == step else f"at step {time} of the log"
-    return f"on {day(time)}" if _DAY.fullmatch(time) else f"at {time}"
+    return f"on {day(time)}" if _DAY.match(time) else f"at {time}"
 
 
 def day(time: str) -> str:
-    """A date as people write it; a time stays as it is."""
-    if not _DAY.fullmatch(time):
+    """A date as people write it, and a time of a day with it; what is neither stays as it is.
+
+    >>> day("2026-03-04"), day("2026-03-04T12:00:00"), day("2026-03-04T12:00:07+01:00"), day("0:05:00")
+    ('4 March 2026', '4 March 2026, 12:00', '4 March 2026, 12:00:07+01:00', '0:05:00')
+    """
+    on, _, clock = time.partition("T")
+    if not _DAY.fullmatch(on):
         return time
-    found = date.fromisoformat(time)
-    return f"{found.day} {found:%B %Y}"
+    found = date.fromisoformat(on)
+    return f"{found.day} {found:%B %Y}" + (f", {_NO_SECONDS.sub('', clock)}" if clock else "")
 
 
 def step_of(found: Any) -> str:
