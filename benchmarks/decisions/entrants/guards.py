@@ -37,7 +37,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"delta": 0.01},
     {"fallback": lr.Recovery(budget=1.0)},
     {"fallback": lr.Recovery(share=0.01)},
-    {"fallback": lr.Recovery(memories=(10, 50))},
+    {"fallback": lr.Recovery(memories=(10, 100))},
     {"fallback": lr.Recovery(memories=(50, 500))},
 )  # all keep the promise
 
