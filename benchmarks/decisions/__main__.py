@@ -94,7 +94,7 @@ def _streams(told: argparse.Namespace) -> dict[str, list[str]]:
     found = {
         half: [
             name
-            for name, (source, _) in sources().items()
+            for name, (source, _) in sources(install=not told.quick).items()
             if source.half == half
             and (not told.streams or any(one in name for one in told.streams))
             and not (told.quick and source.licence != "drawn")

@@ -142,25 +142,32 @@ def dominating(found: dict[str, Any], ours: str = "guard") -> list[str]:
 
 
 def figure(found: dict[str, Any], path: Path) -> None:
-    """Kept where nothing breaks against saved where something does; up and to the right is better."""
+    """Kept where nothing breaks against saved where something does; names stand beside, in the order of the second."""
     from lowregret.plots import plain, pyplot
 
     plt = pyplot()
-    fig, ax = plt.subplots(figsize=(9, 7))
-    for one in found["standings"]:
-        ours, by = one["entrant"].startswith("guard"), one["scored"]
-        at = max(by["kept"], 0.4), max(by["saved"], -0.1)
-        ax.plot(*at, "o" if one["promise"] else "x", color="C0" if ours else "0.4", ms=7 if ours else 5)
-        colour = "C0" if ours else "0.3"
-        ax.annotate(one["entrant"], at, xytext=(5, 3), textcoords="offset points", fontsize=6, color=colour)
-    ax.axhline(0, color="0.85", lw=0.8, zorder=0)
+    fig, ax = plt.subplots(figsize=(10, 9))
+    rows = sorted(found["standings"], key=lambda one: one["scored"]["saved"])
+    low, high = LEAST, max(one["scored"]["saved"] for one in rows)
+    for place, one in enumerate(rows):
+        ours, x, y = one["entrant"].startswith("guard"), max(one["scored"]["kept"], LEAST_KEPT), one["scored"]["saved"]
+        colour, at = "C0" if ours else "0.35", low + (high - low) * place / (len(rows) - 1)
+        ax.plot(x, y, "o" if one["promise"] else "x", color=colour, ms=8 if ours else 5, zorder=3 if ours else 2)
+        ax.plot([x, ASIDE], [y, at], color=colour, lw=0.3, alpha=0.6, clip_on=False, zorder=1)
+        ax.text(ASIDE + 0.004, at, one["entrant"], fontsize=7, color=colour, va="center")
     ax.axvline(1, color="0.85", lw=0.8, zorder=0)
+    ax.set_xlim(LEAST_KEPT - 0.02, 1.06)
+    ax.set_ylim(low - 0.05, high + 0.05)
     ax.set_xlabel("kept where nothing breaks (1: as much as the model)")
     ax.set_ylabel("saved where something breaks (1: the better of model and fallback)")
+    ax.set_title("dots promise something, crosses nothing; ours in blue", fontsize=8, color="0.35", loc="left")
     plain(ax)
-    fig.tight_layout()
-    fig.savefig(path, dpi=150)
+    fig.subplots_adjust(left=0.08, right=0.62, top=0.96, bottom=0.07)
+    fig.savefig(path, dpi=130)
     plt.close(fig)
+
+
+LEAST, LEAST_KEPT, ASIDE = -0.05, 0.4, 1.09  # where the picture ends, and where names begin
 
 
 def in_pages(found: dict[str, Any]) -> dict[Path, str]:

@@ -64,7 +64,7 @@ def made(name: str, folder: Path, most: int) -> Made:
     if _kept(folder, name).exists():
         return Made(name, "")
     try:
-        stream = sources()[name][1]()
+        stream = sources(install=False)[name][1]()
     except (ImportError, FileNotFoundError) as error:
         return Made(name, str(error))
     stream = stream._replace(laws_TxS=stream.laws_TxS[:most], states_T=stream.states_T[:most])
