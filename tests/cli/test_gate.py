@@ -56,7 +56,7 @@ def test_promote_keep_and_not_enough_yet(folder: Path) -> None:
     assert [found.verdict for found in asked.values()] == ["promote", "keep", "not enough yet"]
     assert asked[0].e_better == asked[1].e_worse
     assert str(asked[0]).startswith(f"Promote sharp: it earned {asked[0].difference:,.6g} more than blunt in 200 days")
-    assert str(asked[1]).startswith(f"Keep sharp: of blunt, it earned {asked[0].difference:,.6g} less than sharp")
+    assert str(asked[1]).startswith(f"Keep sharp: blunt earned {asked[0].difference:,.6g} less than sharp")
     assert f"about {asked[2].more_steps:,} days more" in str(asked[2])
 
 
@@ -110,7 +110,7 @@ def test_the_recipe_of_the_docs_runs(folder: Path) -> None:
         ("sharp", "other", "nothing was decided", 1),
     ):
         done = subprocess.run(
-            ["sh", "gate.sh", new, current],
+            ["sh", "-e", "gate.sh", new, current],
             cwd=folder,
             env=os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"},
             capture_output=True,
@@ -119,3 +119,16 @@ def test_the_recipe_of_the_docs_runs(folder: Path) -> None:
         )
         assert says in done.stdout + done.stderr, done
         assert done.returncode == code
+
+
+def test_without_the_command_lines_packages_nothing_is_decided(folder: Path) -> None:
+    (folder / "typer.py").write_text("raise ModuleNotFoundError('gone', name='typer')")
+    for command, code in (("gate", 3), ("audit", 1)):
+        done = subprocess.run(
+            [sys.executable, "-m", "lowregret", command],
+            env=os.environ | {"PYTHONPATH": f"{folder}:{ROOT / 'src'}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, "pip install 'lowregret[cli]'" in done.stderr) == (code, True), done

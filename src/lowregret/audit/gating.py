@@ -101,25 +101,25 @@ class Gate:
     def __str__(self) -> str:
         new, old, word = printable(self.model, 80), printable(self.against, 80), self._steps(self.steps)
         much = f"{abs(self.difference):,.6g} {'less' if self.difference < 0 else 'more'}"
-        money = f"it earned {much} than {old} in {word} ({self.difference_a_step:+,.4g} a {self._steps(1)[2:]}"
+        money = f"earned {much} than {old} in {word} ({self.difference_a_step:+,.4g} a {self._steps(1)[2:]}"
         money += ")" if self.streams == 1 else f" and stream, {self.streams:,} streams)"
         if self.verdict == PROMOTE:
-            answer = f"Promote {new}: {money}."
+            answer = f"Promote {new}: it {money}."
         elif self.verdict == KEEP:
-            answer = f"Keep {old}: of {new}, {money}."
+            answer = f"Keep {old}: {new} {money}."
         elif self.more_steps is None:
-            answer = f"Not enough yet about {new}: {money}. At this difference there would never be enough."
+            answer = f"Not enough yet about {new}: it {money}. At this difference there would never be enough."
         else:
             more = self._steps(self.more_steps)
-            answer = f"Not enough yet about {new}: {money}. At this difference about {more} more would do."
+            answer = f"Not enough yet about {new}: it {money}. At this difference about {more} more would do."
         span = "" if self.first is None else f" from {self.first} to {self.last}"
         wait = "" if self.lag == 1 else f", for outcomes that are known {self.lag} steps later"
         return "\n".join([
             answer,
             f"Evidence that it earns more: {self.e_better:,.4g}; that it earns less: {self.e_worse:,.4g}. "
             f"Needed: {self.needed:,.4g}{wait}.",
-            f"A model that earns no more is ever promoted with a chance of at most {self.alpha:g}, and one that earns "
-            f"no less is ever kept out with a chance of at most {self.alpha:g}.",
+            f"If it earns no more, the chance that it is ever promoted is at most {self.alpha:g}; if it earns no less, "
+            f"the chance that it is ever kept out is at most {self.alpha:g}.",
             f"They acted differently in {self.apart:,} of {self.rows:,} rows{span}. Earned in all: "
             + ", ".join(f"{printable(name, 80)} {amount:,.6g}" for name, amount in self.earned.items()) + ".",
             chosen_told(self.columns),

@@ -15,7 +15,8 @@ def main() -> None:
     try:
         app = _app()
     except ModuleNotFoundError as error:
-        sys.exit(f"the command line needs {error.name}: pip install 'lowregret[cli]'")
+        print(f"the command line needs {error.name}: pip install 'lowregret[cli]'", file=sys.stderr)
+        sys.exit(3 if sys.argv[1:2] == ["gate"] else 1)  # where 1 is a verdict
     app()
 
 
