@@ -409,3 +409,61 @@ def test_a_currency_is_a_short_text(tmp_path):
         with pytest.raises(ValueError, match="currency must be a short text"):
             audit_log(path, SHOP, currency=bad)
     assert audit_log(path, SHOP, currency=" ").about["currency"] is None
+
+
+def _one_surprise(name: str, steps: int, at: int) -> pd.DataFrame:
+    """A right forecast at every step but one, where what it had excluded came."""
+    log = pd.DataFrame({"stream": name, "ds": pd.date_range("2025-01-01", periods=steps), "y": "dry"})
+    log[["p_dry", "p_wet"]] = 0.6, 0.4
+    log.loc[at - 1, ["y", "p_dry", "p_wet"]] = ["wet", 1.0, 0.0]
+    return log
+
+
+def test_an_alarm_is_known_at_the_end_of_its_stream_at_the_latest() -> None:
+    shop = lr.DecisionProblem.from_payoffs([[100, -20], [0, 0]], states=["dry", "wet"])
+    for lengths in ((44, 40), (40, 44)):
+        log = pd.concat([_one_surprise("a", lengths[0], 30), _one_surprise("b", lengths[1], lengths[1] - 1)])
+        found = audit_log(log, shop, lag=5)
+        for one, steps in zip(sorted(found.streams, key=lambda own: own.stream), lengths, strict=True):
+            assert one.switched_at is not None
+            assert one.switched_at <= steps
+        marks = {one["stream"]: {what: step for what, step, *_ in one["marks"]} for one in found.details}
+        assert marks["b"]["alarm"] <= lengths[1]
+
+
+def test_the_result_at_a_lag_that_was_not_said_is_that_of_an_audit_with_it() -> None:
+    rng, T = np.random.default_rng(3), 400
+    sums = np.convolve(rng.normal(size=T + 4), np.ones(4), "valid")[:T]
+    wet = 0.5 + rng.uniform(-0.05, 0.05, T)
+    log = pd.DataFrame({"step": range(1, T + 1), "y": np.where(sums > 0, "wet", "dry"), "p_dry": 1 - wet, "p_wet": wet})
+    log["counts"] = rng.uniform(0.05, 0.3, T).round(2)
+    problem = lr.DecisionProblem.from_payoffs([[-100, -220], [-200, -200], [-170, -190]], states=["dry", "wet"])
+    (one,) = audit_log(log, problem, columns={"scale": "counts"}).streams
+    assert one.seems is not None
+    late = audit_log(log, problem, columns={"scale": "counts"}, lag=one.seems)
+    assert one.then == pytest.approx(late.earned["guard"])
+
+
+def test_without_a_test_there_is_no_alarm_to_speak_of() -> None:
+    log = _one_surprise("a", 40, 30)
+    found = audit_log(log, lr.DecisionProblem.from_payoffs([[100, -20], [0, 0]], states=["dry", "wet"]), test=False)
+    assert "there is no test, and no alarm" in found.answer
+    assert "no test" in found.assumed
+    assert "false alarm" not in found.report()
+    assert not json.loads(found.to_json())["deltas"]
+
+
+def test_what_is_promised_is_to_whom_it_is_promised() -> None:
+    problem = lr.DecisionProblem.from_payoffs(
+        [[100, -20], [0, 0], [30, 10]], actions=["open", "shut", "half"], states=["dry", "wet"]
+    )
+    T = 200
+    where = np.array(["a", "b"])[np.arange(T) % 2]
+    wet = np.where(where == "a", True, np.arange(T) % 10 < 3)
+    log = pd.DataFrame({"step": range(1, T + 1), "y": np.where(wet, "wet", "dry"), "p_dry": 0.7, "p_wet": 0.3})
+    within = audit_log(log.assign(ctx=where), problem, columns={"context": "ctx"}, temperature=0.05)
+    assert "in context a" in within.answer
+    assert "less than the best comparator" in within.report()
+    pairs = audit_log(log, problem, internal=True)
+    twice = 2 * pairs.certificate.regret_bound_in_payoffs
+    assert f"at most {twice:.2f} a step less than the best fixed action" in pairs.report()

@@ -94,10 +94,10 @@ def literally(wide: Any, lag: int = 1) -> dict[str, Any]:
 @pytest.mark.parametrize("lag", [1, 3])
 @pytest.mark.parametrize("streams", [("a",), ("a", "b", "c")])
 def test_it_is_its_definition(streams: tuple[str, ...], lag: int, tmp_path: Path) -> None:
-    verdicts = set()
+    verdicts, wait = set(), lag if len(streams) == 1 else 3 * lag  # the third stream has a step every third day
     for seed, knows in enumerate([(0.6, 0.1), (0.1, 0.6), (0.2, 0.2)]):
-        wide = days_of(seed, 90 if lag == 1 else 270, streams, knows)
-        asked = literally(wide, lag)
+        wide = days_of(seed, 90 * wait, streams, knows)
+        asked = literally(wide, wait)
         mixed = wide.sample(frac=1, random_state=1)
         tall = stacked(wide).sample(frac=1, random_state=2)
         mixed.to_csv(tmp_path / "log.csv", index=False)
@@ -112,7 +112,7 @@ def test_it_is_its_definition(streams: tuple[str, ...], lag: int, tmp_path: Path
             )
             assert found.e_better == pytest.approx(asked["e"][1], rel=1e-9)
             assert found.e_worse == pytest.approx(asked["e"][-1], rel=1e-9)
-            assert found.needed == pytest.approx(late_factor(lag) / 0.05)
+            assert found.needed == pytest.approx(late_factor(wait) / 0.05)
             assert (found.first, found.last) == ("2025-03-01", str(wide["ds"].max().date()))
             assert found.days
             better, worse = found.e_better >= found.needed, found.e_worse >= found.needed
@@ -400,3 +400,30 @@ def test_what_cannot_be_judged_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a column of probabilities a state for newer"):
         gate(wide, SHOP, model="newer", against="current", columns=town)
     assert len(RATES) == 20
+
+
+def test_streams_with_steps_at_different_times_wait_for_each_other() -> None:
+    """One fair coin a day, told by eight streams an hour apart: eight steps of all of them are one piece of news."""
+    days, rng = 60, np.random.default_rng(0)
+    coin = rng.integers(0, 2, days)
+    begin = pd.date_range("2025-01-01", periods=days)
+    parts = [pd.DataFrame({"stream": f"s{k}", "ds": begin + pd.Timedelta(hours=k), "y": coin}) for k in range(8)]
+    log = pd.concat(parts).assign(new_0=0.0, new_1=1.0, old_0=1.0, old_1=0.0)
+    found = lr.audit.gate(log, lr.matching(), model="new", against="old")
+    assert found.needed == pytest.approx(late_factor(8) / 0.05)
+    assert any("only 8 of all their steps later" in words for words in found.warnings)
+    together = lr.audit.gate(log.assign(ds=log.ds.dt.normalize()), lr.matching(), model="new", against="old")
+    assert (together.needed, together.warnings) == (pytest.approx(20), ())
+
+
+def test_steps_are_called_what_the_log_calls_them() -> None:
+    log = pd.DataFrame({"y": [0, 1] * 10, "new_0": [0.9, 0.2] * 10, "old_0": 0.6})
+    log = log.assign(new_1=1 - log.new_0, old_1=1 - log.old_0)
+    for column, values, ends, unit in (
+        ("step", np.arange(5, 25), (5, 24), "step"),
+        ("ds", pd.date_range("2025-01-06", periods=20, freq="7D"), ("2025-01-06", "2025-05-19"), "step"),
+        ("ds", pd.date_range("2025-01-06", periods=20, freq="B"), ("2025-01-06", "2025-01-31"), "day"),
+    ):
+        found = lr.audit.gate(log.assign(**{column: values}), lr.matching(), model="new", against="old")
+        assert (found.first, found.last) == ends
+        assert f"in 20 {unit}s" in str(found)

@@ -10,6 +10,7 @@ from typing import Any
 from ..problems import Payoff
 from ..tables import Table
 from .cells import printable
+from .result import BEST, BEST_OF_ALL
 from .times import ROWS
 
 _WORDS = {"1s": "second", "1min": "minute", "1h": "hour", "1d": "day", "1w": "week", "1b": "business day"}
@@ -119,6 +120,8 @@ def answer(found: Any) -> str:
         said += " Guarded: the same."
     else:
         said += f" Guarded: {money(guard, currency, decimals)} ({gain})."
+    if not about["test"]:
+        return f"{said} That is a mixture played from the first step on: there is no test, and no alarm."
     if not found.alarms:
         return f"{said} It would not have left the model{'' if n == 1 else ' in any stream'}; {false}."
     one = found.suspects[0]
@@ -160,11 +163,11 @@ def table(found: Any) -> Table:
 def report(found: Any) -> str:
     """All that is printed: the answer, the table, what is promised, the payoffs, what was assumed and read."""
     about, unit = found.about, step_of(found)
-    bound = found.certificate.regret_bound_in_payoffs
+    bound, whom = promised_to(found)
     promised = money(bound, about["currency"], decimals_for([bound]))
     lines = [str(table(found)), ""]
     of = "" if len(found.rows) == 1 else " of its stream"
-    lines += [f"Promised: the guard earns at most {promised} a {unit} less than the best fixed action{of}."]
+    lines += [f"Promised: the guard earns at most {promised} a {unit} less than the {whom}{of}."]
     lines += [_alarms(found), *(_switched(found, one) for one in found.suspects[:_SUSPECTS] if found.alarms > 1)]
     if found.alarms > _SUSPECTS:
         lines += [f"... and {found.alarms - _SUSPECTS:,} more, in the JSON"]
@@ -173,11 +176,21 @@ def report(found: Any) -> str:
     return "\n".join([*lines, printable(f"Log: {files}, {counted(about['rows'], 'row')}, {found.read_as}")])
 
 
+def promised_to(found: Any) -> tuple[float, str]:
+    """What is lost at most, a step, and to whom: of internal regret, for every action that might be left."""
+    certificate = found.certificate
+    times = found.problem.n_actions - 1 if getattr(certificate, "internal", False) else 1  # numbers have none
+    best = BEST_OF_ALL if BEST_OF_ALL in found.about["players"] else BEST
+    return times * certificate.regret_bound_in_payoffs, best
+
+
 _SUSPECTS = 5  # streams whose alarm is told
 
 
 def _alarms(found: Any) -> str:
     about, n = found.about, len(found.rows)
+    if not about["test"]:
+        return "Alarms: none, for there is no test."
     said = f"Alarms: {found.alarms:,}" + ("" if n == 1 else f" of {n:,} streams")
     if about["episode"] is not None:
         switched = sum(row.switches for row in found.rows)
@@ -230,7 +243,7 @@ def assumed(found: Any) -> tuple[str, ...]:
     order = f"in order of {columns['order']}" if columns["order"] else "rows in order as they stand (--order)"
     warm = about["temperature"]
     acting = "temperature 0, the best action is taken" if not warm else f"temperature {warm:g} of what the guard plays"
-    return (known, stream, order, acting, f"delta {about['delta']:g}")
+    return (known, stream, order, acting, f"delta {about['delta']:g}" if about["test"] else "no test")
 
 
 # What speaks against the answer, stream by stream.

@@ -183,8 +183,8 @@ def gate(
     gain_T, low_T, high_T = (
         np.bincount(step_R, value_R) / streams_T for value_R in (gain_R, gains_RxS.min(axis=1), gains_RxS.max(axis=1))
     )
-    needed = late_factor(lag) / alpha
-    ways = {PROMOTE: _Bettors(gain_T, low_T, problem.span, lag), KEEP: _Bettors(-gain_T, -high_T, problem.span, lag)}
+    needed, wait = late_factor(both.wait) / alpha, both.wait
+    ways = {PROMOTE: _Bettors(gain_T, low_T, problem.span, wait), KEEP: _Bettors(-gain_T, -high_T, problem.span, wait)}
     log_e = {way: float(bettors.log_evidence_T[-1]) for way, bettors in ways.items()}
     total = float(gain_R.sum())
     leading = PROMOTE if total > 0 else KEEP
@@ -194,7 +194,10 @@ def gate(
         for name, own_R in ((model, new_R), (against, old_R))
     }
     order = np.argsort(both.steps.at_R, kind="stable")
-    times = [both.steps.spelt(int(order[at])) for at in (0, -1)] if both.steps.kind != ROWS else [None, None]
+    times: list[str | int | None] = [None, None]
+    if both.steps.kind != ROWS:
+        counted, ends = both.steps.counted, (int(order[0]), int(order[-1]))
+        times = [int(both.steps.at_R[row]) if counted else both.steps.spelt(row) for row in ends]
     difference = float(problem.regret_in_payoffs(total))
     return Gate(
         verdict=leading if enough else WAIT,
@@ -208,7 +211,7 @@ def gate(
         needed=needed,
         more_steps=None if enough or total == 0 else ways[leading].more_steps(needed),
         steps=len(at_T),
-        days=both.steps.dated and not (np.diff(np.sort(both.steps.clock_R)) % _DAY).any(),
+        days=both.steps.dated and _daily(np.diff(np.unique(both.steps.clock_R))),
         first=times[0],
         last=times[1],
         streams=both.streams,
@@ -276,6 +279,7 @@ class _Paired(NamedTuple):
     states_R: np.ndarray
     steps: Steps
     streams: int
+    wait: int  # after how many of all streams' steps together an outcome is known
     about: dict[str, Any]
     notes: tuple[str, ...]
 
@@ -332,9 +336,32 @@ def _paired(
             notes.append(f"{left_out:,} rows of one model alone are left out: the other says nothing of these steps")
     if waiting:
         notes.append(f"{waiting:,} rows whose outcomes are not known yet are left out")
-    streams = len(np.unique(mine.stream_R))
+    streams, wait = len(np.unique(mine.stream_R)), _wait(mine, lag)
+    if wait > lag:
+        notes.append(
+            f"streams have steps at different times, so outcomes are known only {wait} of all their steps later: "
+            "more evidence is asked for"
+        )
     about = _about(columns, models)
-    return _Paired((mine.laws_RxS, theirs.laws_RxS), mine.states_R, mine.steps, streams, about, tuple(notes))
+    return _Paired((mine.laws_RxS, theirs.laws_RxS), mine.states_R, mine.steps, streams, wait, about, tuple(notes))
+
+
+def _wait(rows: _Read, lag: int) -> int:
+    """The lag among the steps of all streams: how many of them lie between a step of a stream and ``lag`` of its own.
+
+    By what is usual (the median) in the stream where it is most: a step that a stream leaves out now and then does not
+    make outcomes later. Where streams have the same steps it is the lag itself. Rows are by stream and step.
+    """
+    place_R = np.unique(rows.steps.at_R, return_inverse=True)[1]
+    same_R = rows.stream_R[lag:] == rows.stream_R[:-lag]
+    apart_R, stream_R = (place_R[lag:] - place_R[:-lag])[same_R], rows.stream_R[lag:][same_R]
+    usual = (float(np.median(own)) for own in np.split(apart_R, np.flatnonzero(np.diff(stream_R)) + 1) if len(own))
+    return max([lag, *map(math.ceil, usual)])
+
+
+def _daily(apart: np.ndarray) -> bool:
+    """Whether steps so far apart, in nanoseconds, are days, but for some that are left out."""
+    return not (apart % _DAY).any() and (len(apart) == 0 or float(np.median(apart)) == _DAY)
 
 
 def _rows_of(model: str, rows: _Read) -> np.ndarray:

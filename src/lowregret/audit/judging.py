@@ -120,10 +120,7 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
             paid = {**seen.paid, BEST: seen.utility_AxNxT[best_N, np.arange(len(best_N))]}
             if settings.tells.references or settings.tells.contexts:
                 paid[BEST_OF_ALL] = _best_comparator(block, settings.tells, seen)
-            if block.told is not None and block.told.scale is not None:
-                # What is sure counts as much as the step does: as payoffs are utility and something sure for each step.
-                sure = float(problem.in_payoffs(0.0)) / float(problem.regret_in_payoffs(1.0))
-                paid = {name: own + (block.told.scale - 1) * sure * block.there_NxT for name, own in paid.items()}
+            paid = {name: own + _sure(problem, block) for name, own in paid.items()}
             promised = max(promised or 0.0, seen.regret_bound) if seen.regret_bound is not None else promised
             money = {name: np.cumsum(paid_NxT, axis=1) for name, paid_NxT in paid.items()}
             upto_G = np.minimum(grid, block.came_NxT.shape[1]) - 1
@@ -141,7 +138,8 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
                 each[index[i]] = [*earned, switches, since, *happened, *times, *late]
             placed = block._replace(index_N=np.asarray(index)[block.index_N])  # among all streams of the partition
             sketch.add(guard, placed, money, seen.log_e_NxT, seen.trips_N)
-            sketch.tried(placed, settings.delta, paid["guard"], seen.trips_N)
+            if not guard.rule.untested:
+                sketch.tried(placed, settings.delta, paid["guard"], seen.trips_N)
             for delta in {*DELTAS} - {settings.delta} if settings.events and not guard.rule.untested else ():
                 tried_NxT, at_N = _tried(_guard(settings._replace(delta=delta), lag), block)
                 sketch.tried(placed, delta, tried_NxT + (paid["guard"] - seen.paid["guard"]), at_N)
@@ -160,6 +158,14 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
         "sketch": sketch.told(),
         "regret_bound": promised,
     }
+
+
+def _sure(problem: DecisionProblem | Payoff, block: Block) -> Any:
+    """What scales take off, ``[N, T]``: of payoffs, what is sure counts as much as the step does, as utility does."""
+    if block.told is None or block.told.scale is None:
+        return 0.0
+    sure = float(problem.in_payoffs(0.0)) / float(problem.regret_in_payoffs(1.0))
+    return (block.told.scale - 1) * sure * block.there_NxT
 
 
 def _guard(settings: AuditSettings, lag: int) -> Guard:
@@ -293,9 +299,11 @@ def _better(settings: AuditSettings, switch: Switch) -> str:
     """Whom the model lost to."""
     if switch.gain is not None:
         return switch.whom or RECENT
-    if switch.action is not None:
-        return str(settings.problem.actions[switch.action])
-    return str(switch.whom)
+    whom = str(switch.whom) if switch.action is None else str(settings.problem.actions[switch.action])
+    if switch.says is not None:
+        return f"{whom} when it says {switch.says}"
+    named = settings.tells.contexts
+    return whom if switch.context is None or not named else f"{whom} in context {named[switch.context]}"
 
 
 class Dated(NamedTuple):
@@ -411,7 +419,8 @@ def _lately(settings: AuditSettings, block: Block) -> dict[int, tuple[int, float
         own = block.rows(np.array(rows))
         earned: list[Any] = [None] * len(rows)
         if settings.events and int(own.lengths_N.max()) <= _REPLAYED:
-            earned = play(_guard(settings, lag), own, fallback=False).paid["guard"].sum(axis=1).tolist()
+            earned_NxT = play(_guard(settings, lag), own, fallback=False).paid["guard"] + _sure(settings.problem, own)
+            earned = earned_NxT.sum(axis=1).tolist()
         told |= {n: (lag, then) for n, then in zip(rows, earned, strict=True)}
     return told
 

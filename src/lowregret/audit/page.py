@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..problems import Payoff
-from .answer import step_of
+from .answer import promised_to, step_of
 from .report import Audit, Judgement
 from .result import BEST
 from .sketch import HIGHEST, LOWEST, POINTS, SPARKS, instead, payoff_scale, pictures, reliability
@@ -57,7 +57,7 @@ def _in_script(data: Any) -> str:
 
 
 def _data(found: Audit) -> dict[str, Any]:
-    about, certificate, problem = found.about, found.certificate, found.problem
+    about, problem, (bound, whom) = found.about, found.problem, promised_to(found)
     dated = about["steps"] in (TIMES, ZONED)
     told = pictures(found)
     said, would, rest = found.answer.partition("It would ")
@@ -89,7 +89,8 @@ def _data(found: Audit) -> dict[str, Any]:
         "fdr": about["fdr"],
         "assumed": found.assumed,
         "currency": about["currency"] or "",
-        "guarantee": _short(certificate.regret_bound_in_payoffs),
+        "guarantee": _short(bound),
+        "whom": whom,
         "payoffs": _payoffs(problem),
         "colours": {name: _COLOURS.get(name, _OTHER) for name in about["players"]},
         "players": about["players"],

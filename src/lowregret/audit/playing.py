@@ -328,11 +328,12 @@ def _live(
         for step in known[t]:
             came = block.came_NxT[:, step]
             live.observe(came if guard.rule.of_numbers else Positions(came), step=step + 1)
-    told = [(event.stream, event) for event in live.events if _clock(guard, event) <= block.lengths_N[event.stream]]
+    ends = [(event, int(block.lengths_N[event.stream])) for event in live.events]
+    told = [(event.stream, _by_its_end(guard, event, end)) for event, end in ends if _clock(guard, event) <= end]
     trips_N = np.zeros(N, dtype=np.int64)
     for row, event in reversed(told):
         if isinstance(event, Switch):
-            trips_N[row] = min(_clock(guard, event, known=True), block.lengths_N[row])
+            trips_N[row] = _clock(guard, event, known=True)
     return paid_TxN.T, share_TxN.T, trips_N, told, live.certificate if guard.rule.of_numbers else None
 
 
@@ -353,6 +354,12 @@ def _clock(guard: Guard, event: Event, known: bool = False) -> int:
     """Of which step of the whole recording the outcome was that did it, or at which step that was known."""
     step = event.known if known and event.known is not None else event.step
     return step if guard.episode is None else (event.episode - 1) * guard.episode + step
+
+
+def _by_its_end(guard: Guard, event: Event, end: int) -> Event:
+    """The event as of a stream that is over: known at its end at the latest, whatever longer ones beside it have."""
+    over = _clock(guard, event, known=True) - end
+    return event if over <= 0 or event.known is None else event._replace(known=event.known - over)
 
 
 def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
