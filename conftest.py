@@ -21,7 +21,8 @@ WITH_EXTRAS = tuple(
         *("files/kernel_cache.py", "guard/saving.py"),
     )
 )
-MAY_ASK = (str(ROOT / "tests"), str(ROOT / "benchmarks"), *WITH_EXTRAS)
+EXAMPLE = "<doctest "  # what Python calls the file of a docstring's example
+MAY_ASK = (*(str(ROOT / folder) for folder in ("tests", "benchmarks", "examples")), *WITH_EXTRAS, EXAMPLE)
 
 
 def missed(error: BaseException | None) -> str | None:
@@ -29,7 +30,7 @@ def missed(error: BaseException | None) -> str | None:
     while error is not None:
         name = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
         files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-        asking = [file for file in files if file.startswith(str(ROOT)) and "site-packages" not in file][-1:]
+        asking = [file for file in files if file.startswith((str(ROOT), EXAMPLE)) and "site-packages" not in file][-1:]
         if asking and asking[0].startswith(MAY_ASK):
             if name in ("lowregret", "tests") and not _installed("torch"):
                 return "what another file needs"  # which was half imported when that was missed

@@ -1,5 +1,6 @@
 """``python -m benchmarks.audit [streams [steps]]``: an audit beside a pandas groupby loop, as CSV, and on Ray.
 
+``1 1000000`` is one stream of a million rows. Memory is what the process grew by, beside the columns that are read.
 The loop is what one would write by hand: for every stream of a frame, the default rule, payoffs of the model, of the
 guard and of Hedge. It runs on at most a thousand streams, in one process. Up to two million rows, the same log is read
 as CSV too, and audited by two workers of a local Ray with a home of its own, where Ray is installed.
@@ -29,7 +30,9 @@ def main() -> None:
         _write(log, streams, steps)
         size = log.stat().st_size
         _warm(log.with_name("small.parquet"), 50)  # compiles, and imports what there is to import
+        before, columns = resource.getrusage(0).ru_maxrss / 2**10, _columns(log) / 2**20
         wall, cpu, found = _timed(log)
+        more = resource.getrusage(0).ru_maxrss / 2**10 - before
         own, each = (resource.getrusage(who).ru_maxrss / 2**20 for who in (0, resource.RUSAGE_CHILDREN))
         start = time.perf_counter()
         text = len(page(found).encode())
@@ -37,6 +40,7 @@ def main() -> None:
         print(f"{rows:,} rows of {streams:,} streams ({size / 2**20:.0f} MiB of Parquet), {found.alarms} switched")
         print(f"audit     {wall:.1f} s wall, {cpu:.1f} s CPU: {rows / wall:,.0f} rows/s, {rows / cpu:,.0f} a core")
         print(f"memory    at most {own + 2 * each:.2f} GiB: {own:.2f} and twice {each:.2f}")
+        print(f"          {more:.0f} MiB more than before; the columns have {columns:.0f}: {more / columns:.1f} times")
         print(f"page      {text / 1e6:.2f} MB, {drawn:.1f} s")
         loop = _by_hand(log, min(streams, 1000), steps)
         print(f"pandas    {loop * rows:.1f} s CPU for as many rows: {loop * rows / cpu:.2f} times the audit's")
@@ -59,6 +63,13 @@ def _timed(log: Path, **settings: Any) -> tuple[float, float, Any]:
     begin, used = time.perf_counter(), _cpu()
     found = lr.audit.audit_log(log, lr.matching(), **{"fallback": False, "events": False, **settings})
     return time.perf_counter() - begin, _cpu() - used, found
+
+
+def _columns(log: Path) -> float:
+    """Bytes of the columns in memory, names by number."""
+    import pyarrow.parquet
+
+    return float(pyarrow.parquet.read_table(log, read_dictionary=["stream"]).nbytes)
 
 
 def _as_csv(log: Path, path: Path) -> None:

@@ -70,7 +70,7 @@ def demand() -> dict[str, Recording]:
     """Buy electricity an hour ahead, by the gigawatt-hour; and hold a reserve against a peak, or not."""
     table = hourly_demand()
     load, hour = table.to_numpy(), table.index.hour.to_numpy()
-    weekend = (table.index.dayofweek.to_numpy() >= 5).astype(int)
+    weekend = (table.index.day_of_week.to_numpy() >= 5).astype(int)
     level = np.digitize(load, [7.5, 8.5, 9.5, 10.5, 11.5])
     shop = lr.newsvendor([0, 7, 8, 9, 10, 11, 12], price=100, cost=60)  # in thousands of dollars
     shop = lr.DecisionProblem.from_payoffs(shop.in_payoffs(shop.utility)[:, 1:])  # demand is never zero

@@ -547,7 +547,7 @@ def settings_of(rule: Any) -> Settings:
         rule.horizon,
         rule.delta,
         rule.rates_K,
-        rule.rows,
+        rule.n_contexts,
         N,
         0 if rule.references_act else N,
         1,

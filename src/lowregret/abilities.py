@@ -54,8 +54,9 @@ class Abilities(Protocol):
     def regret_after(self, problem: Any, steps: int, temperature: float | None) -> Any:
         """F: the most *total* regret in the last n of ``steps``, as a function of arrays of such n; it must not fall.
 
-        As a fallback it runs from the first step on and is played from the alarm on: over the steps after it, what the
-        best action gains more than it did, where no action led before. None where nothing is known.
+        As a fallback it runs from the first step on and is played from the alarm on. F says by how much the largest
+        lead of a fixed action over what is played may grow from then on, where a lead below zero counts as zero. None
+        where nothing is known: the certificate then counts the span for each of these steps, and says so.
         """
 
     def total_bound(self, steps: int) -> float:

@@ -135,8 +135,10 @@ def test_warnings_say_when_the_guarantee_is_empty():
     (short,) = lr.backtest(lr.matching(), good[:30], states[:30]).warnings
     assert "the model's edge is" in short
     assert "too short to promise" in short
-    (bad,) = lr.backtest(lr.matching(), good[:, ::-1], states).warnings
+    bad, worse = lr.backtest(lr.matching(), good[:, ::-1], states).warnings
     assert "less than the best fixed action" in bad
+    again = (0.5 + (states[1:] == states[:-1]).sum()) / 100  # the first is any alike
+    assert worse == f"the model earned {again:.4g} a step less than doing what would have been best the last time"
     sure = np.where(states[:, None] == np.arange(2), 0.99, 0.01)
     assert lr.backtest(lr.matching(), np.tile(sure, (20, 1)), np.tile(states, 20)).warnings == ()
 

@@ -185,6 +185,7 @@ def test_a_point_forecast_is_a_median_only_where_its_intervals_say_so():
     skewed = even.assign(ETS=[5.0, 6.5])
     assert levels_of(skewed) == [0.05, 0.95]
     assert levels_of(skewed, median="ETS") == [0.05, 0.5, 0.95]
+    assert levels_of(skewed.assign(**{"NHITS-median": [5.0, 6.0]})) == [0.05, 0.95]  # no model without an interval
     assert levels_of(even.drop(columns="ETS")) == [0.05, 0.95]
 
 
@@ -238,7 +239,7 @@ FREE = lr.Payoff(earned, ORDERS, low=-120, high=80, outcomes=(0, np.inf))
     [
         ({"y": [3.0, -4.0, 5.0]}, r"row 2: the outcome \(y\) must be a number from 0 to inf, got -4"),
         ({"y": [3.0, None, 5.0]}, r"row 2: the outcome \(y\) must be a number from 0 to inf, got nan"),
-        ({"y": ["a", "b", "c"]}, r"the outcomes \(y\) must be numbers, got string"),
+        ({"y": ["a", "b", "c"]}, r"the outcomes \(y\) must be numbers, got 'a'"),
         ({"0.9": [7.0, None, 9.0]}, r"row 2: a quantile \(0.9\) is missing or not a finite number"),
         ({"0.9": [7.0, float("inf"), 9.0]}, r"row 2: a quantile \(0.9\) is missing or not a finite number"),
         ({".1": [1.0, 2.0, 3.0]}, "'0.1' and '.1' are both the quantile at level 0.1"),

@@ -65,7 +65,7 @@ def test_swapped_columns_are_refused_and_named_ones_taken(tmp_path):
     for told in ("forecast_down,forecast_up", "up=forecast_up,down=forecast_down", "up=forecast_up"):
         done = run(*settings, "--probs", told)
         assert done.exit_code == 0, done.output
-        assert f"{asked.earned['model']:.6g}" in done.output
+        assert f"you do: {300 * asked.earned['model']:,.0f} euros in 300 steps." in done.output
         columns = {"probs": told_in_words(told, STAKES.states)}
         assert lr.backtest(STAKES, table, columns=columns).earned == asked.earned
         assert audit_log(log, STAKES, columns=columns).earned["model"] == pytest.approx(asked.earned["model"])

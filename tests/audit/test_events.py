@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import lowregret as lr
-from lowregret.audit import audit_log
+from lowregret.audit import audit_log, playing
+from lowregret.audit.streams import streams_of
 from lowregret.audit.times import TIMES, Steps, every_of, irregular, spelt
 
 from ..audit_logs import SHOP, shuffled, written
@@ -32,6 +33,7 @@ def log_of():
 
 @pytest.mark.parametrize("episode", [None, 90, 1000])
 def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
+    lr.rules.warm_up()  # the last bit depends on what is compiled
     table = log_of()
     path = written(shuffled(table), tmp_path / "log.parquet")
     found = audit_log(path, SHOP, delta=0.05, episode=episode)
@@ -76,10 +78,11 @@ def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
 
 def test_the_table_says_so(tmp_path):
     path = written(log_of(), tmp_path / "log.parquet")
-    text = str(audit_log(path, SHOP, delta=0.05, episode=90).table())
-    assert "episodes that switched" in text
-    assert "returns to the model" in text
-    assert "returns to the model" not in str(audit_log(path, SHOP, events=False).table())
+    found = audit_log(path, SHOP, delta=0.05, episode=90)
+    switched, episodes = (sum(getattr(one, name) for one in found.streams) for name in ("switches", "episodes"))
+    assert f"in {switched} of {episodes} episodes" in found.report()
+    assert "returns to the model" in found.report()
+    assert "returns to the model" not in audit_log(path, SHOP, events=False).report()
 
 
 DAY = datetime.datetime(2026, 1, 1)  # a Thursday
@@ -168,3 +171,49 @@ def test_what_is_said_of_times():
     table = dated(range(3)).set_column(1, "step", pa.array([1, 2, 3]))
     with pytest.raises(lr.audit.Refused, match=r"every 1d needs times, and the steps \(step\) are whole numbers"):
         lr.backtest(SHOP, table, columns={"every": "1d"})
+
+
+def test_what_follows_an_alarm_is_compiled_and_the_same(monkeypatch):
+    """Right, wrong and right again, or against whatever is advised: returns, second farewells and safe play."""
+    pytest.importorskip("numba")
+    lr.rules.warm_up()
+    told, begun, over = set(), 0, 0
+    for case, seed in enumerate((0, 1, 4, 6, 8, 10, 11, 1, 6, 11)):
+        rng = np.random.default_rng(seed)
+        A, S, T = rng.integers(2, 4), rng.integers(2, 4), int(rng.integers(150, 700))
+        problem = lr.DecisionProblem(rng.uniform(-1, 1, (A, S)))
+        laws = rng.dirichlet(np.full(S, 0.7), (3, T))
+        came = (rng.random((3, T, 1)) > np.cumsum(laws, axis=-1)[..., :-1]).sum(axis=-1)
+        begin, end = T // 6, T // 3
+        came[:, begin:end] = rng.permutation(S)[came[:, begin:end]]
+        if seed % 3 == 0:
+            came[:, begin:] = (laws[:, begin:].argmax(axis=-1) + rng.integers(1, S, (3, T - begin))) % S
+        recording = streams_of(problem, laws, lr.problems.Positions(came))
+        fallback = lr.Recovery(budget=0.2 if case % 4 else 0.5)  # a small one is spent soon
+        settings = {"delta": 0.2, "temperature": (0.0, 0.05)[case > 6], "fallback": fallback}
+        guard = lr.Guard(problem, (None, T)[case == 2], **settings)
+        (block,) = recording.blocks()
+        with monkeypatch.context() as patch:
+            found = playing.play(guard, block)
+            quiet = playing.play(guard, block, live=False)
+            patch.setattr(playing.Recovering, "played_after", lambda *_: None)
+            loop = playing.play(guard, block)
+        np.testing.assert_array_equal(found.trips_N, loop.trips_N)
+        np.testing.assert_allclose(found.paid["guard"], loop.paid["guard"], atol=1e-12)
+        np.testing.assert_allclose(found.paid["fallback"], loop.paid["fallback"], atol=1e-12)
+        np.testing.assert_allclose(quiet.paid["guard"], loop.paid["guard"], atol=1e-12)
+        np.testing.assert_allclose(found.share_NxT, loop.share_NxT, atol=1e-12)
+        for (row, event), (other, same) in zip(_sorted(found.events), _sorted(loop.events), strict=True):
+            told.add(type(event).__name__)
+            assert (row, str(event), event.step, event.since if hasattr(event, "since") else None) == (
+                *(other, str(same), same.step),
+                same.since if hasattr(same, "since") else None,
+            )
+        turns = np.diff((found.share_NxT == 0).astype(int), axis=1)
+        begun, over = begun + int((turns == 1).sum()), over + int((turns == -1).sum())
+    assert told == {"Switch", "Return", "Left"}
+    assert (begun > 5, over > 2) == (True, True)  # stretches of safe play
+
+
+def _sorted(events):
+    return sorted(events, key=lambda pair: (pair[0], pair[1].step))

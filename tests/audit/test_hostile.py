@@ -85,12 +85,14 @@ def test_a_terminal_is_not_steered(tmp_path, payoffs):  # noqa: F811
     assert done.exit_code == 4
     assert "invalid value '\\x1b]0;mine\\x07'" in done.output
     assert "\x1b]" not in done.output
-    wrong = np.tile([0.99, 0.01], (40, 1))
-    columns = {"stream": ["\x1b[31m" + "x" * 10_000] * 40, "step": np.arange(40), "state": ["wet"] * 40}
+    wrong = np.tile([0.99, 0.01], (80, 1))
+    names = ["\x1b[31m" + "x" * 10_000, "\x1b[32m" + "x" * 10_000]
+    columns = {"stream": np.repeat(names, 40), "step": np.tile(np.arange(40), 2), "state": ["wet"] * 80}
     table = pa.table({**columns, "p_dry": wrong[:, 0], "p_wet": wrong[:, 1]})
     done = run(written(table, tmp_path / "named.parquet"), "--payoffs", payoffs, "--out", tmp_path / "out")
     assert done.exit_code == 3, done.output
-    assert "Named by e-BH: '\\x1b[31mxxx" in done.output
+    assert "(e-BH): '\\x1b[31mxxx" in done.output
+    assert "\x1b" not in done.output
     assert len(done.output) < 3000
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import files
-from lowregret.audit import YARDSTICKS, audit_log, logs, merge, report, spool
+from lowregret.audit import YARDSTICKS, audit_log, merge, report, spool, tables
 from lowregret.audit.page import page
 
 from ..audit_logs import SHOP, shuffled, table_of, written
@@ -69,7 +69,9 @@ def test_every_stream_is_backtested(tmp_path, settings):
     for one in found.details:
         values = asked.evidence(one["stream"])["evidence"][:, 0]
         np.testing.assert_allclose(one["evidence"], values[np.array(one["steps"]) - 1], rtol=1e-9, atol=1e-12)
-    assert {one["stream"] for one in found.details} == {one.stream for one in found.streams if one.switched_at}
+    assert {one["stream"] for one in found.details} == {one.stream for one in found.streams}
+    alarms = {one["stream"]: [step for what, step, _ in one["marks"] if what == "alarm"] for one in found.details}
+    assert alarms == {one.stream: [one.switched_at] if one.switched_at else [] for one in found.streams}
 
 
 def test_a_column_that_is_added_stands_beside_the_others(tmp_path, monkeypatch):
@@ -97,15 +99,15 @@ def test_rows_in_any_order_and_place(tmp_path, monkeypatch):
     for i in range(3):
         written(mixed.slice(i * 400, 400), folder / f"{i}.parquet")
     assert numbers(audit_log(folder, SHOP)) == whole
-    monkeypatch.setattr(logs, "_FRAGMENT", 100)
-    monkeypatch.setattr(logs, "_BATCH", 64)
-    monkeypatch.setattr(spool, "_HELD", 1000)
+    monkeypatch.setattr(tables, "_PART", 100)
+    monkeypatch.setattr(tables, "_BATCH", 64)
+    monkeypatch.setattr(spool, "HELD", 1000)
     assert numbers(audit_log(folder, SHOP, jobs=1)) == whole
 
 
 def test_several_processes_from_the_disk(tmp_path, monkeypatch):
     path = written(table_of(LENGTHS), tmp_path / "log.parquet")
-    monkeypatch.setattr(spool, "_HELD", 1000)
+    monkeypatch.setattr(spool, "HELD", 1000)
     heard = []
     found = audit_log(path, SHOP, told=lambda *said: heard.append(said))
     assert numbers(found) == numbers(audit_log(path, SHOP, jobs=1))
@@ -329,14 +331,14 @@ def test_what_differs_is_said(tmp_path):
 def test_the_digest_is_of_the_rows_and_not_of_how_they_are_read(tmp_path, monkeypatch):
     path = written(table_of(LENGTHS), tmp_path / "log.parquet")
     whole = audit_log(path, SHOP).about["digest"]
-    monkeypatch.setattr(logs, "_BATCH", 64)
+    monkeypatch.setattr(tables, "_BATCH", 64)
     assert audit_log(path, SHOP, jobs=1).about["digest"] == whole
     assert audit_log(path, SHOP, part=(2, 3)).about["digest"] == whole
 
 
 def test_a_step_for_all_rows_is_refused_at_once(tmp_path, monkeypatch):
     """A small file may have any number of rows: they are not gathered to see that they are all one step."""
-    monkeypatch.setattr(logs, "_BATCH", 64)
+    monkeypatch.setattr(tables, "_BATCH", 64)
     n = 5000
     columns = {"stream": ["a"] * n, "state": ["dry"] * n, "p_dry": [0.5] * n, "p_wet": [0.5] * n}
     for name, steps in (("step", [7] * n), ("ds", [np.datetime64("2026-01-01", "us")] * n), ("t", np.arange(n) // 999)):
@@ -363,7 +365,7 @@ def test_what_cannot_be_held_is_refused_by_the_number_of_rows(tmp_path, monkeypa
     assert {said[0] for said in heard} == {"reading"}
     monkeypatch.setattr(files.reading, "memory", lambda: 1e9)
     assert audit_log(many, SHOP).steps == 3030
-    monkeypatch.setattr(spool, "_HELD", 1000)
+    monkeypatch.setattr(spool, "HELD", 1000)
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=50_000))
     heard.clear()
     with pytest.raises(lr.audit.Refused, match=r"0.parquet: a copy of 3,030 rows takes .* MiB left"):

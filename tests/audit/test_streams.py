@@ -67,7 +67,7 @@ def test_a_column_that_has_another_part_is_no_stream(tmp_path, payoffs):  # noqa
     assert not any("hardly repeat" in warning for warning in found.warnings)
     assert [one.steps for one in lr.backtest(SHOP, table, columns={"order": "id"}).streams] == [120]
     done = run(log, "--payoffs", payoffs, "--order", "id", "--out", tmp_path / "out")
-    assert "Payoff a step over 120 steps of 1 streams" in done.output, done.output
+    assert " euros in 120 steps. Guarded: " in done.output, done.output
     assert "stream none, order id, state state, probs p_dry, p_wet" in done.output
     series = renamed(table_of({"a": 60, "b": 60}), state="series", stream="shop")
     found = lr.backtest(SHOP, series, columns={"state": "series", "stream": "shop"})
@@ -114,7 +114,7 @@ def test_no_stream_may_be_asked_for(tmp_path, payoffs):  # noqa: F811
     assert [(one.steps, one.switched_at) for one in found.streams] == [(120, ASKED.streams[0].switched_at)]
     assert lr.backtest(SHOP, table, columns={"stream": "none"}).streams[0].steps == 120
     done = run(log, "--payoffs", payoffs, "--stream", "none", "--out", tmp_path / "out")
-    assert "over 120 steps of 1 streams" in done.output, done.output
+    assert " euros in 120 steps. Guarded: " in done.output, done.output
     twice = pa.concat_tables([table, table])
     with pytest.raises(lr.audit.Refused, match="there twice, also in row 1; all rows are one stream, as was said"):
         lr.backtest(SHOP, twice, columns={"stream": "none"})

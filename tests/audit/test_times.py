@@ -60,8 +60,11 @@ def test_numbers_and_no_times_at_all(tmp_path):
     plain = audit_log(written(table.drop_columns(["step"]), tmp_path / "plain.parquet"), SHOP)
     assert [one.switched_at for one in plain.suspects] == [one.switched_at for one in counted.suspects]
     assert all(one.switched_time is None and one.since_time is None for one in plain.suspects)
-    assert "which is" in page(counted).split('id="data">')[1].split("</script>")[0]
-    assert "which is" not in page(plain).split('id="data">')[1].split("</script>")[0]
+    for found, more in ((counted, 2), (plain, 0)):
+        data = json.loads(page(found).split('id="data">')[1].split("</script>")[0])
+        alarms = [mark for one in data["details"] for mark in one["marks"] if mark[0] == "alarm"]
+        assert alarms
+        assert all(at == step + more for _, step, at in alarms)
 
 
 def test_the_terminal_says_when_and_parts_say_the_same(tmp_path):
@@ -72,10 +75,13 @@ def test_the_terminal_says_when_and_parts_say_the_same(tmp_path):
     found = audit_log(log, SHOP)
     assert len(found.suspects) > 5
     for one in found.suspects[:5]:
-        says = f"stream {one.stream!r} switched at step {one.switched_at} ({one.switched_time}), wrong since about step"
-        assert f"{says} {one.since} ({one.since_time})" in done.output
-    assert f"... and {len(found.suspects) - 5} more that switched, in audit.json" in done.output
-    assert "(e-BH: among so many streams some switch by chance; of those named, 10% at most" in done.output
+        left, began = (datetime.date.fromisoformat(time) for time in (one.switched_time, one.since_time))
+        says = (
+            f"- {one.stream!r} was left on {left.day} {left:%B %Y}, {(left - began).days} days after it began to lose"
+        )
+        assert f"{says} to {one.lost_to} (on {began.day} {began:%B %Y})" in done.output
+    assert f"... and {len(found.suspects) - 5} more, in the JSON" in done.output
+    assert "Named, such that on average 10% of the names are wrong at most (e-BH): 's" in done.output
     assert "Hedge weighs actions by what they have earned" in done.output
     for i in (1, 2):
         run(log, *settings, "--part", f"{i}/2", "--out", tmp_path)

@@ -144,6 +144,14 @@ def test_offsets_of_two_clocks_keep_the_warning(tmp_path):
     assert not any("offsets" in warning for warning in summer.warnings)
 
 
+def test_a_day_is_a_day_whichever_clock_wrote_it():
+    """Rows 24 hours apart, written by clocks that are nine hours apart in turn."""
+    noons = [datetime.datetime(2026, 1, 5, 12, tzinfo=UTC) + datetime.timedelta(days=d) for d in range(60)]
+    there = datetime.timezone(datetime.timedelta(hours=9))
+    table = log_of([noon.astimezone(there) if i % 2 else noon for i, noon in enumerate(noons)], "text")
+    assert lr.backtest(SHOP, table, columns={"every": "1d"}).steps == 60
+
+
 def test_the_advice_is_the_rhythm_of_the_log(tmp_path):
     (tmp_path / "shop.csv").write_text(PAYOFFS)
     utc = datetime.UTC

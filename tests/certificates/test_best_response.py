@@ -144,6 +144,8 @@ def test_a_temperature_of_zero_is_the_best_response_in_every_bound() -> None:
     rate = best_response.main_rate(RPS, T, 6.0)
     assert coupled.main_rate(RPS, T, 0.0, 6.0) == rate == exact_main_rate(RPS, T, 0.0, 6.0)
     assert quick_main_rate(RPS, T, 0.0, 6.0) == rate
+    warm = coupled.main_rate(RPS, T, 0.1, 6.0)
+    assert warm < quick_main_rate(RPS, T, 0.1, 6.0) <= 1.6 * warm
     assert (T * best_response.hoeffding(RPS, rate) + 6) / rate >= coupled.free_rate_bound(RPS, T, 0.0, 6.0)
     prior = every_start.joint_prior(RPS, T, delta, 0.0)
     assert prior.rates_K[0] == best_response.main_rate(RPS, T, every_start.main_log_cost(delta, 3))

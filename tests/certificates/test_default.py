@@ -234,6 +234,21 @@ def test_late_outcomes_count_the_model_and_the_draws() -> None:
     assert warm.realised(0.99).regret_bound == pytest.approx(warm.regret_bound + most)
 
 
+def test_what_is_assumed_names_who_acts_after_the_alarm_and_no_law_that_is_answered() -> None:
+    coin = lr.matching()
+    for fallback, then in ((lr.policies.AdaHedge(coin), True), (lr.PolyaUrn(2), False)):
+        acted = lr.ExactTest(coin, 50, temperature=0.1, fallback=fallback).certificate.assumptions[0]
+        assert ("as AdaHedge says from then on" in acted) == then
+        assert acted.startswith("every step is acted on by the quantal response at temperature 0.1")
+
+
+def test_without_a_horizon_a_way_back_over_an_urn_has_a_bound_and_over_others_none() -> None:
+    """Quantal responses on a schedule: the bound of an urn begun late is known up to a prior of 2."""
+    for safe, known in ((None, True), (lr.PolyaUrn(2), True), (lr.PolyaUrn(2, 3.0), False)):
+        rule = lr.ExactTest(lr.matching(), None, 0.05, fallback=lr.Recovery(safe=safe))
+        assert rule.certificate.at(100_000).regret_bound == pytest.approx(0.0157 if known else 1.0, rel=0.01)
+
+
 # By all sequences, and by adversaries
 
 

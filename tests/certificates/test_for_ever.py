@@ -51,7 +51,7 @@ def test_no_interval_loses_more_whatever_alarms_are_in_it(which: int) -> None:
     for length in (1, 5, 20, 50, 100, 200, 400, 900):
         for start in range(T - length + 1):
             lost = (total_TxA[start + length] - total_TxA[start]).max()
-            bound = made.interval(length, int(alarms_T[start + length] - alarms_T[start]))
+            bound = made.within(length, alarms=int(alarms_T[start + length] - alarms_T[start]))
             assert lost <= bound + 1e-9
             used = max(used, lost / bound if length >= 100 else 0)
     assert used > 0.35
@@ -84,13 +84,13 @@ def test_the_bound_is_its_formula() -> None:
         left = length - alarms - max(alarms - 1, 0) * 64  # for the stretches
         each = min(left / (alarms + 1) * J, *((left / (alarms + 1) * kappa_K + math.log(5000 / m)) / made.rates_K))
         wanted = min(length * J, (alarms + 1) * (each + phi) + alarms * J)
-        assert made.interval(length, alarms) == pytest.approx(wanted)
+        assert made.within(length, alarms=alarms) == pytest.approx(wanted)
         # No way to share the steps among the stretches is worse than the even one.
         cuts = np.random.default_rng(0).dirichlet(np.ones(alarms + 1), 200) * left
         most = made.monitored(cuts.ravel()).reshape(cuts.shape).sum(axis=1).max()
         assert most <= (alarms + 1) * each + 1e-9
     for length, alarms in ((700, 0), (4000, 3), (2000, 1)):
-        assert made.interval(length, alarms) <= made.in_closed_form(length, alarms)
+        assert made.within(length, alarms=alarms) <= made.in_closed_form(length, alarms)
     assert made.expected_alarms(50_000) == pytest.approx(10.01 / 0.99)
     assert made.chance_within(500) == pytest.approx(0.11)
     assert made.chance_within(10**6) == 1
@@ -116,16 +116,16 @@ def test_fixed_share_keeps_every_part_of_its_run() -> None:
 def test_what_it_says() -> None:
     made = ForEver(MATCHING, 10_000)
     assert "one false alarm in 10000 steps" in str(made)
-    assert "no stretch of steps loses more than interval(length, alarms)" in str(made)
+    assert "no stretch of steps loses more than within(steps, alarms=...)" in str(made)
     assert json.loads(made.to_json())["false_alarm_every"] == 10_000
     other = ForEver(MATCHING, 10_000, hold=None)
     assert "of those with one nothing is said" in str(other)
-    assert other.interval(500) == other.monitored(np.array([500]))[0] < made.interval(500)
+    assert other.within(500) == other.monitored(np.array([500]))[0] < made.within(500)
     with pytest.raises(ValueError, match="where fixed share is played"):
-        other.interval(500, alarms=1)
+        other.within(500, alarms=1)
     with pytest.raises(ValueError, match="hold_rate"):
         _ = other.hold_rate
     with pytest.raises(ValueError, match="every"):
         ForEver(MATCHING, 1)
     nothing = ForEver(lr.DecisionProblem([[0.5, 0.5], [0.5, 0.5]]), 100)
-    assert nothing.interval(1000) == 0
+    assert nothing.within(1000) == 0

@@ -1,9 +1,12 @@
 """``lowregret audit`` as a user meets it: what it prints, writes and ends with; a page that runs nothing of the log."""
 
+import contextlib
 import json
 import re
+import sqlite3
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -32,7 +35,7 @@ def test_an_alarm_a_quiet_log_a_refused_one_and_an_error(tmp_path, payoffs):
     alarmed = written(table_of({"calm": 200, EVIL: 200}), tmp_path / "alarmed.parquet")
     done = run(alarmed, "--payoffs", payoffs, "--out", out)
     assert done.exit_code == 3, done.output
-    for words in ("Payoff a step over 400 steps of 2 streams", "streams that switched", "false switches that delta"):
+    for words in (" euros in 400 steps of 2 streams. Guarded: ", "Alarms: 1 of 2 streams; by chance 0.1 on average"):
         assert words in done.output
     about = json.loads((out / "audit.json").read_text())
     assert about["alarms"] == 1
@@ -111,3 +114,20 @@ def test_payoffs_in_toml(tmp_path):
         (tmp_path / "shop.toml").write_text(bad)
         with pytest.raises(ValueError, match=says):
             payoffs_in(tmp_path / "shop.toml")
+
+
+def test_a_query_stands_in_place_of_a_log(tmp_path, payoffs):
+    log = written(table_of({"calm": 200, "odd": 200}), tmp_path / "log.csv")
+    with contextlib.closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
+        pd.read_csv(log).to_sql("days", connection, index=False)
+    settings = ("--payoffs", payoffs, "--out", tmp_path / "out")
+    plain = run(log, *settings)
+    asked = run("--query", "SELECT * FROM days", "--database", tmp_path / "shop.db", *settings)
+    assert (asked.exit_code, asked.output.splitlines()[0]) == (plain.exit_code, plain.output.splitlines()[0])
+    assert plain.exit_code in (0, 3)
+    for wrong in (
+        (log, "--query", "SELECT 1"),
+        (log, "--database", log),
+        ("--query", "SELECT 1", "--database", "no.db"),
+    ):
+        assert run(*wrong, *settings).exit_code == 2

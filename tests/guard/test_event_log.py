@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import lowregret as lr
+from lowregret.guard.resume import event_from, event_in_json
 
 from ..guarded_runs import COIN
 
@@ -39,6 +40,19 @@ def test_a_guard_writes_what_it_tells(tmp_path: Path) -> None:
         log(EVENTS[0])
     assert lr.EventLog.read(path) == [*guard.events, EVENTS[0]]
     assert os.listdir(tmp_path) == [path.name]
+
+
+def test_fields_that_are_younger_than_a_log_have_their_defaults() -> None:
+    event = lr.Switch(3, 7, "ExactTest", 5.5, 4.25, 2, 1, 0.5, 6, whom="action 1")
+    told = event_in_json(event)
+    assert event_from(told) == event
+    for name in ("whom", "gain", "says", "known"):
+        del told[name]
+    assert event_from(told) == event._replace(whom=None)
+    wrong_fields = told | {"elder": 1}, told | {"step": "seven"}
+    for wrong in (*wrong_fields, {"event": "switch"}, {"event": "alarm"}, ["switch", 3]):
+        with pytest.raises(ValueError, match="events hold"):
+            event_from(wrong)
 
 
 def test_threads_share_a_log(tmp_path: Path) -> None:

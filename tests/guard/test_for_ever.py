@@ -310,7 +310,7 @@ def worst_of(guard: lr.Guard, problem: lr.DecisionProblem, policy_TxNxA: Any, st
         alarms_TxN[event.step :, event.stream or 0] += 1
     for length in range(1, T + 1):
         alarms = alarms_TxN[length:] - alarms_TxN[:-length]
-        bound_M = np.array([given.interval(length, n) for n in range(alarms.max() + 1)])
+        bound_M = np.array([given.within(length, alarms=n) for n in range(alarms.max() + 1)])
         lost = (total_TxNxA[length:] - total_TxNxA[:-length]).max(axis=-1)
         assert (lost <= bound_M[alarms] + 1e-9).all()
         used = max(used, float((lost / bound_M[alarms]).max()))
@@ -389,7 +389,7 @@ def test_what_the_certificate_says(short: Any) -> None:
     assert "assuming every step is acted on by the best response, and by fixed share" in str(guard.certificate)
     at = made(guard).at(500)
     assert at.tv_bound == pytest.approx(0.51)
-    assert at.regret_bound == max(made(guard).interval(500, n) for n in range(3)) / 500 < 1
+    assert at.regret_bound == max(made(guard).within(500, alarms=n) for n in range(3)) / 500 < 1
     assert made(guard).at(10**6).regret_bound < 0.3
     way_back = settled("way back", COIN, every=1000)
     assert made(way_back) == ForEver(COIN, 1000, hold=None)
@@ -399,7 +399,7 @@ def test_what_the_certificate_says(short: Any) -> None:
     for _ in range(2):
         guard.advise([0.5, 0.5])
         guard.skip()
-    assert made(guard).interval(1000) == pytest.approx(ForEver(COIN, 1000).interval(1000) + 2)
+    assert made(guard).within(1000) == pytest.approx(ForEver(COIN, 1000).within(1000) + 2)
     guard.restart()
     assert made(guard).missing == 0
     assert made(guard).expected_alarms(1000) == pytest.approx(1.02 / 0.99)

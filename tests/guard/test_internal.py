@@ -436,7 +436,7 @@ def test_false_alarms_on_a_model_that_is_right() -> None:
 def test_a_backtest_plays_what_a_guard_plays(settings: dict[str, Any]) -> None:
     problem = lr.matching(5)
     laws, states = confused(3, 200, 60, seed=5)
-    made = lr.Guard(problem, 200, delta=0.05, temperature=0, internal=True, **settings)
+    made = lr.Guard(problem, 200, temperature=0, internal=True, **settings)
     found = lr.backtest(problem, laws, states, guard=made)
     lag = settings.get("lag", 1)
     for n in range(3):

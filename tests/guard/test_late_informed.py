@@ -95,3 +95,15 @@ def test_classes_and_contexts_count_alike_before_the_alarm() -> None:
     np.testing.assert_allclose(made.before(20)(steps), expected(steps), rtol=1e-12)
     after = each.in_play.fallback.regret_after(each.problem, 20, each.temperature)
     np.testing.assert_allclose(made.after(20)(steps[:21]), after(steps[:21]))
+
+
+def test_a_late_certificate_names_all_that_it_compares_with() -> None:
+    for told, whom in (
+        ({"references": ["old"]}, "every action or old"),
+        ({"contexts": 3}, "an action for each of 3 contexts"),
+        ({"references": ["old"], "internal": True}, "pairs of actions or old"),
+    ):
+        late, prompt = (lr.Guard(lr.matching(), 300, lag=lag, **told).certificate for lag in (3, 1))  # type: ignore[arg-type]
+        assert f"the exact test on {whom}, outcomes 3 steps late" == late.theorem
+        assert f"the exact test on {whom}" == prompt.theorem
+        assert f"regret is to {whom}" in late.statement

@@ -77,6 +77,7 @@ def test_streaming_is_a_literal_loop(lag: int) -> None:
         assert guard.regret == pytest.approx(lead_A.max() / T, abs=1e-9)
         if average < 600:
             assert guard.evidence[0] == pytest.approx(average, rel=1e-9, abs=1e-9)
+        assert guard.evidence[1] == pytest.approx(math.log(late_factor(lag) / 0.5))
         if order is in_order:
             assert late_rule(rule, lag).trip_times(laws, states) == (alarm or T + 1)
             recorded += alarm > 0

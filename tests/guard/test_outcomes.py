@@ -325,6 +325,8 @@ def test_bad_steps_change_nothing() -> None:
     negative.advise(lr.Quantiles([0.5], [1.0]))
     with pytest.raises(ValueError, match="outcome must lie in the payoff's outcomes"):
         negative.observe(-1.0)
+    with pytest.raises(ValueError, match=r"outcomes, 0 to inf, got -1 to 3 at index \(0,\): clip them"):
+        SHOP.outcomes_of([-1.0, 3.0])
     other = lr.Payoff(lambda a, y: 0.5 * a * np.clip(y, -1, 1), (-1.0, 0.0, 1.0), -1, 1, knots=(-1, 1))
     with pytest.raises(ValueError, match="fn"):
         lr.Guard(other, 60, rule=lr.ExactTest(other, 60, delta=0.2)).load_state_dict(falls().state_dict())

@@ -33,7 +33,7 @@ class Literal:
     def __init__(self, rule: lr.ExactTest) -> None:
         self.rule, self.prior = rule, rule.prior
         self.wealth_PxK = np.zeros((rule.n_comparators, len(self.prior.rates_K)))
-        self.clock_C, self.t, self.spent = [0] * rule.rows, 0, 0.0
+        self.clock_C, self.t, self.spent = [0] * rule.n_contexts, 0, 0.0
         self.back = rule.in_play.fallback
         self.memory, self.ratio, self.sums, self.squares = self.back.start(), 0.0, [0.0], list[float]()
 
@@ -46,7 +46,7 @@ class Literal:
         self.clock_C[c] += 1
         rows = [(c * len(U_AxS) + a, np.eye(len(U_AxS))[a], self.clock_C[c]) for a in range(len(U_AxS))]
         others = () if known.references_NxA is None else known.references_NxA
-        rows += [(rule.rows * len(U_AxS) + n, plays, self.t) for n, plays in enumerate(others)]
+        rows += [(rule.n_contexts * len(U_AxS) + n, plays, self.t) for n, plays in enumerate(others)]
         for at, plays, clock in rows:
             x_S, fresh_K = (plays - d) @ U_AxS, prior.weights_K(clock)
             self.spent += fresh_K.sum()

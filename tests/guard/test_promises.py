@@ -82,7 +82,7 @@ def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
             f"({type(rule).__name__})"
         )
         assert guard.waiting_for == "switched"
-    for likelihood, words in ((False, "evidence of ExactTest"), (True, "recent frequencies predict better")):
+    for likelihood, words in ((False, "action 1 would have earned more"), (True, "recent frequencies predict better")):
         guard = lr.Guard(COIN, 20, likelihood=likelihood)
         play(guard, np.tile(WRONG, (12, 1)), np.ones(12, dtype=int))
         assert not guard.events[0].excluded

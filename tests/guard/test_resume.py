@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import lowregret as lr
 from lowregret.rules import FirstTest
 
+from ..drawn import MORE
 from ..guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, play, rule_named, some, through_json
 
 
@@ -24,7 +25,7 @@ from ..guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, pla
     kind=st.sampled_from(list(KINDS)),
     impossible=st.booleans(),
 )
-@settings(some, max_examples=15)
+@settings(some, max_examples=6 * MORE)
 def test_a_guard_resumes_bit_for_bit(name: str, seed: int, shape: tuple[int, ...], kind: str, impossible: bool) -> None:
     rng, horizon = np.random.default_rng(seed), 9
     problem = a_game(rng)

@@ -435,7 +435,7 @@ class World:
         payoffs = None if self.case["payoffs"] == "fixed" else self.case["payoffs"]
         more: dict[str, Any] = {"references": self.references, "contexts": self.contexts, "payoffs": payoffs}
         assert self.horizon is not None
-        more["delta"] = 1 / max(self.horizon, 2)
+        more |= {"delta": 1 / max(self.horizon, 2)} if self.case["test"] else {}
         quantal = {"temperature": 1 / math.sqrt(self.episode or self.horizon)}
         return lr.Guard(
             self.problem, self.horizon, fallback=self.fallback(), **quantal | self.responding(), **more, **made

@@ -1,7 +1,7 @@
 """Everything combines: settings of the guard in pairs and triples, over every way in, beside a literal loop.
 
-300 cases in ``make test``, the first of which show every triple of settings that there is; some thousand more in
-``make test-all``. ``python -m tests.house.test_combinations --table`` writes ``docs/combinations.md``.
+120 cases in ``make test``, which show every triple of settings that there is; some thousand more in ``make test-all``.
+``python -m tests.house.test_combinations --table`` writes ``docs/combinations.md``.
 """
 
 import itertools
@@ -21,11 +21,12 @@ from lowregret.certificates.coupled import kappa
 from lowregret.problems import Known, Positions
 
 from .. import literal_engine as literal
+from ..conftest import sweep
 from . import combination_cases as cases
 from .combination_cases import REFUSALS, SETTINGS, WAYS, Case, World
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
-USUAL, ALL = 300, 1500
+USUAL, ALL = 120, 1500
 NEAR = {"rtol": 1e-9, "atol": 1e-9}
 
 
@@ -34,7 +35,7 @@ def design() -> list[Case]:
     return cases.design(ALL)
 
 
-NUMBERS = [pytest.param(n, marks=() if n < USUAL else pytest.mark.long) for n in range(ALL)]
+NUMBERS = sweep(range(ALL), USUAL)
 
 
 # The loop

@@ -389,12 +389,12 @@ def test_an_audit_lists_actions_and_states(tmp_path: Path) -> None:
     written_csv(1, tmp_path / "log.csv")
     arguments = [tmp_path / "log.csv", "--payoffs", tmp_path / "p.csv", "--probs", "a,b", "--out", tmp_path / "out"]
     done = CliRunner().invoke(_app(), ["audit", *map(str, arguments)])
-    assert "actions: wait, protect<b>; states: 0, 1" in done.output
+    lines = ["              0    1", "wait          0  -40", "protect<b>  -10  -10"]
+    assert "\n".join(lines) in done.output
     found = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert (found["actions"], found["states"]) == (["wait", "protect<b>"], ["0", "1"])
     page = (tmp_path / "out" / "audit.html").read_text()
-    assert '"named":"actions: wait, protect\\u003cb\\u003e; states: 0, 1"' in page
-    assert 'at("named").textContent = data.named' in page
+    assert '"actions":["wait","protect\\u003cb\\u003e"],"states":["0","1"]' in page
 
 
 # Dictionaries

@@ -57,7 +57,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
     "utilities", "paid", "sit", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
-    "at", "restated", "recording", "per_context",
+    "at", "restated", "recording", "per_context", "levels",
 }  # fmt: skip
 FILES = {"EventLog", "Guard.save", "Guard.load"}  # they have their own tests
 MEMORIES = {"memory", "path"}  # values that start and update make, and nobody writes by hand; names of files
@@ -154,7 +154,7 @@ FOR["games.Guarded"] = {"temperature": None}
 _TOLD = {"references": {"today": [[0.5, 0.5]] * 8}, "contexts": [0, 1] * 4, "scale": [1.0, 0.5] * 4, "payoffs": None}
 FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True, **_TOLD}
 FOR["tune"] = {**_RECORDED, "until": 0.5, "episodes": (None,), "fallbacks": None, **_TOLD}
-FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 1, 0]]}
+FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 1, 0]], "known": None}
 FOR["Backtest.evidence"] = {"stream": 0}
 FOR["Backtest.plot"] = {"stream": 0}
 FOR["Backtest.regret"] = {"player": "guard"}

@@ -444,3 +444,29 @@ def test_what_does_not_fit_is_refused() -> None:
         lr.robust.Robust(lr.PolyaUrn(2), ruled("matching", 40, "AdaHedge"))
     with pytest.raises(ValueError, match="until must say"):
         made(MATCHING, None, "urn").total_bound(10)
+
+
+def test_safe_play_of_which_nothing_is_known_is_said_to_be_unknown() -> None:
+    class Uniform(lr.policies.Policy):
+        problem = lr.matching()
+
+        def start(self, batch_shape: tuple[int, ...] = (), like: Any = None) -> np.ndarray:
+            return np.zeros(batch_shape)
+
+        def policy(self, memory: np.ndarray) -> np.ndarray:
+            return np.full((*memory.shape, 2), 0.5)
+
+        def update(self, memory: np.ndarray, token: Any) -> np.ndarray:
+            return memory
+
+    class Says(Uniform):
+        def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> float:
+            return 0.5
+
+    unknown, known = (
+        lr.Guard(lr.matching(), 400, fallback=lr.Recovery(safe=safe())).certificate for safe in (Uniform, Says)
+    )
+    assert "What Recovery may lose after an alarm is not known: it enters as the span." in unknown.statement
+    assert unknown.regret_bound == 1
+    assert "is not known" not in known.statement
+    assert known.regret_bound < 0.65

@@ -134,6 +134,8 @@ def test_the_inverse_says_when_there_is_none() -> None:
         lr.rock_paper_scissors().invert_quantal_response([0.2, 0.3, 0.5], 1.0)
     sure = coin.quantal_response([0.0, 1.0], 1e-4)  # saturated: the first chance is exactly 0
     np.testing.assert_allclose(coin.invert_quantal_response(sure, 1e-4), [0, 1])
+    little = lr.DecisionProblem(0.01 * coin.utility)  # saturated however little is at stake
+    np.testing.assert_allclose(little.invert_quantal_response(sure, 1e-6), [0, 1])
     flat = lr.DecisionProblem([[0.5, 0.5, 0.5], [0.2, 0.2, 0.2]])
     near = [0.1, 0.2, 0.7]
     back = flat.invert_quantal_response(flat.quantal_response(near, 0.3), 0.3, near=near)

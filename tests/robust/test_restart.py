@@ -490,6 +490,7 @@ def test_bad_input_by_name() -> None:
     many = lr.AverageRestart(lr.Markov(np.full(3, 1 / 3), 0), rps, 0, 8, 100)
     with pytest.raises(ValueError, match="predict needs a problem with at most two actions, this one has 3"):
         many.predict(many.start())
+    assert build(extra_window=1).rule.horizon == 1  # one copy has no union to pay for
     short = build(horizon=9)
     memory = short.start()
     for _ in range(9):

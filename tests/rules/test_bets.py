@@ -69,7 +69,7 @@ def a_run(name: str, N: int) -> Run:
     laws = rng.dirichlet(np.ones(S), (N, T, R)) if R and not rule.references_act else None
     if laws is not None:
         laws = np.where(broken[..., None, None], 0.5 * laws + 0.5 * np.eye(S)[states][:, :, None], laws)
-    context = rng.integers(rule.rows, size=(N, T)) if rule.contexts is not None else None
+    context = rng.integers(rule.n_contexts, size=(N, T)) if rule.contexts is not None else None
     noise = rng.uniform(-0.2, 0.2, (N, T, A, S))
     utility = 0.8 * problem.utility + noise if rule.payoffs == "change" else None
     scale = rng.uniform(0.5, 1.0, (N, T)) if rule.payoffs != "fixed" else None

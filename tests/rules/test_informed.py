@@ -81,7 +81,7 @@ def made(case: dict[str, Any], rng: np.random.Generator, gives: str) -> tuple[lr
             noise = rng.uniform(-1, 1, (A, S))
             utility = 0.8 * problem.utility + 0.2 * noise if rule.payoffs == "change" else problem.utility
             scale = float(rng.uniform(0.5, 1)) if gives == "scale" else 1.0
-            plays, context = rng.dirichlet(np.full(A, 0.5), N), int(rng.integers(rule.rows))
+            plays, context = rng.dirichlet(np.full(A, 0.5), N), int(rng.integers(rule.n_contexts))
             acting = rule.references_act or not N
             steps.append(Step(probs, plays, None if acting else laws, context, utility, scale, state))
         streams.append(steps)
@@ -213,6 +213,23 @@ def test_what_is_wrong_is_refused_by_name_and_nothing_changes(changed: dict[str,
         guard.advise(LAW, **{**TWO, **changed})
     assert json.dumps(guard.state_dict()) == before
     guard.observe(0)
+
+
+def test_an_incumbent_loses_nothing_where_it_is_all_that_is_compared_with() -> None:
+    for names, actions, known in ((("a",), False, True), (("a",), True, False), (("a", "b"), False, False)):
+        back = lr.policies.Incumbent("a")
+        given = lr.ExactTest(lr.matching(), 2000, references=names, actions=actions, fallback=back).certificate
+        assert (given.regret_bound < 0.1) == known
+        assert known or given.regret_bound == lr.matching().span  # of actions, or another, nothing is known
+
+
+def test_laws_of_references_are_looked_at_in_the_usual_case_too() -> None:
+    """One stream, a few laws in double precision: the quick way."""
+    guard = lr.Guard(lr.matching(), 20, references=("old",))
+    for wrong, says in (([[1.5, -0.5]], "references"), ([[0.7, 0.7]], "references must sum to one")):
+        with pytest.raises(ValueError, match=says):
+            guard.advise(np.array(LAW), references=np.array(wrong))
+    assert guard.advise(np.array(LAW), references=np.array([[1.0, 0.0]])) is not None
 
 
 @pytest.mark.parametrize("name", TWO)

@@ -31,7 +31,7 @@ def worlds(rule: lr.ExactTest, T: int, rng: np.random.Generator) -> tuple[np.nda
     for t in range(T):
         size = S**t
         laws = rng.dirichlet(np.full(S, rng.choice([0.3, 2.0])), size)
-        plays, places = rng.dirichlet(np.full(A, 0.2), (size, N)), rng.integers(rule.rows, size=size)
+        plays, places = rng.dirichlet(np.full(A, 0.2), (size, N)), rng.integers(rule.n_contexts, size=size)
         payoffs, scales = rng.choice([-1.0, 1.0], (size, A, S)), rng.choice([0.5, 1.0], size)
         for part, table in zip(parts, (laws, plays, places, payoffs, scales), strict=True):
             part.append(table[code])
@@ -70,7 +70,7 @@ def streams_of(rule: lr.ExactTest, n: int, T: int, rng: np.random.Generator) -> 
     tokens = (rng.random((n, T, 1)) > probs.cumsum(axis=-1)[..., :-1]).sum(axis=-1)
     plays = np.eye(A)[rng.integers(A, size=(n, T, N))]
     plays[:, 1:, : N // 2] = np.eye(A)[tokens[:, :-1] % A][:, :, None]
-    places = rng.integers(rule.rows, size=(n, T)) if rule.contexts is not None else None
+    places = rng.integers(rule.n_contexts, size=(n, T)) if rule.contexts is not None else None
     return probs, tokens, Known(plays if N else None, None, places, None, np.ones((n, T)))
 
 
@@ -132,7 +132,7 @@ def beam(rule: lr.ExactTest, T: int, width: int, rng: np.random.Generator) -> fl
         probs = np.stack([1 - p, p], axis=-1)
         shape = len(parents)
         plays = np.eye(A)[np.where(rng.random((shape, N)) < 0.9, state[:, None] % A, 0)] if N else None
-        place = np.full(shape, t % rule.rows) if rule.contexts is not None else None
+        place = np.full(shape, t % rule.n_contexts) if rule.contexts is not None else None
         utility = np.tile(np.eye(2) * 2 - 1, (shape, 1, 1)) if rule.payoffs == "change" else None
         known = Known(plays, None, place, utility, None)
         memory, lead = lr.take(memory, parents), lead[parents]
@@ -235,7 +235,7 @@ def test_an_alarm_names_who_spoke_and_where() -> None:
             assert first.because.startswith("a mixture of recent frequencies and today's model, naive predicts better")
             continue
         assert (first.reference, first.action, first.context) == ("today's model", None, None)
-        assert "for today's model since about step" in str(first)
+        assert "today's model would have earned more since about step" in str(first)
     by_place = lr.Guard(coin, 500, contexts=5, likelihood=False)
     for t in range(400):
         by_place.advise([0.8, 0.2], context=t % 5)

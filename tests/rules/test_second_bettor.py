@@ -10,6 +10,7 @@ from scipy import stats
 
 import lowregret as lr
 from lowregret.problems import Positions
+from lowregret.rules import second_bettor
 
 from ..literal_theorem import some_game, some_laws
 
@@ -237,9 +238,27 @@ def test_a_test_is_there_or_not_and_numbers_are_certified_without_one_too() -> N
     for given in ("no", None, 0):
         with pytest.raises(ValueError, match="test must be True or False"):
             lr.Guard(lr.matching(), 20, test=given)
+    with pytest.raises(ValueError, match="delta is the chance of a false alarm: leave it out with test=False"):
+        lr.Guard(lr.matching(), 20, test=False, delta=0.1)
     payoff = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1, knots=[-1, 1])
     guard = lr.Guard(payoff, 20, test=False)
     guard.advise(lr.Quantiles([0.1, 0.9], [0.1, 0.8]))
     guard.observe(0.3)
     assert "without a test" in str(guard.certificate)
     assert guard.certificate.limit is None
+
+
+@pytest.mark.parametrize("horizon", [None, 3000])
+def test_the_compiled_recurrence_is_that_of_arrays(monkeypatch: pytest.MonkeyPatch, horizon: int | None) -> None:
+    pytest.importorskip("numba")
+    prior = lr.Guard(lr.matching(), horizon).rule.prior
+    rng = np.random.default_rng(4)
+    odds, gained = np.exp(rng.normal(0, 0.4, (12, 3000))), rng.choice([-0.5, 0.0, 0.5], (12, 3000), p=[0.3, 0.35, 0.35])
+    actions = rng.random((12, 3000))
+    had, level = second_bettor.recorded(prior, odds, gained, actions)
+    monkeypatch.setattr(second_bettor, "worth", lambda array: False)
+    monkeypatch.setattr(second_bettor, "is_compiled", lambda function: False)
+    in_arrays, expected = second_bettor.recorded(prior, odds, gained, actions)
+    assert 0.05 < (level > actions).mean() < 0.95  # heard at some steps
+    np.testing.assert_allclose(level, expected, rtol=1e-12)
+    np.testing.assert_allclose(had, in_arrays, rtol=1e-12, atol=1e-12)

@@ -3,35 +3,41 @@
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from .. import files, inputs
+from ..forecasts.contract import needs_knots
 from ..guard.guard import DELTA
-from ..problems import DecisionProblem, a_problem
+from ..problems import DecisionProblem, Payoff, a_problem, as_lines
 from ..rules import warm_up
 from .cells import Refused
 from .columns import alone_told, passed_on, passed_told, shared
-from .judging import BEST, AuditSettings, judged
+from .frames import is_frame
+from .judging import AuditSettings, guard_of, judged
 from .laws import tolerance_of
-from .logs import Log, log_at
+from .logs import Log, log_at, record_of
 from .playing import PLAYERS, YARDSTICKS
 from .report import KIND, Audit, problem_told
-from .spool import Counted, Spool
+from .result import BEST, BEST_OF_ALL
+from .spool import HELD, Counted, Spool
+from .tables import Table
+from .times import unix_told
 
-FORMAT = 3  # of parts: what they must have in common, and what they hold
+FORMAT = 4  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers a state and action that judging a step takes, and more
 _SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
 
 
 def audit_log(
-    log: str | Path,
-    problem: DecisionProblem,
+    log: Any,
+    problem: DecisionProblem | Payoff,
     *,
     delta: float = DELTA,
     temperature: float = 0.0,
@@ -43,6 +49,10 @@ def audit_log(
     fallback: bool | None = None,
     events: bool | None = None,
     episode: int | None = None,
+    test: bool = True,
+    internal: bool = False,
+    lag: int | None = None,
+    currency: str | None = None,
     part: tuple[int, int] | None = None,
     jobs: int = 2,
     engine: str = "local",
@@ -53,7 +63,10 @@ def audit_log(
     Parameters
     ----------
     log
-        A .csv or .parquet file, or a folder of one kind; rows in any order.
+        A file (text, Parquet, Feather, a workbook) or a folder of one kind; or a frame, a relation of DuckDB, or
+        anything else that hands over its columns by Arrow. Rows in any order.
+    problem
+        What is at stake; a ``Payoff`` with knots where the log has quantiles of a number.
     delta, temperature
         As ``Guard`` takes them; ``family_delta`` divides delta by the number of streams.
     horizon
@@ -64,13 +77,21 @@ def audit_log(
         How far probabilities may be from summing to one, 0.1 at most; those further off than 1e-6 are renormalised and
         counted.
     columns
-        As ``backtest`` takes them.
+        As ``backtest`` takes them, with what else was known before the state (``docs/audit-settings.md``).
     fallback
         Whether to play the fallback alone too; by default on logs of up to a million rows.
     events
         Whether to say since when the model of a stream that switched was wrong, and how often it returned; likewise.
     episode
         The guard of every stream begins afresh after so many steps; delta is shared evenly by the episodes.
+    test, internal
+        As ``Guard`` takes them: without a test the mixture is played from the first step on; internal regret.
+    lag
+        How late outcomes were known, in steps: 1 is before the next step. None: the same, and where the model's errors
+        look as if it was later, ``Audit.warnings`` say so, and what the guard would then have earned. Or
+        ``columns={"known_at": NAME}`` says when each was known; the guard of a stream has the lag of its latest.
+    currency
+        What payoffs are in, for the words of the answer: "euros", "$", "USD".
     part
         (i, n): only the i-th of n parts of the streams, for ``merge``.
     jobs, engine
@@ -78,14 +99,28 @@ def audit_log(
     told
         Hears what is being done, and how many rows of how many.
     """
-    a_problem(problem)
+    if isinstance(problem, Payoff):
+        needs_knots(problem, "Quantiles")
+        problem = as_lines(problem)
+    else:
+        a_problem(problem)
+    test, internal = inputs.flag(test, "test"), inputs.flag(internal, "internal")
     tolerance = tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
     delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
     episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
+    lag, currency = None if lag is None else inputs.whole(lag, "lag"), _currency_of(currency)
+    if lag is not None and isinstance(columns, Mapping) and columns.get("known_at") is not None:
+        raise ValueError(
+            f"lag or known_at says how late outcomes were, not both, got {lag} and {columns['known_at']!r}"
+        )
     kept = _kept(part)
-    found = log_at(files.a_path(log), problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
+    found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
+    more = {"test": test, "internal": internal}
+    if found.contexts != ():
+        guard_of(problem, 2, delta, temperature, None, lag or 1, found.tells, **more)  # what goes with what
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -102,24 +137,38 @@ def audit_log(
         level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
         settings = AuditSettings(
             *(problem, whole, each, temperature, level, plays, tells, own_episode),
-            *(counted.steps, found.columns.every, alone_told(found.columns)),
+            *(counted.steps, found.columns.every, alone_told(found.columns), lag, _beyond(counted.streams)),
+            *(found.columns, found.tells, test, internal),
         )
         about = {
             "format": FORMAT,
-            "log": [[Path(path).name, Path(path).stat().st_size] for path in found.paths],
+            "log": [[Path(table.where).name, table.size] for table in found.tables],
             "columns": found.columns.about,
-            "notes": list(passed_told(found.columns)),
+            "notes": [
+                *passed_told(found.columns),
+                *found.notes,
+                *unix_told(found.columns.order, counted.steps),
+                *_made_told(found.columns.cutoff),
+            ],
             **counted._asdict(),
             "horizon": whole,
             "delta": each,
             "temperature": temperature,
             "family_delta": family_delta,
             "episode": own_episode,
+            "lag": lag,
+            "currency": currency,
             "fdr": fdr,
             "tolerance": tolerance,
             "partitions": found.partitions,
             "events": tells,
-            "players": [*(name for name in PLAYERS if plays or name != "fallback"), *YARDSTICKS, BEST],
+            "tells": found.tells._asdict(),
+            **more,
+            "players": [
+                *(name for name in PLAYERS if plays or name != "fallback"),
+                *(*YARDSTICKS, *found.tells.players(), BEST),
+                *([BEST_OF_ALL] if found.tells.references or found.tells.contexts else []),
+            ],
             "grid": settings.grid.tolist(),
             "problem": problem_told(problem),
         }
@@ -138,13 +187,35 @@ def audit_log(
             found = found._replace(columns=passed_on(found.columns))
 
 
+def _made_told(cutoff: str | None) -> tuple[str, ...]:
+    if cutoff is None:
+        return ()
+    return (
+        f"when forecasts were made ({cutoff}) is not gone by: those of more than one step ahead did not know the "
+        "outcome of the step before, and the chance of a false alarm is then not what it says",
+    )
+
+
+def _currency_of(currency: Any) -> str | None:
+    if currency is None or (isinstance(currency, str) and not currency.strip()):
+        return None
+    if not isinstance(currency, str) or len(currency) > 20 or not currency.isprintable():
+        raise ValueError(f"currency must be a short text such as euros, $ or USD, got {inputs.shown(currency)}")
+    return currency.strip()
+
+
+def _beyond(streams: int) -> float:
+    """Standard errors that are beyond chance: if no model errs alike in a row, one audit in a thousand says so."""
+    return NormalDist().inv_cdf(1 - 0.001 / streams)
+
+
 class _Unshared(Exception):
     """The column that was taken for the stream hardly repeats."""
 
 
-def _refuse_long(log: Log, problem: DecisionProblem, steps: int) -> None:
+def _refuse_long(log: Log, problem: DecisionProblem | Payoff, steps: int) -> None:
     """Refuse a stream that cannot be judged: all of it is held at once."""
-    n_bytes = _FLOATS * 8.0 * (problem.n_states + problem.n_actions) * steps
+    n_bytes = _FLOATS * float(record_of(problem, log.columns).itemsize + 8 * problem.n_actions) * steps
     _room(log, lambda: files.in_memory(n_bytes, f"a stream of {steps:,} steps"))
 
 
@@ -157,15 +228,16 @@ def _room(log: Log, asked: Callable[[], None]) -> None:
 
 def _here(
     log: Log,
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     tolerance: float,
     kept: Callable[[int], bool],
     jobs: int,
     settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Told,
 ) -> Audit:
-    """The audit by processes of this machine."""
-    large = jobs > 1 and log.rows > _SMALL
+    """The audit by threads or processes of this machine."""
+    warm_up()  # as other processes do, and parts elsewhere: the last bit depends on what is compiled
+    large = jobs > 1 and log.rows * record_of(problem, log.columns).itemsize > HELD  # it will go to the disk
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
         spool, read = Spool(log, problem, Path(folder), kept), 0
         if log.exact and (n_bytes := spool.on_disk_at_most):
@@ -249,21 +321,27 @@ def _judged(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The partitions one by one; a log that went to the disk by several processes."""
     if jobs == 1 or not spool.on_disk:
-        for p in spool.kept:
-            yield p, judged(settings, spool.names_of(p), spool.taken(p), log.where)
+        with ThreadPoolExecutor(jobs) as threads:  # what takes time lets others run beside it
+            work = [
+                threads.submit(lambda p: judged(settings, spool.names_of(p), spool.taken(p), log.where), p)
+                for p in spool.kept
+            ]
+            try:
+                yield from ((p, one.result()) for p, one in zip(spool.kept, work, strict=True))
+            finally:
+                threads.shutdown(cancel_futures=True)
         return
     spool.to_disk()
     with nullcontext(pool) if pool is not None else _started(jobs) as workers:
         assert workers is not None
-        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), log) for p in spool.kept}
+        told = log._replace(tables=tuple(Table(path) for path in log.paths))  # rows in memory stay here
+        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), told) for p in spool.kept}
         for p in spool.kept:
             yield p, asked.pop(p).result()
 
 
 def judge_file(settings: AuditSettings, names: dict[int, str], path: Path, log: Log) -> dict[str, Any]:
     """``judged`` of the rows in a file."""
-    from .logs import record_of
-
-    record = record_of(settings.problem.n_states)
+    record = record_of(settings.problem, log.columns)
     records = np.fromfile(path, dtype=record) if path.exists() else np.zeros(0, dtype=record)
     return judged(settings, names, records, log.where)

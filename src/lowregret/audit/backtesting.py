@@ -13,7 +13,7 @@ from ..tips import worst_tip
 from .frames import is_frame, streams_in
 from .known import GIVEN, told_of
 from .outcome_frames import outcomes_in, outcomes_of
-from .playing import Played, play
+from .playing import Played, guard_for, play
 from .result import BEST, BEST_OF_ALL, Backtest, StreamResult, best_of
 from .streams import Streams, streams_of
 
@@ -64,7 +64,7 @@ def backtest(
         The guard is then made with them, and regret is to the best of all that it promises.
     lag
         How late outcomes came to be known: the guard that is made learns that of a step only after as many steps. A
-        guard of your own has a lag of its own.
+        guard of your own has a lag of its own. In a frame ``columns={"known_at": NAME}`` says when each was known.
 
     >>> import numpy as np
     >>> from lowregret import matching
@@ -80,13 +80,13 @@ def backtest(
     recording = recorded(problem, probs, states, names, columns, told)
     if guard is not None and inputs.whole(lag, "lag") != 1:
         raise ValueError(f"lag is that of the guard where one is given: Guard(problem, horizon, lag={lag})")
-    return played_through(problem, recording, guard, fallback, lag)
+    return played_through(problem, recording, guard, fallback, late_of(recording, lag))
 
 
 def played_through(problem: Any, recording: Streams, guard: Guard | None, fallback: bool, lag: int = 1) -> Backtest:
     """The backtest of a recording that was read; the usual guard where there is none."""
     if guard is None:
-        guard = Guard(problem, recording.longest, lag=lag, **recording.tells.settings())
+        guard = guard_for(problem, recording.longest, recording.tells, lag)
     else:
         guard = _fitting(guard, problem, recording)
     paid: dict[str, list] = {}
@@ -113,6 +113,14 @@ def played_through(problem: Any, recording: Streams, guard: Guard | None, fallba
     switches = tuple(event for _, event in events)
     promised = promised or _promised(guard, recording.longest)
     return Backtest(problem, recording, guard, tuple(results), switches, together, tuple(share), promised)
+
+
+def late_of(recording: Streams, lag: int) -> int:
+    """How late the latest outcome was: as is said, or as the frame has it."""
+    lag = inputs.whole(lag, "lag")
+    if recording.lags is not None and lag != 1:
+        raise ValueError(f"lag or columns={{'known_at': NAME}} says how late outcomes were, not both, got {lag}")
+    return max(lag, recording.latest)
 
 
 def recorded(
@@ -191,6 +199,10 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
     lasts = guard.horizon if guard.episode is None else guard._whole
     if lasts is not None and lasts < recording.longest:
         raise ValueError(f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {lasts}")
+    if guard.lag < recording.latest:
+        raise ValueError(
+            f"guard must have a lag of {recording.latest}: the latest outcome came so late, got {guard.lag}"
+        )
     _told_alike(guard, recording)
     return guard
 

@@ -60,9 +60,35 @@ def also(bad: np.ndarray, before: int) -> str:
     return f"; likewise in row {', '.join(str(before + int(row) + 1) for row in bad[1 : 1 + _ALSO])}{more}"
 
 
-def numbers_in(column: Any, name: str, what: str, where: str) -> np.ndarray:
-    """A column as numbers, NaN where there are none."""
+def numbers_in(column: Any, name: str, what: str, where: str, before: int = 0) -> np.ndarray:
+    """A column as numbers, NaN where there are none; those that are written out may have percent signs."""
     pa = arrow()
+    if hasattr(column, "dictionary"):
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return _written(column, name, what, where, before)
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         raise Refused(where, None, f"the {what} ({name}) must be numbers, got {column.type}")
     return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _written(column: Any, name: str, what: str, where: str, before: int) -> np.ndarray:
+    """Numbers as people write them: 0.7, 70 %; of probabilities, which are below a thousand, also 0,7."""
+    pa, compute = arrow(), arrow().compute
+    text = compute.utf8_trim_whitespace(column)
+    percent_R = np.asarray(compute.fill_null(compute.ends_with(text, "%"), False))
+    text = compute.replace_substring_regex(text, r"\s*%$", "")
+    if what == "probabilities":
+        text = compute.replace_substring_regex(text, r"^([+-]?\d*),(\d+)$", r"\1.\2")
+    text = compute.if_else(compute.equal(text, ""), None, text)
+    try:
+        found_R = np.asarray(text.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        for row, cell in enumerate(text):
+            try:
+                cell.cast(pa.float64())
+            except pa.ArrowInvalid:
+                said = f"the {what} ({name}) must be numbers, got {column[row].as_py()[:80]!r}"
+                raise Refused(where, before + row + 1, said) from None
+        raise
+    return np.where(percent_R, found_R / 100, found_R)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from ..rules import warm_up
 from .cells import Refused
 from .judging import AuditSettings, judged
@@ -25,7 +25,7 @@ Piece = tuple[dict[int, str], np.ndarray]  # the names of streams by number, and
 
 def on_ray(
     log: Log,
-    problem: DecisionProblem,
+    problem: DecisionProblem | Payoff,
     tolerance: float,
     kept: Callable[[int], bool],
     jobs: int,
@@ -82,7 +82,7 @@ def on_ray(
 
 
 def deal_fragment(
-    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, partitions: list[int]
+    fragment: Fragment, log: Log, problem: DecisionProblem | Payoff, tolerance: float, partitions: list[int]
 ) -> Any:
     """Pass one of a fragment: rows by stream, and what a ``Tally`` is told; then a piece for each partition."""
     names, renormalised, digest = StreamNumbers(), 0, new_digest()
@@ -95,7 +95,7 @@ def deal_fragment(
             renormalised += off
     except Refused as error:
         return (error, *(None for _ in partitions)) if partitions else error
-    whole = np.concatenate(found) if found else np.zeros(0, dtype=record_of(problem.n_states))
+    whole = np.concatenate(found) if found else np.zeros(0, dtype=record_of(problem, log.columns))
     listed = list(names.numbers)
     place = np.array([partition_of(name, log.partitions) for name in listed], dtype=np.int64)
     rows = np.bincount(whole["stream"], minlength=len(listed))
@@ -111,7 +111,7 @@ def judge_pieces(settings: AuditSettings, log: Log, *pieces: Piece) -> Any:
     """Pass two of a partition, from the pieces of every fragment."""
     warm_up()  # as the processes of one machine do: the last bit depends on what is compiled
     numbers = StreamNumbers()
-    found = [np.zeros(0, dtype=record_of(settings.problem.n_states))]
+    found = [np.zeros(0, dtype=record_of(settings.problem, log.columns))]
     for names, records in pieces:
         new = np.zeros(max(names, default=0) + 1, dtype=np.int32)
         new[list(names)] = numbers.of(list(names.values()))

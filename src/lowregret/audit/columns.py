@@ -16,6 +16,7 @@ _USUAL = {
     "state": ("state", "y", "outcome", "actual", "target"),
 }
 _DATED = ("day", "ts", "hour", "week", "month", "year", "when", "period")  # which may be times, or something else
+ACTION = "action"  # in place of states: the column of what a reference did
 TOLD = ("context", "references", "payoffs", "scale")  # only where they are named: they change what is promised
 
 
@@ -31,37 +32,60 @@ class Columns(NamedTuple):
     references: tuple[tuple[str, tuple[str | None, ...]], ...] = ()  # names, and columns as those of probs
     payoffs: tuple[str, ...] = ()  # action by action, one a state; or one that holds lists
     scale: str | None = None
+    known_at: str | None = None  # when the outcome of the step was known
     guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
     passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
     untaken: str | None = None  # a column that may have times in it, where none or another was taken for the order
+    act: bool = False  # the references have a column of actions each
+    levels: tuple[float, ...] = ()  # where outcomes are numbers: those of the quantiles that stand in ``probs``
+    point: str | None = None  # a model's forecast without a level: its median where the intervals lie evenly around it
+    cutoff: str | None = None  # when the forecast was made
 
     @property
     def needed(self) -> list[str]:
-        theirs = (name for _, names in self.references for name in names)
-        every = (self.stream, self.order, self.state, *self.probs, self.context, self.scale, *theirs, *self.payoffs)
+        every = (self.stream, self.order, *self.named, *self.numbers, self.cutoff, self.known_at)
         return list(dict.fromkeys(name for name in every if name))
+
+    @property
+    def named(self) -> list[str]:
+        """Columns that hold names: of states, contexts and actions."""
+        theirs = [name for _, names in self.references for name in names] if self.act else []
+        every = (None if self.levels else self.state, self.context, *theirs)
+        return [name for name in every if name]
+
+    @property
+    def numbers(self) -> list[str]:
+        """Columns that hold numbers, or lists of them."""
+        theirs = [] if self.act else [name for _, names in self.references for name in names]
+        outcome = self.state if self.levels else None
+        every = (outcome, *self.probs, self.point, self.scale, *theirs, *self.payoffs)
+        return [name for name in every if name]
 
     @property
     def about(self) -> dict[str, Any]:
         """Which column is read as what, in plain values."""
+        said: dict[str, Any] = {"probs": list(self.probs)}
+        if self.levels:
+            quantiles = {f"{level:g}": name for level, name in zip(self.levels, self.probs, strict=True)}
+            said = {"quantiles": quantiles, "forecast": self.point, "cutoff": self.cutoff}
+        keys = {"stream": self.stream, "order": self.order, "state": self.state, **said}
         more = {"context": self.context, "references": dict(self.references), "payoffs": self.payoffs}
-        keys = {"stream": self.stream, "order": self.order, "state": self.state, "probs": list(self.probs)}
         every = {"every": None if self.every is None else str(self.every)}
-        return keys | every | {role: own for role, own in (more | {"scale": self.scale}).items() if own}
+        return (
+            keys
+            | every
+            | {role: own for role, own in (more | {"scale": self.scale, "known_at": self.known_at}).items() if own}
+        )
 
 
-def columns_of(
-    there: Sequence[str], problem: DecisionProblem, told: Mapping[str, Any] | None = None, more: bool = False
-) -> Columns:
+def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str, Any] | None = None) -> Columns:
     """The columns of a table that has those names; what is ``told`` goes before what is usual.
-
-    ``more``: whether it may also name what else was known before the state.
 
     >>> from lowregret import matching
     >>> columns_of(["unique_id", "ds", "y", "p_0", "p_1"], matching())[:4]
     ('unique_id', 'ds', 'y', ('p_0', 'p_1'))
     """
-    told = roles_told(told, (*_USUAL, "probs", "every", *(TOLD if more else ())))
+    told = roles_told(told, (*_USUAL, "probs", "every", "known_at", *TOLD))
     stream, guesses, order, state = keys_in(there, told)
     if state is None:
         raise ValueError(
@@ -71,17 +95,39 @@ def columns_of(
     S, A = problem.n_states, problem.n_actions
     taken = [name for name in (stream, order, state) if name]
     probs = probs_in(there, problem.states, told.get("probs"), taken)
-    context, scale = named(there, told, ("context", "scale"))
+    context, scale, known_at = named(there, told, ("context", "scale", "known_at"))
+    if known_at is not None and order is None:
+        raise ValueError(
+            f"known_at={known_at!r} needs a column of steps or times, such as {listed(_USUAL['order'])}: say which it "
+            "is, --order NAME or columns={'order': NAME}"
+        )
+    laws, act = references_in(
+        there, told, lambda own, what: told_laws(there, problem.states, own, what), ACTION not in problem.states
+    )
+    payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
+    columns = Columns(
+        *(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, known_at, guesses), act=act
+    )
+    refuse_doubled(there, columns.needed)
+    return columns if told.get("order") is not None else columns._replace(untaken=may_be_order(there, columns.needed))
+
+
+def references_in(
+    there: Sequence[str], told: Mapping[str, Any], laws: Callable[[Any, str], Any], may_act: bool = True
+) -> tuple[tuple[tuple[str, tuple[str | None, ...]], ...], bool]:
+    """The columns of incumbents by name, and whether they hold actions: ``{"action": COLUMN}``, of all or of none."""
     references = told.get("references") or {}
     if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
         raise ValueError(f"references must be a dict of columns by name, got {inputs.shown(references)}")
-    laws = tuple(
-        (name, told_laws(there, problem.states, own, f"reference {name!r}")) for name, own in references.items()
-    )
-    payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
-    columns = Columns(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, guesses)
-    refuse_doubled(there, columns.needed)
-    return columns if told.get("order") is not None else columns._replace(untaken=may_be_order(there, columns.needed))
+    acting = [name for name, own in references.items() if may_act and isinstance(own, Mapping) and set(own) == {ACTION}]
+    if not acting:
+        return tuple((name, laws(own, f"reference {name!r}")) for name, own in references.items()), False
+    if len(acting) < len(references):
+        raise ValueError(
+            f"references must all be given by an action or all by what they forecast, and {acting[0]} is by an action"
+        )
+    found = tuple((name, several(there, own[ACTION], 1, f"reference {name!r}")) for name, own in references.items())
+    return found, True
 
 
 def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -> list[str | None]:

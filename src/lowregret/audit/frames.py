@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from .cells import Refused, arrow, numbers_in, one_column, without_nulls
 from .columns import Columns, alone_told, columns_of, passed_told, repeating, shared
-from .known import NOTHING, Tells, Told, labelled
+from .known import NOTHING, Tells, Told, labelled, lags_of
 from .laws import laws_in
-from .rows import rows_of, sorted_rows, streams_in_rows
+from .rows import encoded, places_in, rows_of, sorted_rows, streams_in_rows
 from .streams import Source, Streams
-from .times import Steps, irregular, with_own_clocks
+from .times import Steps, irregular, unix_told, with_own_clocks
 
 FRAME = "the frame"
 
@@ -45,7 +45,7 @@ def streams_in(
     table = table_of(frame)
     if state is not None:
         columns = {**(columns if isinstance(columns, Mapping) else {}), "state": state}
-    found = columns_of(table.column_names, problem, columns, more=True)
+    found = columns_of(table.column_names, problem, columns)
     if not table.num_rows:
         raise ValueError("the frame must have a row a step, got none")
     table, found = needed_of(table, frame, found)
@@ -62,6 +62,7 @@ def streams_in(
         None if tells == NOTHING else known,
         tells,
         listed.notes,
+        None if rows.known_R is None else [lags_of(rows.steps.at_R[at], rows.known_R[at]) for at in listed.rows],
     )
 
 
@@ -94,7 +95,11 @@ def in_streams(names: list[Any], stream_R: np.ndarray, steps: Steps, found: Any)
     place_R = sorted_rows(names, stream_R, steps, rows, lambda row: (FRAME, row + 1), found.every, alone)
     cuts = np.flatnonzero(np.diff(stream_R[place_R])) + 1
     present = stream_R[place_R][np.append(0, cuts)]
-    notes = (*passed_told(found), *irregular(stream_R[place_R], steps.of(place_R)).told)
+    notes = (
+        *passed_told(found),
+        *unix_told(found.order, steps.kind),
+        *irregular(stream_R[place_R], steps.of(place_R)).told,
+    )
     return Listed(tuple(names[i] for i in present), np.split(place_R, cuts), notes)
 
 
@@ -151,27 +156,58 @@ def _by_name(names: list[Any], stream_R: np.ndarray) -> tuple[list[Any], np.ndar
 # Columns of what else was known before each state: incumbents' laws, a context, what was at stake.
 
 
-def told_in(table: Any, columns: Columns, problem: DecisionProblem, tolerance: float, where: str) -> tuple[Told, Tells]:
-    """What a table tells of every row, as arrays with an axis of rows, and of what kind that is."""
-    laws = [laws_in(table, own, problem.states, tolerance, where)[0] for _, own in columns.references]
-    labels, context = None, None
+def told_in(
+    table: Any,
+    columns: Columns,
+    problem: DecisionProblem | Payoff,
+    tolerance: float,
+    where: str,
+    before: int = 0,
+    labels: tuple[Any, ...] | None = None,
+) -> tuple[Told, Tells]:
+    """What a table tells of every row, as arrays with an axis of rows, and of what kind that is.
+
+    ``labels``: which contexts there are, where other rows may have others than these.
+    """
+    if columns.act:
+        said = [_played(table, str(own[0]), problem, where, before) for _, own in columns.references]
+    else:
+        said = [_said(table, own, problem, tolerance, where, before) for _, own in columns.references]
+    context = None
     if columns.context is not None:
         column = one_column(table, columns.context)
-        without_nulls(column, f"the context ({columns.context})", where, 0)
-        labels, (context,) = labelled([column.to_pylist()], f"the context ({columns.context})")
-    payoffs = _payoffs(table, columns.payoffs, problem, where) if columns.payoffs else None
+        without_nulls(column, f"the context ({columns.context})", where, before)
+        column = encoded(column, f"the contexts ({columns.context})", where)
+        each = [*([] if labels is None else [labels]), column.dictionary.to_pylist()]
+        labels, (*_, place) = labelled(each, f"the context ({columns.context})")
+        context = place[np.asarray(column.indices)]
+    payoffs = None
+    if columns.payoffs:
+        assert isinstance(problem, DecisionProblem)
+        payoffs = _payoffs(table, columns.payoffs, problem, where, before)
     scale = None
     if columns.scale is not None:
         scale = numbers_in(one_column(table, columns.scale), columns.scale, "scale", where)
         if len(bad := np.flatnonzero(~((scale > 0) & (scale <= 1)))):
             reason = f"the scale ({columns.scale}) must be above 0 and at most 1, got {scale[bad[0]]:.6g}"
-            raise Refused(where, int(bad[0]) + 1, reason)
+            raise Refused(where, before + int(bad[0]) + 1, reason)
     kind = "change" if payoffs is not None else "scaled" if scale is not None else None
-    told = Told(np.stack(laws, axis=1) if laws else None, context, payoffs, scale)
-    return told, Tells(tuple(name for name, _ in columns.references), labels, kind)
+    told = Told(np.stack(said, axis=1) if said else None, context, payoffs, scale)
+    return told, Tells(tuple(name for name, _ in columns.references), labels, kind, columns.act)
 
 
-def _payoffs(table: Any, names: tuple[str, ...], problem: DecisionProblem, where: str) -> np.ndarray:
+def _said(table: Any, names: Any, problem: Any, tolerance: float, where: str, before: int) -> np.ndarray:
+    """What an incumbent forecast, ``[R, S]``."""
+    return laws_in(table, names, problem.states, tolerance, where, before)[0]
+
+
+def _played(table: Any, name: str, problem: DecisionProblem | Payoff, where: str, before: int) -> np.ndarray:
+    """What an incumbent did, by the names of the actions: ``[R, A]``, one of them each."""
+    place_R = places_in(table, name, problem.action_names, "the action", where, before)
+    return np.eye(problem.n_actions)[place_R]
+
+
+def _payoffs(table: Any, names: tuple[str, ...], problem: DecisionProblem, where: str, before: int) -> np.ndarray:
     """``[R, A, S]``, in the problem's units."""
     (A, S), pa = problem.utility.shape, arrow()
     if len(names) == A * S and not pa.types.is_nested(table.schema.field(names[0]).type):
@@ -179,11 +215,11 @@ def _payoffs(table: Any, names: tuple[str, ...], problem: DecisionProblem, where
         found_RxAxS = np.stack(each, axis=1).reshape(-1, A, S)
     else:
         column, name = one_column(table, names[0]), names[0]
-        without_nulls(column, f"the list of payoffs ({name})", where, 0)
+        without_nulls(column, f"the list of payoffs ({name})", where, before)
         for row, value in enumerate(column.to_pylist()):
             if np.shape(_flat(value)) not in ((A, S), (A * S,)):
                 reason = f"there must be {A} x {S} payoffs ({name}), action by action, got {str(value)[:80]}"
-                raise Refused(where, row + 1, reason)
+                raise Refused(where, before + row + 1, reason)
         while pa.types.is_nested(column.type):
             column = column.flatten()
         found_RxAxS = numbers_in(column, name, "payoffs", where).reshape(-1, A, S)
@@ -194,7 +230,7 @@ def _payoffs(table: Any, names: tuple[str, ...], problem: DecisionProblem, where
         row = int(np.flatnonzero(~right_R)[0])
         shown = ", ".join(f"{value:.6g}" for value in found_RxAxS[row].ravel()[:8])
         reason = f"payoffs must lie in the range that the problem declares, {low:.6g} to {high:.6g}, got {shown}"
-        raise Refused(where, row + 1, reason)
+        raise Refused(where, before + row + 1, reason)
     return found_RxAxS
 
 

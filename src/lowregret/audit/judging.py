@@ -1,5 +1,6 @@
 """The backtest of the streams of one partition of a log: what an audit adds up."""
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -8,26 +9,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import first_true
-from ..guard import Event, Guard, Left, Return
-from ..problems import DecisionProblem
-from ..rules import ExactTest
+from ..forecasts import Quantiles
+from ..guard import Event, Guard, Left, Return, Switch
+from ..problems import DecisionProblem, Payoff
+from ..rules import ExactTest, Rule
 from ..tips import worst_tip
-from .playing import play
+from .columns import Columns
+from .known import NOTHING, Tells, Told, lags_of, part_of
+from .playing import evidence_by_class, guard_for, known_of, play, unspent
+from .result import BEST, BEST_OF_ALL
 from .rows import sorted_rows
+from .sketch import DELTAS, Sketch
 from .streams import Block, Streams
 from .times import ROWS, Every, Rhythms, Steps, irregular
 
-BEST = "best fixed action"
-LISTED = 24  # alarmed streams whose curves are kept
+RECENT = "recent frequencies"  # what a model loses to where they predict better
+LISTED = 24  # streams with most evidence, whose curves are kept
 POINTS = 240  # of a curve
-_CELLS = 1 << 22  # steps times states and actions of a block
+_CELLS = 1 << 18  # steps times states and actions of a block: what is made of it stays close at hand
 _MOST = 690.0  # of ln E: more than any level that is asked for
 
 
 class AuditSettings(NamedTuple):
     """How every stream of an audit is judged."""
 
-    problem: DecisionProblem
+    problem: DecisionProblem | Payoff
     horizon: int
     delta: float
     temperature: float
@@ -38,6 +44,12 @@ class AuditSettings(NamedTuple):
     steps: str  # what they are, as ``Steps`` has it
     every: Every | None  # how far apart times must be
     alone: str  # why all rows are one stream, where no column names it
+    lag: int | None  # how late outcomes were known; None: nobody says, and the next step knows them
+    beyond: float  # how many standard errors of a correlation are beyond chance, over all streams
+    columns: Columns
+    tells: Tells = NOTHING  # what else was known before each state
+    test: bool = True
+    internal: bool = False
 
     @property
     def grid(self) -> np.ndarray:
@@ -49,52 +61,148 @@ def grid_of(steps: int) -> np.ndarray:
     return np.unique(np.linspace(1, steps, min(POINTS, steps)).round().astype(np.int64))
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def guard_of(
-    problem: DecisionProblem, horizon: int, delta: float, temperature: float, episode: int | None = None
+    problem: DecisionProblem | Payoff,
+    horizon: int,
+    delta: float,
+    temperature: float,
+    episode: int | None = None,
+    lag: int = 1,
+    tells: Tells = NOTHING,
+    test: bool = True,
+    internal: bool = False,
 ) -> Guard:
     """The guard of an audit; with episodes they share delta evenly."""
-    return Guard(problem, horizon, delta=delta, temperature=temperature, episode=episode)
+    more = {"test": test, "internal": internal}
+    return guard_for(problem, horizon, tells, lag, delta=delta, temperature=temperature, episode=episode, **more)
+
+
+class StreamFound(NamedTuple):
+    """One stream in plain numbers; parts of an audit hold them as lists, in this order."""
+
+    stream: str
+    steps: int
+    totals: list[float]  # utilities in all, by player
+    best: int  # the best fixed action
+    switched_at: int | None
+    log_e: float
+    v_regret: float | None
+    switches: int  # in how many episodes it switched
+    since: int | None
+    lost_to: str | None
+    returns: int | None
+    left: int | None
+    switched_time: str | int | None
+    since_time: str | int | None
+    lag: int  # after how many steps its outcomes were known, at most
+    early: int  # outcomes that were known before their own step, by what the log says
+    excluded: int  # outcomes to which its model had given probability 0
+    seems: int | None  # the lag that its residuals look like, where nobody said one
+    then: float | None  # what the guard would have earned at that lag, in utility in all
 
 
 def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
     """Everything about a partition as plain numbers: streams, curves added up, the alarmed ones in detail."""
-    streams, clock, rhythms = _streams(settings, names, records, where)
-    first_B = np.cumsum(streams.lengths_B) - streams.lengths_B
-    problem, grid = settings.problem, settings.grid
-    guard = guard_of(problem, settings.horizon, settings.delta, settings.temperature, settings.episode)
-    each: list[Any] = [None] * len(streams.names)
+    dated = _streams(settings, names, records, where)
+    problem, grid, every = settings.problem, settings.grid, dated.streams
+    each: list[Any] = [None] * len(every.names)
+    sketch = Sketch(problem, every, dated.clock, grid)
     curves: dict[str, np.ndarray] = {}
     steps_G = np.zeros(len(grid), dtype=np.int64)
     details: list[dict[str, Any]] = []
-    if streams.names:
-        for block in streams.blocks(max(1, _CELLS // (problem.n_states + problem.n_actions))):
+    promised = None
+    for lag, index in _by_lag(settings, every):
+        streams, guard = every.some(index), _guard(settings, lag)
+        for block in streams.blocks(max(1, _CELLS // (guard.rule.n_states + problem.n_actions))):
             seen = _seen(settings, guard, block)
             best_N = seen.actions_NxA.argmax(axis=1)
-            paid = {**seen.paid, BEST: problem.utility[best_N[:, None], block.came_NxT] * block.there_NxT}
+            paid = {**seen.paid, BEST: seen.utility_AxNxT[best_N, np.arange(len(best_N))]}
+            if settings.tells.references or settings.tells.contexts:
+                paid[BEST_OF_ALL] = _best_comparator(block, settings.tells, seen)
+            paid = {name: own + _sure(problem, block) for name, own in paid.items()}
+            promised = max(promised or 0.0, seen.regret_bound) if seen.regret_bound is not None else promised
             money = {name: np.cumsum(paid_NxT, axis=1) for name, paid_NxT in paid.items()}
             upto_G = np.minimum(grid, block.came_NxT.shape[1]) - 1
             for name, money_NxT in money.items():
                 curves[name] = curves.get(name, 0.0) + money_NxT[:, upto_G].sum(axis=0)
             steps_G += np.minimum(block.lengths_N[:, None], grid).sum(axis=0)
-            told = _told(settings, seen)
+            told, lately = _told(settings, seen), _lately(settings, block)
+            excluded_N = (_excluded(block) & block.there_NxT).sum(axis=1)
             for n, i in enumerate(block.index_N.tolist()):
-                happened = told(n)
-                steps = (int(seen.trips_N[n]) or None, happened[1])
-                times = [_time(clock, int(first_B[i]), step) for step in steps]
-                each[i] = _result(streams, block, n, i, paid, best_N, seen) + happened + times
-            rows = sorted(
-                np.flatnonzero(seen.trips_N).tolist(), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
+                switches, since, *happened = told(n)
+                steps = (int(seen.trips_N[n]) or None, since)
+                times = [dated.time(index[i], step) for step in steps]
+                earned = _result(streams, block, n, i, paid, best_N, seen)
+                late = [lag, dated.early(index[i]), int(excluded_N[n]), *lately.get(n, (None, None))]
+                each[index[i]] = [*earned, switches, since, *happened, *times, *late]
+            placed = block._replace(index_N=np.asarray(index)[block.index_N])  # among all streams of the partition
+            sketch.add(guard, placed, money, seen.log_e_NxT, seen.trips_N)
+            if not guard.rule.untested:
+                sketch.tried(placed, settings.delta, paid["guard"], seen.trips_N)
+            for delta in {*DELTAS} - {settings.delta} if settings.events and not guard.rule.untested else ():
+                tried_NxT, at_N = _tried(_guard(settings._replace(delta=delta), lag), block)
+                sketch.tried(placed, delta, tried_NxT + (paid["guard"] - seen.paid["guard"]), at_N)
+            ranked = sorted(
+                range(len(block.index_N)), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
             )
-            details += [_detail(streams, block, n, money, seen) for n in rows[:LISTED]]
+            details += [_detail(settings, sketch, guard, placed, n, money, seen) for n in ranked[:LISTED]]
     details.sort(key=lambda one: (-one["log_e"], one["stream"]))
     return {
         "streams": each,
         "curves": {name: values.tolist() for name, values in curves.items()},
         "curve_steps": steps_G.tolist(),
         "details": details[:LISTED],
-        "rhythms": list(rhythms),
+        "rhythms": list(dated.rhythms),
+        "span": dated.span,
+        "sketch": sketch.told(),
+        "regret_bound": promised,
     }
+
+
+def _sure(problem: DecisionProblem | Payoff, block: Block) -> Any:
+    """What scales take off, ``[N, T]``: of payoffs, what is sure counts as much as the step does, as utility does."""
+    if block.told is None or block.told.scale is None:
+        return 0.0
+    sure = float(problem.in_payoffs(0.0)) / float(problem.regret_in_payoffs(1.0))
+    return (block.told.scale - 1) * sure * block.there_NxT
+
+
+def _guard(settings: AuditSettings, lag: int) -> Guard:
+    return guard_of(
+        *(settings.problem, settings.horizon, settings.delta, settings.temperature, settings.episode, lag),
+        *(settings.tells, settings.test, settings.internal),
+    )
+
+
+def _by_lag(settings: AuditSettings, streams: Streams) -> list[tuple[int, list[int]]]:
+    """Lags, and which streams have them: as was said, or of each the latest of its outcomes."""
+    if streams.lags is None:
+        return [(settings.lag or 1, list(range(len(streams.names))))] if streams.names else []
+    found: dict[int, list[int]] = {}
+    for i, lags_T in enumerate(streams.lags):
+        found.setdefault(int(lags_T.max()), []).append(i)
+    return sorted(found.items())
+
+
+def _excluded(block: Block) -> np.ndarray:
+    """Which outcomes had probability 0, ``[N, T]``."""
+    if isinstance(block.forecasts, Quantiles):
+        return block.forecasts.excludes(block.came_NxT)
+    said_NxT: np.ndarray = np.take_along_axis(block.forecasts, block.came_NxT[..., None], axis=-1)[..., 0]
+    return said_NxT == 0
+
+
+def _best_comparator(block: Block, tells: Tells, seen: "Seen") -> np.ndarray:
+    """What the best of all that is promised was paid, ``[N, T]``: an action for each context, or a reference."""
+    N, own_NxT = len(block.index_N), np.zeros(block.came_NxT.shape)
+    assert block.told is not None
+    for c in range(len(tells.contexts or (0,))):
+        here_NxT = 1.0 if block.told.context is None else block.told.context == c
+        here_AxNxT = seen.utility_AxNxT * here_NxT
+        own_NxT += here_AxNxT[here_AxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
+    rows_KxNxT = np.stack([own_NxT, *(seen.paid[name] for name in tells.players())])
+    return rows_KxNxT[rows_KxNxT.sum(axis=-1).argmax(axis=0), np.arange(N)]
 
 
 class Seen(NamedTuple):
@@ -107,33 +215,69 @@ class Seen(NamedTuple):
     events: tuple[tuple[int, Event], ...]
     log_e_NxT: np.ndarray
     log_e_N: np.ndarray  # an e-value for each stream
+    utility_AxNxT: np.ndarray
+    regret_bound: float | None  # where what is guaranteed depends on the run
+
+
+def _apart(guard: Guard) -> bool:
+    """Whether episodes are streams of their own; of numbers, of late outcomes and without a test play goes on."""
+    rule = guard.rule
+    return guard.episode is not None and not (rule.of_numbers or rule.untested or rule.lag > 1)
 
 
 def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
-    rule, log_level = guard.rule, math.log(settings.level)
-    assert isinstance(rule, ExactTest)
-    played = play(guard, block, settings.fallback, live=settings.events, others=guard.episode is not None)
-    if guard.episode is None:
-        log_e_NxT = rule.log_evidence(block.forecasts, block.came_NxT)
-        log_e_N = _stopped(log_e_NxT, block.lengths_N, log_level)
-        trips_N = played.trips_N
-        return Seen(played.paid, played.actions_NxA, trips_N, trips_N > 0, played.events, log_e_NxT, log_e_N)
-    episodes = cut(block, guard.episode)
-    own = guarded(guard, block, episodes, settings.events)
-    log_e_MxT = rule.log_evidence(episodes.block.forecasts, episodes.block.came_NxT)
-    e_M = np.exp(_stopped(log_e_MxT, episodes.block.lengths_N, log_level))
-    N, T = block.came_NxT.shape
+    rule, log_level, length = guard.rule, math.log(settings.level), guard.episode
+    apart = _apart(guard)
+    played = play(guard, block, settings.fallback, live=settings.events, others=apart)
+    paid, trips_N, (N, T) = played.paid, played.trips_N, block.came_NxT.shape
+    events = played.events if settings.events else ()
+    bound = None if played.certificate is None else float(played.certificate.regret_bound)
+    more = played.utility_AxNxT, bound
+    if length is None:
+        log_e_NxT, log_e_N = _evidence(rule, block, log_level, played.level_NxT)
+        return Seen(paid, played.actions_NxA, trips_N, trips_N > 0, events, log_e_NxT, log_e_N, *more)
+    episodes = cut(block, length)
+    if apart:
+        own = guarded(guard, block, episodes, settings.events)
+        paid, trips_N, switches_N, events = {**paid, "guard": own.paid_NxT}, own.trips_N, own.switches_N, own.events
+    else:
+        switched = [row for row, event in played.events if isinstance(event, Switch)]
+        switches_N = np.bincount(np.array(switched, dtype=np.int64), minlength=N)
+    log_e_MxT, log_e_M = _evidence(rule, episodes.block, log_level)
     # Whatever came before, the e-value of an episode is one: so is their mean.
-    e_N = np.bincount(episodes.owner_M, e_M, N) / np.bincount(episodes.owner_M, minlength=N)
+    e_N = np.bincount(episodes.owner_M, np.exp(log_e_M), N) / np.bincount(episodes.owner_M, minlength=N)
     log_e_N = np.log(np.maximum(e_N, np.finfo(float).tiny))
-    paid = {**played.paid, "guard": own.paid_NxT}
     log_e_NxT = episodes.joined(log_e_MxT, T)
-    return Seen(paid, played.actions_NxA, own.trips_N, own.switches_N, own.events, log_e_NxT, log_e_N)
+    return Seen(paid, played.actions_NxA, trips_N, switches_N, events, log_e_NxT, log_e_N, *more)
+
+
+def _evidence(
+    rule: Rule, block: Block, log_level: float, level_NxT: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """ln E as it was known at every step, ``[N, T]``, and of each stream an e-value; ``level_NxT`` is E, if known.
+
+    Of late outcomes the average over classes of steps that are a lag apart, each of which is stopped by itself: at a
+    time that all of them choose together, their average need not be an e-value.
+    """
+    (N, T), d = block.came_NxT.shape, rule.lag
+    if d == 1:
+        assert isinstance(rule, ExactTest)
+        told = block.forecasts, block.came_NxT, known_of(rule, block)
+        log_e_NxT = rule.log_evidence(*told) if level_NxT is None else np.log(level_NxT)
+        return log_e_NxT, _stopped(log_e_NxT, block.lengths_N, log_level)
+    fresh = unspent(rule)
+    found_DxNxT, stopped_DxN = np.full((d, N, T), fresh), np.full((d, N), fresh)
+    for k, own_NxT in enumerate(evidence_by_class(rule, block)):
+        after_T = (np.arange(T) - (d - 1) - k) // d  # which of its outcomes was the last that is known
+        found_DxNxT[k] = np.where(after_T < 0, fresh, own_NxT[:, np.maximum(after_T, 0)])
+        ends_N = np.full(N, own_NxT.shape[1])
+        stopped_DxN[k] = _stopped(own_NxT, ends_N, min(log_level + math.log(d), _MOST))
+    return np.logaddexp.reduce(found_DxNxT) - math.log(d), np.logaddexp.reduce(stopped_DxN) - math.log(d)
 
 
 def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
-    """By row: in how many episodes it switched, since which step its model was wrong, returns, and how often left."""
-    since: dict[int, int | None] = {}
+    """By row: in how many episodes it switched, since when its model lost to whom, returns, and how often left."""
+    since: dict[int, tuple[int | None, str | None]] = {}
     returns = dict.fromkeys(range(len(seen.trips_N)), 0)
     left = dict(returns)
     for row, event in sorted(seen.events, key=lambda pair: (pair[0], pair[1].episode, pair[1].step)):
@@ -143,25 +287,58 @@ def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
             left[row] += 1
         elif row not in since:  # none where a state came that the model had excluded
             before = (event.episode - 1) * (settings.episode or 0)
-            since[row] = None if event.since is None else before + event.since
+            since[row] = (None, None) if event.since is None else (before + event.since, _better(settings, event))
     return lambda n: [
         int(seen.switches_N[n]),
-        since.get(n),
+        *since.get(n, (None, None)),
         *((returns[n], left[n]) if settings.events else (None, None)),
     ]
 
 
-def _time(clock: Steps, first: int, step: int | None) -> str | int | None:
-    """What the log calls a step of the stream whose rows begin there: a time, or a number; None where it says none."""
-    if step is None or clock.kind == ROWS:
-        return None
-    row = first + step - 1
-    return int(clock.at_R[row]) if clock.counted else clock.spelt(row)
+def _better(settings: AuditSettings, switch: Switch) -> str:
+    """Whom the model lost to."""
+    if switch.gain is not None:
+        return switch.whom or RECENT
+    whom = str(switch.whom) if switch.action is None else str(settings.problem.actions[switch.action])
+    if switch.says is not None:
+        return f"{whom} when it says {switch.says}"
+    named = settings.tells.contexts
+    return whom if switch.context is None or not named else f"{whom} in context {named[switch.context]}"
 
 
-def _streams(
-    settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any
-) -> tuple[Streams, Steps, Rhythms]:
+class Dated(NamedTuple):
+    """The streams of a partition by name, and what the times of their rows say."""
+
+    streams: Streams
+    clock: Steps
+    first_B: np.ndarray  # the row with which each begins
+    known_R: np.ndarray | None  # when their outcomes were known
+    rhythms: Rhythms
+
+    def time(self, i: int, step: int | None) -> str | int | None:
+        """What the log calls a step of a stream: a time, or a number; None where it says none."""
+        if step is None or self.clock.kind == ROWS:
+            return None
+        row = int(self.first_B[i]) + step - 1
+        return int(self.clock.at_R[row]) if self.clock.counted else self.clock.spelt(row)
+
+    def early(self, i: int) -> int:
+        """How many outcomes of a stream were known before their own step, by what the log says."""
+        if self.known_R is None:
+            return 0
+        own = slice(int(self.first_B[i]), int(self.first_B[i]) + len(self.streams.states[i]))
+        return int((self.known_R[own] < self.clock.at_R[own]).sum())
+
+    @property
+    def span(self) -> list[list[int]]:
+        """The first and the last time of all, each with its offset; nothing where there are no dates."""
+        if not self.clock.dated or not len(self.clock.at_R):
+            return []
+        ends = int(self.clock.at_R.argmin()), int(self.clock.at_R.argmax())
+        return [[int(self.clock.at_R[row]), int(self.clock.offset_R[row])] for row in ends]
+
+
+def _streams(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> Dated:
     """The streams of a partition by name, when their rows were, and what these times say of missing ones."""
     ordered = sorted(names, key=names.__getitem__)
     rank = np.zeros(max(names, default=0) + 1, dtype=np.int64)
@@ -169,17 +346,83 @@ def _streams(
     stream_R, listed = rank[records["stream"]], [names[i] for i in ordered]
     steps = Steps(records["order"], records["offset"], settings.steps)
     place_R = sorted_rows(listed, stream_R, steps, records["row"], where, settings.every, settings.alone)
-    records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
+    if (np.diff(place_R) != 1).any():
+        records, stream_R, steps = records[place_R], stream_R[place_R], steps.of(place_R)
     rhythms = irregular(stream_R, steps)
     cuts = np.flatnonzero(np.diff(stream_R)) + 1
-    states_R = records["state"].astype(np.int64)
+    known_R = records["known"] if "known" in (records.dtype.names or ()) else None
     if not listed:
-        return _NONE, steps, rhythms
+        return Dated(Streams((), [], []), steps, np.zeros(0, dtype=np.int64), known_R, rhythms)
+    states_R = records["state"].astype(np.float64 if settings.columns.levels else np.int64)
     probs, states = np.split(records["probs"], cuts), np.split(states_R, cuts)
-    return Streams(tuple(listed), probs, states), steps, rhythms
+    told = None
+    if settings.tells != NOTHING:
+        whole = Told(*(records[part] if part in records.dtype.names else None for part in Told._fields))  # type: ignore[operator]
+        told = [whole.part(slice(*ends)) for ends in itertools.pairwise([0, *cuts, len(records)])]
+    forecasts = [Quantiles(settings.columns.levels, own) for own in probs] if settings.columns.levels else probs
+    lags = None
+    if known_R is not None:
+        lags = [lags_of(*pair) for pair in zip(np.split(steps.at_R, cuts), np.split(known_R, cuts), strict=True)]
+    streams = Streams(tuple(listed), forecasts, states, told=told, tells=settings.tells, lags=lags)
+    return Dated(streams, steps, np.append(0, cuts), known_R, rhythms)
 
 
-_NONE = Streams((), [], [])
+# A lag that nobody said: forecasts that were made some steps ahead, or of sums over some steps, err alike in a row.
+
+
+_TRIED = 30  # lags, at most
+_FEWEST = 5
+_GOES_ON = 2.0  # standard errors that the next lag must have
+_REPLAYED = 20_000  # steps of a stream: up to here it is said what the guard would have earned
+
+
+def seeming_lag(probs_TxS: np.ndarray, states_T: np.ndarray, beyond: float) -> int | None:
+    """The lag that residuals look like: correlated up to one step less than that, and more than further back.
+
+    A residual is 1 for what came and 0 for all else, minus the probabilities. If each law was stated knowing the
+    outcome before, its product with an earlier residual has mean 0, and the sum of such products over the root of that
+    of their squares is about standard normal. A model that is wrong for long errs as much alike further back, which is
+    taken off. Of neighbours ``beyond`` standard errors are asked; of the others it is enough that it goes on.
+    """
+    T, S = probs_TxS.shape
+    K = min(_TRIED, T // 8)
+    if K < _FEWEST:
+        return None
+    off_TxS = -probs_TxS.copy()
+    off_TxS[np.arange(T), states_T] += 1
+    off_TxS = off_TxS[:, :1] if S == 2 else off_TxS  # the other is as far off the other way
+    sums_TxS = np.cumsum(off_TxS, axis=0)
+    now_TxS, further_TxS = (
+        off_TxS[2 * K :],
+        (sums_TxS[K - 1 : T - K - 1] - np.vstack([0 * sums_TxS[:1], sums_TxS[: T - 2 * K - 1]])) / K,
+    )
+    lag = 1
+    while lag <= K:
+        product_T = (now_TxS * (off_TxS[2 * K - lag : T - lag] - further_TxS)).sum(axis=1)
+        if not product_T.sum() > (beyond if lag == 1 else _GOES_ON) * math.sqrt((product_T**2).sum()):
+            break
+        lag += 1
+    return lag if lag > 1 else None
+
+
+def _lately(settings: AuditSettings, block: Block) -> dict[int, tuple[int, float | None]]:
+    """By row: the lag that its residuals look like, where none was said, and what the guard would then have earned."""
+    if settings.lag is not None or block.lags_NxT is not None or settings.columns.levels or not settings.test:
+        return {}
+    found: dict[int, list[int]] = {}
+    for n, T in enumerate(block.lengths_N.tolist()):
+        lag = seeming_lag(block.forecasts[n, :T], block.came_NxT[n, :T], settings.beyond)
+        if lag is not None:
+            found.setdefault(lag, []).append(n)
+    told: dict[int, tuple[int, float | None]] = {}
+    for lag, rows in found.items():
+        own = block.rows(np.array(rows))
+        earned: list[Any] = [None] * len(rows)
+        if settings.events and int(own.lengths_N.max()) <= _REPLAYED:
+            earned_NxT = play(_guard(settings, lag), own, fallback=False).paid["guard"] + _sure(settings.problem, own)
+            earned = earned_NxT.sum(axis=1).tolist()
+        told |= {n: (lag, then) for n, then in zip(rows, earned, strict=True)}
+    return told
 
 
 def _stopped(log_e_NxT: np.ndarray, lengths_N: np.ndarray, log_level: float) -> np.ndarray:
@@ -195,21 +438,36 @@ def _result(
     T = int(block.lengths_N[n])
     totals = [float(paid_NxT[n, :T].sum()) for paid_NxT in paid.values()]
     v_regret = None
-    if streams.forecasts[i].shape[1] == 2:
+    if getattr(streams.forecasts[i], "shape", ())[1:] == (2,):  # a law
         v_regret = float(worst_tip(streams.forecasts[i], streams.states[i]).regret)
-    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]), float(seen.log_e_N[n]), v_regret]
+    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]) or None, float(seen.log_e_N[n]), v_regret]
 
 
-def _detail(streams: Streams, block: Block, n: int, money: dict[str, np.ndarray], seen: Seen) -> dict[str, Any]:
-    """The curves of one stream, thinned."""
-    steps = grid_of(int(block.lengths_N[n]))
+def _detail(
+    settings: AuditSettings,
+    sketch: Sketch,
+    guard: Guard,
+    block: Block,
+    n: int,
+    money: dict[str, np.ndarray],
+    seen: Seen,
+) -> dict[str, Any]:
+    """The curves of one stream, thinned, and what happened in it."""
+    own = [event for row, event in seen.events if row == n]
     return {
-        "stream": streams.names[block.index_N[n]],
         "log_e": float(seen.log_e_N[n]),
-        "steps": steps.tolist(),
-        "evidence": np.minimum(seen.log_e_NxT[n, steps - 1], _MOST).tolist(),
-        "money": {name: money_NxT[n, steps - 1].tolist() for name, money_NxT in money.items()},
+        "marks": sketch.marks(int(block.index_N[n]), int(seen.trips_N[n]), own, settings.episode or 0),
+        **sketch.detail(guard, block, n, money, np.minimum(seen.log_e_NxT[n], _MOST), grid_of(int(block.lengths_N[n]))),
     }
+
+
+def _tried(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """What that guard was paid on a block ``[N, T]``, and when it first switched."""
+    if guard.episode is None or not _apart(guard):
+        played = play(guard, block, fallback=False, live=False)
+        return played.paid["guard"], played.trips_N
+    own = guarded(guard, block, cut(block, guard.episode), live=False)
+    return own.paid_NxT, own.trips_N
 
 
 # Recorded streams in episodes: each a stream of its own to the guard, which begins afresh.
@@ -231,17 +489,17 @@ class Cut(NamedTuple):
 
 
 def cut(block: Block, episode: int) -> Cut:
-    """The episodes of so many steps each; the last of a stream may be shorter."""
-    N, T = block.came_NxT.shape
+    """The episodes of so many steps each; the last of a stream may be shorter, and its last step is filler then."""
+    T = block.came_NxT.shape[1]
     E = -(-T // episode)
-    more = E * episode - T
-    probs = np.pad(block.forecasts, ((0, 0), (0, more), (0, 0)), constant_values=1 / block.forecasts.shape[-1])
-    states = np.pad(block.came_NxT, ((0, 0), (0, more)))
     lengths = np.clip(block.lengths_N[:, None] - episode * np.arange(E), 0, episode).ravel()
     there = np.flatnonzero(lengths)
-    laws_MxTxS = probs.reshape(N * E, episode, -1)[there]
-    own = Block(there, lengths[there], laws_MxTxS, states.reshape(N * E, episode)[there])
-    return Cut(own, there // E, there % E)
+    owner_M, number_M = there // E, there % E
+    step_MxT = np.minimum(number_M[:, None] * episode + np.arange(episode), T - 1)
+    at = owner_M[:, None], step_MxT
+    told = None if block.told is None else block.told.part(at)
+    own = Block(there, lengths[there], part_of(block.forecasts, at), block.came_NxT[at], told)
+    return Cut(own, owner_M, number_M)
 
 
 class EpisodesPlayed(NamedTuple):

@@ -11,6 +11,8 @@ from .. import inputs
 from ..arrays import to_numpy
 from ..forecasts import Forecast, side_by_side
 from ..problems import DecisionProblem, Known, Payoff, Positions, by_name
+from .cells import Refused
+from .times import Steps, order_in
 
 GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a backtest
 
@@ -226,6 +228,29 @@ def _each(values: Any, lengths: list[int], alone: bool, name: str) -> list[Any]:
         shown = f"{len(lengths)} streams" if len(lengths) > 1 else f"{lengths[0]} steps"
         raise ValueError(f"{name} must be as long as states, {shown}, got {inputs.shown(values)}")
     return list(parts)
+
+
+# When outcomes were known, where a column says so.
+
+
+def known_in(table: Any, name: str, steps: Steps, where: str, before: int = 0) -> np.ndarray:
+    """When the outcome of each row was known, by the clock of its steps."""
+    known = order_in(table, name, where, before)
+    if known.kind != steps.kind:
+        reason = f"when outcomes were known ({name}) must be said as steps are, which are {steps.kind}"
+        raise Refused(where, None, f"{reason}, got {known.kind}")
+    return known.at_R
+
+
+def lags_of(at_T: np.ndarray, known_T: np.ndarray) -> np.ndarray:
+    """After how many steps each outcome of a stream was known: for the first step after that time, not for its own.
+
+    At the end of a stream, how many steps did not know it.
+
+    >>> lags_of(np.array([1, 2, 3, 4, 5]), np.array([1, 3, 3, 9, 9])).tolist()
+    [1, 2, 1, 2, 1]
+    """
+    return np.maximum(np.searchsorted(at_T, known_T, side="right") - np.arange(len(at_T)), 1)
 
 
 # What is wrong with a recording in arrays: of which stream, and at which step.

@@ -42,7 +42,7 @@ def _laws(table: Any, names: tuple[str | None, ...], states: tuple[str, ...], wh
     probs_RxS = np.empty((table.num_rows, S))
     for s, name in enumerate(names):
         if name is not None:
-            probs_RxS[:, s] = numbers_in(one_column(table, name), name, "probabilities", where)
+            probs_RxS[:, s] = numbers_in(one_column(table, name), name, "probabilities", where, before)
     if None in names:  # of two states the other's
         probs_RxS[:, names.index(None)] = 1 - probs_RxS[:, 1 - names.index(None)]
     return probs_RxS
@@ -145,10 +145,8 @@ def probs_in(there: Sequence[str], states: Sequence[str], told: Any, taken: Sequ
     """
     if told is not None:
         return told_laws(there, states, told, "probabilities", "probs")
-    for spelt in _SPELT:
-        names = tuple(spelt.format(state) for state in states)
-        if all(name in there and name not in taken for name in names):
-            return names
+    if names := column_names(there, states, taken):
+        return names
     for name in USUAL:
         if name in there:
             return (name,)
@@ -162,6 +160,25 @@ def probs_in(there: Sequence[str], states: Sequence[str], told: Any, taken: Sequ
         f"there must be a column of probabilities a state ({', '.join(asked)}{more}), or one of lists (probs): say "
         f"which of {listed(there)} they are, {_how('probs', states)}{lone(alone, states) if alone else ''}"
     )
+
+
+def column_names(there: Sequence[str], states: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
+    """Columns that are called after the states, one for each; none otherwise."""
+    each = [tuple(spelt.format(state) for state in states) for spelt in _SPELT]
+    found = [names for names in each if all(name in there and name not in taken for name in names)]
+    # else as a value would be matched: 0.0 is 0, and True is true
+    alike = (_alike(there, states, spelt, taken) for spelt in _SPELT)
+    return found[0] if found else next((names for names in alike if names is not None), ())
+
+
+def _alike(there: Sequence[str], states: Sequence[str], spelt: str, taken: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns that are spelt so of what means each state, one each."""
+    names, begin = Names(states), spelt.removesuffix("{}")
+    free = [name for name in there if name.startswith(begin) and name not in taken]
+    placed = [(names.position(name[len(begin) :]), name) for name in free]
+    found = {at: name for at, name in placed if at is not None}
+    once = len(found) == len(states) == sum(at is not None for at, _ in placed)
+    return tuple(found[at] for at in range(len(states))) if once else None
 
 
 def told_laws(
@@ -213,7 +230,7 @@ def lone(name: str | None, states: Sequence[str]) -> str:
     """A hint for those who have one column for two states; nothing otherwise."""
     if name is None or len(states) != 2:
         return ""
-    at = _named(name, states)
+    at = state_named(name, states)
     state = "STATE" if at is None else states[at]
     return (
         f"; if {name} is the probability of {state} (of {listed(states)}), and the other's is 1 - {name}, say so: "
@@ -242,7 +259,7 @@ def _refuse_swapped(names: Sequence[str], states: Sequence[str], what: str) -> N
 
     Numbers in names may mean something else, model_1_a and model_1_b: they must all be there to count.
     """
-    said = [_named(name, states) for name in names]
+    said = [state_named(name, states) for name in names]
     wrong = [i for i, state in enumerate(said) if state is not None and state != i]
     numbers = all(state.lstrip("-").isdecimal() for state in states)
     if not wrong or (numbers and sorted(s for s in said if s is not None) != list(range(len(states)))):
@@ -257,7 +274,7 @@ def _refuse_swapped(names: Sequence[str], states: Sequence[str], what: str) -> N
     )
 
 
-def _named(column: str, states: Sequence[str]) -> int | None:
+def state_named(column: str, states: Sequence[str]) -> int | None:
     """The one state that a column's name names: as a word of it, else at an end of a word; None: none, or several."""
     text, spelt = _plain(column), [_plain(state) for state in states]
     for inside in (_is_word, _is_affix):

@@ -1,26 +1,25 @@
-"""Logs on a disk, CSV or Parquet, read a piece at a time (extra: ``data``)."""
+"""Logs, wherever their rows are, read a piece at a time (extra: ``data``)."""
 
-import csv
 import re
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from .cells import Refused, arrow
 from .columns import Columns, alone_told, columns_of
+from .frames import told_in
+from .known import Tells, labelled
 from .laws import lone
-from .rows import Rows, plainly, rows_of, sorted_rows
+from .outcome_frames import quantile_columns, rows_in, with_median
+from .rows import Rows, plainly, sorted_rows
+from .tables import Part, Table, Wanted, held, tables_at, words
 
 _FILE = 40  # bits of a row's number within its file; those above say which file
-_BATCH = 1 << 17  # rows that are decoded at a time
-_FRAGMENT = 1 << 18  # rows of a fragment, in whole row groups
-_CSV_BLOCK = 1 << 23  # bytes
-_CSV_ROW = 32  # bytes that a row of CSV may be taken to have, where rows are not counted beforehand
 _PARTITION = 800_000  # rows: streams that are judged together
 _FEWEST, _MOST = 4, 4096  # partitions
 
@@ -30,18 +29,37 @@ class Fragment(NamedTuple):
 
     file: int
     path: str
-    groups: tuple[int, ...] | None  # row groups of Parquet; None: all of a CSV
+    groups: tuple[int, ...] | None  # as its ``Part`` has them
     before: int  # rows of the file before it
     rows: int  # about how many it has
 
 
 class Log(NamedTuple):
-    """A file, or the files of a folder in the order of their names."""
+    """A file, the files of a folder in the order of their names, or rows in memory."""
 
-    paths: tuple[str, ...]
+    tables: tuple[Table, ...]
     rows: int  # about how many
     fragments: tuple[Fragment, ...]
     columns: Columns
+    contexts: tuple[Any, ...] | None = None  # which there are
+
+    @property
+    def tells(self) -> Tells:
+        """Of what kind that is which was known before the state."""
+        columns = self.columns
+        kind = "change" if columns.payoffs else "scaled" if columns.scale else None
+        labels = None if self.contexts is None else tuple(map(plainly, self.contexts))
+        return Tells(tuple(name for name, _ in columns.references), labels, kind, columns.act)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What refusals call them."""
+        return tuple(table.where for table in self.tables)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the answer must know of how the files were read: the same is said of the first alone."""
+        return next((table.notes for table in self.tables if table.notes), ())
 
     @property
     def partitions(self) -> int:
@@ -50,8 +68,8 @@ class Log(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether ``rows`` is how many there are, as Parquet says beforehand."""
-        return all(fragment.groups is not None for fragment in self.fragments)
+        """Whether ``rows`` is how many there are, as all but text says beforehand."""
+        return all(table.counts for table in self.tables)
 
     def where(self, row: int) -> tuple[str, int]:
         """Of which file a row is, and which row of it, from 1."""
@@ -71,83 +89,130 @@ class StreamNumbers:
             return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int32)
 
 
-def record_of(n_states: int) -> np.dtype:
-    """What is kept of a row."""
+def record_of(problem: DecisionProblem | Payoff, columns: Columns) -> np.dtype:
+    """What is kept of a row; what else was known is called as in ``Told``."""
+    A, S = problem.n_actions, len(columns.levels) or problem.n_states  # type: ignore[union-attr]
+    told: list[tuple[str, str, tuple[int, ...]]] = []
+    if columns.references:
+        told.append(("laws", "<f8", (len(columns.references), A if columns.act else S)))
+    told += [("context", "<i8", ())] if columns.context else []
+    told += [("payoffs", "<f8", (A, S))] if columns.payoffs else []
+    told += [("scale", "<f8", ())] if columns.scale else []
     return np.dtype(
         [
-            *(("stream", "<i4"), ("state", "<i4")),
+            *(("stream", "<i4"), ("state", "<f8" if columns.levels else "<i4")),
             *(("order", "<i8"), ("offset", "<i8")),  # as ``Steps`` has them
-            *(("row", "<i8"), ("probs", "<f8", (n_states,))),
+            *(("row", "<i8"), ("probs", "<f8", (S,))),
+            *([("known", "<i8")] if columns.known_at is not None else []),  # when the outcome was
+            *told,
         ]
     )
 
 
-def log_at(path: Path, problem: DecisionProblem, told: dict[str, Any] | None = None) -> Log:
-    """The log in a file or a folder: what it holds is read later."""
-    if not path.exists():
-        raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of them, and {path} is not there")
-    found = [path]
-    if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in (".csv", ".parquet") and not p.is_dir())
-    for file in found:
-        if not file.is_file():  # a link that leads nowhere, or a pipe that never ends
-            raise Refused(str(file), None, "it is no file")
-    kinds = {p.suffix.lower() for p in found}
-    if len(kinds) != 1 or not kinds <= {".csv", ".parquet"}:
-        held = "holds " + (" and ".join(sorted(kinds)) or "none") if path.is_dir() else f"ends in {path.suffix!r}"
-        raise ValueError(f"LOG must be a .csv or .parquet file, or a folder of one kind, and {path} {held}")
-    columns, fragments = None, []
-    for i, file in enumerate(found):
-        names, own = (_csv if file.suffix.lower() == ".csv" else _parquet)(i, file)
-        fragments += own
+def _of_quantiles(names: list[str], _: Payoff, told: dict[str, Any] | None) -> Columns:
+    return quantile_columns(names, told)
+
+
+def log_at(
+    log: Any,
+    problem: DecisionProblem | Payoff,
+    told: dict[str, Any] | None = None,
+    found_in: Callable[[list[str], Any, Any], Columns] | None = None,
+) -> Log:
+    """The log in a file or a folder, or in what hands over columns by Arrow: what it holds is read later.
+
+    ``found_in`` says which of its columns matter.
+    """
+    find: Callable[[list[str], Any, Any], Columns] = _of_quantiles if isinstance(problem, Payoff) else columns_of
+    tables = [log] if isinstance(log, Table) else tables_at(log) if isinstance(log, Path) else [held(log, "the frame")]
+    columns, fragments = None, list[Fragment]()
+    for i, table in enumerate(tables):
+        before = 0
+        for part in table.parts():
+            fragments.append(Fragment(i, table.where, part.groups, before, part.rows))
+            before += part.rows
         try:
-            here = columns_of(names, problem, told)
+            here = (found_in or find)(table.names(), problem, told)
+        except Refused:
+            raise
         except ValueError as error:
-            raise Refused(str(file), None, str(error)) from error
+            raise Refused(table.where, None, str(error)) from error
         if columns is not None:
             if here._replace(guesses=None) != columns._replace(guesses=None):
-                raise Refused(str(file), None, f"its columns are others than those of {found[0]}")
+                raise Refused(table.where, None, f"its columns are others than those of {tables[0].where}")
             if here.guesses is not None:
                 here = here._replace(guesses=tuple(name for name in here.guesses if name in (columns.guesses or ())))
         columns = here
-        if file.suffix.lower() == ".csv" and len(columns.probs) != problem.n_states:
+        if not table.lists and isinstance(problem, DecisionProblem) and len(columns.probs) != problem.n_states:
             hint = lone(columns.probs[0], problem.states)
-            raise Refused(str(file), None, f"a CSV file must have one column of probabilities a state{hint}")
+            raise Refused(table.where, None, f"a CSV file must have one column of probabilities a state{hint}")
     assert columns is not None
     if not fragments:
-        raise Refused(str(path), None, "there is no row in it")
-    return Log(tuple(map(str, found)), sum(f.rows for f in fragments), tuple(fragments), columns)
+        raise Refused(tables[0].where, None, "there is no row in it")
+    return _looked_over(Log(tuple(tables), sum(f.rows for f in fragments), tuple(fragments), columns))
+
+
+def _looked_over(log: Log) -> Log:
+    """The log with what must be known of all rows before one is read: the contexts, and whether a forecast is a median.
+
+    Columns that are told are read twice.
+    """
+    columns = log.columns
+    contexts: dict[Any, None] = {}
+    if columns.context is not None:
+        for table in _tables(log, [columns.context]):
+            contexts |= dict.fromkeys(table.column(columns.context).unique().to_pylist())
+    if columns.point is not None:
+        columns = with_median(columns, _tables(log, [columns.point, *filter(None, columns.probs)]), log.paths[0])
+    given = [value for value in contexts if value is not None and value == value]  # a missing one is refused by its row
+    labels = None if columns.context is None else labelled([given], f"the context ({columns.context})")[0]
+    return log._replace(columns=columns, contexts=labels)
+
+
+def _tables(log: Log, names: list[str]) -> Iterator[Any]:
+    """These columns of all rows, piece by piece."""
+    for fragment in log.fragments:
+        try:
+            yield from _batches(fragment, log, names)
+        except (arrow().ArrowException, OSError, UnicodeDecodeError) as error:
+            raise Refused(fragment.path, _row_said(error), words(error)) from error
 
 
 def records_in(
-    fragment: Fragment, log: Log, problem: DecisionProblem, tolerance: float, names: StreamNumbers, digest: Any
+    fragment: Fragment, log: Log, problem: Any, tolerance: float, names: StreamNumbers, digest: Any
 ) -> Iterator[tuple[np.ndarray, str, int]]:
     """Checked rows of a fragment as records, what their steps are, and how many were renormalised.
 
     ``digest``, as ``hashlib`` has them, is told of all that is kept of them, in whatever batches they come.
     """
     before, pa = fragment.before, arrow()
-    record = record_of(problem.n_states)
-    batches = _batches(fragment, log.columns)
+    record = record_of(problem, log.columns)
+    batches = _batches(fragment, log)
     while True:
         try:
             table = next(batches, None)
             if table is None:
                 return
-            rows = rows_of(table, log.columns, problem, tolerance, fragment.path, before)
+            rows = rows_in(table, log.columns, problem, tolerance, fragment.path, before)
+            told, _ = told_in(table, log.columns, problem, tolerance, fragment.path, before, log.contexts)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise Refused(fragment.path, _row_said(error), _words(error)) from error
+            raise Refused(fragment.path, _row_said(error), words(error)) from error
         found = np.empty(len(rows.stream_R), dtype=record)
         named = list(map(plainly, rows.names))
         found["state"], found["probs"] = rows.states_R, rows.probs_RxS
+        for part, values in told._asdict().items():
+            if values is not None:
+                found[part] = values
         found["order"], found["offset"] = rows.steps.at_R, rows.steps.offset_R
+        if rows.known_R is not None:
+            found["known"] = rows.known_R
         found["row"] = np.arange(before, before + len(found)) + (fragment.file << _FILE)
         if log.columns.order is None:  # as they stand, one file after the other
             found["order"] = found["row"]
         _refuse_crowd(rows, found["row"], log)
         sums = np.array([zlib.crc32(_bytes(name)) for name in named], dtype=np.uint32)
         found["stream"] = sums.astype(np.int32)[rows.stream_R]  # the names themselves: their numbers are of this run
-        digest.update(found.tobytes())
+        digest.update(found.view(np.uint8))
         found["stream"] = names.of(named)[rows.stream_R]
         before += len(found)
         yield found, rows.steps.kind, rows.renormalised
@@ -163,6 +228,24 @@ def _refuse_crowd(rows: Rows, row_R: np.ndarray, log: Log) -> None:
         sorted_rows(rows.names, rows.stream_R, rows.steps, row_R, log.where, alone=alone, whole=False)
 
 
+def pieces_in(log: Log, read: Callable[[Any, str, int], Any]) -> Iterator[tuple[Any, np.ndarray]]:
+    """What ``read(table, path, rows before it)`` makes of each piece of a log, and which rows those are."""
+    pa = arrow()
+    for fragment in log.fragments:
+        before, batches = fragment.before, _batches(fragment, log)
+        while True:
+            try:
+                table = next(batches, None)
+                if table is None:
+                    break
+                found = read(table, fragment.path, before)
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                raise Refused(fragment.path, _row_said(error), words(error)) from error
+            if table.num_rows:
+                yield found, np.arange(before, before + table.num_rows) + (fragment.file << _FILE)
+            before += table.num_rows
+
+
 def partition_of(name: str, partitions: int) -> int:
     """Where a stream belongs: the same on every machine."""
     return zlib.crc32(_bytes(name)) % partitions
@@ -172,77 +255,16 @@ def _bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogatepass")
 
 
-def _batches(fragment: Fragment, columns: Columns) -> Iterator[Any]:
-    if fragment.groups is None:
-        yield from _csv_batches(fragment.path, columns)
-        return
-    import pyarrow.parquet as pq
-
-    pa, kinds = arrow(), pq.read_schema(fragment.path)
-    named = [name for name in (columns.stream, columns.state) if name and pa.types.is_string(kinds.field(name).type)]
-    with pq.ParquetFile(fragment.path, read_dictionary=named) as f:
-        yield from f.iter_batches(_BATCH, row_groups=list(fragment.groups), columns=columns.needed, use_threads=False)
-
-
-def _csv_batches(path: str, columns: Columns) -> Iterator[Any]:
-    import pyarrow as pa
-    import pyarrow.csv as text
-
-    types = {name: pa.float64() for name in columns.probs if name is not None}
-    types |= {name: pa.string() for name in (columns.stream, columns.state) if name is not None}
-
-    def opened() -> Any:
-        return text.open_csv(
-            path,
-            read_options=text.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
-            parse_options=text.ParseOptions(newlines_in_values=True),
-            convert_options=text.ConvertOptions(include_columns=columns.needed, column_types=types),
-        )
-
-    reader = opened()
-    if columns.order is not None and getattr(reader.schema.field(columns.order).type, "tz", None) is not None:
-        types[columns.order] = pa.string()  # as it stands: read as times, all would be in UTC
-        reader.close()
-        reader = opened()
-    with reader:
-        yield from reader
-
-
-def _csv(at: int, path: Path) -> tuple[list[str], list[Fragment]]:
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), [])
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise Refused(str(path), None, f"it is no CSV in UTF-8: {error}") from error
-    if not header:
-        raise Refused(str(path), None, "it is empty")
-    return header, [Fragment(at, str(path), None, 0, -(-path.stat().st_size // _CSV_ROW))]
-
-
-def _parquet(at: int, path: Path) -> tuple[list[str], list[Fragment]]:
-    pa = arrow()
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            about, names = file.metadata, file.schema_arrow.names
-            sizes = [about.row_group(g).num_rows for g in range(about.num_row_groups)]
-    except (pa.ArrowException, OSError) as error:
-        raise Refused(str(path), None, f"it is no Parquet file: {_words(error)}") from error
-    found, begin, before = [], 0, 0
-    for g in range(len(sizes)):
-        rows = sum(sizes[begin : g + 1])
-        if rows >= _FRAGMENT or (g == len(sizes) - 1 and rows):
-            found.append(Fragment(at, str(path), tuple(range(begin, g + 1)), before, rows))
-            begin, before = g + 1, before + rows
-    return names, found
+def _batches(fragment: Fragment, log: Log, only: list[str] | None = None) -> Iterator[Any]:
+    columns = log.columns
+    needed = columns.needed if only is None else only
+    named = [name for name in (columns.stream, *columns.named) if name in needed]
+    numbers = [name for name in columns.numbers if name in needed]
+    wanted = Wanted(needed, named, numbers, columns.order)
+    return log.tables[fragment.file].batches(Part(fragment.groups, fragment.rows), wanted)
 
 
 def _row_said(error: Exception) -> int | None:
     """The row that a reader of CSV names, which counts the header too."""
     found = re.search(r"Row #(\d+)", str(error))
     return None if found is None else max(int(found.group(1)) - 1, 1)
-
-
-def _words(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -1,67 +1,41 @@
 """Frames of quantile forecasts and outcomes, as Chronos and Nixtla write them (extra: ``data``)."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from .. import inputs
 from ..forecasts import Forecast, Quantiles
 from ..forecasts.contract import needs_knots
-from ..problems import Payoff
+from ..problems import DecisionProblem, Payoff
 from .cells import Refused, numbers_in, one_column
-from .columns import every_in, keys_in, named, refuse_doubled, roles_told
-from .frames import FRAME, in_streams, needed_of, table_of
-from .known import in_stream, of_stream
+from .columns import TOLD, Columns, every_in, keys_in, named, references_in, refuse_doubled, roles_told
+from .frames import FRAME, in_streams, needed_of, table_of, told_in
+from .known import NOTHING, in_stream, of_stream
 from .laws import listed
-from .rows import streams_in_rows
+from .rows import Rows, rows_of, streams_in_rows
 from .streams import Source, Streams, names_of
-from .times import Every, Steps, order_in
+from .times import Steps, order_in
 
 # Which columns of a table are quantiles, as Chronos and Nixtla write them, and of which model.
 
 
-_ROLES = ("stream", "order", "state", "every", "model", "quantiles", "median", "cutoff")
+_ROLES = ("stream", "order", "state", "every", "model", "quantiles", "median", "cutoff", *TOLD)
 _CHRONOS = re.compile(r"0?\.\d+", re.ASCII)
 _NIXTLA = re.compile(r"(.+)-(lo|hi)-(\d+(?:\.\d+)?)", re.ASCII | re.DOTALL)
 _NEURAL = re.compile(r"(.+)_ql(0?\.\d+)", re.ASCII | re.DOTALL)
+_PERCENT = re.compile(r"(.+)-q-(\d+(?:\.\d+)?)", re.ASCII | re.DOTALL)
+_PLAIN = re.compile(r"q_?(?:0?\.)?(\d{2,}|(?<=\.)\d)", re.ASCII | re.IGNORECASE)  # q1, q2, q3 may be quartiles
 _MEDIAN = "-median"
 
 
-class QuantileColumns(NamedTuple):
-    """The names of the columns that matter; None: there is one stream, or rows are in order as they stand."""
-
-    stream: str | None
-    order: str | None
-    state: str  # the outcome
-    every: Every | None
-    levels: tuple[float, ...]
-    values: tuple[str, ...]  # one a level
-    point: str | None  # a model's forecast without a level: its median where the intervals lie evenly around it
-    cutoff: str | None  # when the forecast was made
-    guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
-    passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
-
-    @property
-    def needed(self) -> list[str]:
-        every = (self.stream, self.order, self.state, *self.values, self.point, self.cutoff)
-        return list(dict.fromkeys(name for name in every if name))
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Which column is read as what, in plain values."""
-        quantiles = {f"{level:g}": name for level, name in zip(self.levels, self.values, strict=True)}
-        keys = {"stream": self.stream, "order": self.order, "state": self.state, "quantiles": quantiles}
-        every = None if self.every is None else str(self.every)
-        return keys | {"forecast": self.point, "cutoff": self.cutoff, "every": every}
-
-
-def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None) -> QuantileColumns:
+def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None) -> Columns:
     """The columns of a table that has those names; what is ``told`` goes before what is usual.
 
     >>> found = quantile_columns(["unique_id", "ds", "y", "ETS", "ETS-lo-90", "ETS-hi-90"])
-    >>> found.levels, found.values, found.point
+    >>> found.levels, found.probs, found.point
     ((0.05, 0.95), ('ETS-lo-90', 'ETS-hi-90'), 'ETS')
     """
     told = roles_told(told, _ROLES)
@@ -78,28 +52,49 @@ def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None
         own = _told_levels(there, told["quantiles"])
     else:
         taken = {stream, order, state}
-        own, usual = _of_model(_models([name for name in there if name not in taken]), told.get("model"), there)
+        own, usual = _of_model(models_in([name for name in there if name not in taken]), told.get("model"), there)
         if told.get("median") is None:
             point = usual if usual in there and 0.5 not in own and usual not in taken else None
     if told.get("median") is not None:
         own, point = {**own, 0.5: str(point)}, None
     cutoff = cutoff or ("cutoff" if "cutoff" in there else None)
-    levels = tuple(sorted(own))
-    columns = QuantileColumns(
-        *(stream, order, state, every_in(told, order), levels, tuple(own[level] for level in levels), point, cutoff),
-        guesses,
+    if told.get("payoffs") is not None:
+        raise ValueError(
+            "payoffs of each step are functions where outcomes are numbers: a Guard takes them, advise(payoffs=...), "
+            "and a recording how much of the problem's counts, columns={'scale': NAME}"
+        )
+    levels, (context, scale) = tuple(sorted(own)), named(there, told, ("context", "scale"))
+    references, act = references_in(there, told, _refuse_forecasts)
+    columns = Columns(
+        *(stream, order, state, tuple(own[level] for level in levels), every_in(told, order), context, references),
+        *((), scale, None, guesses),
+        act=act,
+        levels=levels,
+        point=point,
+        cutoff=cutoff,
     )
     refuse_doubled(there, columns.needed)
     return columns
 
 
-def _models(there: Sequence[str]) -> dict[str, dict[float, str]]:
+def _refuse_forecasts(own: Any, what: str) -> tuple[str | None, ...]:
+    raise ValueError(
+        f"{what} must be a column of actions where outcomes are numbers, {{'action': NAME}}: what it forecast goes "
+        f"with arrays, references={{name: Quantiles(...)}}; got {inputs.shown(own)}"
+    )
+
+
+def models_in(there: Sequence[str]) -> dict[str, dict[float, str]]:
     """The columns of quantiles by model ("" where no model is named) and level."""
     found: dict[str, dict[float, str]] = {}
     for name in dict.fromkeys(there):
         level, model = None, ""
         if _CHRONOS.fullmatch(name):
             level = float(name)
+        elif match := _PLAIN.fullmatch(name):
+            level = float(f"0.{match.group(1)}")
+        elif match := _PERCENT.fullmatch(name):
+            model, level = match.group(1), round(float(match.group(2)) / 100, 9)
         elif match := _NIXTLA.fullmatch(name):
             model, side, width = match.groups()
             level = round(0.5 + (float(width) if side == "hi" else -float(width)) / 200, 9)
@@ -131,7 +126,8 @@ def _of_model(models: dict[str, dict[float, str]], asked: Any, there: Sequence[s
         told = listed(model or f"the one of {next(iter(own.values()))}, ..." for model, own in models.items())
         raise ValueError(f"the frame has the quantiles of {len(models)} models, {told}: columns={{'model': ...}}")
     raise ValueError(
-        "there must be columns of quantiles: 0.1, 0.5, 0.9 (Chronos) or MODEL-lo-90, MODEL-hi-90 (Nixtla), or "
+        "there must be columns of quantiles: q10, q50, q90, or 0.1, 0.5, 0.9 (Chronos), or MODEL-lo-90, MODEL-hi-90 "
+        "(Nixtla), or "
         f"columns={{'quantiles': {{0.1: name, ...}}}} says which of {listed(there)} they are"
     )
 
@@ -163,61 +159,98 @@ def outcomes_in(problem: Payoff, frame: Any, state: Any = None, columns: Any = N
     table, found = needed_of(table, frame, found)
     names, stream_R = streams_in_rows(table, found.stream, FRAME)
     steps = order_in(table, found.order, FRAME, every=found.every)
-    outcomes_R = _outcomes(table, found.state, problem)
-    levels, values_RxQ, notes = _quantiles(table, found, problem)
+    outcomes_R = outcomes_in_rows(table, found.state, problem, FRAME)
+    found = with_median(found, [table], FRAME)
+    values_RxQ, crossed, beyond = quantiles_in(table, found, problem, FRAME)
+    notes = mended_told(crossed, beyond)
+    told, tells = told_in(table, found, problem, inputs.SUM_TOLERANCE, FRAME)
     if found.cutoff is not None:
         _refuse_several(table, found, stream_R, steps.at_R)
     each = in_streams(names, stream_R, steps, found)
     notes += each.notes + _made_early(table, found, steps, each.rows)
     return Streams(
         each.names,
-        [Quantiles(levels, values_RxQ[place]) for place in each.rows],
+        [Quantiles(found.levels, values_RxQ[place]) for place in each.rows],
         [outcomes_R[place] for place in each.rows],
         each.rows,
         Source(frame, tuple(name for name in (found.stream, found.order) if name is not None), found.about),
-        notes=notes,
+        None if tells == NOTHING else [told.part(place) for place in each.rows],
+        tells,
+        notes,
     )
 
 
-def _outcomes(table: Any, name: str, problem: Payoff) -> np.ndarray:
-    outcomes_R = numbers_in(one_column(table, name), name, "outcomes", FRAME)
+def outcomes_in_rows(table: Any, name: str, problem: Payoff, where: str, before: int = 0) -> np.ndarray:
+    """The numbers that came, ``[R]``."""
+    outcomes_R = numbers_in(one_column(table, name), name, "outcomes", where)
     low, high = problem.outcomes
     wrong = ~((outcomes_R >= low) & (outcomes_R <= high) & np.isfinite(outcomes_R))  # a NaN is neither
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         reason = f"the outcome ({name}) must be a number from {low:.6g} to {high:.6g}, got {outcomes_R[row]:.6g}"
-        raise Refused(FRAME, row + 1, reason)
+        raise Refused(where, before + row + 1, reason)
     return outcomes_R
 
 
-def _quantiles(table: Any, found: QuantileColumns, problem: Payoff) -> tuple[list[float], np.ndarray, tuple[str, ...]]:
-    """Levels, and values ``[R, Q]`` that neither cross nor leave the outcomes; what was changed for that is told."""
-    levels, columns = list(found.levels), list(found.values)
-    values_RxQ = np.stack([numbers_in(one_column(table, name), name, "quantiles", FRAME) for name in columns], axis=1)
-    if found.point is not None:
-        point_R = numbers_in(one_column(table, found.point), found.point, "forecasts", FRAME)
-        if _in_the_middle(levels, values_RxQ, point_R):
-            at = int(np.searchsorted(levels, 0.5))
-            levels.insert(at, 0.5)
-            columns.insert(at, found.point)
-            values_RxQ = np.insert(values_RxQ, at, point_R, axis=1)
+def with_median(found: Columns, tables: Iterable[Any], where: str) -> Columns:
+    """The columns, the forecast without a level being the median if it is in the middle of all intervals, else none's.
+
+    ``tables`` hold all rows between them.
+    """
+    if found.point is None:
+        return found
+    point = found.point
+    for table in tables:
+        values_RxQ = _values(table, found.probs, where)
+        if not _in_the_middle(
+            found.levels, values_RxQ, numbers_in(one_column(table, point), point, "forecasts", where)
+        ):
+            return found._replace(point=None)
+    at = int(np.searchsorted(found.levels, 0.5))
+    levels = (*found.levels[:at], 0.5, *found.levels[at:])
+    return found._replace(levels=levels, probs=(*found.probs[:at], point, *found.probs[at:]), point=None)
+
+
+def quantiles_in(
+    table: Any, found: Columns, problem: Payoff, where: str, before: int = 0
+) -> tuple[np.ndarray, int, int]:
+    """Values ``[R, Q]`` that neither cross nor leave the outcomes; in how many rows they did one and the other."""
+    values_RxQ = _values(table, found.probs, where)
     if not np.isfinite(values_RxQ).all():
         row, k = np.argwhere(~np.isfinite(values_RxQ))[0].tolist()
-        raise Refused(FRAME, row + 1, f"a quantile ({columns[k]}) is missing or not a finite number")
-    notes: tuple[str, ...] = ()
-    crossed = (np.diff(values_RxQ, axis=1) < 0).any(axis=1)
-    if crossed.any():
-        values_RxQ = np.sort(values_RxQ, axis=1)
-        notes += (f"{int(crossed.sum()):,} rows had quantiles that cross, and were sorted",)
+        raise Refused(where, before + row + 1, f"a quantile ({found.probs[k]}) is missing or not a finite number")
+    crossed_R = (np.diff(values_RxQ, axis=1) < 0).any(axis=1)
+    values_RxQ = np.sort(values_RxQ, axis=1)
     low, high = problem.outcomes
-    beyond = (values_RxQ[:, 0] < low) | (values_RxQ[:, -1] > high)
-    if beyond.any():
-        values_RxQ = np.clip(values_RxQ, low, high)
-        notes += (f"{int(beyond.sum()):,} rows had quantiles beyond what can come, and were clipped to it",)
-    return levels, values_RxQ, notes
+    beyond_R = (values_RxQ[:, 0] < low) | (values_RxQ[:, -1] > high)
+    return np.clip(values_RxQ, low, high), int(crossed_R.sum()), int(beyond_R.sum())
 
 
-def _in_the_middle(levels: list[float], values_RxQ: np.ndarray, point_R: np.ndarray) -> bool:
+def rows_in(
+    table: Any, columns: Columns, problem: DecisionProblem | Payoff, tolerance: float, where: str, before: int = 0
+) -> Rows:
+    """``rows_of``, also of numbers: then states are these, and probabilities the values of quantiles."""
+    if isinstance(problem, DecisionProblem):
+        return rows_of(table, columns, problem, tolerance, where, before)
+    names, stream_R = streams_in_rows(table, columns.stream, where, before)
+    steps = order_in(table, columns.order, where, before, columns.every)
+    outcomes_R = outcomes_in_rows(table, columns.state, problem, where, before)
+    values_RxQ, crossed, beyond = quantiles_in(table, columns, problem, where, before)
+    return Rows(names, stream_R, steps, outcomes_R, values_RxQ, crossed + beyond, None)
+
+
+def mended_told(crossed: int, beyond: int) -> tuple[str, ...]:
+    """What was done to quantiles of so many rows."""
+    notes = (f"{crossed:,} rows had quantiles that cross, and were sorted",) if crossed else ()
+    clipped = (f"{beyond:,} rows had quantiles beyond what can come, and were clipped to it",) if beyond else ()
+    return (*notes, *clipped)
+
+
+def _values(table: Any, names: Sequence[Any], where: str) -> np.ndarray:
+    return np.stack([numbers_in(one_column(table, name), name, "quantiles", where) for name in names], axis=1)
+
+
+def _in_the_middle(levels: Sequence[float], values_RxQ: np.ndarray, point_R: np.ndarray) -> bool:
     """Whether forecasts without a level are in the middle of all their intervals: then they are medians, not means."""
     place = {level: k for k, level in enumerate(levels)}
     pairs = [
@@ -231,7 +264,7 @@ def _in_the_middle(levels: list[float], values_RxQ: np.ndarray, point_R: np.ndar
     return bool(pairs)
 
 
-def _refuse_several(table: Any, found: QuantileColumns, stream_R: np.ndarray, order_R: np.ndarray) -> None:
+def _refuse_several(table: Any, found: Columns, stream_R: np.ndarray, order_R: np.ndarray) -> None:
     """Refuse several forecasts of one step, made at different times: who acts on them must say on which."""
     place = np.lexsort((order_R, stream_R))
     same = (np.diff(stream_R[place]) == 0) & (np.diff(order_R[place]) == 0)
@@ -247,7 +280,7 @@ def _refuse_several(table: Any, found: QuantileColumns, stream_R: np.ndarray, or
         )
 
 
-def _made_early(table: Any, found: QuantileColumns, steps: Steps, each: list[np.ndarray]) -> tuple[str, ...]:
+def _made_early(table: Any, found: Columns, steps: Steps, each: list[np.ndarray]) -> tuple[str, ...]:
     """Forecasts that were made before the outcome of the step before was known: delta is not promised of them."""
     if found.cutoff is None or found.order is None:
         return ()

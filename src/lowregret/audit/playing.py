@@ -2,23 +2,25 @@
 
 What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm it answers the
 model. The model alone is its best response, as people act; the guard plays the same until then unless its rule has a
-temperature. Where outcomes are late, in episodes, and where what is promised goes by the charges of every step
-(numbers), a guard is played step by step. Those who are there to be compared with stand in ``YARDSTICKS``.
+temperature. In episodes, where what is promised goes by the charges of every step (numbers), and of late outcomes those
+streams whose evidence may do for an alarm, a guard is played step by step. Those who are there to be compared with
+stand in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import softmax
+from ..arrays import first_true, softmax
 from ..guard import Event, Guard, Switch
-from ..guard.ledger import blank, happened
+from ..guard.ledger import blank, happened, turns_told
 from ..memory import each
-from ..policies import Hedge
-from ..problems import DecisionProblem, Positions, scene_of, with_first
+from ..policies import Hedge, Recovering
+from ..problems import DecisionProblem, Known, Positions, scene_of, with_first
 from ..rules import ExactTest, ResponseRule, Rule
-from .known import part_of
+from .known import Tells, part_of
 from .streams import Block, Streams
 
 PLAYERS = ("model", "guard", "fallback")
@@ -30,9 +32,11 @@ class Played(NamedTuple):
     paid: dict[str, np.ndarray]  # by player, [N, T]
     actions_NxA: np.ndarray  # what each fixed action was paid in all
     share_NxT: np.ndarray  # how much of what the guard played was the model's
-    trips_N: np.ndarray  # states seen at the switch, 0 for never
+    trips_N: np.ndarray  # at which step the switch was known, 0 for never
     events: tuple[tuple[int, Event], ...]  # with the row of the stream
     certificate: Any = None  # where what is guaranteed depends on the run
+    level_NxT: np.ndarray | None = None  # E after every step, where the alarms were read off it
+    utility_AxNxT: Any = None  # what each action was paid in every step
 
 
 def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
@@ -52,12 +56,18 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     paid["guard"] = (scene.base_A * utility_AxNxT).sum(axis=0)  # up to the alarm
     share_NxT = np.ones((N, T))
     trips_N, events, promised = np.zeros(N, dtype=np.int64), list[tuple[int, Event]](), None
+    level_NxT: np.ndarray | None = None
     if others:
         pass
     elif rule.lag > 1 or rule.of_numbers or rule.untested or guard.episode is not None:
-        paid["guard"], share_NxT, trips_N, events, promised = _live(guard, block, utility_AxNxT)
+        plain = not rule.of_numbers and not rule.untested and guard.episode is None and block.told is None
+        for rows in _alike(block, np.flatnonzero(_may_alarm(rule, block)) if plain else np.arange(N)):
+            found = _live(guard, block.rows(rows), utility_AxNxT[:, rows])
+            paid["guard"][rows], share_NxT[rows], trips_N[rows], told, promised = found
+            events += [(int(rows[row]), event) for row, event in told]
     else:
-        times_N = _trips(rule, block)
+        level_NxT = _levels(rule, block)
+        times_N = _trips(rule, block, level_NxT)
         rows = np.flatnonzero(times_N <= block.lengths_N)
         if len(rows) and not live and not rule.in_play.acts and block.told is None:
             paid["guard"][rows] = _spliced(rule, block, rows, times_N[rows], scene.temperature, utility_AxNxT[:, rows])
@@ -65,7 +75,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
             trips_N[rows] = times_N[rows]
         elif len(rows):
             paid["guard"][rows], share_NxT[rows], trips_N[rows], told = _replayed(
-                rule, block, rows, utility_AxNxT[:, rows], paid["guard"][rows], times_N[rows]
+                rule, block, rows, utility_AxNxT[:, rows], paid["guard"][rows], times_N[rows], live
             )
             events = [(int(rows[row]), event) for row, event in told] if live else []
     if fallback:
@@ -73,7 +83,50 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     paid |= {name: earns(guard, block, utility_AxNxT) for name, earns in YARDSTICKS.items()}
     for k, name in enumerate(getattr(rule.each, "references", ())):
         paid[f"reference {name}"] = earned_PxNxT[A + k]
-    return Played(paid, utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT, trips_N, tuple(events), promised)
+    actions_NxA, share_NxT = utility_AxNxT.sum(axis=-1).T, share_NxT * there_NxT
+    return Played(paid, actions_NxA, share_NxT, trips_N, tuple(events), promised, level_NxT, utility_AxNxT)
+
+
+def _may_alarm(rule: Rule, block: Block) -> np.ndarray:
+    """Which rows have evidence enough for an alarm, in whatever order their late outcomes come: the others play on."""
+    most_N = np.full(len(block.index_N), max(0.0, 1 - block.came_NxT.shape[1] / rule.lag))  # classes without a step
+    for log_e_NxT in evidence_by_class(rule, block):
+        with np.errstate(over="ignore"):
+            most_N += np.exp(log_e_NxT.max(axis=1, initial=0.0)) / rule.lag
+    return most_N >= (1 - 1e-9) / rule.each.delta  # type: ignore[attr-defined]
+
+
+def evidence_by_class(rule: Rule, block: Block) -> list[np.ndarray]:
+    """ln E of each class of steps a lag apart, ``[N, T]`` by its own steps; as it was at the end of a stream."""
+    found, (d, T), there_NxT = [], (rule.lag, block.came_NxT.shape[1]), block.there_NxT
+    fresh = unspent(rule)
+    for k in range(min(d, T)):
+        at = (slice(None), slice(k, None, d))
+        said, known = part_of(block.forecasts, at), known_of(rule, block, *at)
+        log_e_NxT = rule.each.log_evidence(said, block.came_NxT[at], known)  # type: ignore[attr-defined]
+        own_NxT = there_NxT[:, k::d]
+        last_N = np.maximum(own_NxT.sum(axis=1), 1) - 1
+        at_end_N = np.where(own_NxT.any(axis=1), log_e_NxT[np.arange(len(last_N)), last_N], fresh)
+        found.append(np.where(own_NxT, log_e_NxT, at_end_N[:, None]))
+    return found
+
+
+def known_of(rule: Rule, block: Block, *at: Any) -> Known | None:
+    """What was known before the outcomes of a block, or of some of its steps, as a rule takes it."""
+    return None if block.told is None else block.told.known(rule.each, *at)
+
+
+def unspent(rule: Rule) -> float:
+    """ln E of a class before its first outcome."""
+    return float(rule.each.evidence(rule.each.start())[0])
+
+
+def _alike(block: Block, rows: np.ndarray) -> list[np.ndarray]:
+    """These rows, those together whose outcomes came to be known alike."""
+    if block.lags_NxT is None or not len(rows):
+        return [rows] if len(rows) else []
+    _, which = np.unique(block.lags_NxT[rows], axis=0, return_inverse=True)
+    return [rows[which.ravel() == k] for k in range(int(which.max()) + 1)]
 
 
 def _scene(guard: Guard, block: Block) -> Any:
@@ -115,6 +168,20 @@ YARDSTICKS: dict[str, Callable[[Guard, Block, np.ndarray], np.ndarray]] = {
 }
 
 
+def guard_for(problem: Any, horizon: int, tells: Tells, lag: int = 1, **settings: Any) -> Guard:
+    """A guard with these settings that is told what a recording tells."""
+    if settings.get("test") is False:
+        settings["delta"] = None  # no alarm, whose chance it is
+    episode, made = settings.get("episode"), Guard(problem, horizon, **settings, **tells.settings())
+    if lag == 1 and not tells.act:
+        return made
+    rule = made.rule
+    if tells.act:
+        assert isinstance(rule, ExactTest)
+        rule = replace(rule, references_act=True)
+    return Guard(problem, horizon, rule=rule, episode=episode, lag=lag)
+
+
 def made_like(guard: Guard, n: int) -> Guard:
     """A fresh guard of ``n`` streams with the settings of this one."""
     rule, episode = guard.rule, guard.episode
@@ -134,8 +201,20 @@ def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
             yield live.conditions
 
 
-def _trips(rule: Rule, block: Block) -> np.ndarray:
+def _levels(rule: Rule, block: Block) -> np.ndarray | None:
+    """E after every step, if all alarms are where it reaches 1/delta."""
+    if not isinstance(rule, ExactTest) or block.told is not None or rule.pointless:
+        return None
+    if rule.rearms or rule.told or rule.of_numbers:
+        return None
+    return rule.levels(block.forecasts, block.came_NxT)
+
+
+def _trips(rule: Rule, block: Block, level_NxT: np.ndarray | None) -> np.ndarray:
     """When each row switches; after its end for never."""
+    if level_NxT is not None:
+        assert isinstance(rule, ExactTest)
+        return first_true(level_NxT * rule.delta >= 1) + 1
     if block.told is None:
         return rule.first_trips(block.forecasts, block.came_NxT)
     assert isinstance(rule, ExactTest)
@@ -163,13 +242,23 @@ def _replayed(
     utility_AxNxT: np.ndarray,
     followed_NxT: np.ndarray,
     times_N: np.ndarray,
+    live: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
     """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told.
 
-    ``followed_NxT``: what the rule's answers to the model were paid; ``times_N``: when each row switches.
+    ``followed_NxT``: what the rule's answers to the model were paid; ``times_N``: when each row switches. Unless
+    ``live``, nothing need be told.
     """
     probs_NxTxS, states_NxT, N = block.forecasts[rows], block.came_NxT[rows], len(rows)
     lengths_N = block.lengths_N[rows]
+    beside = live and states_NxT.shape[1] < N  # so many are told of sooner side by side
+    after = None if beside or block.told is not None else _after_alarms(rule, probs_NxTxS, states_NxT, times_N)
+    if after is not None:
+        late_NxT = np.arange(states_NxT.shape[1]) >= times_N[:, None]
+        paid_NxT = np.where(late_NxT, (after.played_AxNxT * utility_AxNxT).sum(axis=0), followed_NxT)
+        share_NxT = np.where(late_NxT, after.share_NxT1[:, :-1], 1.0)
+        events = _told_of(rule, probs_NxTxS, states_NxT, times_N, after) if live else []
+        return paid_NxT, share_NxT, times_N, [(row, event) for row, event in events if event.step <= lengths_N[row]]
     paid_NxT, share_NxT = followed_NxT.copy(), np.ones(states_NxT.shape)
     begin, ledger, told = 0, blank(rule, (N,)), list[Event]()
     memory = ledger.rule
@@ -197,33 +286,80 @@ def _replayed(
     return paid_NxT, share_NxT, trips_N, [(event.stream, event) for event in told]
 
 
+def _after_alarms(rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, times_N: np.ndarray) -> Any:
+    """What is played from the alarms on, where that is known without going from step to step; else None."""
+    back = rule.in_play.fallback
+    if not isinstance(rule, ExactTest) or rule.rearms or rule.told or not isinstance(back, Recovering):
+        return None
+    scene = rule.scene(probs_NxTxS, None, np.arange(1, states_NxT.shape[1] + 1))
+    return back.played_after(scene, states_NxT, times_N)
+
+
+def _told_of(
+    rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, times_N: np.ndarray, after: Any
+) -> list[tuple[int, Event]]:
+    """What a guard tells of these rows: its switches, each by the step that did it, and what happened after them."""
+    assert isinstance(rule, ExactTest)
+    found: list[tuple[int, Event]] = []
+    for n, time in enumerate(times_N.tolist()):
+        memory = rule.run(probs_NxTxS[[n], : time - 1], states_NxT[[n], : time - 1])
+        memory = rule.start() if memory is None else each(memory, lambda part: part[0])
+        moment = rule.look(memory, probs_NxTxS[n, time - 1])
+        memory = rule.advance(memory, moment, states_NxT[n, time - 1])
+        told = list(happened(rule, blank(rule, ())._replace(rule=memory)))
+        for t in np.flatnonzero(after.turned_NxT[n]):
+            told += turns_told(after.turned_NxT[n, t], np.array(t + 1), after.share_NxT1[n, t + 1], np.array(1))
+        found += [(n, event._replace(stream=n)) for event in told]
+    return found
+
+
 def _live(
     guard: Guard, block: Block, utility_AxNxT: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]], Any]:
     """The same of all rows, step by step; of numbers with what is promised of the run."""
-    (N, T), lag, live = block.came_NxT.shape, guard.lag, made_like(guard, len(block.index_N))
+    (N, T), live = block.came_NxT.shape, made_like(guard, len(block.index_N))
     paid_TxN, share_TxN = np.zeros((T, N)), np.ones((T, N))
-    every = np.arange(N)
-    for t in range(int(block.lengths_N.max()) + lag - 1):
-        if t < T:
-            more = {} if block.told is None else block.told.at(every, t)
-            advice = live.advise(part_of(block.forecasts, (every, t)), **more)
-            share_TxN[t] = advice.share
-            paid_TxN[t] = (advice.policy.T * utility_AxNxT[..., t]).sum(axis=0)
-        if t >= lag - 1:
-            came = block.came_NxT[:, t - lag + 1]
-            live.observe(came if guard.rule.of_numbers else Positions(came))
-    told = [(event.stream, event) for event in live.events if _clock(guard, event) <= block.lengths_N[event.stream]]
+    every, known = np.arange(N), _known(guard, block)
+    for t in range(T):
+        more = {} if block.told is None else block.told.at(every, t)
+        advice = live.advise(part_of(block.forecasts, (every, t)), **more)
+        share_TxN[t] = advice.share
+        paid_TxN[t] = (advice.policy.T * utility_AxNxT[..., t]).sum(axis=0)
+        for step in known[t]:
+            came = block.came_NxT[:, step]
+            live.observe(came if guard.rule.of_numbers else Positions(came), step=step + 1)
+    ends = [(event, int(block.lengths_N[event.stream])) for event in live.events]
+    told = [(event.stream, _by_its_end(guard, event, end)) for event, end in ends if _clock(guard, event) <= end]
     trips_N = np.zeros(N, dtype=np.int64)
     for row, event in reversed(told):
         if isinstance(event, Switch):
-            trips_N[row] = _clock(guard, event)
+            trips_N[row] = _clock(guard, event, known=True)
     return paid_TxN.T, share_TxN.T, trips_N, told, live.certificate if guard.rule.of_numbers else None
 
 
-def _clock(guard: Guard, event: Event) -> int:
-    """At which step of the whole recording that was."""
-    return event.step if guard.episode is None else (event.episode - 1) * guard.episode + event.step
+def _known(guard: Guard, block: Block) -> list[list[int]]:
+    """The steps whose outcomes came to be known after each was advised and before the next; the others after the last.
+
+    All rows are alike.
+    """
+    T = block.came_NxT.shape[1]
+    lags_T = np.full(T, guard.lag) if block.lags_NxT is None else block.lags_NxT[0]
+    found: list[list[int]] = [[] for _ in range(T)]
+    for step, last in enumerate(np.minimum(np.arange(T) + lags_T, T).tolist()):
+        found[last - 1].append(step)
+    return found
+
+
+def _clock(guard: Guard, event: Event, known: bool = False) -> int:
+    """Of which step of the whole recording the outcome was that did it, or at which step that was known."""
+    step = event.known if known and event.known is not None else event.step
+    return step if guard.episode is None else (event.episode - 1) * guard.episode + step
+
+
+def _by_its_end(guard: Guard, event: Event, end: int) -> Event:
+    """The event as of a stream that is over: known at its end at the latest, whatever longer ones beside it have."""
+    over = _clock(guard, event, known=True) - end
+    return event if over <= 0 or event.known is None else event._replace(known=event.known - over)
 
 
 def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
@@ -231,6 +367,11 @@ def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
     rule, (N, T) = guard.rule, block.came_NxT.shape
     own, each = rule.each.in_play, guard.episode or T
     if own.follows and (own.acts or rule.lag > 1 or block.told is not None):
+        plain = rule.lag == 1 and block.told is None and guard.episode is None
+        if plain and isinstance(own.fallback, Recovering):
+            after = own.fallback.played_after(scene, block.came_NxT, np.zeros(N, dtype=np.int64))
+            if after is not None:
+                return after.played_AxNxT
         at_once, played = np.ones(N, dtype=bool), []
         memories = [own.fallback.start((N,))] * rule.lag
         for t in range(T):

@@ -2,20 +2,23 @@
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..certificates import Certificate
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff, lines_told
 from ..tables import Table
+from . import answer
 from .cells import printable
 from .columns import chosen_told
-from .judging import BEST, LISTED, guard_of
-from .result import warnings_of
-from .times import Rhythms
+from .judging import LISTED, StreamFound, guard_of
+from .known import Tells
+from .result import BEST, BEST_OF_ALL, warnings_of
+from .sketch import pictures
+from .times import Rhythms, spelt
 
 KIND = "lowregret audit"
 
@@ -28,7 +31,7 @@ class Judgement(NamedTuple):
     earned: dict[str, float]
     best_action: str
     regret: float  # of the guard, a step, in utility
-    switched_at: int | None
+    switched_at: int | None  # the last step for which the model was trusted
     log_e: float  # the evidence against its model, where it was stopped
     survives: bool  # whether its alarm is one of those that e-BH names
     v_regret: float | None
@@ -37,8 +40,13 @@ class Judgement(NamedTuple):
     since: int | None  # from about which step on its model was wrong, at the first switch; None where nobody looked
     returns: int | None  # how often its model came back; None where nobody looked
     left: int | None  # how often it was left again after that; likewise
-    switched_time: str | int | None = None  # what the log calls step ``switched_at``: a time, or a number
-    since_time: str | int | None = None  # likewise ``since``
+    lost_to: str | None  # which action, or what else, did better than its model from then on
+    switched_time: str | int | None  # what the log calls step ``switched_at``: a time, or a number
+    since_time: str | int | None  # likewise ``since``
+    lag: int  # after how many steps its outcomes were known, at most
+    excluded: int  # outcomes to which its model had given probability 0
+    seems: int | None  # the lag that its residuals look like, where nobody said one
+    then: float | None  # what the guard would have earned a step at that lag
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +62,25 @@ class Audit:
         return len(self.parts) == self.about["partitions"]
 
     @cached_property
-    def problem(self) -> DecisionProblem:
+    def problem(self) -> DecisionProblem | Payoff:
         return problem_in(self.about["problem"])
 
     @property
     def named(self) -> str:
         """What actions and states the payoffs were read as having."""
-        return printable(f"{self.problem.action_names}; {self.problem.state_names}")
+        outcomes = getattr(self.problem, "state_names", "outcomes are numbers")
+        return printable(f"{self.problem.action_names}; {outcomes}")
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed of every stream."""
-        a = self.about
-        return guard_of(self.problem, a["horizon"], a["delta"], a["temperature"], a["episode"]).certificate
+        """What is guaranteed of every stream: that with the latest outcomes."""
+        a, latest = self.about, max((row.lag for row in self.rows), default=1)
+        references, contexts, *more = a["tells"].values()
+        tells = Tells(tuple(references), None if contexts is None else tuple(contexts), *more)
+        made = a["horizon"], a["delta"], a["temperature"], a["episode"], latest, tells, a["test"], a["internal"]
+        found = guard_of(self.problem, *made).certificate
+        seen = [part["regret_bound"] for part in self.parts.values() if part["regret_bound"] is not None]
+        return replace(found, regret_bound=max(seen)) if seen else found
 
     @cached_property
     def streams(self) -> list[Judgement]:
@@ -74,64 +88,112 @@ class Audit:
         survivors, problem = set(self.survivors), self.problem
         scale, shift = float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
         found, players = [], self.about["players"]
-        guard, best = players.index("guard"), players.index(BEST)
+        guard, best = players.index("guard"), players.index(BEST_OF_ALL if BEST_OF_ALL in players else BEST)
         length = self.about["episode"]
-        for name, steps, totals, action, trip, log_e, v_regret, *happened in self._rows:
-            earned = {player: value / steps * scale + shift for player, value in zip(players, totals, strict=True)}
-            regret, survives = (totals[best] - totals[guard]) / steps, name in survivors
-            seen = problem.actions[action], regret, trip or None, log_e, survives, v_regret
-            found.append(Judgement(name, steps, earned, *seen, 1 if length is None else -(-steps // length), *happened))
+        for row in self.rows:
+            mean = {player: value / row.steps for player, value in zip(players, row.totals, strict=True)}
+            told = {name: value for name, value in row._asdict().items() if name in Judgement._fields}
+            told |= {
+                "earned": {player: value * scale + shift for player, value in mean.items()},
+                "best_action": str(problem.actions[row.best]),
+                "regret": (row.totals[best] - row.totals[guard]) / row.steps,
+                "survives": row.stream in survivors,
+                "episodes": 1 if length is None else -(-row.steps // length),
+                "then": None if row.then is None else row.then / row.steps * scale + shift,
+            }
+            found.append(Judgement(**told))
         return found
 
     @cached_property
-    def _rows(self) -> list[list[Any]]:
-        return sorted((row for p in sorted(self.parts) for row in self.parts[p]["streams"]), key=lambda row: row[0])
+    def rows(self) -> list[StreamFound]:
+        """The streams by name, in utility."""
+        every = (StreamFound(*row) for p in sorted(self.parts) for row in self.parts[p]["streams"])
+        return sorted(every, key=lambda row: row.stream)
 
     @property
     def steps(self) -> int:
-        return sum(row[1] for row in self._rows)
+        return sum(row.steps for row in self.rows)
+
+    @cached_property
+    def totals(self) -> dict[str, float]:
+        """Payoff in all by player, over all streams."""
+        return {player: value * self.steps for player, value in self.earned.items()}
 
     @cached_property
     def earned(self) -> dict[str, float]:
         """Payoff a step by player, over all streams; each sum is the exact one, rounded once."""
         players, steps = self.about["players"], self.steps
         return {
-            player: float(self.problem.in_payoffs(math.fsum(row[2][k] for row in self._rows) / steps))
+            player: float(self.problem.in_payoffs(math.fsum(row.totals[k] for row in self.rows) / steps))
             for k, player in enumerate(players)
         }
 
     @cached_property
     def alarms(self) -> int:
         """Streams that switched."""
-        return sum(row[4] > 0 for row in self._rows)
+        return sum(row.switched_at is not None for row in self.rows)
 
     @property
     def allowed(self) -> float:
         """How many of all streams may switch on average though their models are right."""
-        return self.about["delta"] * self.about["streams"]
+        return self.about["delta"] * self.about["streams"] if self.about["test"] else 0.0
 
     @cached_property
     def survivors(self) -> tuple[str, ...]:
         """Streams whose alarm survives e-BH: of those named, a share of ``fdr`` is wrong on average at most."""
         if not self.whole:
             return ()
-        alarmed = [(row[5], row[0]) for row in self._rows if row[4]]
+        alarmed = [(row.log_e, row.stream) for row in self.rows if row.switched_at]
         return e_bh(alarmed, self.about["streams"], self.about["fdr"])
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        found = list(warnings_of(self.problem, self.earned, self.certificate))
+        """What speaks against relying on the answer, in plain words."""
+        found = [
+            *warnings_of(self.problem, self.earned, self.certificate, len(self.rows), answer.step_of(self)),
+            *answer.warnings(self),
+        ]
         if self.about["renormalised"]:
-            found.append(f"{self.about['renormalised']:,} rows did not sum to one and were renormalised")
-        return (*found, *self.about["notes"], *self._rhythms.told)
+            done = "did not sum to one and were renormalised"
+            if isinstance(self.problem, Payoff):
+                done = "had quantiles that cross or lie beyond what can come, and were sorted and clipped"
+            found.append(f"{self.about['renormalised']:,} rows {done}")
+        return (*found, *self.about["notes"], *self.rhythms.told)
+
+    @property
+    def answer(self) -> str:
+        """What acting on the model earned, what the guard would have, when it would have left the model."""
+        return answer.answer(self)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What was taken to be so, said or not."""
+        return answer.assumed(self)
+
+    @property
+    def first(self) -> str | None:
+        """The first time of all, where steps are dates."""
+        return self._end(min, 0)
+
+    @property
+    def last(self) -> str | None:
+        """The last one."""
+        return self._end(max, 1)
+
+    def _end(self, which: Any, at: int) -> str | None:
+        ends = [part["span"][at] for part in self.parts.values() if part["span"]]
+        if not ends:
+            return None
+        time, offset = which(ends)
+        return spelt(time, offset, self.about["steps"])
 
     @property
     def gaps(self) -> tuple[int, int]:
         """How many times are not as far from the one before as is usual in their stream, and in how many streams."""
-        return self._rhythms.gaps, self._rhythms.streams
+        return self.rhythms.gaps, self.rhythms.streams
 
-    @property
-    def _rhythms(self) -> Rhythms:
+    @cached_property
+    def rhythms(self) -> Rhythms:
         return Rhythms.together(Rhythms(*part["rhythms"]) for part in self.parts.values())
 
     @property
@@ -140,27 +202,12 @@ class Audit:
         return chosen_told(self.about["columns"])
 
     def table(self) -> Table:
-        """Payoffs a step over all streams, and how many switched beside how many might by chance."""
-        a = self.about
-        rows = [(name, f"{value:.6g}") for name, value in self.earned.items()]
-        rows += [("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}")]
-        rows += [("streams that switched", f"{self.alarms:,}")]
-        if a["episode"] is not None:
-            rows += [("episodes that switched", f"{sum(row[7] for row in self._rows):,}")]
-        if self._rows and self._rows[0][9] is not None:
-            rows += [("returns to the model", f"{sum(row[9] for row in self._rows):,}")]
-            left = sum(row[10] for row in self._rows)
-            rows += [("left again after a return", f"{left:,}")] if left else []
-        rows += [("false switches that delta allows, on average", f"{self.allowed:.4g}")]
-        if self.whole:
-            rows += [(f"alarms that survive a false-discovery rate of {a['fdr']:g}", f"{len(self.survivors):,}")]
-        which = "" if self.whole else f", {len(self.parts)} of {a['partitions']} partitions"
-        title = f"Payoff a step over {self.steps:,} steps of {len(self._rows):,} streams{which}"
-        return Table(
-            "\n".join([title, self.read_as, self.named, *(f"! {warning}" for warning in self.warnings)]),
-            ("", ""),
-            tuple(rows),
-        )
+        """The answer and what warns, and what everyone earned, in all and a step."""
+        return answer.table(self)
+
+    def report(self) -> str:
+        """All that the command prints: the table, what is promised, the payoffs, what was assumed and read."""
+        return answer.report(self)
 
     @cached_property
     def suspects(self) -> list[Judgement]:
@@ -196,7 +243,13 @@ class Audit:
             "kind": KIND,
             "about": {name: a[name] for name in a if name != "grid"},
             "actions": self.problem.actions,
-            "states": self.problem.states,
+            "states": None if isinstance(self.problem, Payoff) else self.problem.states,
+            "answer": self.answer,
+            "assumed": self.assumed,
+            "unit": answer.step_of(self),
+            "first": self.first,
+            "last": self.last,
+            "totals": self.totals,
             "earned": self.earned,
             "warnings": self.warnings,
             "regret_bound": certificate.regret_bound,
@@ -205,6 +258,7 @@ class Audit:
             "allowed": self.allowed,
             "survivors": self.survivors,
             "gaps": self.gaps[0],
+            **pictures(self),
             "streams": [one._asdict() for one in self.streams],
         }
         return json.dumps(found, indent=1)
@@ -227,8 +281,10 @@ def e_bh(alarmed: list[tuple[float, str]], streams: int, level: float) -> tuple[
     return tuple(name for _, name in ordered[:most])
 
 
-def problem_told(problem: DecisionProblem) -> dict[str, Any]:
+def problem_told(problem: DecisionProblem | Payoff) -> dict[str, Any]:
     """A problem as plain numbers, to the last bit."""
+    if isinstance(problem, Payoff):
+        return lines_told(problem)
     return {
         "utility": problem.utility.tolist(),
         "scale": problem._scale,
@@ -238,8 +294,10 @@ def problem_told(problem: DecisionProblem) -> dict[str, Any]:
     }
 
 
-def problem_in(told: dict[str, Any]) -> DecisionProblem:
+def problem_in(told: dict[str, Any]) -> DecisionProblem | Payoff:
     """The problem out of ``problem_told``."""
+    if "knots" in told:
+        return Payoff.from_knots(**told)
     problem = DecisionProblem(told["utility"], told["actions"], told["states"])
     problem._scale, problem._shift = told["scale"], told["shift"]
     return problem

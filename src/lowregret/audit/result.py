@@ -16,23 +16,28 @@ from .columns import chosen_told
 from .frames import result_frame
 from .playing import waits
 
-BEST, BEST_OF_ALL = "best fixed action", "best comparator"
+BEST, BEST_OF_ALL, LAST = "best fixed action", "best comparator", "last outcome"
 
 
-def warnings_of(problem: Any, earned: dict[str, float], certificate: Any) -> tuple[str, ...]:
+def warnings_of(
+    problem: Any, earned: dict[str, float], certificate: Any, streams: int, step: str = "step"
+) -> tuple[str, ...]:
     """What speaks against relying on the guarantee, or on the model, by what was earned a step."""
     best = BEST_OF_ALL if BEST_OF_ALL in earned else BEST
     bound, edge, found = certificate.regret_bound_in_payoffs, earned["model"] - earned[best], []
     if edge <= 0:
-        less = f"{-edge:.4g} a step less" if edge < 0 else "no more"
-        found.append(f"the model earned {less} than the {best} of each stream")
+        less = f"{-edge:.4g} a {step} less" if edge < 0 else "no more"
+        found.append(f"the model earned {less} than the {best}{' of each stream' if streams > 1 else ''}")
     elif edge < bound:
         found.append(
-            f"the model's edge is {edge:.4g} a step, the guarantee {bound:.4g}: this horizon is too short to "
+            f"the model's edge is {edge:.4g} a {step}, the guarantee {bound:.4g}: this horizon is too short to "
             "promise anything that matters"
         )
+    behind = earned[LAST] - earned["model"]
+    if behind > 0:
+        found.append(f"the model earned {behind:.4g} a {step} less than doing what would have been best the last time")
     if bound >= float(problem.regret_in_payoffs(certificate.problem.span)):
-        found.append(f"the guarantee of {bound:.4g} a step is all that one step can matter: it promises nothing")
+        found.append(f"the guarantee of {bound:.4g} a {step} is all that one {step} can matter: it promises nothing")
     return tuple(found)
 
 
@@ -81,7 +86,10 @@ class Backtest:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What speaks against relying on the guarantee, or on the model, in plain words."""
-        return (*warnings_of(self.problem, self.earned, self.certificate), *self.recording.notes)
+        return (
+            *warnings_of(self.problem, self.earned, self.certificate, len(self.streams)),
+            *self.recording.notes,
+        )
 
     def table(self) -> Table:
         """Payoffs a step over all streams, and what the guard did."""
@@ -95,7 +103,8 @@ class Backtest:
             ("model's share of the guard's play", f"{self._mean('model_share'):.1%}"),
             ("guarantee, a step", f"{self.certificate.regret_bound_in_payoffs:.6g}"),
         ]
-        title = [f"Payoff a step over {self.steps:,} steps of {len(self.streams):,} streams"]
+        of = "" if len(self.streams) == 1 else f" of {len(self.streams):,} streams"
+        title = [f"Payoff a step over {self.steps:,} steps{of}"]
         if self.recording.source is not None:
             title.append(chosen_told(self.recording.source.about))
         return Table("\n".join([*title, *(f"! {warning}" for warning in self.warnings)]), ("", "payoff"), tuple(rows))

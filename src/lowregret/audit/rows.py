@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Names
 from .cells import Refused, also, arrow, one_column, without_nulls
 from .columns import Columns
+from .known import known_in
 from .laws import laws_in
 from .times import Every, Steps, order_in
 
@@ -21,6 +22,7 @@ class Rows(NamedTuple):
     states_R: np.ndarray
     probs_RxS: np.ndarray
     renormalised: int  # rows whose probabilities were off by more than they may
+    known_R: np.ndarray | None  # when their outcomes were known, as ``Steps.at_R``; None: nobody says
 
 
 def rows_of(
@@ -29,9 +31,10 @@ def rows_of(
     """The rows of an Arrow table, of which ``before`` others come before in ``where``; refused at the first bad one."""
     names, stream_R = streams_in_rows(table, columns.stream, where, before)
     steps = order_in(table, columns.order, where, before, columns.every)
-    states_R = _states(table, columns.state, problem, where, before)
+    states_R = places_in(table, columns.state, problem.state_names, "the state", where, before)
     probs_RxS, renormalised = laws_in(table, columns.probs, problem.states, tolerance, where, before)
-    return Rows(names, stream_R, steps, states_R, probs_RxS, renormalised)
+    known_R = None if columns.known_at is None else known_in(table, columns.known_at, steps, where, before)
+    return Rows(names, stream_R, steps, states_R, probs_RxS, renormalised, known_R)
 
 
 def sorted_rows(
@@ -49,7 +52,7 @@ def sorted_rows(
     ``row_R`` says which row of the log each is, ``where(row)`` of which file that is and which row of it; ``alone``
     says why all rows are one stream, where no column names it; unless ``whole``, other rows may have what is missing.
     """
-    place_R = np.lexsort((steps.at_R, stream_R))
+    place_R = _in_order(stream_R, steps.at_R)
     stream_R, steps = stream_R[place_R], steps.of(place_R)
     order_R, counted = steps.at_R, steps.counted
     apart, same = np.diff(order_R), stream_R[1:] == stream_R[:-1]
@@ -75,12 +78,18 @@ def sorted_rows(
     return place_R
 
 
+def _in_order(stream_R: np.ndarray, at_R: np.ndarray) -> np.ndarray:
+    """Places of rows by stream and step: they often stand so."""
+    later = (stream_R[1:] > stream_R[:-1]) | ((stream_R[1:] == stream_R[:-1]) & (at_R[1:] >= at_R[:-1]))
+    return np.arange(len(at_R)) if later.all() else np.lexsort((at_R, stream_R))
+
+
 def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -> tuple[list[Any], np.ndarray]:
     if name is None:
         return [0], np.zeros(table.num_rows, dtype=np.int32)
     column = one_column(table, name)
     without_nulls(column, f"the stream ({name})", where, before)
-    column = _encoded(column, f"the streams ({name})", where)
+    column = encoded(column, f"the streams ({name})", where)
     names, stream_R = column.dictionary.to_pylist(), np.asarray(column.indices).astype(np.int32, copy=False)
     if bad := [i for i, value in enumerate(names) if value != value]:
         row = int(np.flatnonzero(stream_R == bad[0])[0])
@@ -91,7 +100,7 @@ def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -
     return names, stream_R
 
 
-def _encoded(column: Any, what: str, where: str) -> Any:
+def encoded(column: Any, what: str, where: str) -> Any:
     """A column by its different values, which must be names or numbers: each once, and none that no row has."""
     pa = arrow()
     kind = column.dictionary.type if hasattr(column, "dictionary") else column.type
@@ -105,18 +114,18 @@ def _encoded(column: Any, what: str, where: str) -> Any:
     return column if plain else column.dictionary_decode().dictionary_encode()
 
 
-def _states(table: Any, name: str, problem: DecisionProblem, where: str, before: int) -> np.ndarray:
-    """Positions of states, by name."""
-    column, names = one_column(table, name), problem.state_names
-    without_nulls(column, f"the state ({name})", where, before)
-    column = _encoded(column, f"the states ({name})", where)
+def places_in(table: Any, name: str, names: Names, what: str, where: str, before: int) -> np.ndarray:
+    """Positions of states or actions, by name."""
+    column = one_column(table, name)
+    without_nulls(column, f"{what} ({name})", where, before)
+    column = encoded(column, f"{what}s ({name})", where)
     distinct, index_R = _exactly(column.dictionary), np.asarray(column.indices)
     places = [names.position(value) for value in distinct]
     found = np.array([-1 if place is None else place for place in places], dtype=np.int32)
     states_R = found[index_R] if len(found) else np.zeros(0, dtype=np.int32)
     if len(bad := np.flatnonzero(states_R < 0)):
         said = names.refusal(distinct[int(index_R[bad[0]])])
-        raise Refused(where, before + int(bad[0]) + 1, f"the state ({name}) must be {said}{also(bad, before)}")
+        raise Refused(where, before + int(bad[0]) + 1, f"{what} ({name}) must be {said}{also(bad, before)}")
     return states_R
 
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..problems import DecisionProblem
+from ..problems import DecisionProblem, Payoff
 from .cells import Refused
 from .logs import Fragment, Log, StreamNumbers, partition_of, record_of, records_in
 
-_HELD = 192 << 20  # bytes of rows in memory; what is more goes to the disk
+HELD = 192 << 20  # bytes of rows in memory; what is more goes to the disk
 
 
 class Counted(NamedTuple):
@@ -62,9 +62,9 @@ def new_digest() -> Any:
 class Spool:
     """The rows of the partitions that are ``kept``, by partition."""
 
-    def __init__(self, log: Log, problem: DecisionProblem, folder: Path, kept: Callable[[int], bool]) -> None:
+    def __init__(self, log: Log, problem: DecisionProblem | Payoff, folder: Path, kept: Callable[[int], bool]) -> None:
         self.log, self.problem, self.folder = log, problem, folder
-        self.record, self.names = record_of(problem.n_states), StreamNumbers()
+        self.record, self.names = record_of(problem, log.columns), StreamNumbers()
         self.kept = [p for p in range(log.partitions) if kept(p)]
         self.rows_P = np.zeros(log.partitions, dtype=np.int64)
         self._pieces: dict[int, list[np.ndarray]] = {p: [] for p in self.kept}
@@ -100,7 +100,8 @@ class Spool:
             self._lengths += here
             place_R = self._place[records["stream"]].astype(np.uint16)
         counts_P = np.bincount(place_R, minlength=self.log.partitions)
-        records = records[np.argsort(place_R, kind="stable")]
+        if counts_P.max() < len(records):
+            records = records[np.argsort(place_R, kind="stable")]
         ends_P = np.cumsum(counts_P)
         with self._lock:
             self.rows_P += counts_P
@@ -108,7 +109,7 @@ class Spool:
                 if counts_P[p]:
                     self._pieces[p].append(records[ends_P[p] - counts_P[p] : ends_P[p]])
             self._held += records.nbytes
-            if self._held > _HELD:
+            if self._held > HELD:
                 self.to_disk()
 
     def to_disk(self) -> None:
@@ -126,7 +127,7 @@ class Spool:
         """Bytes that the rows take there, if the log has as many as it says; 0 where they stay in memory."""
         share = len(self.kept) / self.log.partitions
         n_bytes = self.log.rows * self.record.itemsize
-        return int(n_bytes * share) if n_bytes > _HELD else 0
+        return int(n_bytes * share) if n_bytes > HELD else 0
 
     @property
     def on_disk(self) -> bool:

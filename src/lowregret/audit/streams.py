@@ -25,11 +25,19 @@ class Block(NamedTuple):
     forecasts: Any  # laws [N, T, S], or forecasts of a number of shape [N, T]
     came_NxT: np.ndarray  # states, or numbers
     told: Told | None = None  # [N, T, ...]
+    lags_NxT: np.ndarray | None = None  # after how many steps each outcome was known; None: the guard's lag says
 
     @property
     def there_NxT(self) -> np.ndarray:
         """Which steps are recorded ones."""
         return np.arange(self.came_NxT.shape[1]) < self.lengths_N[:, None]
+
+    def rows(self, rows: np.ndarray) -> "Block":
+        """Some of the streams."""
+        told = None if self.told is None else self.told.part(rows)
+        lags_NxT = None if self.lags_NxT is None else self.lags_NxT[rows]
+        forecasts = part_of(self.forecasts, rows)
+        return Block(self.index_N[rows], self.lengths_N[rows], forecasts, self.came_NxT[rows], told, lags_NxT)
 
 
 class Source(NamedTuple):
@@ -52,6 +60,7 @@ class Streams:
     told: Sequence[Told] | None = None  # what else was known before each state
     tells: Tells = NOTHING
     notes: tuple[str, ...] = ()  # what a reader of the answer should know of it
+    lags: Sequence[np.ndarray] | None = None  # [T] each: after how many steps each outcome was known; None: not said
 
     @property
     def lengths_B(self) -> np.ndarray:
@@ -60,6 +69,11 @@ class Streams:
     @property
     def longest(self) -> int:
         return int(self.lengths_B.max())
+
+    @property
+    def latest(self) -> int:
+        """After how many steps the latest outcome was known."""
+        return max((int(lags_T.max()) for lags_T in self.lags or ()), default=1)
 
     def place(self, stream: Any) -> int:
         """Where the stream of that name is."""
@@ -105,7 +119,15 @@ class Streams:
             told=None if self.told is None else [self.told[i].part(parts[i]) for i in kept],
             tells=self.tells,
             notes=self.notes,
+            lags=None if self.lags is None else [self.lags[i][parts[i]] for i in kept],
         )
+
+    def some(self, index: Sequence[int]) -> "Streams":
+        """Those of these places, without their rows."""
+        names, forecasts, states = ([part[i] for i in index] for part in (self.names, self.forecasts, self.states))
+        told: Any = None if self.told is None else [self.told[i] for i in index]
+        lags = None if self.lags is None else [self.lags[i] for i in index]
+        return Streams(tuple(names), forecasts, states, told=told, tells=self.tells, lags=lags)
 
     def blocks(self, cells: int = CELLS) -> Iterator[Block]:
         """All streams, those of about the same length together, of about ``cells`` steps in all."""
@@ -129,15 +151,20 @@ class Streams:
         lengths_N, S = lengths_B[index_N], self.forecasts[0].shape[-1]
         longest = int(lengths_N[-1])
         told = None if self.told is None else Told.beside([self.told[i] for i in index_N], longest)
+        lags_NxT = None
+        if self.lags is not None:
+            lags_NxT = np.ones((len(index_N), longest), dtype=np.int64)  # what comes after the end is known at once
+            for row, i in enumerate(index_N):
+                lags_NxT[row, : lengths_N[row]] = self.lags[i]
         if (lengths_N == longest).all():
             probs = np.stack([self.forecasts[i] for i in index_N])
-            return Block(index_N, lengths_N, probs, np.stack([self.states[i] for i in index_N]), told)
+            return Block(index_N, lengths_N, probs, np.stack([self.states[i] for i in index_N]), told, lags_NxT)
         probs_NxTxS = np.full((len(index_N), longest, S), 1 / S)
         states_NxT = np.zeros((len(index_N), longest), dtype=np.int64)
         for row, i in enumerate(index_N):
             probs_NxTxS[row, : lengths_N[row]] = self.forecasts[i]
             states_NxT[row, : lengths_N[row]] = self.states[i]
-        return Block(index_N, lengths_N, probs_NxTxS, states_NxT, told)
+        return Block(index_N, lengths_N, probs_NxTxS, states_NxT, told, lags_NxT)
 
     def _of_numbers(self, cells: int) -> Iterator[Block]:
         """Streams of one length and form together: what is promised goes by the charges of every step."""

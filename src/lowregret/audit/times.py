@@ -12,6 +12,8 @@ from .cells import Refused, arrow, one_column, without_nulls
 
 NUMBERS, ROWS = "whole numbers", "rows as they stand"  # kinds of steps
 TIMES, ZONED, CLOCK, SPANS = "times without a zone", "times with a zone", "times of day", "durations"
+UNIX = {10**9: "Unix seconds", 10**6: "Unix milliseconds", 10**3: "Unix microseconds", 1: "Unix nanoseconds"}
+_UNIX_FROM, _UNIX_TO = 631_152_000, 4_102_444_800  # seconds: 1990 and 2100; steps are not counted from there
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _CLOCKS_CHANGE = 3600  # seconds by which days may be longer or shorter
 _NS = 10**9
@@ -35,7 +37,7 @@ class Steps(NamedTuple):
     @property
     def dated(self) -> bool:
         """They have a day, by the clock of the log."""
-        return self.kind in (TIMES, ZONED)
+        return self.kind in (TIMES, ZONED, *UNIX.values())
 
     @property
     def clock_R(self) -> np.ndarray:
@@ -96,7 +98,7 @@ def spelt(time: int, offset: int = 0, kind: str = TIMES) -> str:
     text = text.rstrip("0").rstrip(".") if "." in text else text
     if kind == CLOCK:
         return text.partition("T")[2]
-    if kind == ZONED:
+    if kind == ZONED or kind in UNIX.values():
         return text + _zone(offset // _NS)
     return text.removesuffix("T00:00:00")
 
@@ -286,20 +288,37 @@ def _order(table: Any, name: str | None, where: str, before: int) -> Steps:
     if pa.types.is_integer(kind):
         if kind == pa.uint64() and len(bad := np.flatnonzero(np.asarray(column) > np.uint64(2**63 - 1))):
             raise Refused(where, before + int(bad[0]) + 1, f"the step ({name}) must be below 2^63")
-        return _unzoned(np.asarray(column.cast(pa.int64())), NUMBERS)
+        return _numbered(np.asarray(column.cast(pa.int64())))
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return _times(column, name, where)
     if pa.types.is_floating(kind):
         values = np.asarray(column.cast(pa.float64()))
+        if len(values) and values.min() >= _UNIX_FROM and values.max() < _UNIX_TO:  # with fractions, as time.time()
+            return _unzoned(np.round(values * 1e6).astype(np.int64) * 1000, UNIX[_NS])
         bad = np.flatnonzero(~(values == np.floor(values)) | (np.abs(values) > inputs.MOST))
         if not len(bad):
-            return _unzoned(values.astype(np.int64), NUMBERS)
+            return _numbered(values.astype(np.int64))
         raise Refused(
             where,
             before + int(bad[0]) + 1,
             f"the step ({name}) must be a whole number or a time, got {values[bad[0]]:g}",
         )
     raise Refused(where, None, f"the steps ({name}) must be whole numbers or times, got {kind}")
+
+
+def _numbered(number_R: np.ndarray) -> Steps:
+    """Steps that are counted; or Unix times, where all numbers are such in one unit and in a year that people have."""
+    if len(number_R):
+        low, high = int(number_R.min()), int(number_R.max())
+        for each, kind in UNIX.items():  # nanoseconds
+            if low * each >= _UNIX_FROM * _NS and high * each < _UNIX_TO * _NS:
+                return _unzoned(number_R * each, kind)
+    return _unzoned(number_R, NUMBERS)
+
+
+def unix_told(name: str | None, kind: str) -> tuple[str, ...]:
+    """That steps were read as times, where they are numbers."""
+    return (f"the steps ({name}) are read as times: {kind}",) if kind in UNIX.values() else ()
 
 
 def _unzoned(at_R: np.ndarray, kind: str) -> Steps:

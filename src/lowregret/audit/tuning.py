@@ -3,7 +3,7 @@
 import itertools
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,10 @@ from .. import inputs
 from ..guard import Guard
 from ..policies import Recovery
 from ..problems import DecisionProblem, Payoff
-from ..rules import ExactTest
 from ..tables import Table
-from .backtesting import played_through, recorded
+from .backtesting import late_of, played_through, recorded
 from .known import GIVEN
+from .playing import guard_for
 from .result import Backtest
 from .streams import Streams
 
@@ -94,7 +94,7 @@ def tune(
     """
     told = dict(zip(GIVEN, (references, contexts, payoffs, scale), strict=True))
     recording = recorded(problem, probs, states, names, columns, told)
-    steps_B = _earlier(recording, until)
+    lag, steps_B = late_of(recording, lag), _earlier(recording, until)
     first, later = recording.cut(steps_B, rest=False), recording.cut(steps_B, rest=True)
     if not first.names or not later.names:
         raise ValueError(f"until must leave steps on both sides, got {inputs.shown(until)}")
@@ -124,12 +124,10 @@ def _guard(
     problem: Any, recording: Streams, delta: Any, episode: int | None, fallback: Any, temperature: Any, lag: int
 ) -> Guard:
     """A guard with these settings; with episodes delta is for all of them together, as by default."""
-    horizon, tells = recording.longest, recording.tells
+    horizon = recording.longest
     lasts = None if episode is None or episode >= horizon else episode
     settings = {"delta": delta, "test": delta is not None, "fallback": fallback, "temperature": temperature}
-    rule = Guard(problem, horizon, episode=lasts, **settings, **tells.settings()).rule
-    assert isinstance(rule, ExactTest)
-    return Guard(problem, horizon, rule=replace(rule, references_act=tells.act), episode=lasts, lag=lag)
+    return guard_for(problem, horizon, recording.tells, lag, episode=lasts, **settings)
 
 
 def _deltas_of(deltas: Any, longest: int, mixes: bool) -> list[float | None]:

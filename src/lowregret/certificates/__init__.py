@@ -32,7 +32,7 @@ from .bounds import (
     windows,
 )
 from .certificate import Certificate, certify
-from .delays import Delay, delay
+from .detection import Delay, delay
 from .for_ever import ForEver
 from .switching import WayBack
 

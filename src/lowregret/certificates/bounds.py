@@ -266,7 +266,8 @@ def theorem_c_4(problem: DecisionProblem, steps: int, temperature: float, v_regr
     }
 
 
-# When an alarm is worst (statement (iv)): the most of B(n) + F(N - n) over n = 0 .. N, without looking at every n.
+# When an alarm is worst (statement (iv) of ``every_start``): the most of B(n) + F(N - n) over n = 0 .. N, without a
+# look at every n.
 #
 # Neither B nor F falls. So in a block a <= n <= b no sum is above B(b) + F(N - a): a block for which this is not above
 # the largest sum found so far is left out, every other is halved, down to blocks that have ends only. What is found is

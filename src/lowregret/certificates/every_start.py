@@ -1,4 +1,12 @@
-"""The every-start test's prior, and its statements (ii), (iv) and (v) as numbers: one function a statement.
+"""The every-start test's prior, and what it promises as numbers: one function a statement.
+
+The statements, to which the other files point by number:
+
+(i)   If the model is right, the alarm sounds with a chance of at most delta, however long one waits.
+(ii)  Before an alarm no comparator leads by more than B over any steps start .. end: no interval is bad.
+(iii) What a bet is charged a step is at most kappa, a number that is known beforehand (``coupled.kappa``).
+(iv)  With a fallback that loses at most F(n) in n steps: T Reg <= max{ B(T), max_n B(n) + J + F(T - n - 1) }.
+(v)   A fallback that has run since the first step, and is not begun afresh, has an F of its own.
 
 All bounds are on *total* regret (a sum over steps, not an average) and hold for every sequence of states. J is the
 problem's span, A the number of actions, eta a temperature, lam_k the betting rates, delta the chance of a false alarm.

@@ -89,7 +89,7 @@ class ForEver:
     >>> found = ForEver(matching(), every=10_000)
     >>> round(found.expected_alarms(100_000), 2)
     10.11
-    >>> round(found.interval(2000), 1), round(found.interval(2000, alarms=1), 1)
+    >>> round(found.within(2000), 1), round(found.within(2000, alarms=1), 1)
     (249.9, 376.1)
     """
 
@@ -171,15 +171,15 @@ class ForEver:
         charged = Charges(best_response.kappa(self.problem, self.rates_K))
         return before_alarm(charged, self.rates_K, costs_K, self.problem.span, np.asarray(steps_N))
 
-    def interval(self, length: int, alarms: int = 0) -> float:
-        """The most *total* regret to any one comparator over any ``length`` steps with so many alarms in them.
+    def within(self, steps: int, *, alarms: int = 0) -> float:
+        """The most *total* regret to any one comparator over any so many steps in a row with so many alarms in them.
 
         Without fixed share after an alarm (``hold=None``) of steps at which the bettors run, and no others.
         """
-        length, alarms = inputs.whole(length, "length"), inputs.whole(alarms, "alarms", least=0)
+        steps, alarms = inputs.whole(steps, "steps"), inputs.whole(alarms, "alarms", least=0)
         if self.hold is None and alarms:
             raise ValueError("intervals with alarms in them are promised where fixed share is played after an alarm")
-        return float(self._within(length, np.array([alarms]))[0])
+        return float(self._within(steps, np.array([alarms]))[0])
 
     def _within(self, length: int, alarms_N: np.ndarray) -> np.ndarray:
         """The same for several numbers of alarms."""
@@ -222,7 +222,7 @@ class ForEver:
 
     @property
     def regret_bound(self) -> float:
-        """Over any number of steps, one included: the span. ``at`` and ``interval`` say more."""
+        """Over any number of steps, one included: the span. ``at`` and ``within`` say more."""
         return self.problem.span
 
     @property
@@ -239,7 +239,7 @@ class ForEver:
             "head_start": self.head_start,
             "alarms_in_that_many_steps": self.expected_alarms(self.every),
             "chance_within_a_tenth": self.chance_within(self.every // 10),
-            "interval_of_that_length": self.interval(self.every),
+            "interval_of_that_length": self.within(self.every),
             "statement": self.statement,
             "assumptions": list(self.assumptions),
         }
@@ -259,7 +259,7 @@ class ForEver:
             return alarms + " On every sequence, no stretch without an alarm is bad; of those with one nothing is said."
         since = "" if self.starts == 1 else " since it was last begun"
         whom = "action" if self.comparators == self.problem.n_actions else "action or reference"
-        lost = f"no stretch of steps{since} loses more than interval(length, alarms) to any {whom}"
+        lost = f"no stretch of steps{since} loses more than within(steps, alarms=...) to any {whom}"
         return f"{alarms} On every sequence, {lost}."
 
     @property
@@ -281,13 +281,13 @@ class ForEver:
             f"  chance  <= {self.chance_within(short):.3g} of one within {short} steps of a start, likewise",
         ]
         for length in (self.every // 100, self.every // 10, self.every):
-            if length == self.every or (length >= 1 and self.interval(length) < self.problem.span * length):
+            if length == self.every or (length >= 1 and self.within(length) < self.problem.span * length):
                 lines.append(f"  regret  <= {self._told(length, 0)} a step over {length} without an alarm")
                 if self.hold is not None and length > self.hold:
                     lines[-1] += f", {self._told(length, 1)} with one"
         return "\n".join([*lines, f"  {self.statement}", *(f"  assuming {each}" for each in self.assumptions)])
 
     def _told(self, length: int, alarms: int) -> str:
-        most = self.interval(length, alarms) / length
+        most = self.within(length, alarms=alarms) / length
         paid = float(self.problem.regret_in_payoffs(most))
         return f"{most:.4f}" if paid == most else f"{most:.4f} ({paid:.4g} in payoffs)"

@@ -3,7 +3,8 @@
 Let d be the lag: p_t is stated knowing theta_{t-d}, and maybe some of the outcomes after it. Steps that are d apart
 make a *class*; in each of the d classes p_t is stated knowing the class's whole past, so the every-start test of a
 class is a supermartingale E_r from 1, whatever the classes have to do with each other and in whichever order outcomes
-come within the lag. Let M_r be the largest value that E_r ever takes: P(M_r >= x) <= 1/x, by Ville.
+come within the lag. Let M_r be the largest value that E_r ever takes: P(M_r >= x) <= 1/x, by Ville. The statements are
+those of ``every_start``, here for classes.
 
 **(i)** The alarm sounds when the *average* of the d values reaches a_d / delta, a_d = ``coupled.late_factor``.
 P(alarm) <= delta: at an alarm the sum of the M_r is at least s = d a_d / delta. For 0 < u < s/d let
@@ -18,10 +19,11 @@ below (d/p) a_d / delta, so by Jensen lam sum R_r < charges + p ln((d/p) a_d / (
 (where a_d / (m delta) >= e). Hence, and so for any one comparator over all classes,
 **sum_r R_r <= B_d(n) = min_k [ charges_k + d ln(a_d / (m_k delta)) ] / lam_k.**
 
-**(iv)** When the alarm sounds, after n + 1 outcomes, some o <= d - 1 advices wait for theirs: (1 + o) J. From then on
-each class plays a fallback of its own, which loses at most F(q) in the q steps that it may still have, by its count of
-H = T / d rounded up: the q_r have the sum d H - n - 1 - o, and with F concave (else its least concave majorant) no
-split is worse than the most equal one. Neither B_d nor F rises by more than J a step, so o = d - 1 is the worst:
+**(iv)** The alarm sounds with outcome n + 1. That step, and the o <= d - 1 steps that were advised and whose outcomes
+are still to come, may lose J each: (1 + o) J. From then on each class plays a fallback of its own, which loses at most
+F(q) in the q steps that it may still have, by its count of H = T / d rounded up: the q_r have the sum d H - n - 1 - o,
+and with F concave (else its least concave majorant) no split is worse than the most equal one. A step that waits counts
+J here, and in B_d or F it would count J at most: so the bound is largest where as many wait as can, o = d - 1, and
 **T Reg_T <= max{ B_d(d H), max_n B_d(n) + d J + sum_r F(q_r) }**, the q_r summing up to d H - n - d.
 An outcome that never comes adds J, and nothing to any E_r if that was decided before the state.
 """
@@ -146,7 +148,7 @@ def late_switching(
     (1.0, 1.0, 0.0)
     """
     end, fallbacks = lag * rounds, concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
-    around = min(lag, end)  # one that waits more adds J, and takes no more than J from what comes before and after
+    around = min(lag, end)  # as many as can: a step that waits counts the span, before or after it would at most
 
     def left(steps_N: np.ndarray) -> np.ndarray:
         after_N = dealt(fallbacks, lag, rounds, steps_N) + draws * np.sqrt(steps_N)

@@ -1,4 +1,4 @@
-"""Statement (ii) with the charges that were really paid: what is guaranteed of a run, as far as it has come.
+"""Statement (ii) of ``every_start`` with the charges that were paid: what is guaranteed of a run, as far as it came.
 
 What a bet is charged for quantiles or samples depends on them, and can be more than kappa, which bounds it for a whole
 law. No number known in advance then bounds the regret; the charges themselves do, as they are paid. With chi_{c,k} the

@@ -1,4 +1,4 @@
-"""The guarantee of a rule that bets against every action (statement (iv) of the every-start test), as a certificate.
+"""The guarantee of a rule that bets against every action (statement (iv) of ``every_start``), as a certificate.
 
 Until the alarm at tau no action leads by more than B(tau - 1); the crossing step adds J; from then on the fallback may
 lose F(T - tau) more. The worst tau decides: T Reg <= max{ B(T), max_tau B(tau - 1) + J + F(T - tau) }.

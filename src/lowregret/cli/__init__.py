@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo | verify | reproduce | train | evaluate | construct | audit | arena | play``."""
+"""The command line: ``lowregret demo | verify | train | evaluate | construct | audit | gate | arena | play`` ..."""
 
 from .app import main
 

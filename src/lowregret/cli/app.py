@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify | plan`` (extra: ``cli``), ``audit | arena | play`` (own), the rest (``torch``)."""
+"""The command line: ``demo | verify | plan`` (extra: ``cli``), audits, games (each its own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,8 @@ def main() -> None:
     try:
         app = _app()
     except ModuleNotFoundError as error:
-        sys.exit(f"the command line needs {error.name}: pip install 'lowregret[cli]'")
+        print(f"the command line needs {error.name}: pip install 'lowregret[cli]'", file=sys.stderr)
+        sys.exit(3 if sys.argv[1:2] == ["gate"] else 1)  # where 1 is a verdict
     app()
 
 
@@ -25,6 +26,7 @@ def _app() -> "typer.Typer":
     from .. import __version__, files
     from .auditing import audit
     from .games import arena, play
+    from .gating import GateCommand, gate
     from .options import folder_for, refusals
     from .planning import plan
     from .transformers import add_commands
@@ -87,6 +89,7 @@ def _app() -> "typer.Typer":
 
     app.command()(plan)
     app.command()(audit)
+    app.command(cls=GateCommand)(gate)
     app.command()(arena)
     app.command()(play)
     add_commands(app)

@@ -13,14 +13,22 @@ from .options import PAYOFFS, folder_for, refusals
 
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
 _EVERY = 1 << 18  # rows between two looks at the progress bar
-_SUSPECTS = 5  # streams whose switch is told
 _HEDGE = (
     "Hedge weighs actions by what they have earned, without the model; fallback is what the guard does after a switch."
 )
 _STREAM = (
     "The column of streams; by default stream, unique_id or the like, if its values repeat. none: all rows are one."
 )
+_LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind; --merge: parts."
+_QUERY = "SQL in place of LOG, by DuckDB, which reads files by name too: SELECT * FROM 'log.parquet'. Extra: duckdb."
+_LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
 _FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
+_PAYOFFS = PAYOFFS.replace(", in place of --problem", "") + " With quantiles of a number, .toml with kind or knots."
+_REFERENCE = (
+    "What is compared with: NAME=COLUMNS, of probabilities as --probs has them, or NAME=action=COLUMN. As many as you "
+    "like."
+)
+_ROLES = ("stream", "order", "state", "every", "context", "scale", "model", "median", "known_at")  # one column each
 _NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
 
 euros,dry,wet
@@ -29,8 +37,13 @@ shut,0,0"""
 
 
 def audit(
-    log: Annotated[list[Path], typer.Argument(help="A .csv or .parquet file or a folder of them; --merge: parts.")],
-    payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS.replace(", in place of --problem", ""))] = None,
+    ctx: typer.Context,
+    log: Annotated[list[Path] | None, typer.Argument(help=_LOG, show_default=False)] = None,
+    payoffs: Annotated[Path | None, typer.Option(help=_PAYOFFS)] = None,
+    config: Annotated[Path | None, typer.Option(help="A .toml file of settings; options given here win.")] = None,
+    init: Annotated[
+        bool, typer.Option("--init", help="Look at LOG, and write audit.toml and payoffs to fill in beside it.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
     delta: Annotated[float, typer.Option(help="Chance that a stream whose model is right ever switches.")] = 0.05,
     temperature: Annotated[
@@ -54,13 +67,33 @@ def audit(
         ),
     ] = None,
     every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
+    context: Annotated[str | None, typer.Option(help="The column of contexts: an action for each is compared.")] = None,
+    reference: Annotated[list[str] | None, typer.Option(help=_REFERENCE)] = None,
+    payoff_columns: Annotated[
+        str | None, typer.Option(help="Columns of payoffs that change, action by action, with commas; or one of lists.")
+    ] = None,
+    scale: Annotated[str | None, typer.Option(help="The column that says how much of the payoffs counts.")] = None,
+    quantiles: Annotated[
+        str | None, typer.Option(help="Columns of quantiles of a number: LEVEL=COLUMN each, with commas.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Whose quantiles, where there are several models'.")] = None,
+    median: Annotated[str | None, typer.Option(help="The column of medians, where its name does not say so.")] = None,
+    lag: Annotated[int | None, typer.Option(min=1, help=_LAG)] = None,
+    known_at: Annotated[str | None, typer.Option(help="The column that says when each outcome was known.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Of the payoffs; by default the corner of their table.")] = None,
     episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
+    test: Annotated[bool, typer.Option(help="Without a test the mixture is played from the first step on.")] = True,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Internal regret: when it says one thing, another is better.")
+    ] = False,
     events: Annotated[
         bool | None, typer.Option(help="Say since when, and returns; up to a million rows unless told.")
     ] = None,
     fallback: Annotated[
         bool | None, typer.Option(help="Play the fallback alone too; up to a million rows unless told.")
     ] = None,
+    query: Annotated[str | None, typer.Option(help=_QUERY)] = None,
+    database: Annotated[Path | None, typer.Option(help="A file of DuckDB or SQLite that --query asks.")] = None,
     part: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, written for --merge.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Put the files of all parts together.")] = False,
     engine: Annotated[str, typer.Option(help="local, or ray (extra: ray).")] = "local",
@@ -72,86 +105,130 @@ def audit(
     """
     with refusals():
         from ..audit import auditing
-        from ..audit.cells import Refused, printable
-        from ..audit.laws import told_in_words
+        from ..audit.cells import printable
         from ..audit.page import page, plotly_js
-        from ..problems import payoffs_in
+        from ..audit.settings import TAKEN, AuditFile, settings_in
+        from ..audit.tables import asked
+        from ..problems import currency_in, stakes_in
 
+        log = log or []
+        if init:
+            with _refused():
+                _propose(log)
+            return
+        if merge and (payoffs or part or config):
+            raise ValueError(
+                "--merge takes the files of parts, which say the rest: --payoffs, --part and --config do not go with it"
+            )
+        said = AuditFile() if config is None else settings_in(config)
+        log = log or [path for path in (said.log,) if path is not None and query is None]
+        payoffs = payoffs or said.payoffs
+        given = {name: value for name, value in ctx.params.items() if _typed(ctx, name)}
+        out = out if "out" in given else said.out or out
+        if (query is not None and (log or merge)) or (query is None and database is not None):
+            raise ValueError("--query stands in place of LOG, and --database says what it asks: give LOG or --query")
+        sources = len(log) + (query is not None)
         piece = _piece(part)
         name = "audit" if piece is None else f"audit-part-{piece[0]}-of-{piece[1]}"
         written = [f"{name}.json"] if piece else [f"{name}.json", f"{name}.html"]
         if piece is None:
             plotly_js()  # before the work rather than after it
-        if merge and (payoffs or piece):
-            raise ValueError("--merge takes the files of parts, which say the rest: leave --payoffs and --part out")
-        if not merge and payoffs is None and len(log) == 1:
+        if not merge and payoffs is None and sources == 1:
             raise ValueError(_NO_PAYOFFS)
-        if not merge and (payoffs is None or len(log) != 1):
+        if not merge and (payoffs is None or sources != 1):
             raise ValueError("audit takes one LOG and --payoffs, or with --merge the files of all parts")
         folder_for(out, *written)
         outputs = {f"--out {one}": out / one for one in written}
-        files.apart(outputs, {f"LOG {path}": path for path in log} | {"--payoffs": payoffs})
-        try:
+        read = {f"LOG {path}": path for path in log}
+        files.apart(outputs, read | {"--payoffs": payoffs, "--config": config, "--database": database})
+        with _refused():
             if merge:
                 found = auditing.merge(log)
             else:
                 assert payoffs is not None
-                problem = payoffs_in(payoffs)
-                laws = None if probs is None else told_in_words(probs, problem.states)
-                columns = {"stream": stream, "order": order, "state": state, "probs": laws, "every": every}
+                problem = stakes_in(payoffs)
+                settings = said.settings | {role: own for role, own in given.items() if role in TAKEN}
+                settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
+                settings.setdefault("currency", currency_in(payoffs))
                 with _progress() as told:
-                    found = auditing.audit_log(
-                        log[0],
-                        problem,
-                        delta=delta,
-                        temperature=temperature,
-                        horizon=horizon,
-                        family_delta=family_delta,
-                        fdr=fdr,
-                        tolerance=tolerance,
-                        columns={role: given for role, given in columns.items() if given is not None},
-                        fallback=fallback,
-                        events=events,
-                        episode=episode,
-                        part=piece,
-                        jobs=jobs,
-                        engine=engine,
-                        told=told,
-                    )
-        except Refused as error:
-            typer.echo(f"refused: {error}", err=True)
-            raise typer.Exit(REFUSED) from error
+                    rows = log[0] if query is None else asked(query, database)
+                    found = auditing.audit_log(rows, problem, **settings, part=piece, told=told)
         contents = {out / f"{name}.json": found.to_json().encode()}
         if piece is None:
             contents[out / f"{name}.html"] = page(found).encode()
         files.replace_all(contents)
-        typer.echo(str(found.table()))
-        for one in found.suspects[:_SUSPECTS]:
-            typer.echo(_switch_told(one, printable(repr(one.stream), 80)))
-        if found.alarms > _SUSPECTS:
-            typer.echo(f"... and {found.alarms - _SUSPECTS:,} more that switched, in {name}.json")
-        if found.survivors:
-            shown = ", ".join(printable(repr(name), 80) for name in found.survivors[:8])
-            more = ", ..." if len(found.survivors) > 8 else ""
-            typer.echo(f"Named by e-BH: {shown}{more}")
-            typer.echo(
-                f"(e-BH: among so many streams some switch by chance; of those named, {found.about['fdr']:.0%} "
-                "at most are wrong on average)"
-            )
+        typer.echo(found.report())
         typer.echo(_HEDGE)
-        typer.echo(f"Written to {', '.join(str(path) for path in contents)}")
+        source = "" if payoffs is None else f"Payoffs from {printable(payoffs.name, 200)}. "
+        typer.echo(f"{source}Written to {', '.join(str(path) for path in contents)}")
     if found.alarms:
         raise typer.Exit(ALARM)
 
 
-def _switch_told(one: Any, name: str) -> str:
-    """When a stream switched, and since when its model was wrong, as far as the log says."""
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """A log that is refused is said so, and has an exit code of its own."""
+    from ..audit.cells import Refused
 
-    def told(step: int, time: str | int | None) -> str:
-        return f"step {step:,}" if time is None else f"step {step:,} ({time})"
+    try:
+        yield
+    except Refused as error:
+        typer.echo(f"refused: {error}", err=True)
+        raise typer.Exit(REFUSED) from error
 
-    words = f"stream {name} switched at {told(one.switched_at, one.switched_time)}"
-    return words if one.since is None else f"{words}, wrong since about {told(one.since, one.since_time)}"
+
+def _typed(ctx: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _table(columns: Any) -> dict[str, Any]:
+    if columns is not None and not isinstance(columns, dict):
+        raise ValueError(f"columns must be a table in --config, [columns], got {columns!r}")
+    return columns or {}
+
+
+def _columns(given: dict[str, Any], problem: Any) -> dict[str, Any]:
+    """What options say of columns, by the role of each."""
+    from ..audit.laws import told_in_words
+    from ..audit.settings import quantiles_in_words
+
+    states = getattr(problem, "states", ())
+    found = {role: given[role] for role in _ROLES if role in given}
+    if "probs" in given:
+        if not states:
+            raise ValueError("--probs are of states, and the payoffs are of outcomes that are numbers: --quantiles")
+        found["probs"] = told_in_words(given["probs"], states)
+    if "quantiles" in given:
+        found["quantiles"] = quantiles_in_words(given["quantiles"])
+    if "payoff_columns" in given:
+        found["payoffs"] = given["payoff_columns"].split(",")
+    if "reference" in given:
+        found["references"] = {}
+        for words in given["reference"]:
+            name, _, own = words.partition("=")
+            if not (name and own):
+                raise ValueError(f"--reference must be NAME=COLUMNS, got {words!r}")
+            acts = own.startswith("action=") and "action" not in states
+            found["references"][name] = {"action": own[len("action=") :]} if acts else told_in_words(own, states)
+    return found
+
+
+def _propose(log: list[Path]) -> None:
+    """Write settings and payoffs to fill in beside a log, unless they are there."""
+    from ..audit.proposing import proposed
+
+    if len(log) != 1:
+        raise ValueError("--init takes one LOG")
+    found, folder = proposed(log[0]), log[0].parent
+    for name, text in (("audit.toml", found.settings), (found.payoffs_name, found.payoffs)):
+        if (folder / name).exists():
+            typer.echo(f"{folder / name} is there already, and is left as it is")
+        else:
+            files.replace_all({folder / name: text.encode()})
+            typer.echo(f"written: {folder / name}")
+    typer.echo(f"Next: {'; '.join(found.said)}; then lowregret audit --config {folder / 'audit.toml'}")
 
 
 def _piece(part: str | None) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ def compiled(function: Any) -> Any:
 
     from .kernel_cache import KernelCache
 
-    made: Any = njit(error_model="numpy")(function)
+    made: Any = njit(error_model="numpy", nogil=True)(function)  # threads may run it side by side
     # Where no folder can be written to there is none to keep it in, and each process compiles for itself.
     with contextlib.suppress(RuntimeError):
         made._cache = KernelCache(function)

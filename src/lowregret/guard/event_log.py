@@ -6,10 +6,9 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from .. import files, inputs
-from .ledger import LOG, TURNS, Event, Left, Return, Switch
-from .resume import as_json, event_from
+from .ledger import LOG, Event, Left, Return, Switch
+from .resume import event_from, event_in_json
 
-_KINDS: dict[str, type] = {"switch": Switch, **TURNS}
 _FILE = "events", "a log of events"
 
 
@@ -71,7 +70,7 @@ class EventLog:
             )
         lines = files.lines_in(found, *_FILE)
         try:
-            return [_found(line) for line in lines]
+            return [event_from(line) for line in lines]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{found} holds what is no event of a guard: {error}") from error
 
@@ -91,18 +90,10 @@ class EventLog:
 def _told(event: Event) -> dict[str, Any]:
     if not isinstance(event, (Switch, Return, Left)):
         raise ValueError(f"event must be a Switch, a Return or a Left, got {inputs.shown(event)}")
-    told = {
-        "event": type(event).__name__.lower(),
-        **{name: as_json(value) for name, value in event._asdict().items()},
-    }
-    if _found(dict(told)) != event:
+    told = event_in_json(event)
+    if event_from(told) != event:
         raise ValueError(f"event must be as a guard tells it, got {inputs.shown(event)}")
     return told
-
-
-def _found(told: dict[str, Any]) -> Event:
-    kind = told.pop("event")
-    return event_from([kind, *(told[name] for name in _KINDS[kind]._fields)])  # type: ignore[attr-defined]
 
 
 # Telling of a step that was taken: every event is told, whatever comes of the others.

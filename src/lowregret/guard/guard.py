@@ -105,7 +105,9 @@ class Guard(Fleet, Readings):
         the ordinary guard, which sees each outcome before the next forecast.
     delta
         How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
-        together (without a problem 1/horizon).
+        together (without a problem 1/horizon). None is asked for without a test.
+    fallback
+        What is played after an alarm; by default ``Recovery()``.
     temperature
         Of the responses to forecasts. 0 by default: the best response, as most people act, which differs from nothing
         you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
@@ -181,6 +183,8 @@ class Guard(Fleet, Readings):
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
         settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
         settings["false_alarm_every"] = false_alarm_every
+        if delta is not None and not test:
+            raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
             settings = _as_people_act(problem, settings)
             if self.episode is not None:
@@ -393,10 +397,10 @@ def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> 
     """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
     people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
     settings = given | {name: value for name, value in people.items() if given[name] is None}
+    usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
+    laws = settings["temperature"] == 0 and not isinstance(problem, Payoff)
     if given["likelihood"] is None:
-        usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
         mixes = usual or isinstance(given["fallback"], Recovery)
-        laws = settings["temperature"] == 0 and not isinstance(problem, Payoff)
         settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]
     return settings
 

@@ -50,7 +50,7 @@ class Switch(NamedTuple):
             them = "them" if self.whom is None else "it"
             return f"{what} better {about}, and acting on {them} earned {self.gain:.4g} a step more"
         if self.since is None:
-            return f"the evidence of {self.rule} reached its threshold"
+            return "the evidence against the model reached its threshold"
         if self.says is not None:
             return f"when it says {self.says}, {self.whom} is better {about}"
         where = "" if self.context is None else f" in context {self.context}"
@@ -62,16 +62,8 @@ class Switch(NamedTuple):
         return math.isinf(self.statistic)
 
     def __str__(self) -> str:
-        why = f"evidence of {self.rule} {self.statistic:.4g}, threshold {self.threshold:.4g}"
-        if self.since is not None:
-            whom = f"action {self.action}" if self.reference is None else self.reference
-            where = "" if self.context is None else f" in context {self.context}"
-            why += f", for {whom}{where} since about step {self.since}"
-        if self.gain is not None or self.says is not None:
-            why = f"{self.because} ({self.rule})"
-        if self.excluded:
-            why = f"a state came to which the model had given probability 0 ({self.rule})"
-        return f"{_who(self)}switched after {_when(self)}: {why}"
+        margin = "" if self.excluded else f": evidence {self.statistic:.4g}, threshold {self.threshold:.4g}"
+        return f"{_who(self)}switched after {_when(self)}: {self.because} ({self.rule}{margin})"
 
 
 class Return(NamedTuple):
@@ -101,7 +93,7 @@ class Left(NamedTuple):
 
 
 Event = Switch | Return | Left
-TURNS: dict[str, type[Return] | type[Left]] = {"return": Return, "left": Left}
+EVENTS: dict[str, type[Event]] = {"switch": Switch, "return": Return, "left": Left}
 
 
 def _who(event: Event) -> str:

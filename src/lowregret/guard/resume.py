@@ -14,7 +14,7 @@ from ..arrays import Array, device, float_type, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Late, Rule, RuleMemory
 from .known import forecast_again, forecast_told, known_again, known_told
-from .ledger import TURNS, Event, Ledger, Switch, blank, kind_of
+from .ledger import EVENTS, Event, Ledger, blank, kind_of
 from .memory import Due, GuardMemory, over, standing
 from .steps import due_with
 from .streams import Labels, labels_from, labels_told
@@ -295,38 +295,53 @@ def as_json(value: Any) -> Any:
     return inputs.finite_or_none(value) if isinstance(value, float) else value
 
 
-def event_in_json(event: Event) -> list[Any]:
-    return [type(event).__name__.lower(), *map(as_json, event)]
+def event_in_json(event: Event) -> dict[str, Any]:
+    """Its kind, and its fields by name."""
+    return {"event": type(event).__name__.lower(), **{name: as_json(value) for name, value in event._asdict().items()}}
 
 
-def event_from(values: Any) -> Event:
-    """What ``event_in_json`` told: its kind, then its fields."""
+def event_from(told: Any) -> Event:
+    """What ``event_in_json`` told. A field that is not there has its default: it is younger than what was saved."""
     try:
-        kind, stream, step, *more = values
-        several = isinstance(stream, list)
-        first, *rest = stream if several and stream else [stream]
-        first = first if isinstance(first, (str, list)) else inputs.whole(first, "stream", least=0)
-        index = (*([] if first == [] else [first]), *(inputs.whole(i, "stream", least=0) for i in rest))
-        where = index if several else index[0], inputs.whole(step, "step")
-        if kind in TURNS:
-            share, episode, known = more
-            return TURNS[kind](
-                *where, inputs.not_negative(share, "share"), inputs.whole(episode, "episode"), _or(known)
-            )
-        if kind != "switch":
-            raise ValueError("an event is a switch, a return or left")
-        rule, statistic, threshold, episode, action, rate, since, reference, context, known, whom, gain, says = more
-        if not all(isinstance(name, (str, type(None))) for name in (reference, whom, says)):
-            raise ValueError("reference must be a name")
-        gain = None if gain is None else inputs.finite(gain, "gain")
-        episode, rate = inputs.whole(episode, "episode"), None if rate is None else inputs.finite(rate, "rate")
-        what: tuple[Any, ...] = _or(action), rate, _or(since), reference, _or(context), _or(known), whom, gain, says
-        statistic, threshold = (math.inf if v is None else inputs.finite(v, "a margin") for v in (statistic, threshold))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(values)}") from error
-    return Switch(*where, str(rule), statistic, threshold, episode, *what)
+        kind = EVENTS[told["event"]]
+        return kind(**{name: _READ[name](value) for name, value in told.items() if name != "event"})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"state_dict does not fit: events hold {reprlib.repr(told)}") from error
 
 
-def _or(value: Any) -> int | None:
-    """A whole number, or none."""
+def _stream(value: Any) -> Any:
+    several = isinstance(value, list)
+    first, *rest = value if several and value else [value]
+    first = first if isinstance(first, (str, list)) else inputs.whole(first, "stream", least=0)
+    index = (*([] if first == [] else [first]), *(inputs.whole(i, "stream", least=0) for i in rest))
+    return index if several else index[0]
+
+
+def _margin(value: Any) -> float:
+    return math.inf if value is None else inputs.finite(value, "a margin")
+
+
+def _some_number(value: Any) -> float | None:
+    return None if value is None else inputs.finite(value, "a number")
+
+
+def _some_count(value: Any) -> int | None:
     return None if value is None else inputs.whole(value, "what spoke", 0)
+
+
+def _some_name(value: Any) -> str | None:
+    if not isinstance(value, (str, type(None))):
+        raise ValueError("reference must be a name")
+    return value
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "stream": _stream,
+    **dict.fromkeys(("step", "episode"), lambda value: inputs.whole(value, "step")),
+    "rule": str,
+    **dict.fromkeys(("statistic", "threshold"), _margin),
+    "share": lambda value: inputs.not_negative(value, "share"),
+    **dict.fromkeys(("rate", "gain"), _some_number),
+    **dict.fromkeys(("action", "since", "context", "known"), _some_count),
+    **dict.fromkeys(("reference", "whom", "says"), _some_name),
+}  # how each field of an event is read

@@ -238,7 +238,9 @@ def _dated(rule: Rule, at: GuardMemory, fresh: tuple[Event, ...], step: int) -> 
         event = event._replace(step=step - before, known=at.advised - before)
         if isinstance(event, Switch) and event.since is not None:
             since = event.since + int(missed[place])
-            if rule.lag > 1:  # counted as if the first step were of the first class
+            # With a lag the rule dates the start by its class and the class's round, as if the episode's first step
+            # were of class 0. That step is of class ``before % lag``, so the turn within a round is counted from there.
+            if rule.lag > 1:
                 rounds, turn = divmod(event.since - 1, rule.lag)
                 since = rounds * rule.lag + 1 + (turn - before) % rule.lag
             event = event._replace(since=since)

@@ -55,6 +55,11 @@ class RegretBudget(NamedTuple):
         worst, limit = xp.max(rise_P, axis=0), self.budget * self.span * root
         return rise_P, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
 
+    def limits(self, steps: int) -> np.ndarray:
+        """b at each of so many steps."""
+        root_T = np.sqrt(np.arange(1.0, steps + 1)) if self.horizon is None else np.full(steps, math.sqrt(self.horizon))
+        return self.budget * self.span * root_T
+
     def until_spent(self, lead_PxNxT: np.ndarray, times_N: np.ndarray) -> tuple[int, np.ndarray]:
         """How many steps of N recorded runs nobody has spent it in, and the accounts ``[P, N]`` after them.
 
@@ -64,8 +69,7 @@ class RegretBudget(NamedTuple):
         steps = np.arange(T)
         ahead = np.cumsum(lead_PxNxT * (steps >= times_N[:, None]), axis=-1)
         rise = ahead - np.minimum(np.minimum.accumulate(ahead, axis=-1), 0.0)
-        root = np.sqrt(steps + 1.0) if self.horizon is None else math.sqrt(self.horizon)
-        near = (rise.max(axis=0) >= self.budget * self.span * root * (1 - 1e-9)).any(axis=0)  # rounding decides nothing
+        near = (rise.max(axis=0) >= self.limits(T) * (1 - 1e-9)).any(axis=0)  # rounding decides nothing
         quiet = int(near.argmax()) if near.any() else T
         return quiet, rise[..., quiet - 1] if quiet else np.zeros((P, N))
 

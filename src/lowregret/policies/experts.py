@@ -13,7 +13,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, device, first, float_type, last, namespace, softmax, total
 
-_LEAST = 1e-300  # a smaller gap is none: the rate that it asks for would be no finite number
+LEAST = 1e-300  # a smaller gap is none: the rate that it asks for would be no finite number
 
 
 class ExpertMemory(NamedTuple):
@@ -82,7 +82,7 @@ class ExpertHedge:
     def _rate(self, gap: Array) -> Array:
         """ln N / gap, and 1 where there is no gap yet: all have then been paid the same, and any rate will do."""
         xp = namespace(gap)
-        return math.log(self.experts) / xp.where(gap > _LEAST, gap, xp.ones_like(gap))
+        return math.log(self.experts) / xp.where(gap > LEAST, gap, xp.ones_like(gap))
 
     def _weights(self, lead_N: Array, gap: Array) -> Array:
         return softmax(lead_N * self._rate(gap))
@@ -94,4 +94,4 @@ class ExpertHedge:
         if self.experts == 1:
             return best
         below = xp.log(total(xp.exp((lead_N - best) * rate)) / self.experts) / rate
-        return xp.where(gap > _LEAST, best + below, best)
+        return xp.where(gap > LEAST, best + below, best)

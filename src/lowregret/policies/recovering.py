@@ -37,20 +37,35 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability, guaranteed_by
-from ..arrays import Array, astype, count_up, device, first, in_float64, last, namespace, some, to_numpy, total
+from ..arrays import (
+    Array,
+    astype,
+    compiler_installed,
+    count_up,
+    device,
+    first,
+    in_float64,
+    last,
+    namespace,
+    some,
+    to_numpy,
+    total,
+)
 from ..certificates.bounds import Bound
 from ..certificates.switching import WayBack
+from ..files import compiled, is_compiled, to_read
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, Scene, a_problem, leads, pairs_of, scene_of, swaps
-from .budgets import Outcome, PayoffBudget, RegretBudget, budget_for, trust_after, turned
+from .budgets import GONE, HOME, Outcome, PayoffBudget, RegretBudget, budget_for, trust_after, turned
 from .contract import Policy
-from .experts import ExpertHedge
+from .experts import LEAST, ExpertHedge
 from .pairs import resting
-from .shadow import Shadow, ShadowMemory
+from .shadow import Shadow, ShadowMemory, run_shadow
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
+_STEPS = 1 << 10  # of recorded sequences: below, compiling costs more than it saves
 
 
 class Row(NamedTuple):
@@ -68,6 +83,14 @@ class RecoveryMemory(NamedTuple):
     rows: Row  # [..., C, ...]
     trusted: Array  # [...], whether the base has returned since the alarm, and not gone again
     turned_at: Array  # [...], states seen when that last changed, 0 for never
+
+
+class PlayedAfter(NamedTuple):
+    """What was played in recorded sequences after their alarms; before them all of this means nothing."""
+
+    played_AxNxT: np.ndarray
+    share_NxT1: np.ndarray  # how much of it was the base model's, before each state and after the last
+    turned_NxT: np.ndarray  # 1 where the base returned with this state, -1 where it was left again
 
 
 @dataclass(frozen=True)
@@ -261,9 +284,37 @@ class Recovering:
         One context, no references, compiled.
         """
         T, fresh = states_NxT.shape[1], self.start((len(states_NxT),))
-        laws, mixture_S = self._laws.run(probs_NxTxS, states_NxT)
+        laws, mixture_S, _ = self._laws.run(probs_NxTxS, states_NxT)
         rows = fresh.rows._replace(seen=fresh.rows.seen + T)
         return fresh._replace(step=fresh.step + T, shadow=laws, rows=rows), mixture_S
+
+    def played_after(self, scene: Scene, states_NxT: np.ndarray, times_N: np.ndarray) -> PlayedAfter | None:
+        """What it plays in recorded sequences once the alarms at ``times_N`` have sounded; compiled.
+
+        None where it must be asked step by step: with contexts, references or safe play of its own, and in few steps.
+        """
+        plain = self.contexts == 1 and not self.references and not self.internal and self.safe is None
+        N, T = states_NxT.shape
+        worth = compiler_installed() and (T >= _STEPS or is_compiled(run_shadow))
+        if not plain or not worth or not isinstance(self._budget, RegretBudget):
+            return None
+        laws, mixture_S, weight_NxT = self._laws.run(last(scene.law_S), states_NxT)
+        paid_PxNxT = scene.paid(states_NxT)
+        if self.counts_model:
+            paid_PxNxT = np.concatenate([paid_PxNxT, total(scene.base_A * paid_PxNxT)[None]])
+        played_AxNxT = np.array(scene.respond(mixture_S))
+        share_NxT1 = np.append(weight_NxT, laws.weights[:, :, 0], axis=1)
+        turned_NxT = np.zeros((N, T), dtype=np.int64)
+        compiled(way_back)(
+            *map(to_read, (paid_PxNxT, scene.base_A)),
+            to_read(times_N, np.int64),
+            self._budget.limits(T),
+            self.counts_model,
+            played_AxNxT,
+            share_NxT1,
+            turned_NxT,
+        )
+        return PlayedAfter(played_AxNxT, share_NxT1, turned_NxT)
 
     def mixtures(self, probs_NxTxS: Array, states_NxT: Array) -> Array:
         """The mixture's law before each state of recorded sequences, ``[S, N, T]``: one context, no references."""
@@ -321,13 +372,15 @@ class Recovering:
 
     # What it may cost
 
-    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound:
-        """What is lost at most after an alarm, by the steps that are left.
+    def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound | None:
+        """What is lost at most after an alarm, by the steps that are left; None where of ``safe`` nothing is known.
 
         Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
         """
         if self.safe is None:
             return WayBack(self.span, self.hedge.experts, self.horizon, self.budget, self.contexts).after(steps)
+        if not isinstance(self._budget, PayoffBudget) and math.isinf(self._safe_bound(1, steps)):
+            return None
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most: Any = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
         return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, np.atleast_1d(n))], problem.span * n)
@@ -441,3 +494,64 @@ def _one_more(seen_C: Array, context: Any) -> Array:
 def _first_of(axes: int) -> tuple[Any, ...]:
     """The index that takes the first along the last of so many axes."""
     return (*(slice(None),) * (axes - 1), 0)
+
+
+def way_back(paid_PxNxT, base_AxNxT, times_N, limit_T, counts_model, played_AxNxT, share_NxT1, turned_NxT):  # type: ignore[no-untyped-def]
+    """Compiled: the mixture and safe play in turn, as ``Recovering.advance`` goes from step to step after an alarm.
+
+    ``played`` is what the mixture plays, ``share`` what the base weighs in it: both are written over where safe play is
+    in force. Safe play is Hedge over actions, and over the model if it counts (``experts.py``).
+    """
+    (P, N, T), A = paid_PxNxT.shape, played_AxNxT.shape[0]
+    account_P, lead_P, weight_P, ahead_P = np.zeros(P), np.zeros(P), np.zeros(P), np.zeros(P)
+    for n in range(N):
+        account_P[:] = 0.0
+        is_safe, trusted, gap = False, False, 0.0
+        for t in range(times_N[n], T):
+            rate = math.log(P) / gap if gap > LEAST else math.log(P)
+            if is_safe:
+                whole = 0.0
+                for p in range(P):
+                    weight_P[p] = math.exp(lead_P[p] * rate)  # the best of them leads by nothing
+                    whole += weight_P[p]
+                for p in range(P):
+                    weight_P[p] /= whole
+                for a in range(A):
+                    played_AxNxT[a, n, t] = weight_P[a]
+                    if counts_model:
+                        played_AxNxT[a, n, t] += weight_P[P - 1] * base_AxNxT[a, n, t]
+                share_NxT1[n, t] = 0.0
+            own = 0.0
+            for a in range(A):
+                own += played_AxNxT[a, n, t] * paid_PxNxT[a, n, t]
+            worst = 0.0
+            for p in range(P):
+                account_P[p] = max(account_P[p] + paid_PxNxT[p, n, t] - own, 0.0)
+                worst = max(worst, account_P[p])
+            stays = worst > limit_T[t] / 2 if is_safe else worst >= limit_T[t]
+            if is_safe and stays:
+                mixed, best, mass, before = 0.0, -np.inf, 0.0, 0.0
+                for p in range(P):
+                    mixed += weight_P[p] * paid_PxNxT[p, n, t]
+                    ahead_P[p] = lead_P[p] + paid_PxNxT[p, n, t]
+                    best = max(best, ahead_P[p])
+                rise = best
+                if gap > LEAST and P > 1:
+                    for p in range(P):
+                        mass += math.exp((ahead_P[p] - best) * rate)
+                        before += math.exp(lead_P[p] * rate)
+                    rise += (math.log(mass / P) - math.log(before / P)) / rate
+                gap += max(rise - mixed, 0.0)
+                for p in range(P):
+                    lead_P[p] = ahead_P[p] - best
+            else:
+                gap = 0.0
+                lead_P[:] = 0.0
+            is_safe = stays
+            share = 0.0 if is_safe else share_NxT1[n, t + 1]
+            trusts = share > HOME or (trusted and share > GONE)
+            if trusts != trusted:
+                turned_NxT[n, t] = 1 if trusts else -1
+            trusted = trusts
+        if is_safe:
+            share_NxT1[n, T] = 0.0

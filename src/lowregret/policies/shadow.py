@@ -96,10 +96,15 @@ class Shadow(NamedTuple):
             laws.append(law_S)
         return xp.stack(laws, axis=-1)
 
-    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> tuple[ShadowMemory, np.ndarray]:
-        """Urns and weights after recorded sequences, and the mixture's law before each state: compiled, as above."""
+    def run(self, probs_NxTxS: np.ndarray, states_NxT: np.ndarray) -> tuple[ShadowMemory, np.ndarray, np.ndarray]:
+        """Urns and weights after recorded sequences, the mixture's law before each state, and the base's weight in it.
+
+        Compiled, as above; ``[S, N, T]`` and ``[N, T]``.
+        """
         memory, probs_S = self.start((len(states_NxT),), None), in_float64(np.moveaxis(probs_NxTxS, -1, 0))
-        return memory, self._run(memory, probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT)
+        base_NxT = np.empty(states_NxT.shape)
+        told = probs_S, mix(self.problem.utility, probs_S), None, None, states_NxT
+        return memory, self._run(memory, *told, base_NxT), base_NxT
 
     def _rows(self, memory: ShadowMemory, scene: Scene) -> ShadowMemory:
         """Those of the context that each stream is in."""
@@ -177,13 +182,16 @@ class Shadow(NamedTuple):
         said_QxSxNxT: np.ndarray | None,
         context_NxT: np.ndarray | None,
         states_NxT: np.ndarray,
+        base_NxT: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The mixture's law before each state, ``[S, N, T]``; the memory is written over."""
+        """The mixture's law before each state, ``[S, N, T]``; the memory is written over, and the base's weight."""
         mixture = np.empty(law_SxNxT.shape)
         told = map(to_read, (law_SxNxT, worth_AxNxT, _NOBODY if said_QxSxNxT is None else said_QxSxNxT))
         context_NxT = _NOWHERE if context_NxT is None else to_read(context_NxT, np.int64)
         states_NxT = to_read(states_NxT, np.int64)
-        compiled(run_shadow)(*told, context_NxT, states_NxT, _kept(self.memories), self.share, *memory, mixture)
+        base_NxT = np.empty(states_NxT.shape) if base_NxT is None else base_NxT
+        filled = *memory, mixture, base_NxT
+        compiled(run_shadow)(*told, context_NxT, states_NxT, _kept(self.memories), self.share, *filled)
         return mixture
 
 
@@ -213,8 +221,9 @@ def run_shadow(  # type: ignore[no-untyped-def]
     counts_NxCxRxMxS,
     weights_NxCxL,
     mixture_SxNxT,
+    base_NxT,
 ):
-    """Compiled: the laws in the shadow, step by step; the last three are filled."""
+    """Compiled: the laws in the shadow, step by step; the last four are filled."""
     S, N, T = law_SxNxT.shape
     A, M, Q, C = worth_AxNxT.shape[0], keep_M.size, said_QxSxNxT.shape[0], counts_NxCxRxMxS.shape[1]
     L = weights_NxCxL.shape[2]
@@ -228,6 +237,7 @@ def run_shadow(  # type: ignore[no-untyped-def]
             while worth_AxNxT[advised, n, t] < best - TIE:
                 advised += 1
             weights_L, counts_RxMxS = weights_NxCxL[n, context], counts_NxCxRxMxS[n, context]
+            base_NxT[n, t] = weights_L[0]
             for s in range(S):
                 mixture_SxNxT[s, n, t] = weights_L[0] * law_SxNxT[s, n, t]
             came_L[0] = law_SxNxT[state, n, t]

@@ -1,10 +1,10 @@
 """What is at stake: decision problems, the usual ones, and what actions earn in them."""
 
 from .decision import DecisionProblem, a_problem, belief_with_lead, best_action, best_of, same_problem, with_first
-from .from_file import payoffs_in
+from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
-from .payoff import Gains, Payoff
-from .presets import cost_loss, matching, newsvendor, rock_paper_scissors, trading
+from .payoff import Gains, Payoff, as_lines, lines_told
+from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
 from .scene import Known, Scene, action_utilities, each_step, leads, pairs_of, scene_of, swaps, widest
 from .value import Solved, solved
 
@@ -20,15 +20,19 @@ __all__ = [
     "a_problem",
     "action_utilities",
     "actions_of",
+    "as_lines",
     "belief_with_lead",
     "best_action",
     "best_of",
     "by_name",
     "cost_loss",
+    "currency_in",
     "each_step",
     "leads",
+    "lines_told",
     "matching",
     "newsvendor",
+    "newsvendor_of_numbers",
     "numbers_apart",
     "pairs_of",
     "payoffs_in",
@@ -36,6 +40,7 @@ __all__ = [
     "same_problem",
     "scene_of",
     "solved",
+    "stakes_in",
     "swaps",
     "trading",
     "widest",

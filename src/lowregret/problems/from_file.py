@@ -8,6 +8,30 @@ from typing import Any
 
 from .. import files, inputs
 from .decision import DecisionProblem
+from .payoff import Payoff
+from .presets import newsvendor_of_numbers
+
+_OF_STATES = {"payoffs", "actions", "states", "low", "high"}
+_OF_NUMBERS = {"payoffs", "actions", "knots", "outcomes", "low", "high"}
+_KINDS = {"newsvendor": newsvendor_of_numbers}
+
+
+def stakes_in(path: str | Path) -> DecisionProblem | Payoff:
+    """What is at stake by a file: as ``payoffs_in`` reads it, or a .toml file about outcomes that are numbers.
+
+    That has ``payoffs``, a list of rows, at the outcomes ``knots``, with straight lines between them, and if you like
+    ``actions``, ``outcomes`` (the least and the most that can come), ``low`` and ``high``; or ``kind = "newsvendor"``
+    with ``price``, ``cost``, ``actions`` (the orders) and ``salvage``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "stall.toml"
+    ...     _ = file.write_text('kind = "newsvendor"\\nprice = 5\\ncost = 3\\nactions = [0, 10, 20]\\n')
+    ...     stakes_in(file)
+    Payoff(3 actions, -60 to 40, 3 knots)
+    """
+    path = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml"))
+    return _told(path) if path.suffix.lower() == ".toml" else _of_states(path)
 
 
 def payoffs_in(path: str | Path) -> DecisionProblem:
@@ -16,7 +40,8 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
     name is what is not a number, but with an empty first cell the first row and column are names whatever they are. A
     first row that may be numbers of states or what an action is paid is refused. A .toml file has ``payoffs``, a list
-    of rows, and ``actions`` and ``states`` if named.
+    of rows, ``actions``, ``states`` and a ``currency`` if named, and ``low`` and ``high``, between which payoffs that
+    change stay.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -26,11 +51,15 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     >>> shop.states, shop.actions, shop.in_payoffs(shop.utility).tolist()
     (('dry', 'wet'), ('open', 'shut'), [[100.0, -20.0], [0.0, 0.0]])
     """
-    path = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml"))
+    found = stakes_in(path)
+    if isinstance(found, Payoff):
+        raise ValueError(f"payoffs must be of states here, and {path} has those of outcomes that are numbers")
+    return found
+
+
+def _of_states(path: Path) -> DecisionProblem:
     if path.suffix.lower() == ".npy":
         return DecisionProblem.from_payoffs(files.array_in(path, "payoffs"))
-    if path.suffix.lower() == ".toml":
-        return _told(path)
     lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
     rows = [(at, [cell.strip() for cell in cells]) for at, cells in enumerate(lines, start=1) if any(cells)]
     if not rows:
@@ -54,6 +83,31 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     return DecisionProblem.from_payoffs([_numbers(cells, width, at, path) for at, cells in rows], actions, states)
 
 
+_UNTOLD = {"action", "actions", "state", "states", "payoff", "payoffs", "utility", "name", "index", "unnamed: 0"}
+
+
+def currency_in(path: str | Path) -> str | None:
+    """What the payoffs of a file are in: the corner of a .csv table, or ``currency`` of a .toml file; None: unsaid.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "shop.csv"
+    ...     _ = file.write_text("euros,dry,wet\\nopen,100,-20\\nshut,0,0\\n")
+    ...     currency_in(file)
+    'euros'
+    """
+    path, problem = files.handed_over(path, "payoffs", (".csv", ".npy", ".toml")), stakes_in(path)
+    if path.suffix.lower() == ".toml":
+        told = tomllib.loads(files.text_in(path, "payoffs")).get("currency")
+        return told if isinstance(told, str) else None
+    if path.suffix.lower() != ".csv":
+        return None
+    lines = csv.reader(files.text_in(path, "payoffs").splitlines(), skipinitialspace=True)
+    corner, *states = next([cell.strip() for cell in cells] for cells in lines if any(cells))
+    cornered = tuple(states) == getattr(problem, "states", None) and 0 < len(corner) <= 20
+    return corner if cornered and corner.isprintable() and corner.casefold() not in _UNTOLD else None
+
+
 def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
     """Refuse a first line that may be numbers of states or what an action is paid: each reading is another problem.
 
@@ -75,14 +129,36 @@ def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
         )
 
 
-def _told(path: Path) -> DecisionProblem:
+def _told(path: Path) -> DecisionProblem | Payoff:
     try:
         told = tomllib.loads(files.text_in(path, "payoffs"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"payoffs must be TOML, and {path} is not: {error}") from error
-    if "payoffs" not in told or not set(told) <= {"payoffs", "actions", "states"}:
-        raise ValueError(f"payoffs must have payoffs, and may have actions and states: {path} has {', '.join(told)}")
-    return DecisionProblem.from_payoffs(told["payoffs"], told.get("actions"), told.get("states"))
+    told.pop("currency", None)
+    if "kind" in told:
+        return _of_kind(told, path)
+    if "payoffs" in told and "knots" in told and set(told) <= _OF_NUMBERS:
+        return Payoff.from_knots(**told)
+    if "payoffs" not in told or not set(told) <= _OF_STATES:
+        raise ValueError(
+            "payoffs must have payoffs, and may have actions and states, or knots where outcomes are numbers, and low "
+            f"and high: {path} has {', '.join(told)}"
+        )
+    return DecisionProblem.from_payoffs(**told)
+
+
+def _of_kind(told: dict[str, Any], path: Path) -> Payoff:
+    """A usual problem by its name and numbers."""
+    kind = inputs.choice(told.pop("kind"), "kind", tuple(_KINDS))
+    needs, may = {"price", "cost", "actions"}, {"salvage"}
+    if not needs <= set(told) <= needs | may:
+        raise ValueError(
+            f"a {kind} must have price, cost and actions, and may have salvage: {path} has {', '.join(told)}"
+        )
+    for name in ("price", "cost", "salvage"):
+        if isinstance(told.get(name), str):
+            raise ValueError(f"the {name} must be a number, and {path} has {told[name]!r}: fill it in")
+    return _KINDS[kind](told.pop("actions"), **told)
 
 
 def _numbers(cells: list[str], width: int, at: int, path: Path) -> list[float]:

@@ -67,6 +67,46 @@ class Payoff:
             inputs.keep(self, knots=frozen(self._all_knots()))
             self._refuse_bends()
 
+    @classmethod
+    def from_knots(
+        cls,
+        payoffs: Any,
+        knots: Any,
+        actions: Sequence[Any] | None = None,
+        *,
+        outcomes: Any = (None, None),
+        low: float | None = None,
+        high: float | None = None,
+    ) -> "Payoff":
+        """Payoffs by numbers alone: a row an action and a column a knot, straight lines between, constant beyond.
+
+        ``outcomes``: the least and the most that can come, None where there is no end; ``low`` and ``high``: those of
+        the payoffs by default.
+
+        >>> stall = Payoff.from_knots([[0, 0, 0], [-30, 20, 20]], [0, 10, 20], ["stay", "go"], outcomes=(0, None))
+        >>> stall.payoffs([4.0, 25.0]).tolist(), stall.low, stall.high
+        ([[0.0, 0.0], [-10.0, 20.0]], -30.0, 20.0)
+        """
+        rows_AxM = inputs.numbers_of(payoffs, "payoffs", "rows of numbers, one for each action")
+        at_M = inputs.numbers_of(knots, "knots", "a list of numbers")
+        if at_M.ndim != 1 or not len(at_M) or not np.isfinite(at_M).all() or (np.diff(at_M) <= 0).any():
+            raise ValueError(f"knots must be a list of finite numbers that increase, got {inputs.shown(knots)}")
+        if rows_AxM.ndim != 2 or rows_AxM.shape[1] != len(at_M) or not np.isfinite(rows_AxM).all():
+            rows = f"rows of {len(at_M)} finite numbers, one for each of the knots"
+            raise ValueError(f"payoffs must be {rows}, got {inputs.shown(payoffs)}")
+        if not isinstance(outcomes, (list, tuple)) or len(outcomes) != 2:
+            raise ValueError(f"outcomes must be the least and the most that can come, got {inputs.shown(outcomes)}")
+        ends = [end if own is None else own for own, end in zip(outcomes, (-math.inf, math.inf), strict=True)]
+        listed = range(len(rows_AxM)) if actions is None else actions
+        named = tuple(listed) if isinstance(listed, (Sequence, np.ndarray)) else ()
+        if len(named) != len(rows_AxM):
+            raise ValueError(
+                f"actions must be {len(rows_AxM)}, one for each row of payoffs, got {inputs.shown(actions)}"
+            )
+        lines = Lines(named, tuple(at_M.tolist()), tuple(map(tuple, rows_AxM.tolist())))
+        least, most = float(rows_AxM.min()) if low is None else low, float(rows_AxM.max()) if high is None else high
+        return cls(lines, named, least, most, knots=at_M, outcomes=ends)
+
     # The problem, as others ask for it
 
     @property
@@ -268,6 +308,35 @@ class Payoff:
                     f"outcomes must have {'a least' if sign < 0 else 'a most'} value: the payoff of action "
                     f"{inputs.shown(self.actions[a])} still changes beyond the last knot {knot:.6g}"
                 )
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A payoff by what it is at some outcomes: straight lines between them, constant beyond."""
+
+    actions: tuple[Any, ...]
+    knots: tuple[float, ...]
+    payoffs: tuple[tuple[float, ...], ...]  # by action, at the knots
+
+    def __call__(self, action: Any, outcomes: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.interp(outcomes, self.knots, self.payoffs[self.actions.index(action)])
+        return found
+
+
+def as_lines(payoff: Payoff) -> Payoff:
+    """The same payoff by numbers alone, which can be kept in a file and handed to other processes; it needs knots."""
+    if isinstance(payoff.fn, Lines) or payoff.knots is None:
+        return payoff
+    more = {"outcomes": payoff.outcomes, "low": payoff.low, "high": payoff.high}
+    return Payoff.from_knots(payoff.payoffs(payoff.knots), payoff.knots, payoff.actions, **more)
+
+
+def lines_told(payoff: Payoff) -> dict[str, Any]:
+    """Such a payoff as plain values, to the last bit: the arguments of ``Payoff.from_knots``."""
+    lines, ends = payoff.fn, [end if math.isfinite(end) else None for end in payoff.outcomes]
+    assert isinstance(lines, Lines)
+    told = {"payoffs": lines.payoffs, "knots": lines.knots, "actions": payoff.actions, "outcomes": ends}
+    return told | {"low": payoff.low, "high": payoff.high}
 
 
 def _range(outcomes: Any) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import inputs
 from .decision import DecisionProblem
+from .payoff import Payoff
 
 
 def matching(n: int = 2) -> DecisionProblem:
@@ -30,19 +31,42 @@ def newsvendor(levels: Any, price: float, cost: float, salvage: float = 0.0) -> 
     >>> shop.in_payoffs(shop.utility).round(6).tolist()
     [[0.0, 0.0, 0.0], [-30.0, 20.0, 20.0], [-60.0, -10.0, 40.0]]
     """
-    levels = _vector(levels, "levels")
-    if levels.min() < 0:
-        raise ValueError(f"levels must not be negative, got {levels.min():.6g}")
+    levels = _orders(levels)
+    names = _printed(levels)
+    payoffs = _profits(levels, levels, price, cost, salvage)
+    return DecisionProblem.from_payoffs(payoffs, actions=names, states=names)
+
+
+def newsvendor_of_numbers(levels: Any, price: float, cost: float, salvage: float = 0.0) -> Payoff:
+    """The same where the demand may be any number from 0 on, as quantiles forecast it.
+
+    >>> newsvendor_of_numbers([10, 20], price=5, cost=3).payoffs([0, 12.5]).tolist()
+    [[-30.0, 20.0], [-60.0, 2.5]]
+    """
+    levels = _orders(levels)
+    knots = np.union1d(levels, [0.0])
+    actions = [int(level) if level.is_integer() else level for level in levels.tolist()]
+    return Payoff.from_knots(_profits(levels, knots, price, cost, salvage), knots, actions, outcomes=(0, None))
+
+
+def _orders(levels: Any) -> np.ndarray:
+    orders = _vector(levels, "levels")
+    if orders.min() < 0:
+        raise ValueError(f"levels must not be negative, got {orders.min():.6g}")
+    return orders
+
+
+def _profits(orders: np.ndarray, demands: np.ndarray, price: float, cost: float, salvage: float) -> np.ndarray:
+    """``[order, demand]``."""
     price, cost = inputs.not_negative(price, "price"), inputs.not_negative(cost, "cost")
     salvage = inputs.finite(salvage, "salvage")
     if cost > price:
         raise ValueError(f"cost must be at most the price {price:g}, got {cost:g}: every sale would lose")
-    order, demand = levels[:, None], levels[None, :]
+    order, demand = orders[:, None], demands[None, :]
     sold = np.minimum(order, demand)
     with np.errstate(over="ignore", invalid="ignore"):  # payoffs must be finite, and are looked at next
-        payoffs = price * sold + salvage * (order - sold) - cost * order
-    names = _printed(levels)
-    return DecisionProblem.from_payoffs(payoffs, actions=names, states=names)
+        payoffs: np.ndarray = price * sold + salvage * (order - sold) - cost * order
+    return payoffs
 
 
 def cost_loss(cost: float, loss: float) -> DecisionProblem:

@@ -80,7 +80,7 @@ AtSteps = TypeVar("AtSteps", bound=_Timed)
 class Known(NamedTuple):
     """What a step is told beside the base model's law, batch axes first; None: nothing out of the ordinary.
 
-    A comparator that has nothing to say sits out.
+    An action of another context sits out. A reference has something to say at every step.
     """
 
     references_NxA: Array | None = None  # [..., N, A], what each reference would play

@@ -49,6 +49,7 @@ _BETTORS = 1 << 15  # of a fleet or of recorded sequences, likewise
 _NOWHERE = np.zeros((1, 1), dtype=np.int64)  # the context of steps where there is one
 _NONE = np.zeros(0)
 _FEW = 1 << 8  # exponentials
+_PIECE = 1 << 15  # steps of recorded sequences
 _RANGE = 300.0  # how far the logarithm of a product may go within a block: products of two such are floats
 
 
@@ -295,11 +296,16 @@ class Bets:
         level_NxT = step_T * in_float64(states) * 0
         if self._worth_compiling_all(level_NxT):
             level_NxT, step_N = np.zeros((N, T)), np.ones(N, dtype=np.int64)
+            length = max(1, _PIECE // max(N, 1))  # of a piece of time: what is made of it stays close at hand
             for gain_MxNxT, weights_M, came_NxT in rows:
                 state = np.zeros((N, 1, len(self.rates_K))), None, None, np.zeros((N, 1), dtype=np.int64)
-                came = None if came_NxT is None else came_NxT[None]
-                came_at = states if came is None else None
-                self._run(state, step_N, Offer(gain_MxNxT[None], weights_M, came, came_at), _NOWHERE, level_NxT)
+                for begin in range(0, T, length):
+                    at = ..., slice(begin, begin + length)
+                    came = None if came_NxT is None else came_NxT[at][None]
+                    piece = Offer(gain_MxNxT[at][None], weights_M[at], came, states[at] if came is None else None)
+                    more_NxT = np.zeros(states[at].shape)
+                    self._run(state, step_N + begin, piece, _NOWHERE, more_NxT)
+                    level_NxT[at] += more_NxT
             return level_NxT + self.prior.unspent(step_T)
         for gain_MxNxT, weights_M, came_NxT in rows:
             came_NxT = pick(gain_MxNxT, states) if came_NxT is None else came_NxT

@@ -48,7 +48,7 @@ from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_st
 from . import promises, rearming, second_bettor, swapping
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
-from .kernels import bet
+from .kernels import back, bet
 from .response import delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
@@ -253,18 +253,18 @@ class ExactTest(rearming.Rearms):
         return True
 
     @property
-    def rows(self) -> int:
+    def n_contexts(self) -> int:
         """How many contexts, 1 where there are none."""
         return 1 if self.contexts is None else self.contexts
 
     @property
     def n_comparators(self) -> int:
-        own = self.rows * (self.problem.n_actions if self.actions else 0)
+        own = self.n_contexts * (self.problem.n_actions if self.actions else 0)
         return own + len(self.references) + swapping.count(self)
 
     def per_context(self, horizon: int) -> int:
         """How many steps each context has where all have as many."""
-        return -(-horizon // self.rows)
+        return -(-horizon // self.n_contexts)
 
     @property
     def _main_cost(self) -> float:
@@ -287,11 +287,18 @@ class ExactTest(rearming.Rearms):
         prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main, share)
         return replace(prior, horizon=self.horizon)  # any context may have all the steps
 
+    @property
+    def _own_comparators(self) -> int:
+        """Pairs of actions, or actions, that are bet on in each context; none where references alone are."""
+        if not self.actions:
+            return 0
+        return swapping.count(self) or self.problem.n_actions
+
     @cached_property
     def bets(self) -> Bets:
         """The bettors."""
-        A = swapping.count(self) or self.problem.n_actions if self.actions else 0
-        return Bets(self.prior, self.delta, self.stakes.span, A, self.rows, len(self.references), self.of_numbers)
+        A = self._own_comparators
+        return Bets(self.prior, self.delta, self.stakes.span, A, self.n_contexts, len(self.references), self.of_numbers)
 
     @property
     def rates_K(self) -> np.ndarray:
@@ -314,13 +321,19 @@ class ExactTest(rearming.Rearms):
             made: Any = PlaysReference(back.name, self.references.index(back.name), acts, alone)
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
         if self.of_numbers:
-            return InPlay(AmongExperts(self.stakes, self.rows, N), True, True, A, True)
+            return InPlay(AmongExperts(self.stakes, self.n_contexts, N), True, True, A, True)
         if not self.told and not self.internal:
             plain = in_play(back, self.problem, self.n_states, self.lasts, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
-        more = {"contexts": self.rows, "references": N, "laws": laws, "stakes": self.stakes, "internal": self.internal}
+        more = {
+            "contexts": self.n_contexts,
+            "references": N,
+            "laws": laws,
+            "stakes": self.stakes,
+            "internal": self.internal,
+        }
         more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
         made = back.in_play(self.problem, self.lasts, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
@@ -398,25 +411,25 @@ class ExactTest(rearming.Rearms):
         """What the comparators of one context earned more, among those of all: ``[C A + N, ...]``."""
         lead = last(lead_P)
         xp, A, shape = namespace(lead), self.problem.n_actions, tuple(lead.shape[:-1])
-        wide = xp.zeros((*shape, self.rows, A), dtype=lead.dtype, device=device(lead))
+        wide = xp.zeros((*shape, self.n_contexts, A), dtype=lead.dtype, device=device(lead))
         wide = with_row(wide, xp.asarray(context), lead[..., :A])
-        return first(xp.concat([xp.reshape(wide, (*shape, self.rows * A)), lead[..., A:]], axis=-1))
+        return first(xp.concat([xp.reshape(wide, (*shape, self.n_contexts * A)), lead[..., A:]], axis=-1))
 
     def worst_lead(self, lead: Array) -> Array:
         """The largest: an action for each context, or a reference."""
         if self.contexts is None:
             return super().worst_lead(lead[..., : lead.shape[-1] - swapping.count(self)])
-        xp, at = namespace(lead), self.rows * self.problem.n_actions
-        by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.rows, self.problem.n_actions))
+        xp, at = namespace(lead), self.n_contexts * self.problem.n_actions
+        by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.n_contexts, self.problem.n_actions))
         best = xp.sum(xp.max(by_context, axis=-1), axis=-1)
         return xp.maximum(best, xp.max(lead[..., at:], axis=-1)) if self.references else best
 
     def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
         if index < swapping.count(self):
             return pairs_of(self.problem.n_actions)[index][1], None, None
-        A = swapping.count(self) or self.problem.n_actions if self.actions else 0
-        if index >= self.rows * A:
-            return None, self.references[index - self.rows * A], None
+        A = self._own_comparators
+        if index >= self.n_contexts * A:
+            return None, self.references[index - self.n_contexts * A], None
         return index % A, None, None if self.contexts is None else index // A
 
     def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
@@ -491,7 +504,8 @@ class ExactTest(rearming.Rearms):
         return after._replace(statistics=after.statistics._replace(charges=kept))
 
     def missing(self, memory: RuleMemory, place: int) -> RuleMemory:
-        # Starts are dated by outcomes. To tell steps, all that are missing are added: so earlier ones are one earlier.
+        # Starts are dated by outcomes seen, and a guard that names a step adds all outcomes that never came. Those that
+        # began before this one must not be moved by it, so they are dated one earlier here.
         statistics = memory.statistics._replace(since=memory.statistics.since - 1)
         if self.likelihood:
             statistics = statistics._replace(backed=second_bettor.one_missing(statistics.backed))
@@ -619,8 +633,10 @@ class ExactTest(rearming.Rearms):
         statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, xp.log(level))
         return statistic, xp.zeros_like(statistic) + threshold
 
-    def log_evidence(self, probs: Array, tokens: Array) -> np.ndarray:
+    def log_evidence(self, probs: Any, tokens: Any, known: Known | None = None) -> np.ndarray:
         """ln E after every step of recorded sequences ``[N, T]`` in NumPy; infinite from a state on that was excluded.
+
+        ``probs`` and ``known`` are as ``trip_times`` takes them.
 
         >>> from lowregret import matching
         >>> rule = ExactTest(matching(), horizon=100)
@@ -629,18 +645,41 @@ class ExactTest(rearming.Rearms):
         [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
         """
         rearming.refuse(self, "log_evidence")
-        tokens_NxT = to_numpy(inputs.sequences_of(tokens, self.n_states))
-        if tokens_NxT.ndim != 2:
-            raise ValueError(f"tokens must be sequences [N, T], got shape {tokens_NxT.shape}")
-        probs_NxTxS = to_numpy(inputs.probs_of(probs, self.n_states))
-        if tuple(probs_NxTxS.shape[:-1]) != tokens_NxT.shape:
-            fits = f"{(*tokens_NxT.shape, self.n_states)}, for tokens of shape {tokens_NxT.shape}"
-            raise ValueError(f"probs must have shape {fits}, got {probs_NxTxS.shape}")
-        self.refuse_longer(tokens_NxT.shape[1])
-        scene = self.scene(probs_NxTxS, None, np.arange(1, tokens_NxT.shape[1] + 1))
-        found: np.ndarray = np.log(self._levels(scene, tokens_NxT))
-        found[np.logical_or.accumulate(pick(scene.law_S, tokens_NxT) == 0, axis=1)] = math.inf
+        if known is not None and not isinstance(known, Known):
+            raise ValueError(f"known must be a problems.Known, or None, got {inputs.shown(known)}")
+        came_NxT, forecast = self.recording(probs, tokens)
+        if came_NxT.ndim != 2:
+            raise ValueError(f"tokens must be sequences [N, T], got shape {tuple(came_NxT.shape)}")
+        self.refuse_longer(came_NxT.shape[1])
+        found: np.ndarray = np.log(self.levels(forecast if self.of_numbers else to_numpy(forecast), came_NxT, known))
         return found
+
+    def levels(self, forecast: Any, came: Array, known: Known | None = None) -> np.ndarray:
+        """E after every step of recorded sequences, likewise; unchecked."""
+        came_NxT = to_numpy(came)
+        scene = self.scene(forecast, known, np.arange(1, came_NxT.shape[1] + 1))
+        if self.contexts is not None or (self.likelihood and self.told):
+            watched: np.ndarray = np.exp(self._watched(scene, came_NxT))
+            return watched
+        found: np.ndarray = self._levels(scene, came_NxT)
+        excluded_NxT = scene.excluded(came_NxT)
+        if excluded_NxT.any():
+            found[np.logical_or.accumulate(excluded_NxT, axis=1)] = math.inf
+        return found
+
+    def _watched(self, scene: Any, came_NxT: np.ndarray) -> np.ndarray:
+        """The same step by step, with the fallback in whose shadow somebody bets."""
+        memory, found = self.start((len(came_NxT),)), []
+        for t, now in enumerate(each_step(scene, came_NxT.shape[1])):
+            if self.likelihood:
+                moment = Moment(now.base_A[1:], None, now.law_S, None, now)
+                memory = self.advance(memory, moment, came_NxT[:, t])
+            else:
+                step = memory.step + 1
+                moment = Moment(None, None, None, came_NxT[:, t], now)
+                memory = memory._replace(step=step, statistics=self.judge(memory.statistics, step, moment)[0])
+            found.append(self.evidence(memory)[0])
+        return np.stack(found, axis=-1)
 
     def suspicion(self, memory: RuleMemory) -> Suspicion:
         """What the richest bettor of each stream bets on; where those on actions have less than 1/delta, the other."""
@@ -730,9 +769,11 @@ def warm_up() -> None:
     """
     if not compiler_installed():
         return
-    compiled(bet), compiled(run_shadow)  # from here on they are used, however little there is to do
+    compiled(bet), compiled(back), compiled(run_shadow)  # from here on they are used, however little there is to do
     rule = ExactTest(DecisionProblem(np.eye(2)), 100)
     memory = rule.start()
     for state in (0, 1):
         memory = rule.update(memory, np.array([0.5, 0.5]), state)
-    rule.replaced(np.full((2, 9, 2), 0.5), np.zeros((2, 9), dtype=np.int64))
+    recorded = np.full((2, 9, 2), 0.5), np.zeros((2, 9), dtype=np.int64)
+    rule.replaced(*recorded)
+    ExactTest(rule.problem, 100, temperature=0.0, likelihood=True).first_trips(*recorded)

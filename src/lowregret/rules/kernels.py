@@ -211,6 +211,25 @@ def bet(  # type: ignore[no-untyped-def]
             level_NxT[n, t] += whole
 
 
+def back(odds_NxT, gained_NxT, fresh_T, unspent_T, had_5xN, level_NxT):  # type: ignore[no-untyped-def]
+    """The second bettor (``second_bettor.py``): what it has is filled, and added to the level at steps it is heard in.
+
+    ``fresh_T`` is what it stakes at each step, ``unspent_T`` what is left after it.
+    """
+    N, T = odds_NxT.shape
+    for n in range(N):
+        wealth, rise, spread, age = 0.0, 0.0, 0.0, 0.0
+        for t in range(T):
+            gained = gained_NxT[n, t]
+            wealth = min((wealth + fresh_T[t]) * odds_NxT[n, t], 1e300)
+            rise, spread, age = rise + gained, spread + gained * gained, age + 1.0
+            if rise <= 0.0:
+                rise, spread, age = 0.0, 0.0, 0.0
+            elif rise * rise >= 2.0 * spread and rise * rise >= spread * (math.log(1.0 + (t + 1) / age) + 2.0):
+                level_NxT[n, t] += wealth + unspent_T[t]
+        had_5xN[0, n], had_5xN[1, n], had_5xN[2, n], had_5xN[3, n] = wealth, rise, spread, age
+
+
 def _first_v_crossing(p_NxT, tokens_NxT, tips_V, threshold_T):  # type: ignore[no-untyped-def]
     N, T = p_NxT.shape
     V = tips_V.size

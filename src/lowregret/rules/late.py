@@ -28,7 +28,7 @@ from ..problems import DecisionProblem, Known, Scene
 from .bets import Suspicion
 from .contract import InPlay, Knows, Moment, Rule, RuleMemory
 from .exact import ExactTest, all_of_it, recorded_trips
-from .promises import begun, of_own_play
+from .promises import begun, of_own_play, whom_of
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -282,26 +282,29 @@ class Late(Rule):
     def own_play(self) -> Certificate:
         """The same where actions of somebody's own are played, as of ``ExactTest``."""
         each = self.each
-        before = partial(own.before, each.stakes, each.prior, each.delta, each.rows, self.lag)
+        before = partial(own.before, each.stakes, each.prior, each.delta, each.n_contexts, self.lag)
         return of_own_play(self._certified(before))
 
     def _certified(self, before: Callable[..., Bound] | None = None) -> Certificate:
         each = self.each
         if each.of_numbers:
             return begun(self)  # type: ignore[return-value]
-        stakes, contexts = each.stakes, each.rows
+        stakes, contexts = each.stakes, each.n_contexts
         bets = Bettors(stakes, each.prior, each.delta, each.temperature, contexts)
         usual = partial(bets.before, self.lag, False)
         made = SwitchesLate(stakes, each.temperature, each.in_play.fallback, self.lag, before or usual)
         exact = each.temperature is not None and each.payoffs != "change" and before is None
         exact = exact and (not each.internal or each.temperature == 0)  # of pairs it is not known how much it is
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
-        theorem = f"the exact test, outcomes {self.lag} steps late"
+        theorem = f"the exact test on {whom_of(each)}, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""
         known = self.horizon is not None and each.temperature is not None and contexts == 1
         interval = partial(bets.interval, self.lag) if known else None
         counts = getattr(each.in_play.fallback, "counts_model", False)
         given = certify_late(made, self.horizon, self.delta, theorem, sharper, interval, counts)
+        if each.told:
+            to = f"regret is to {whom_of(each)}: none leads by more"
+            given = replace(given, statement=given.statement.replace("no action leads by more", to))
         return of_pairs(given, len(each.references)) if each.internal else given
 
 

@@ -1,4 +1,4 @@
-"""What the exact test promises: its certificate, read off what it is made of (statement (iv)).
+"""What the exact test promises: its certificate (statement (iv) of ``certificates.every_start``).
 
 For laws it is known beforehand. For numbers it goes by what the bets are charged, as the run goes on.
 """
@@ -32,15 +32,14 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
         return begun(rule)  # type: ignore[return-value]
     stakes, made, fallback = rule.stakes, (rule.prior, rule.delta, rule.temperature), rule.in_play.fallback
     if rule.internal:
-        theorem = "the exact test on pairs of actions" + "".join(f" or {name}" for name in rule.references)
-        theorem += ", unknown horizon" if rule.horizon is None else ""
+        theorem = f"the exact test on {whom_of(rule)}" + (", unknown horizon" if rule.horizon is None else "")
         told = stakes, rule.horizon, rule.temperature, fallback, rule.prior, rule.delta, theorem, len(rule.references)
         return certify_internal(*told)
     exact = rule.temperature is not None and rule.payoffs != "change"
-    whom = _whom(rule) if rule.told else "every action"
-    before = partial(switching.before, stakes, *made, rule.rows, False)
+    whom = whom_of(rule)
+    before = partial(switching.before, stakes, *made, rule.n_contexts, False)
     if own_play:
-        before, exact = partial(own.before, stakes, rule.prior, rule.delta, rule.rows, 1), False
+        before, exact = partial(own.before, stakes, rule.prior, rule.delta, rule.n_contexts, 1), False
     given = certify_switch(
         stakes,
         rule.horizon,
@@ -50,7 +49,7 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
         interval=partial(switching.interval, stakes, *made),
         tv_bound=rule.delta,
         theorem=f"the exact test on {whom}" + (", unknown horizon" if rule.horizon is None else ""),
-        sharper=partial(switching.before, stakes, *made, rule.rows, True) if exact else None,
+        sharper=partial(switching.before, stakes, *made, rule.n_contexts, True) if exact else None,
         counts_model=getattr(fallback, "counts_model", False),
         share=rule.prior.share,
     )
@@ -95,7 +94,7 @@ def of_a_run(rule: Any, lag: int, horizon: int | None, tv_bound: float) -> Promi
     kappa_K = None if rule.temperature is None else kappa(rule.stakes, rule.prior.rates_K, rule.temperature)
     after = rule.in_play.fallback.regret_after(rule.stakes, 1, rule.temperature)
     made = rule.problem, rule.stakes.span, horizon, rule.delta, tv_bound, rule.prior, kappa_K, after
-    return Promise(*made, rule.rows, rule.problem.n_actions if rule.actions else 0, lag)
+    return Promise(*made, rule.n_contexts, rule.problem.n_actions if rule.actions else 0, lag)
 
 
 def begun(rule: Any) -> RealisedCertificate:
@@ -117,7 +116,10 @@ def pays_from(rule: Any, gain: float) -> int | None:
     return switching.pays_from(bound, gain, rule.horizon)
 
 
-def _whom(rule: Any) -> str:
+def whom_of(rule: Any) -> str:
+    """All that an ``ExactTest`` compares with, in words."""
+    if rule.internal:
+        return "pairs of actions" + "".join(f" or {name}" for name in rule.references)
     each = "every action" if rule.contexts is None else f"an action for each of {rule.contexts} contexts"
     whom: list[str] = ([each] if rule.actions else []) + list(rule.references)
     return ", ".join(whom[:-1]) + (" or " if len(whom) > 1 else "") + whom[-1]

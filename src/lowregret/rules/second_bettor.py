@@ -23,8 +23,10 @@ import numpy as np
 
 from ..arrays import Array, at_most, device, in_float64, namespace
 from ..certificates.every_start import Prior
+from ..files import compiled, is_compiled, to_read
 from .bets import MOST
 from .contract import zeros
+from .kernels import back, worth
 
 
 class Backed(NamedTuple):
@@ -88,6 +90,12 @@ def heard(now: Backed, t: Array) -> Array:
 def recorded(prior: Prior, odds_NxT: Array, gained_NxT: Array, actions_NxT: Array) -> tuple[Backed, Array]:
     """What it has after recorded sequences, and E as far as it counts at every step of them, ``[N, T]``."""
     xp, T, found = namespace(odds_NxT), odds_NxT.shape[-1], []
+    if worth(odds_NxT) or (xp is np and is_compiled(back)):
+        step_T, level_NxT = np.arange(1.0, T + 1), np.array(actions_NxT, dtype=np.float64)
+        capital = prior.second_weight(step_T), prior.second_unspent(step_T)
+        had_5xN = np.zeros((5, len(odds_NxT)))
+        compiled(back)(to_read(odds_NxT), to_read(gained_NxT), *capital, had_5xN, level_NxT)
+        return Backed._make(had_5xN), level_NxT
     now = Backed(*(odds_NxT[:, 0] * 0 for _ in range(5)))
     for t in range(T):
         step = actions_NxT[:, t] * 0 + (t + 1)

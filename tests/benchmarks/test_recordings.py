@@ -1,0 +1,105 @@
+"""Eight recordings out of packages, audited: every number is that of a few lines of NumPy and a literal loop.
+
+Those whose packages are not installed run in ``make test-all``, if their data are there (``.data``).
+"""
+
+import csv
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.decisions.streams import sources
+from benchmarks.recordings import RECORDINGS, write
+
+import lowregret as lr
+from lowregret.audit import audit_log
+from lowregret.problems import payoffs_in
+
+from .. import literal_engine as literal
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "audit-recordings.md").read_text()
+FOUND = sources(install=False)
+LAGS = {"rain": 3, "electricity": 6, "departures": 2}  # all others are known before the next step
+EACH = [
+    pytest.param(name, marks=() if "==" not in FOUND[one.stream][0].package else pytest.mark.long)
+    for name, one in RECORDINGS.items()
+    if one.stream in FOUND
+]
+
+
+def by_hand(folder: Path, lag: int) -> dict[str, Any]:
+    """What everyone earned in all, by the two files alone; and the step at which the guard left the model."""
+    with open(folder / "stakes.csv") as file:
+        (_, *states), *table = list(csv.reader(file))
+    money_AxS = np.array([[float(amount) for amount in row[1:]] for row in table])
+    with open(folder / "log.csv") as file:
+        rows = list(csv.DictReader(file))
+    laws_TxS = np.array([[float(row[f"p_{state}"]) for state in states] for row in rows])
+    came_T = np.array([states.index(row["actual"]) for row in rows])
+    T, paid_TxA = len(rows), money_AxS[:, came_T].T
+    model = paid_TxA[np.arange(T), (laws_TxS @ money_AxS.T).argmax(axis=1)].sum()
+    last = sum(paid_TxA[t].mean() if t < lag else paid_TxA[t, paid_TxA[t - lag].argmax()] for t in range(T))
+    problem = lr.DecisionProblem.from_payoffs(money_AxS)
+    engine = literal.Stream(literal.settings_of(lr.Guard(problem, T, lag=lag).rule.each)._replace(lag=lag))
+    guard = 0.0
+    for t in range(T):
+        if t >= lag:
+            engine.observe(t - lag + 1)
+        told = literal.Told(
+            laws_TxS[t], (), False, 0, partial(np.take, problem.utility, axis=1), (), 1.0, int(came_T[t])
+        )
+        guard += engine.advise(t + 1, told) @ paid_TxA[t]
+    for t in range(max(T - lag, 0), T):
+        engine.observe(t + 1)
+    left = next((min(event.known, T) for event in engine.events if event.kind == "Switch"), None)
+    best = paid_TxA.sum(axis=0).max()
+    return {"model": model, "guard": guard, "last outcome": last, "best fixed action": best, "left": left, "steps": T}
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning")  # of a wealth, long after an alarm
+@pytest.mark.parametrize("name", EACH)
+def test_every_number_is_that_of_a_few_lines(name: str, tmp_path: Path) -> None:
+    write(name, tmp_path)
+    folder, lag = tmp_path / name, LAGS.get(name, 1)
+    assert FOUND[RECORDINGS[name].stream][1]().lag == lag
+    found = audit_log(folder / "log.csv", payoffs_in(folder / "stakes.csv"), lag=lag, jobs=1)
+    asked = by_hand(folder, lag)
+    (one,) = found.streams
+    assert (one.switched_at, one.steps) == (asked["left"], asked["steps"])
+    totals = json.loads(found.to_json())["totals"]
+    for player in ("model", "guard", "last outcome", "best fixed action"):
+        assert totals[player] == pytest.approx(asked[player], abs=1e-6 * asked["steps"])
+    shown = [f"{totals[player]:,.0f}" for player in ("model", "guard", "last outcome", "best fixed action")]
+    assert in_docs(name) == [str(lag), *shown, "no" if asked["left"] is None else str(asked["left"])]
+
+
+def in_docs(name: str) -> list[str]:
+    """The row of a recording in the table of docs/audit-recordings.md."""
+    (row,) = re.findall(rf"^\| `{name}` \| (\d+ \| .*) \|$", PAGE, re.MULTILINE)
+    return row.split(" | ")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["rain", "houses"])
+def test_what_was_not_said_is_warned_of_as_the_page_says(name: str, tmp_path: Path) -> None:
+    """The rain is that of three days, houses stand as on the map: errors are alike, and the last outcome is best."""
+    if RECORDINGS[name].stream not in FOUND:
+        pytest.skip("the data are not there: python -m benchmarks.recordings")
+    write(name, tmp_path)
+    log, problem = tmp_path / name / "log.csv", payoffs_in(tmp_path / name / "stakes.csv")
+    found = audit_log(log, problem, currency=RECORDINGS[name].money, jobs=1)
+    alike = [words for words in found.warnings if "errors are alike" in words]
+    assert len(alike) == 1
+    assert any("what would have been best the last time" in words for words in found.warnings)
+    if name == "rain":
+        assert found.answer in PAGE
+        assert all(f"\n! {words}\n" in PAGE for words in found.warnings if "times in 1 streams" not in words)
+    else:
+        assert re.search(r"up to 26 hours apart.* a lag of 27 the guard would have earned 5,856 dollars", alike[0])
+    said = audit_log(log, problem, currency=RECORDINGS[name].money, lag=3, jobs=1)
+    assert not any("errors are alike" in words for words in said.warnings)
+    assert name != "rain" or said.answer in PAGE
