@@ -1,7 +1,7 @@
 """Everything combines: settings of the guard in pairs and triples, over every way in, beside a literal loop.
 
 120 cases in ``make test``, which show every triple of settings that there is; some thousand more in ``make test-all``.
-``python -m tests.house.test_combinations --table`` writes ``docs/combinations.md``.
+``python -m tests.house.test_combinations --table`` writes ``docs/reference/combinations.md``.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from ..conftest import sweep
 from . import combination_cases as cases
 from .combination_cases import REFUSALS, SETTINGS, WAYS, Case, World
 
-PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "combinations.md"
 USUAL, ALL = 120, 1500
 NEAR = {"rtol": 1e-9, "atol": 1e-9}
 
