@@ -1,6 +1,7 @@
 """``lowregret reproduce``, ``train`` and ``evaluate`` end to end, at a size that takes seconds."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from lowregret.transformer import (
     checkpoints,
     load,
 )
+from lowregret.transformer.backends import attention
 from lowregret.transformer.run_folder import described
 
 TINY = {"size": Size(16, 16, 2, 1, 16), "steps": 3, "batch": 4, "samples": 6}
@@ -267,6 +269,36 @@ def test_presets(name: str) -> None:
         task = chosen.task("ROBUST", base)
         numbers = (task.play_every, task.play_count, task.response_weight, task.play_share, task.pool)
         assert numbers == {"quick": (50, 64, 0.1, 0.25, 2048), "best": (150, 256, 0.03, 0.25, 2048)}[name]
+
+
+def test_runs_that_are_to_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets what torch must be told, and takes it back."""
+    seen: dict[str, object] = {}
+
+    def run(preset: object, out: object, collect: object, device: object, command: str) -> None:
+        with attention():
+            on = [
+                name
+                for name in ("math", "flash", "mem_efficient")
+                if getattr(torch.backends.cuda, f"{name}_sdp_enabled")()
+            ]
+        seen.update(command=command, on=on, repeats=torch.are_deterministic_algorithms_enabled())
+        seen["workspace"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+
+    monkeypatch.setattr("lowregret.paper.reproduce.reproduce", run)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    asked = ["reproduce", "--preset", "paper", "--out", str(tmp_path / "runs")]
+    assert CliRunner().invoke(_app(), asked).exit_code == 0
+    assert (seen["repeats"], seen["workspace"]) == (False, None)
+    assert CliRunner().invoke(_app(), [*asked, "--deterministic"]).exit_code == 0
+    assert seen == {
+        "command": "lowregret reproduce --preset paper --deterministic",
+        "on": ["math"],
+        "repeats": True,
+        "workspace": ":4096:8",
+    }
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
 
 
 def test_two_seeds_share_no_model() -> None:
