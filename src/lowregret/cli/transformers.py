@@ -76,7 +76,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def reproduce(
-    preset: Annotated[str, typer.Option(help="quick (two cores, minutes), paper (as printed) or best.")] = "quick",
+    preset: Annotated[
+        str, typer.Option(help="quick (two cores, minutes), paper (as printed), best or recovering.")
+    ] = "quick",
     out: Annotated[Path | None, typer.Option(help="Folder for everything; results/PRESET by default.")] = None,
     collect: Annotated[Path | None, typer.Option(help="Folder for copies of the eight files that matter.")] = None,
     device: Where = None,

@@ -218,7 +218,7 @@ class Training:
     def advance(self) -> Tensor:
         """One step of the optimiser; the loss comes back without waiting for the device."""
         self.task.before(self.step, self.decoder, self.settings.seed)
-        random = data.generator(self.device, self.settings.seed, self.step, 0)
+        random = data.of_step(self.device, self.settings.seed, self.step)
         n, horizon = self.settings.batch, self.settings.size.context
         batch = self.task.batch(n, self.team.rows(n), horizon, random, self.base_laws)
         with attention(self.attention_order):
