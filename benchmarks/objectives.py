@@ -63,7 +63,7 @@ QUICK = replace(
 )
 PLANS = {
     "quick": Plan(replace(QUICK, samples=256), steps=400, play_count=32, rounds_of=64),
-    "paper": Plan(PAPER, steps=2000, play_count=128, rounds_of=256),
+    "paper": Plan(PAPER, steps=1500, play_count=128, rounds_of=256),
 }
 
 
