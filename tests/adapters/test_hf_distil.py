@@ -16,11 +16,12 @@ from .test_language_models import SEPARATOR, llama  # noqa: E402
 
 T, STATES, PROMPT = 12, [3, 6], [7, 1]
 RULE = FirstTest(lr.matching(), T, delta=0.3, gate=0.0)
+RETURNS = lr.ExactTest(lr.matching(), T, delta=0.5, fallback=lr.Recovery(memories=(3, 6), share=0.02, budget=0.3))
 
 
-def recipe(separator=SEPARATOR, **settings):
+def recipe(separator=SEPARATOR, rule=RULE, **settings):
     base = lr.HFPredictor(llama(initializer_range=0.3), STATES, prompt=PROMPT, separator=separator)
-    return lr.adapters.HFDistil(lr.robust.Robust(base, RULE), **settings)
+    return lr.adapters.HFDistil(lr.robust.Robust(base, rule), **settings)
 
 
 def states_of(input_ids, separator=SEPARATOR):
@@ -29,9 +30,9 @@ def states_of(input_ids, separator=SEPARATOR):
     return np.array([[STATES.index(i) for i in row[:: 1 + len(separator)].tolist()] for row in rest])
 
 
-@pytest.mark.parametrize("separator", [[], SEPARATOR])
-def test_targets_are_the_laws_of_algorithm_1(separator):
-    distil, rng = recipe(separator), np.random.default_rng(0)
+@pytest.mark.parametrize(("separator", "rule"), [([], RULE), (SEPARATOR, RULE), (SEPARATOR, RETURNS)])
+def test_targets_are_the_laws_of_algorithm_1(separator, rule):
+    distil, rng = recipe(separator, rule), np.random.default_rng(0)
     recordings = rng.integers(0, 2, (16, T))
     distil.collate(recordings.tolist())
     distil.play(copy.deepcopy(distil.base.model))
@@ -149,8 +150,9 @@ def test_what_is_refused():
     batch = distil.collate([[0] * T])
     with pytest.raises(ValueError, match="labels must be 12 laws a sequence, got 3"):
         distil.loss(torch.zeros((*batch["input_ids"].shape, 20)), batch["labels"][:, :3])
-    with pytest.raises(ValueError, match="Recovery goes by what the model says"):
-        lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))
+    lr.adapters.HFDistil(lr.robustify(base, lr.matching(), T))  # the default rule is not
+    with pytest.raises(ValueError, match="robust must have a rule for one problem, with a horizon"):
+        lr.adapters.HFDistil(lr.robust.Robust(base, lr.ExactTest(lr.matching(), None, delta=0.1)))
     with pytest.raises(ValueError, match="robust"):
         lr.adapters.HFDistil(base)
     with pytest.raises(ValueError, match="play_share"):

@@ -255,3 +255,13 @@ def test_bounds_are_for_the_problem_at_hand() -> None:
     # A prefix has no more in total than the whole may have.
     worst = lr.external_regret(MATCHING, CoverPlay(MATCHING, 8), all_sequences(2, 8)).max(axis=0)
     assert (worst <= [CoverPlay(MATCHING, 8).regret_bound(MATCHING, t, None) for t in range(1, 9)]).all()
+
+
+@pytest.mark.parametrize("name", TWO_ACTIONS)
+def test_laws_on_tensors_are_those_on_arrays(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    law, rng = CoverLaw(TWO_ACTIONS[name], 20), np.random.default_rng(0)
+    tokens = rng.integers(law.n_states, size=(6, 20))
+    expected = law.predict_sequence(tokens)
+    np.testing.assert_allclose(law.predict_sequence(torch.tensor(tokens)), expected, atol=1e-12)
+    assert np.ptp(expected[:, 10:, 0]) > 0.05

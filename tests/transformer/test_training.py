@@ -32,6 +32,7 @@ from lowregret.transformer import (
     load,
     train,
 )
+from lowregret.transformer.regret_tasks import ImitateLeast, RegretLoss
 from lowregret.transformer.run_folder import described
 from lowregret.transformer.tasks import Batch, Scaled, loss_of, robust_laws
 from lowregret.transformer.training import Training
@@ -173,7 +174,7 @@ def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
 
 
-@pytest.mark.parametrize("rule", [FirstTest, lr.rules.RegretGap, lr.rules.RegretRate])
+@pytest.mark.parametrize("rule", [FirstTest, lr.rules.RegretGap, lr.rules.RegretRate, lr.ExactTest])
 def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     T = 32
     base = Transformer(Decoder(3, SMALL, seed=0))
@@ -207,6 +208,62 @@ def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
         batch = task.batch(4, slice(None), T, data.generator("cpu", 0), laws)
         wanted = robust_laws(rule, expected(batch.tokens_BxT), batch.tokens_BxT)
         torch.testing.assert_close(batch.targets_BxTxS, wanted)
+
+
+def returning(source: lr.Predictor, base: lr.Predictor, T: int = 32, **settings: object) -> Distil:
+    """Recovery to learn, with a test that trips often and a budget that is often spent."""
+    back = lr.Recovery(memories=(5, 20), share=0.02, budget=0.2)
+    rule = lr.ExactTest(lr.matching(), T, delta=0.3, fallback=back)
+    return Distil(source, base, rule, **{"play_every": 3, "play_count": 4, "pool": 6, **settings})
+
+
+def test_recovery_speaks_for_many_steps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch of a lesson is the one its step would have alone, with the laws of the algorithm itself."""
+    T = 32
+    source, wrong = lr.sources.paper_sources(T)["b"], lr.predictors.Scheduled([[0.9, 0.1]])
+    lessons, teach = [], Distil._taught
+
+    def taught(self: Distil, drawn: list, laws: object) -> list:
+        lessons.append(len(drawn))
+        return teach(self, drawn, laws)
+
+    monkeypatch.setattr(Distil, "_taught", taught)
+    task, alone, decoder = returning(source, wrong), returning(source, wrong), Decoder(2, SMALL)
+    came = []
+    for step in (0, 1, 2, 3, 4, 7):  # the last as after a restart
+        task.before(step, decoder, 5)
+        if step == 7:
+            task._lesson = None
+        alone.played_NxT = task.played_NxT
+        batch = task.batch(16, slice(1, 7), T, data.generator("cpu", 99), None)
+        own = alone.batch(16, slice(1, 7), T, data.of_step("cpu", 5, step), None)
+        assert torch.equal(batch.tokens_BxT, own.tokens_BxT)
+        torch.testing.assert_close(batch.targets_BxTxS, own.targets_BxTxS, atol=1e-6, rtol=0)
+        expected = lr.robust.Robust(wrong, task.rule).predict_sequence(batch.tokens_BxT.numpy())
+        np.testing.assert_allclose(batch.targets_BxTxS, expected, atol=1e-6)
+        came.append(batch.targets_BxTxS)
+    assert [n for n in lessons if n > 1] == [3, 3, 3]
+    assert len({laws.numpy().tobytes() for laws in came}) == 6  # no batch came twice
+    assert float((came[0] - torch.tensor([0.9, 0.1])).abs().max()) > 0.3
+
+
+def test_some_worlds_end_at_home() -> None:
+    """Half of them, from the later of two uniform steps on; each share within 5 standard errors."""
+    n, T = 4000, 16
+    tokens = data.back_home(torch.zeros((n, T)).long(), torch.ones((n, T)).long(), data.generator("cpu", 0))
+    assert bool((tokens.diff() >= 0).all())
+    for t in range(T):
+        expected = 0.5 * ((t + 1) / T) ** 2
+        assert float(tokens[:, t].double().mean()) == pytest.approx(expected, abs=5 * math.sqrt(0.25 / n))
+
+
+def test_worlds_end_at_home_for_what_can_return_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    T = 32
+    source = lr.sources.paper_sources(T)["b"]
+    monkeypatch.setattr(data, "back_home", lambda away, home, random: torch.ones_like(away))
+    for task, ends in ((returning(source, source), True), (tasks("distil"), False)):
+        tokens = task.batch(8, slice(None), T, data.generator("cpu", 0), None).tokens_BxT
+        assert bool((tokens[4:] == 1).all()) == ends
 
 
 def test_the_pool_keeps_the_latest_and_is_played_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,10 +430,16 @@ def tasks(kind: str, T: int = 32):
         return Imitate(source)
     if kind == "masked":
         return Masked(source, base, lr.rules.RegretRate(coin, T))
+    if kind == "returning":
+        return returning(source, base)
+    if kind == "regret":
+        return RegretLoss(source, coin, 0.2, worlds=2, imitation=1.0)
+    if kind == "least":
+        return ImitateLeast(source, coin, 0.2, samples=4, every=3, count=4)
     return Distil(source, base, FirstTest(coin, T), play_every=3, play_count=4, pool=6)
 
 
-@pytest.mark.parametrize("kind", ["imitate", "masked", "distil"])
+@pytest.mark.parametrize("kind", ["imitate", "masked", "distil", "returning", "regret", "least"])
 def test_a_run_that_stopped_anywhere_ends_the_same(kind: str, tmp_path: Path) -> None:
     settings = TrainingSettings(size=SMALL, steps=8, batch=4, optimiser=DECAYING)
     whole = train(tasks(kind), tmp_path / "whole.safetensors", settings, report_every=1)
@@ -597,7 +660,7 @@ from tests.transformer.test_training import *
 for kind in KINDS:
     train(tasks(kind), f"{sys.argv[1]}/two-{kind}.safetensors", SHARED, report_every=1)
 """
-KINDS = ("imitate", "masked", "distil")
+KINDS = ("imitate", "masked", "distil", "returning", "regret", "least")
 # With so large an eps a step is proportional to the gradient: one that is off by a factor shows.
 PLAIN = replace(DECAYING, peak=1.0, start=1.0, eps=1.0, clip=None)
 SHARED = TrainingSettings(size=SMALL, steps=5, batch=8, optimiser=PLAIN)
@@ -662,6 +725,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="rule must have a horizon"):
         Masked(source, source, FirstTest(coin, None, delta=0.1))
+    with pytest.raises(ValueError, match="what Masked learns after the trip"):
+        Masked(source, source, lr.ExactTest(coin, 32))
     with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
         Distil(source, source, FirstTest(coin, 32), play_share=0.7)
     with pytest.raises(ValueError, match="init"):

@@ -34,14 +34,15 @@ class HFDistil:
 
     ``Trainer(model, args, train_dataset=recordings, data_collator=it.collate, compute_loss_func=it.loss,
     callbacks=[it.player()])``. Of each batch of recorded sequences half stay as they are; the others become other
-    worlds (urns, drifts, change points, the recording renamed or halted, half of them after a true beginning) or are
-    taken from what a greedy adversary played against the model as it was then.
+    worlds (urns, drifts, change points, the recording renamed or halted, half of them after a true beginning and, where
+    the rule falls back on ``Recovery``, half of them with a true end) or are taken from what a greedy adversary played
+    against the model as it was then.
 
     Parameters
     ----------
     robust
-        ``robustify(HFPredictor(base, ...), problem, horizon, rule=...)`` over the model as it was: a copy that is not
-        trained. Its fallback must go by the tokens alone, such as ``PolyaUrn``.
+        ``robustify(HFPredictor(base, ...), problem, horizon)``, with any rule, over the model as it was: a copy that is
+        not trained.
     response_weight
         How much the responses count beside the laws: they are where a small error in a law is a large one in regret.
     play_share
@@ -66,11 +67,8 @@ class HFDistil:
         if not isinstance(robust, Robust) or not isinstance(robust.base, HFPredictor):
             raise ValueError(f"robust must be robustify(HFPredictor(...), ...), got {type(robust).__name__}")
         rule = robust.rule
-        if not isinstance(rule, ResponseRule) or rule.in_play.follows or rule.horizon is None:
-            raise ValueError(
-                "robust must have a rule for one problem, with a horizon and a fallback that goes by the tokens alone, "
-                "such as lowregret.rules.FirstTest(problem, horizon); Recovery goes by what the model says"
-            )
+        if not isinstance(rule, ResponseRule) or rule.horizon is None:
+            raise ValueError("robust must have a rule for one problem, with a horizon, such as ExactTest")
         refuse_play(self)
         self.base, self.rule = robust.base, rule
         self.seed = inputs.whole(self.seed, "seed", least=0, most=None)
@@ -96,6 +94,8 @@ class HFDistil:
             rest_NxT = home_NxT[len(home_NxT) - half + from_pool :]
             shuffled = torch.randint(len(home_NxT), (len(rest_NxT),), generator=random, device=where)
             parts.append(data.away_from(rest_NxT, lambda: home_NxT[shuffled], self.base.n_states, random))
+            if self.rule.in_play.follows:
+                parts[-1] = data.back_home(parts[-1], rest_NxT, random)
         if from_pool:
             assert self.played_NxT is not None
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=where)

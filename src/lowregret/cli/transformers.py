@@ -76,7 +76,9 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def reproduce(
-    preset: Annotated[str, typer.Option(help="quick (two cores, minutes), paper (as printed) or best.")] = "quick",
+    preset: Annotated[
+        str, typer.Option(help="quick (two cores, minutes), paper (as printed), best or recovering.")
+    ] = "quick",
     out: Annotated[Path | None, typer.Option(help="Folder for everything; results/PRESET by default.")] = None,
     collect: Annotated[Path | None, typer.Option(help="Folder for copies of the eight files that matter.")] = None,
     device: Where = None,
@@ -89,6 +91,9 @@ def reproduce(
         int | None,
         typer.Option(min=0, help="Of weights, batches and measurements; on a GPU a run repeats only nearly."),
     ] = None,
+    repeatable: Annotated[
+        bool, typer.Option("--deterministic", help="On a GPU, too, the same models for the same seed; slower.")
+    ] = False,
 ) -> None:
     """Train BERNOULLI (two seeds), POLYAURN and ROBUST; draw the figure, print the tables beside the paper's.
 
@@ -97,6 +102,7 @@ def reproduce(
     with refusals(), resumable(lambda: "where it was"):
         from ..paper.reproduce import preset_named
         from ..paper.reproduce import reproduce as run
+        from ..transformer.backends import deterministic
 
         changes = {
             "steps": steps,
@@ -107,11 +113,13 @@ def reproduce(
             "seed": seed,
         }
         given = [f"--{name.replace('_', '-')} {value}" for name, value in changes.items() if value is not None]
+        given += ["--deterministic"] if repeatable else []
         command = " ".join(["lowregret reproduce --preset", preset, *given])  # where it was written is nobody's matter
         chosen, folder = preset_named(preset).changed(**changes), out or Path("results") / preset
         if response_weight is not None and not chosen.distilled:
             raise ValueError(f"--response-weight means nothing to the preset {preset}, which learns no responses")
-        run(chosen, folder, collect, device, command)
+        with deterministic(repeatable):
+            run(chosen, folder, collect, device, command)
 
 
 def evaluate(

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..predictors import PolyaUrn
 from ..problems import matching
-from ..rules import FirstTest, RegretRate, ResponseRule
+from ..rules import ExactTest, FirstTest, RegretRate, ResponseRule
 from ..sources import paper_sources
 from ..transformer import DECAYING, NANODO, Distil, Imitate, Masked, Optimiser, Size, TrainingSettings, Transformer
 from ..transformer.decoder import size_of
@@ -23,7 +23,9 @@ class Preset:
     Parameters
     ----------
     distilled
-        Learn laws (Algorithm 1's, with ``ExactTest`` at delta = 2/T) rather than tokens (masked, by ``RegretRate``).
+        Learn laws (Algorithm 1's, with ``FirstTest`` at delta = 2/T) rather than tokens (masked, by ``RegretRate``).
+    recovers
+        Learn the laws of what ``robustify`` builds: ``ExactTest``, and ``Recovery`` after the alarm.
     samples
         Sequences from each source, for distances as for regrets.
     """
@@ -42,12 +44,13 @@ class Preset:
     samples: int = 1024
     stream: str | None = None
     seed: int = 0
+    recovers: bool = False
 
     def changed(self, **changes: Any) -> "Preset":
         """The same with other numbers where some are given: ``steps`` and ``batch`` of every training."""
         given = {name: value for name, value in changes.items() if value is not None}
         if "steps" in given:
-            given["robust_steps"] = given["steps"]
+            given |= {"robust_steps": given["steps"], "play_every": min(self.play_every, given["steps"])}
         if "batch" in given:
             given |= {"robust_batch": given["batch"], "play_count": min(self.play_count, 4 * given["batch"])}
         if "size" in given:
@@ -61,6 +64,8 @@ class Preset:
     @property
     def rule(self) -> ResponseRule:
         coin = matching()
+        if self.recovers:
+            return ExactTest(coin, self.horizon)
         if self.distilled:
             return FirstTest(coin, self.horizon, delta=2 / self.horizon, gate=0)
         return RegretRate(coin, self.horizon, alpha=1.5)
@@ -105,6 +110,22 @@ PRESETS = {
     "paper": Preset("paper", size_of("paper"), False, NANODO, 500, 128, 500, 128),
     "best": Preset(
         "best", size_of("paper"), True, DECAYING, 3000, 128, 9000, 256, 150, response_weight=0.03, stream="float32"
+    ),
+    # Its teacher takes as long for all sequences as for one: it is asked, and the student played against, less often.
+    "recovering": Preset(
+        "recovering",
+        size_of("paper"),
+        True,
+        DECAYING,
+        2000,
+        128,
+        8000,
+        256,
+        play_every=400,
+        play_count=512,
+        response_weight=0.03,
+        stream="float32",
+        recovers=True,
     ),
 }
 

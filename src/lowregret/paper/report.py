@@ -65,11 +65,12 @@ def svg(drawn: "Figure") -> str:
 def page(results: Results, drawn: "Figure | None") -> str:
     """One HTML page, everything inside."""
     preset = results["preset"]
+    aim = "Algorithm 1, in which BERNOULLI can return after an alarm" if preset.get("recovers") else "both"
     parts = [
         f"<h1>Low-regret transformers: preset {preset['name']}</h1>",
         "<p>Section 5.2 of <i>Next-Token Prediction and Regret Minimization</i>: guess the next bit, "
         f"{preset['size']['context']} steps, quantal responses at temperature 1/sqrt(T), {preset['samples']} sequences "
-        "a source. BERNOULLI was trained on source b, POLYAURN on urns, ROBUST to be both; "
+        f"a source. BERNOULLI was trained on source b, POLYAURN on urns, ROBUST to be {aim}; "
         "Algorithm 1 is computed, with the trained BERNOULLI as its base. Intervals are 95%.</p>",
     ]
     if drawn is not None:

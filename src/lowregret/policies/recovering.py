@@ -65,6 +65,7 @@ from .pairs import resting
 from .shadow import Shadow, ShadowMemory, run_shadow
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
+_CELLS_ON_DEVICE = 1 << 26  # there a step takes as long for ten thousand rows as for one
 _STEPS = 1 << 10  # of recorded sequences: below, compiling costs more than it saves
 
 
@@ -328,8 +329,8 @@ class Recovering:
         rows = np.flatnonzero(to_numpy(times_N) < horizon)  # nobody asks what it says in the others
         if len(rows) == 0:
             return probs
-        parts = []
-        for at in range(0, len(rows), step := max(1, _CELLS // horizon)):
+        parts, cells = [], _CELLS if str(device(probs) or "cpu") == "cpu" else _CELLS_ON_DEVICE
+        for at in range(0, len(rows), step := max(1, cells // horizon)):
             where = xp.asarray(rows[at : at + step], device=device(probs))
             parts.append(
                 self._recorded(*(xp.take(whole, where, axis=0) for whole in (probs_NxTxS, tokens_NxT, times_N)))

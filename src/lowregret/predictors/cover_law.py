@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import array_api_compat
 import numpy as np
 
 from .. import inputs
@@ -238,21 +239,33 @@ class CoverLaw(Leads, Predictor):
         return self._law(*self.leads_of(counts))
 
     def _law(self, lead: Array, seen: Array) -> Array:
+        xp, table = namespace(lead), self._table
+        if table is not None and array_api_compat.is_torch_array(lead):  # nothing leaves the device
+            left = xp.clip(self.horizon - seen, 1, None)
+            wanted = _wanted_on(self, xp, device(lead))[left - 1, table.places(lead[..., 0])]
+            return astype(self._belief(wanted), lead.dtype)
         ahead = to_numpy(lead)[..., 0]
         left = np.broadcast_to(np.maximum(self.horizon - to_numpy(seen), 1), ahead.shape)
-        table = self._table
-        if table is None:
-            chance = chance_of_second(self.problem, ahead, left)
-        else:
-            chance = table.chance_TxL[left - 1, np.rint(ahead / table.unit).astype(np.int64) + table.zero]
+        chance = (
+            chance_of_second(self.problem, ahead, left)
+            if table is None
+            else table.chance_TxL[left - 1, table.places(ahead)]
+        )
+        law = np.ascontiguousarray(self._belief(self._wanted(chance)))
+        return law if xp is np else astype(xp.asarray(law, device=device(lead)), lead.dtype)
+
+    def _wanted(self, chance: np.ndarray) -> np.ndarray:
+        """The lead of action 1 in the belief whose response has this chance of it, as near as there is one."""
         low, high = ends(self.problem)
         assert self.temperature is not None
         with np.errstate(divide="ignore"):
-            wanted = np.clip(self.temperature * (np.log(chance) - np.log1p(-chance)), low, high)
-        near_S = np.full((self.n_states, *wanted.shape), 1 / self.n_states)
-        law = np.ascontiguousarray(np.moveaxis(belief_with_lead(self.problem.advantage[0], wanted, near_S), 0, -1))
-        xp = namespace(lead)
-        return law if xp is np else astype(xp.asarray(law, device=device(lead)), lead.dtype)
+            return np.clip(self.temperature * (np.log(chance) - np.log1p(-chance)), low, high)
+
+    def _belief(self, wanted: Array) -> Array:
+        """The law ``[..., S]``, the nearest to all states alike, under which action 1 leads by so much."""
+        xp = namespace(wanted)
+        even_S = xp.zeros((self.n_states, *wanted.shape), dtype=wanted.dtype, device=device(wanted)) + 1 / self.n_states
+        return last(belief_with_lead(self.problem.advantage[0], wanted, even_S))
 
     @property
     def _table(self) -> "_LeadTable | None":
@@ -296,6 +309,19 @@ class _LeadTable(NamedTuple):
     value_T: np.ndarray
     unit: float
     zero: int  # where the lead is zero
+
+    def places(self, lead: Array) -> Array:
+        """Where in the table these leads are."""
+        xp = namespace(lead)
+        return astype(xp.round(lead / self.unit), xp.int64) + self.zero
+
+
+@lru_cache(maxsize=4)
+def _wanted_on(law: CoverLaw, xp: Any, where: Any) -> Array:
+    """``_wanted`` at every entry of the table, kept on a device."""
+    table = law._table
+    assert table is not None
+    return xp.asarray(law._wanted(table.chance_TxL), dtype=float_type(xp, where), device=where)
 
 
 @lru_cache(maxsize=4)

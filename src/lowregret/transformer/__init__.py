@@ -13,6 +13,7 @@ from .decoder import SIZES, Decoder, Size
 from .held_out import measured
 from .predictor import Transformer
 from .recording import Recording
+from .regret_tasks import ImitateLeast, RegretLoss
 from .run_folder import Progress
 from .settings import DECAYING, NANODO, Optimiser, TrainingSettings
 from .tasks import Distil, Imitate, Masked, Task
@@ -25,10 +26,12 @@ __all__ = [
     "Decoder",
     "Distil",
     "Imitate",
+    "ImitateLeast",
     "Masked",
     "Optimiser",
     "Progress",
     "Recording",
+    "RegretLoss",
     "Size",
     "Task",
     "TrainingSettings",

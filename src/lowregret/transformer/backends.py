@@ -1,4 +1,4 @@
-"""Which device to use, and which fused attention on it."""
+"""Which device to use, which fused attention on it, and whether the same sums are taken in the same order twice."""
 
 import atexit
 import contextlib
@@ -101,6 +101,9 @@ ORDER = (
 )
 
 
+_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+
+
 def device_named(device: str | torch.device) -> torch.device:
     """The device of that name; one that is not there is refused.
 
@@ -128,6 +131,25 @@ def memory(device: torch.device) -> float | None:
 
 @contextlib.contextmanager
 def attention(order: tuple[SDPBackend, ...] = ORDER) -> Iterator[None]:
-    """Inside, the first of these that can do what is asked is used."""
-    with sdpa_kernel(list(order), set_priority=True):
+    """Inside, the first of these that can do what is asked is used; the plain one alone if runs are to repeat."""
+    repeats = torch.are_deterministic_algorithms_enabled()  # the fused ones add up gradients in any order
+    with sdpa_kernel([SDPBackend.MATH] if repeats else list(order), set_priority=True):
         yield
+
+
+@contextlib.contextmanager
+def deterministic(asked: bool = True) -> Iterator[None]:
+    """Inside, a seed gives the same model twice on one GPU, where torch can; attention is not fused then, and slower.
+
+    Torch warns of what it cannot repeat. A CPU repeats without it.
+    """
+    before = torch.are_deterministic_algorithms_enabled(), os.environ.get(_WORKSPACE)
+    if asked:
+        os.environ.setdefault(_WORKSPACE, ":4096:8")  # without it cuBLAS may sum in another order; read when it begins
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        if before[1] is None:
+            os.environ.pop(_WORKSPACE, None)

@@ -23,6 +23,11 @@ def generator(device: torch.device | str, *numbers: int) -> torch.Generator:
     return torch.Generator(device).manual_seed(int(state) >> 1)
 
 
+def of_step(device: torch.device | str, seed: int, step: int) -> torch.Generator:
+    """What the batch of a training step is drawn with."""
+    return generator(device, seed, step, 0)
+
+
 def draw(laws_xTxS: Tensor, n: int, random: torch.Generator) -> Tensor:
     """Independent tokens ``[n, T]`` with laws ``[T, S]`` or ``[n, T, S]``."""
     uniforms_NxT = torch.rand((n, laws_xTxS.shape[-2]), generator=random, device=random.device)
@@ -158,6 +163,15 @@ def away_from(home_NxT: Tensor, more: Callable[[], Tensor], n_states: int, rando
     breaks_N = torch.rand((n, 1), generator=random, device=device) < 0.5
     follows_NxT = breaks_N & (torch.arange(horizon, device=device) < cut_N[:, None])
     return torch.where(follows_NxT, home_NxT, away_NxT)
+
+
+def back_home(away_NxT: Tensor, home_NxT: Tensor, random: torch.Generator) -> Tensor:
+    """Half of the sequences are at home again from a random step on, sooner late than early: for what can return."""
+    n, horizon = away_NxT.shape
+    back_N = torch.randint(horizon, (2, n), generator=random, device=random.device).amax(0)
+    returns_N = torch.rand((n, 1), generator=random, device=random.device) < 0.5
+    at_home_NxT = returns_N & (torch.arange(horizon, device=random.device) >= back_N[:, None])
+    return torch.where(at_home_NxT, home_NxT, away_NxT)
 
 
 def greedy_play(

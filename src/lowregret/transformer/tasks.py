@@ -39,6 +39,8 @@ def after_trip(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Te
 
 def robust_laws(rule: ResponseRule, laws_NxTxS: Tensor, tokens_NxT: Tensor) -> Tensor:
     """Algorithm 1's laws from the base model's, unchecked."""
+    if rule.in_play.follows:
+        return rule.replaced(laws_NxTxS, tokens_NxT)[0].float()
     fallback: Any = rule.fallback
     late_NxT = after_trip(rule, laws_NxTxS, tokens_NxT)
     return spliced(late_NxT, laws_of(fallback)(tokens_NxT), laws_NxTxS).float()
@@ -62,8 +64,6 @@ def fits(source: Source, base: Predictor, rule: ResponseRule) -> None:
     elif source.n_states != rule.problem.n_states:
         raise ValueError(f"source must have the problem's {rule.problem.n_states} states, got {source!r}")
     Robust(base, rule)  # refuses what does not fit
-    if rule.in_play.follows:
-        raise ValueError("rule must fall back on what goes by the tokens alone, such as PolyaUrn: Recovery does not")
     if rule.horizon is None:
         raise ValueError("rule must have a horizon: a decoder has a context of so many tokens")
 
@@ -102,7 +102,7 @@ class ResponseLoss(NamedTuple):
 
 @runtime_checkable
 class Task(Protocol):
-    """What training asks of a task."""
+    """What training asks of a task. It may have a ``loss`` of its own, which is then called as ``loss_of`` is."""
 
     @property
     def n_states(self) -> int: ...
@@ -218,6 +218,11 @@ class Masked(_Stateless):
 
     def __post_init__(self) -> None:
         fits(self.source, self.base, self.rule)
+        if self.rule.in_play.follows:
+            raise ValueError(
+                "rule must fall back on what goes by the tokens alone, such as PolyaUrn: what Masked learns after the "
+                "trip are the tokens of an urn. Distil learns Recovery"
+            )
 
     @property
     def n_states(self) -> int:
@@ -234,13 +239,31 @@ class Masked(_Stateless):
         return Batch(torch.cat([home_BxT, away_BxT]), None, weights_BxT)
 
 
+class Drawn(NamedTuple):
+    """A batch whose teacher has not spoken yet."""
+
+    tokens_BxT: Tensor
+    weights_BxT: Tensor | None
+
+
+class Lesson(NamedTuple):
+    """The batches of steps one after the other, each as its step alone would draw it."""
+
+    made_for: tuple[Any, ...]  # the first of the steps, and all else that decides what is drawn
+    batches: list[Batch]
+
+
 @dataclass(eq=False)
 class Distil:
     """Learn Algorithm 1: the base model's law until the rule trips, the fallback's from then on, at every step.
 
     Half the batch comes from the source, which may be a ``Recording``, or the base model itself where there is nothing
     else that is like what it learnt from; the rest are other worlds and, every ``play_every`` steps anew, what the
-    greedy adversary plays against the student itself.
+    greedy adversary plays against the student itself. Where the rule falls back on ``Recovery``, half of the other
+    worlds end at home again.
+
+    ``Recovery`` goes from token to token, which takes as long for one sequence as for thousands: training has it speak
+    for the batches of ``play_every`` steps at once.
 
     Parameters
     ----------
@@ -265,6 +288,8 @@ class Distil:
     def __post_init__(self) -> None:
         fits(self.source, self.base, self.rule)
         refuse_play(self)
+        self._now: tuple[int, int] | None = None  # the step and the seed of the run that it serves
+        self._lesson: Lesson | None = None
 
     @property
     def n_states(self) -> int:
@@ -282,6 +307,7 @@ class Distil:
         return self.rule.temperature
 
     def before(self, step: int, decoder: Decoder, seed: int) -> None:
+        self._now = step, seed
         if not self.play_share or step % self.play_every:
             return
         random = data.generator(decoder.embedding.weight.device, seed, step, 1)
@@ -292,12 +318,28 @@ class Distil:
         self.played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
 
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
+        if not self.rule.in_play.follows or self._now is None:
+            return self._taught([self._drawn(n, rows, horizon, random)], base_laws)[0]
+        step, seed = self._now
+        first = step - step % self.play_every
+        made_for = (first, seed, n, rows, horizon, random.device)
+        if self._lesson is None or self._lesson.made_for != made_for:
+            self._lesson = None  # its memory is free for the next
+            steps = range(first, first + self.play_every)
+            drawn = [self._drawn(n, rows, horizon, data.of_step(random.device, seed, at)) for at in steps]
+            self._lesson = Lesson(made_for, self._taught(drawn, base_laws))
+        return self._lesson.batches[step - first]
+
+    def _drawn(self, n: int, rows: slice, horizon: int, random: torch.Generator) -> Drawn:
         half = n - n // 2
         from_pool = min(n - half, round(n * self.play_share)) if self.played_NxT is not None else 0
         home = data.at_home(self.source, half, horizon, random)
         parts = [home.tokens_NxT]
-        if n - half - from_pool:
-            parts.append(data.other_worlds(self.source, n - half - from_pool, horizon, random))
+        if others := n - half - from_pool:
+            parts.append(data.other_worlds(self.source, others, horizon, random))
+            if self.rule.in_play.follows:
+                again_NxT = data.sequences(self.source, others, horizon, random)
+                parts[-1] = data.back_home(parts[-1], again_NxT, random)
         if from_pool:
             assert self.played_NxT is not None
             if self.played_NxT.shape[1] != horizon:
@@ -305,12 +347,18 @@ class Distil:
             which = torch.randint(len(self.played_NxT), (from_pool,), generator=random, device=random.device)
             parts.append(self.played_NxT[which].long())
         tokens_BxT = torch.cat([part[rows] for part in parts])
-        laws_BxTxS = robust_laws(self.rule, (base_laws or laws_of(self.base))(tokens_BxT), tokens_BxT)
         weights_BxT = None
         if isinstance(self.source, Recording):  # after the end of a recorded sequence nothing is known
             weights_BxT = torch.ones(tokens_BxT.shape, device=random.device)
             weights_BxT[: len(home.own_NxT[rows])] = home.own_NxT[rows]
-        return Batch(tokens_BxT, laws_BxTxS, weights_BxT)
+        return Drawn(tokens_BxT, weights_BxT)
+
+    def _taught(self, drawn: list[Drawn], base_laws: Laws | None) -> list[Batch]:
+        """What the teacher says in these batches; the base model is asked batch by batch."""
+        tokens_NxT, asked = torch.cat([part.tokens_BxT for part in drawn]), base_laws or laws_of(self.base)
+        laws_NxTxS = torch.cat([asked(part.tokens_BxT) for part in drawn])
+        taught = robust_laws(self.rule, laws_NxTxS, tokens_NxT).split(len(drawn[0].tokens_BxT))
+        return [Batch(part.tokens_BxT, laws, part.weights_BxT) for part, laws in zip(drawn, taught, strict=True)]
 
     def state(self) -> dict[str, Tensor]:
         return {} if self.played_NxT is None else {"played": self.played_NxT}
@@ -323,7 +371,7 @@ class Distil:
                 raise ValueError(f"played must be sequences of tokens, got {kind}{shape}")
             if not 0 <= int(played.min()) <= int(played.max()) < self.n_states:
                 raise ValueError(f"played must hold tokens from 0 to {self.n_states - 1}, got {int(played.max())}")
-        self.played_NxT = played
+        self.played_NxT, self._now, self._lesson = played, None, None
 
 
 # What a decoder is punished for: wrong tokens, wrong laws, and responses that a wrong law leads to.

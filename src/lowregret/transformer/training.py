@@ -82,7 +82,7 @@ def train(
     Parameters
     ----------
     task
-        ``Imitate``, ``Masked`` or ``Distil``.
+        ``Imitate``, ``Masked``, ``Distil``, ``RegretLoss`` or ``ImitateLeast``.
     init
         A model whose weights to start from; by default random ones, from the seed.
     state
@@ -176,7 +176,8 @@ class Training:
         self._resume()
         self.compiled = self.device.type == "cuda" if compiled is None else compiled
         self.shared, self.stakes = self.team.shared(self.decoder), Scaled.of(task.stakes, self.device)
-        self.loss: Callable[..., Tensor] = torch.compile(loss_of, dynamic=False) if self.compiled else loss_of
+        loss: Callable[..., Tensor] = getattr(task, "loss", loss_of)
+        self.loss = torch.compile(loss, dynamic=False) if self.compiled else loss
         self.base_laws = self._base_laws()
         self.attention_order = ORDER
 
@@ -218,7 +219,7 @@ class Training:
     def advance(self) -> Tensor:
         """One step of the optimiser; the loss comes back without waiting for the device."""
         self.task.before(self.step, self.decoder, self.settings.seed)
-        random = data.generator(self.device, self.settings.seed, self.step, 0)
+        random = data.of_step(self.device, self.settings.seed, self.step)
         n, horizon = self.settings.batch, self.settings.size.context
         batch = self.task.batch(n, self.team.rows(n), horizon, random, self.base_laws)
         with attention(self.attention_order):
