@@ -46,7 +46,7 @@ print(real_figure.yardsticks(found))
 # its day, and bet on it by the likelihood ratio, would have needed months or years to be as sure as a guard must be.
 ratio = np.log(said[range(len(came)), came] / said[range(len(came)), 2 - came])
 known = [int(np.argmax(np.cumsum(ratio[at:]) >= np.log(20))) + 1 for at in breaks]
-print("the sign error, days for who knows of it:", *known)
+print("days to find the sign error, knowing of it:", *known)
 
 # %%
 # What one may promise at all.

@@ -94,8 +94,8 @@ def test_a_fault_of_ours_is_no_verdict(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_recipe_of_the_docs_runs(folder: Path) -> None:
-    """The shell script of docs/gate.md, with a registry that only says what it was told."""
-    page = (ROOT / "docs" / "gate.md").read_text()
+    """The shell script of docs/how-to/gate.md, with a registry that only says what it was told."""
+    page = (ROOT / "docs" / "how-to" / "gate.md").read_text()
     (script,) = re.findall(r"^```bash\n(#!/bin/sh\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (folder / "gate.sh").write_text(script)
     tools = folder / "bin"

@@ -222,7 +222,7 @@ def test_tests_stand_in_the_room_that_they_are_of() -> None:
     assert folders - {path.stem for path in SOURCES.iterdir()} == {"house", "benchmarks"}  # of all, of none
 
 
-@pytest.mark.parametrize("page", [CONTRIBUTING, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
 def test_tests_that_a_page_names_are_there(page: Path) -> None:
     names = {name for path in TESTS.rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())}
     text = page.read_text()

@@ -77,7 +77,7 @@ def audit_log(
         How far probabilities may be from summing to one, 0.1 at most; those further off than 1e-6 are renormalised and
         counted.
     columns
-        As ``backtest`` takes them, with what else was known before the state (``docs/audit-settings.md``).
+        As ``backtest`` takes them, with what else was known before the state (``docs/reference/audit-settings.md``).
     fallback
         Whether to play the fallback alone too; by default on logs of up to a million rows.
     events

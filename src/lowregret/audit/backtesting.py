@@ -54,7 +54,7 @@ def backtest(
     columns
         Of a frame: which is the ``stream``, ``order``, ``state``, and which hold ``probs`` (one a state, or one of
         lists), where they are not called as usual; which hold ``context``, ``references``, ``payoffs`` and ``scale``;
-        ``every`` ("1d", "1b"): how far apart its times must be (``docs/audit.md``).
+        ``every`` ("1d", "1b"): how far apart its times must be (``docs/how-to/audit.md``).
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
     references, contexts, payoffs, scale

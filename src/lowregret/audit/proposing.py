@@ -347,7 +347,7 @@ def _stall(outcomes_R: np.ndarray) -> str:
     shown = ", ".join(f"{value:g}" for value in at)
     if low >= 0:
         return (
-            "# What an order earns, where the demand is a number. Other payoffs: docs/audit-settings.md.\n"
+            "# What an order earns, where the demand is a number. Other payoffs: docs/reference/audit-settings.md.\n"
             'kind = "newsvendor"\n'
             f'price = "{_FILL}"  # for each one sold\n'
             f'cost = "{_FILL}"  # for each one ordered\n'
