@@ -87,6 +87,7 @@ GOOD: dict[str, Any] = {
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
     "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE, "false_alarm_every": None,
     "forecast": lr.Samples([0.1, 0.2, 0.3]), "rounds": 4, "matches": 2, "jobs": 1, "mixed_A": [0.5, 0.5],
+    "longest": 64,
 }  # fmt: skip
 
 
