@@ -256,12 +256,14 @@ class Entry(NamedTuple):
 
 
 IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
+    "arrays": "",
     "audit": "Backtest Tuned",
     "comparison": "Comparison",
     "forecasts": "Bins",
     "frontier": "Frontier price_of_robustness",
     "games": "Arena arena play",
     "guard": "",
+    "inputs": "",
     "policies": "AdaHedge CoverPlay FixedShare Hedge Incumbent Policy Prod Respond RestartHedge SecurityPlay",
     "predictors": "ContextTree CoverLaw OpponentModel Scheduled SecurityLaw ShrunkUrn Stream",
     "problems": "",
