@@ -103,9 +103,9 @@ class Comparison:
 
         The interval (Student's t) is of the paired differences: what is luck of the sequences for both is in neither.
         """
+        apart_N = self.regrets(predictor, source) - self.regrets(inputs.choice(other, "other", self.predictors), source)
         if source in self.adaptive:
             raise ValueError(f"source {source!r} met each player with sequences of its own: there are no pairs")
-        apart_N = self.regrets(predictor, source) - self.regrets(other, source)
         mean, n = float(apart_N.mean()), len(apart_N)
         half = _student(n) * float(apart_N.std(ddof=n > 1)) / math.sqrt(n)
         return Estimate(mean, mean - half, mean + half)

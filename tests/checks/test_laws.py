@@ -368,7 +368,7 @@ def test_a_promise_is_tested_exactly_where_all_sequences_can_be_tried(factor: fl
 def test_rules_whose_fallback_acts_are_searched_as_they_are_played() -> None:
     """As a guard plays them, and not only where there is a predictor to be made of them."""
     acts = Borrowed(MATCHING, 100, patience=1000, fallback=lr.policies.AdaHedge(MATCHING))
-    with pytest.raises(checks.LawBroken, match=r"regret is as promised"):
+    with pytest.raises(checks.LawBroken, match=r"promises a regret of at most"):
         checks.check_rule(acts, MISTAKEN)
     rule = lr.ExactTest(MATCHING, 30, delta=0.3, fallback=lr.policies.AdaHedge(MATCHING))
     player = Guarded(MISTAKEN, rule)
