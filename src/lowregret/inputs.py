@@ -1,6 +1,8 @@
 """What is refused, and how it is said: one check per kind of argument, each naming what it got and what it wants.
 
 They are the one way in: what a check returns is what is stored, a plain int or float in place of any other number.
+
+What a predictor, policy or rule of your own needs is in ``__all__``; the rest is the package's own and may change.
 """
 
 import math
@@ -24,6 +26,21 @@ from .arrays import (
     to_numpy,
     total,
 )
+
+__all__ = [
+    "batch_shape_of",
+    "choice",
+    "finite",
+    "flag",
+    "keep",
+    "numbers_of",
+    "positive",
+    "probability",
+    "probs_of",
+    "sequences_of",
+    "tokens_of",
+    "whole",
+]
 
 _ROUNDED = "if that is rounding, divide by the sum: probs / probs.sum(-1, keepdims=True)"
 _UNFIT = "if these are logits, take the softmax; if they are percentages or counts, divide by the sum"

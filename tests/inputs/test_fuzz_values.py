@@ -87,6 +87,7 @@ GOOD: dict[str, Any] = {
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
     "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE, "false_alarm_every": None,
     "forecast": lr.Samples([0.1, 0.2, 0.3]), "rounds": 4, "matches": 2, "jobs": 1, "mixed_A": [0.5, 0.5],
+    "longest": 64,
 }  # fmt: skip
 
 
@@ -144,6 +145,13 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "distances.exact_sequence_tv": {"horizon": 4},
     "VRegret.update": {"probs": [0.2, 0.8]},
     "Certificate.at": {},
+    "Comparison.to_frame": {"by_sequence": False},
+    "Comparison.differences": {"to": "urn"},
+    "Comparison.difference": {"predictor": "urn", "other": "sticky", "source": "sticky"},
+    "Comparison.quantiles": {"predictor": "urn", "source": "sticky", "levels": [0.1, 0.9]},
+    "Comparison.regrets": {"predictor": "urn", "source": "sticky"},
+    "Comparison.switch_times": {"predictor": "robust", "source": "sticky"},
+    "Comparison.switched_by": {"predictor": "robust", "source": "sticky"},
     "DecisionProblem.in_payoffs": {"utility": 0.5},
 }
 _RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None, "columns": None}
@@ -191,6 +199,9 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
     "Backtest": lambda: lr.backtest(COIN, [[0.2, 0.8]] * 3, [0, 1, 1]),
     "Certificate": lambda: lr.ExactTest(COIN, 12).certificate,
+    "Comparison": lambda: lr.compare(
+        {"urn": URN, "sticky": STICKY, "robust": lr.robustify(URN, COIN, 6)}, {"sticky": STICKY}, COIN, 6, 4, 0
+    ),
     "DecisionProblem": lambda: COIN,
     "ExactTest": lambda: lr.ExactTest(COIN, 12),
     "FixedShare": lambda: lr.policies.FixedShare(COIN, 12),
@@ -255,12 +266,14 @@ class Entry(NamedTuple):
 
 
 IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
+    "arrays": "",
     "audit": "Backtest Tuned",
     "comparison": "Comparison",
     "forecasts": "Bins",
     "frontier": "Frontier price_of_robustness",
     "games": "Arena arena play",
     "guard": "",
+    "inputs": "",
     "policies": "AdaHedge CoverPlay FixedShare Hedge Incumbent Policy Prod Respond RestartHedge SecurityPlay",
     "predictors": "ContextTree CoverLaw OpponentModel Scheduled SecurityLaw ShrunkUrn Stream",
     "problems": "",

@@ -125,14 +125,25 @@ class Certificate:
             raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
         return self.between(start, end)
 
-    @property
-    def limit(self) -> float | None:
+    def limit(self, longest: int = 4096) -> float | None:
         """What no rule that switches once at this TV can go below, by dynamic programming (``certificates.limits``).
 
-        Of rules that respond at this temperature until they switch, for two actions that are each better in some state
-        and up to 4,096 steps (seconds from 1,000 on); else None.
+        Of rules that respond at this temperature until they switch, for two actions that are each better in some state;
+        else None. It is a computation, kept for the next time: the time grows with the square of the steps, to a third
+        of a second at 256 steps, one or two at 1,024, and eight at 4,096.
+
+        Parameters
+        ----------
+        longest
+            With a longer horizon it is not computed, and the answer is None.
+
+        >>> from lowregret import ExactTest, matching
+        >>> certificate = ExactTest(matching(), 64).certificate
+        >>> round(certificate.limit(), 3), certificate.limit(longest=32)
+        (0.172, None)
         """
-        if self.temperature is None or self.horizon is None or self.horizon > 4096:
+        longest = inputs.whole(longest, "longest")
+        if self.temperature is None or self.horizon is None or self.horizon > longest:
             return None
         apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
         if not apart or not 0 < self.tv_bound < 1 or self.episodes > 1:
@@ -224,8 +235,8 @@ class Certificate:
         if self.behind_model is not None and self.horizon is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
             lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
-        if self.horizon is not None and self.horizon <= 256 and self.limit is not None and self.terms:
-            lines.append(f"  limit      {self.limit:.4f}: no rule that switches once at this TV can promise less")
+        if self.terms and (limit := self.limit(longest=256)) is not None:
+            lines.append(f"  limit      {limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
         if self.terms:
             made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)

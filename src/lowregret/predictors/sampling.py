@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability
-from ..arrays import Array, device, first, float_type, namespace, running_sum, total
+from ..arrays import Array, beside, device, first, float_type, namespace, running_sum, total
 from ..memory import restored, saved
 from .contract import Predictor, a_predictor, asked
 
@@ -37,10 +37,17 @@ def within_window(predictor: Any, horizon: int, name: str = "predictor") -> None
         raise ValueError(f"{name} has a context of {context} tokens: horizon must be at most that, got {horizon}")
 
 
-def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Generator) -> Array:
+def sample(
+    predictor: Predictor, horizon: int, n: int, seed: int | np.random.Generator, *, like: Array | None = None
+) -> Array:
     """``n`` sequences of length ``horizon`` from the predictor's own distribution: ``tokens[n, horizon]``.
 
     The uniforms behind the tokens come from NumPy, so NumPy and torch predictors draw the same sequences.
+
+    Parameters
+    ----------
+    like
+        An array: the sequences are drawn as its kind and on its device. Without one the predictor answers in its own.
 
     >>> from lowregret.predictors import Scheduled
     >>> sample(Scheduled([[0.0, 1.0], [1.0, 0.0]]), horizon=3, n=2, seed=0).tolist()
@@ -50,7 +57,7 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=0)
     within_window(predictor, horizon)
     uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
-    memory, states, step = predictor.start((n,)), [], 0
+    memory, states, step = predictor.start((n,), like=like), [], 0
     xp: Any = np
     while step < horizon:
         probs = asked(predictor, memory, (n,))
@@ -62,7 +69,7 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
         step += 1
         if step < horizon:
             memory = predictor.update(memory, states[-1])
-    return xp.stack(states, axis=-1)
+    return beside(xp.stack(states, axis=-1), like)
 
 
 class Stream:
