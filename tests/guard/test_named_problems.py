@@ -42,6 +42,7 @@ def test_it_plays_the_response_until_the_alarm_and_the_urn_after_it(settings: di
         for name, problem in PROBLEMS.items():
             law = LAWS[t] if t < event.step else urn[t]
             eta = settings.get("temperature", 0.0 if t < event.step else T**-0.5 if settings else None)
+            eta = eta and eta * problem.span
             if eta == 0:
                 want = np.eye(problem.n_actions)[problem.best_response(law)]
             else:

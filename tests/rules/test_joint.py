@@ -20,7 +20,7 @@ COIN = lr.matching()
 SHOP = lr.DecisionProblem([[0.0, 0.0, 0.1], [-0.2, 0.5, 0.1], [-0.6, 0.8, -0.3], [0.3, -0.1, 0.0]])
 GUESS = lr.matching(3)
 DULL = lr.DecisionProblem([[0.2, -0.4, 0.0]])
-READERS = {"shop": SHOP, "guess": GUESS, "dull": DULL}
+READERS = {"dull": DULL, "shop": SHOP, "guess": GUESS}
 TWO = {"guess": COIN, "protect": lr.cost_loss(cost=1, loss=4), "bet": lr.DecisionProblem([[0.02, -0.01], [0, 0]])}
 
 
@@ -36,7 +36,8 @@ def by_hand(rule: JointTest, laws_TxS: np.ndarray, tokens_T: np.ndarray) -> tupl
     for t, (law_S, state) in enumerate(zip(laws_TxS, tokens_T.tolist(), strict=True), 1):
         for name, problem in rule.problems.items():
             prior = rule.priors[name]
-            eta = problem.anytime_temperature(t) if rule.temperature is None else rule.temperature
+            eta = rule.temperature_in(name)
+            eta = problem.anytime_temperature(t) if eta is None else eta
             gain_AxS = problem.utility - best(problem, law_S, eta) @ problem.utility
             for a, k in product(range(problem.n_actions), range(len(prior.rates_K))):
                 stake = float(prior.weights_K(t)[k])
@@ -164,7 +165,8 @@ def test_the_certificate_tells_of_each_problem() -> None:
     assert list(json.loads(given.to_json())["problems"]) == list(TWO)
     assert all(f"{given.for_problem(name).regret_bound:.4f} in {name}" in str(given) for name in TWO)
     for name, problem in TWO.items():
-        alone = lr.ExactTest(problem, 2000, fallback=lr.PolyaUrn(2)).certificate
+        eta = rule.temperature_in(name)
+        alone = lr.ExactTest(problem, 2000, temperature=eta, fallback=lr.PolyaUrn(2)).certificate
         # What the others cost is a logarithm in what is lost before the alarm.
         assert alone.regret_bound < given.for_problem(name).regret_bound < 1.1 * alone.regret_bound
         assert given.at(900).for_problem(name).regret_bound == given.for_problem(name).at(900).regret_bound
@@ -180,12 +182,16 @@ def test_the_certificate_tells_of_each_problem() -> None:
 def test_a_problem_in_other_units_is_bet_on_alike() -> None:
     """Small stakes are tested as sharply as large ones: the alarm comes when either shows it."""
     small = {name: lr.DecisionProblem(problem.utility / 50) for name, problem in TWO.items()}
-    eta = 0.05
-    large, little = JointTest(TWO, 100, temperature=eta), JointTest(small, 100, temperature=eta / 50)
+    large, little = JointTest(TWO, 100), JointTest(small, 100)
     laws = np.tile([0.8, 0.2], (1, 100, 1))
     tokens = np.ones((1, 100), dtype=int)
     assert large.trip_times(laws, tokens) == little.trip_times(laws, tokens) <= 30
-    np.testing.assert_allclose([large.times[name] for name in TWO], [little.times[name] for name in TWO])
+    for name, problem in TWO.items():
+        assert large.temperature_in(name) == pytest.approx(problem.span / 10)
+        bounds = (rule.certificate.for_problem(name) for rule in (large, little))
+        relative = [given.regret_bound / given.problem.span for given in bounds]
+        assert relative[0] == pytest.approx(relative[1])
+        assert relative[0] < 0.5
 
 
 def test_what_does_not_fit_is_refused_by_name() -> None:

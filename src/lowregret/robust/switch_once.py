@@ -88,13 +88,14 @@ class Robust(Predictor):
         several, say which by name.
         """
         known = self.rule.problem
-        if self.rule.problems is not None:
-            if not isinstance(problem, str) or problem not in self.rule.problems:
-                raise ValueError(
-                    f"problem must be the name of one, {', '.join(self.rule.problems)}, got {inputs.shown(problem)}"
-                )
-            known, problem = self.rule.problems[problem], None
-        elif isinstance(problem, str):
+        if isinstance(self.rule, JointTest):
+            problems = self.rule.problems
+            if not isinstance(problem, str) or problem not in problems:
+                raise ValueError(f"problem must be the name of one, {', '.join(problems)}, got {inputs.shown(problem)}")
+            if temperature not in (None, self.rule.temperature_in(problem)):
+                raise ValueError("temperature is the rule's own, and the certificate is for no other")
+            return Respond(self, problems[problem], self.rule.temperature_in(problem))
+        if isinstance(problem, str):
             raise ValueError(f"problem must be a DecisionProblem, for none was named, got {inputs.shown(problem)}")
         if known is None:
             if problem is None:

@@ -55,15 +55,15 @@ class JointTest(Rule):
     delta
         The TV bound; 1/horizon by default, required with ``horizon=None``.
     temperature
-        Of the responses in every problem: 1/sqrt(horizon) by default. 0 is the best response until the alarm; the urn
-        is then answered at 1/sqrt(horizon). With an unknown horizon each problem has its own schedule.
+        Of the responses in every problem, in units of its span: 1/sqrt(horizon) by default. 0 is the best response
+        until the alarm; the urn is then answered at 1/sqrt(horizon). With an unknown horizon each has its own schedule.
     fallback
         A ``PolyaUrn``, the only one of which it is known what it loses in several problems at once.
 
     >>> from lowregret import cost_loss, matching
     >>> rule = JointTest({"guess": matching(), "protect": cost_loss(1, 4)}, horizon=1024)
     >>> {name: round(rule.certificate.for_problem(name).regret_bound, 4) for name in rule.problems}
-    {'guess': 0.0941, 'protect': 0.0958}
+    {'guess': 0.0941, 'protect': 0.1007}
     """
 
     problems: dict[str, DecisionProblem] = field()
@@ -144,28 +144,27 @@ class JointTest(Rule):
     def priors(self) -> dict[str, every_start.Prior]:
         """How the capital is shared, with the rates of each problem: all are multiples of one list.
 
-        Every problem bets most at the rate that is best for it alone. In units of its span that is highest for one of
-        them, whose rates are the list; no other's are then above ``TOP`` / span.
+        Every problem bets most at the rate that is best for it alone, if that is below ``TOP`` / span. In units of the
+        span it is highest for one of those, whose rates are the list: no other's are then above ``TOP`` / span.
         """
         own = {name: self._prior_alone(problem) for name, problem in self.problems.items()}
         main = {name: float(own[name].rates_K[0]) * problem.span for name, problem in self.problems.items()}
-        named = max(own, key=lambda name: main[name] * (main[name] < TOP))
-        most = main[named] or 1.0
-        found = {}
+        listed = max(own, key=lambda name: (main[name] * (main[name] < TOP), self.problems[name].span))
+        prior, span, found = own[listed], self.problems[listed].span, {}
         for name, problem in self.problems.items():
-            times = self.problems[named].span / problem.span * min(1.0, main[name] / most) if problem.span else 1.0
-            found[name] = replace(own[named], rates_K=own[named].rates_K * times)
+            times = span / problem.span * min(1.0, main[name] / main[listed]) if problem.span else 1.0
+            found[name] = replace(prior, rates_K=prior.rates_K * times)
         return found
 
     def _prior_alone(self, problem: DecisionProblem) -> every_start.Prior:
         """The prior of an ``ExactTest`` of one problem that has as many comparators as there are in all."""
-        count, main = self.n_comparators, None
-        if self.horizon is not None and self.temperature:
+        count, main, temperature = self.n_comparators, None, _in_units(problem, self.temperature)
+        if self.horizon is not None and temperature:
             cost = every_start.main_log_cost(self.delta, count)
-            main = quick_main_rate(problem, self.horizon, self.temperature, cost)
-        opening = 0.5 if self.temperature == 0 else 0.0
+            main = quick_main_rate(problem, self.horizon, temperature, cost)
+        opening = 0.5 if temperature == 0 else 0.0
         return every_start.joint_prior(
-            problem, self.horizon, self.delta, self.temperature, TOP, count, main, opening=opening
+            problem, self.horizon, self.delta, temperature, TOP, count, main, opening=opening
         )
 
     @cached_property
@@ -182,10 +181,14 @@ class JointTest(Rule):
 
     @property
     def urn_temperature(self) -> float | None:
-        """At which the urn is answered after an alarm; None: by each problem's own schedule."""
+        """At which the urn is answered after an alarm, likewise; None: by each problem's own schedule."""
         if self.temperature != 0:
             return self.temperature
         return None if self.horizon is None else 1 / math.sqrt(self.horizon)
+
+    def temperature_in(self, name: str) -> float | None:
+        """The temperature of the responses in one problem, in utility; None: its own schedule."""
+        return _in_units(self.problems[name], self.temperature)
 
     # A step
 
@@ -254,22 +257,22 @@ class JointTest(Rule):
         return certify_named({name: self._certified(name) for name in self.problems})
 
     def _certified(self, name: str) -> Certificate:
-        problem, others = self.problems[name], len(self.problems) - 1
-        made = problem, self.priors[name], self.delta, self.temperature
+        problem, temperature, count = self.problems[name], self.temperature_in(name), len(self.problems)
+        made = problem, self.priors[name], self.delta, temperature
         back: Any = self.fallback
-        if self.temperature == 0:
-            back = _AfterBestResponses(self.fallback, self.urn_temperature)
-        theorem = "the exact test on every action" + (f", with {others} other problems" if others else "")
+        if temperature == 0:
+            back = _AfterBestResponses(self.fallback, _in_units(problem, self.urn_temperature))
+        theorem = "the exact test on every action" + (f" of {count} problems" if count > 1 else "")
         return certify_switch(
             problem,
             self.horizon,
-            self.temperature,
+            temperature,
             back,
             before=partial(switching.before, *made, 1, False),
             interval=partial(switching.interval, *made),
             tv_bound=self.delta,
             theorem=theorem + (", unknown horizon" if self.horizon is None else ""),
-            sharper=partial(switching.before, *made, 1, True) if self.temperature is not None else None,
+            sharper=partial(switching.before, *made, 1, True) if temperature is not None else None,
         )
 
 
@@ -299,5 +302,11 @@ def _named(problem: DecisionProblem) -> bool:
     return problem.states != tuple(map(str, range(problem.n_states)))
 
 
+def _in_units(problem: DecisionProblem, temperature: float | None) -> float | None:
+    """A temperature in units of the span, in utility; None, a schedule, goes by the span itself."""
+    return None if temperature is None else temperature * (problem.span or 1.0)
+
+
 def _warmth(problem: DecisionProblem, temperature: float | None, step: Any) -> Any:
-    return problem.anytime_temperature(step) if temperature is None else temperature
+    """That of a step, in utility."""
+    return problem.anytime_temperature(step) if temperature is None else _in_units(problem, temperature)
