@@ -210,7 +210,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         lr.robustify(base, problems=TWO)
     with pytest.raises(ValueError, match="problems must be a dict of problems by name"):
         JointTest({}, 9)
-    with pytest.raises(ValueError, match="problem must be a DecisionProblem"):
+    with pytest.raises(ValueError, match="problems must be DecisionProblems by name, and guess is"):
         JointTest({"guess": [[1, 0], [0, 1]]}, 9)  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="problems must have the same states: guess has"):
         JointTest({"guess": COIN, "shop": SHOP}, 9)

@@ -417,7 +417,8 @@ def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> 
     people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
     settings = given | {name: value for name, value in people.items() if given[name] is None}
     usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
-    laws = settings["temperature"] == 0 and not isinstance(problem, Payoff)
+    one = np.ndim(settings["temperature"]) == 0  # else it is refused by the rule
+    laws = one and settings["temperature"] == 0 and not isinstance(problem, Payoff)
     if given["likelihood"] is None:
         mixes = usual or isinstance(given["fallback"], Recovery)
         settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]

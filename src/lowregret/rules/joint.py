@@ -25,7 +25,7 @@ from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
 from ..forecasts import NumberScene
 from ..predictors import PolyaUrn
-from ..problems import DecisionProblem, Names, Scene, a_problem, leads, scene_of
+from ..problems import DecisionProblem, Names, Scene, leads, scene_of
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import Moment, Rule, RuleMemory
 from .exact import TOP
@@ -282,7 +282,10 @@ def problems_of(problems: Any) -> dict[str, DecisionProblem]:
         raise ValueError(
             f'problems must be a dict of problems by name, {{"umbrella": problem, ...}}, got {inputs.shown(problems)}'
         )
-    found = {name: a_problem(problem) for name, problem in problems.items()}
+    for name, problem in problems.items():
+        if not isinstance(problem, DecisionProblem):
+            raise ValueError(f"problems must be DecisionProblems by name, and {name} is {inputs.shown(problem)}")
+    found = dict(problems)
     by, one = _naming(found)
     for name, problem in found.items():
         if problem.n_states != one.n_states or (_named(problem) and problem.states != one.states):
