@@ -183,7 +183,7 @@ def every_start_evidence(horizons: list[int], n: int, device: str) -> None:
                     built = np.log(rows[:, x.at("level")][:, 0] / rule.delta + joins)
                     counts = exact[i] < 3 - math.log(rule.delta)
                     error = max(error, np.abs(built - exact[i])[counts].max())
-                    low = min(low, float((2 * T * rows[:, x.at("sums")] + rows[:, x.at("charge")]).min()))
+                    low = min(low, float(sum(rows[:, x.at(part)] for part in ("grown", "growth", "charge")).min()))
                     off += int(np.abs(rows[:, x.at("out")] - want[i, 1:]).max() > 1e-4)
                 cells = f"{low:.0f} | {error:.1e} | {module.about['late']:.1e} | {off} of {len(tokens)}"
                 print(f"| {problem.n_actions} x {S} | {T} | {name} | {model.sizes.heads} | {cells} |", flush=True)

@@ -6,8 +6,10 @@ With S_t the sum of lam x - max(psi, 0) over the first t steps, a bettor on one 
 
 Start j is row j - 1, which holds S_{j-1}. Row t looks at itself too, where m_{t+1} waits for the next token: the sum is
 then W_t + m_{t+1}, and E_t is the sum of these over all bettors and the capital that is to join later still. Nothing of
-this depends on how large a wealth is: only differences of logarithms are ever scores. As in ``exact.py`` what psi and
-the sums may be off by is asked for on top of 1/delta: the alarm comes with the rule's or later.
+this depends on how large a wealth is: only differences of logarithms are ever scores. But S itself may be at -2 T when
+a model breaks, so it must be right to many digits: it is a mean, whose weights are exact whatever the exponential is
+worth, times the position, bit by bit. As in ``exact.py`` what psi and S may be off by is asked for on top of 1/delta:
+the alarm comes with the rule's or later.
 """
 
 import math
@@ -16,7 +18,7 @@ import numpy as np
 
 from ..rules import ExactTest
 from . import gadgets
-from .exact import psi, scale, slack_of, tilts
+from .exact import psi, slack_of, tilts
 from .layers import Head, Perceptron
 from .parts import OUT_OF_REACH, Parts, Sharpness, Stage, utility_in_units
 from .residual import FAR, Residual
@@ -75,7 +77,7 @@ def every_start_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
         ]
         lead_AxD = utility_AxS @ x["token"] - x["gain"]
         won_PxD = np.kron(lead_AxD, rates_K[:, None])  # action by action, rate by rate
-        log_PxD = scale(rule) * x["sums"] + x["charge"]  # S: what the next step is charged is not paid yet
+        log_PxD = x["grown"] + x["growth"] + x["charge"]  # S: what the next step is charged is not paid yet
         most, bettors = rates_K[0] * needed_T.size, [(a, k) for a in range(A) for k in range(K)]
         heads = [
             starts(x, f"starts {a}, rate {k}", row[None], first_K[k], later_K[k], rule.delta, most)
@@ -86,16 +88,15 @@ def every_start_parts(rule: ExactTest, sharpness: Sharpness) -> Parts:
         return [
             Stage([gadgets.respond(x, "base", problem.utility, temperature, "base answer")], []),
             Stage(fetches + prices, found),
-            Stage([gadgets.running_sum(x, won_PxD - x["charge"], "sums")], []),
+            Stage([gadgets.running_mean(x, won_PxD - x["charge"], "growth")], [times_position(x, "growth", "grown")]),
             Stage(heads, []),
             Stage([gadgets.any_above_zero(x, excess, sharpness.key)], [gadgets.select(x)]),
         ]
 
     sizes = {"base answer": A, "before": S, "odds": S, **{f"tilt {a}": K for a in range(A)}, "charge": A * K}
-    sizes |= {"gain": 1, "excluded": 1, "rest": 1, "sums": A * K, "level": 1, "needed": 1}
-    rest_T = np.log(scale(rule) - np.arange(1.0, needed_T.size + 1))
+    sizes |= {"gain": 1, "excluded": 1, "growth": A * K, "grown": A * K, "level": 1, "needed": 1}
     late = slack_of(rule, sharpness) + 2 * CLEAR / sharpness.key
-    return Parts(sizes, {"rest": rest_T, "needed": needed_T}, {"needed": OUT_OF_REACH}, max(2 * S, A), stages, late)
+    return Parts(sizes, {"needed": needed_T}, {"needed": OUT_OF_REACH}, max(2 * S, A), stages, late)
 
 
 def needed(rule: ExactTest, sharpness: Sharpness) -> np.ndarray:
@@ -113,8 +114,25 @@ def needed(rule: ExactTest, sharpness: Sharpness) -> np.ndarray:
 
 
 def charges(x: Residual, psi_PxD: np.ndarray) -> Perceptron:
-    """max(psi, 0), what a bet on the next token is charged: no error but that of psi. 0 on SINK, as psi is there."""
-    return Perceptron("charge", psi_PxD, np.eye(len(psi_PxD)), x.at("charge"))
+    """max(psi, 0), what a bet on the next token is charged: no error but that of psi. Nothing on hidden rows.
+
+    Cells do not see all cells, so their psi is none; but it is far below SHUT.
+    """
+    return Perceptron("charge", psi_PxD - gadgets.SHUT * x.hidden, np.eye(len(psi_PxD)), x.at("charge"))
+
+
+def times_position(x: Residual, name: str, into: str) -> Perceptron:
+    """i times what row i holds: the sum over the bits b of i of 2^b times it, where that bit is set.
+
+    As in ``gadgets.of_token`` relu(v - 4 o) - relu(-v - 4 o), with o = 0 where the bit is set and else 1, is v or
+    exactly 0, as |v| <= 4: no error but rounding. On hidden rows v must be 0.
+    """
+    value_PxD, unset_BxD = x[name], np.split(x["here"], 2)[1]
+    inner, outer, P = [], [], len(value_PxD)
+    for b, shut in enumerate(gadgets.GATE * unset_BxD):
+        inner += [value_PxD - shut, -value_PxD - shut]
+        outer += [2.0**b * np.eye(P), -(2.0**b) * np.eye(P)]
+    return Perceptron("times the position", np.concatenate(inner), np.concatenate(outer, axis=1), x.at(into))
 
 
 def starts(
@@ -124,11 +142,11 @@ def starts(
 
     With V = sum over rows r <= t of m_{r+1} exp(S_t - S_r) the rows have the share V / (V + R) of the weight. As
     R = ROOM / delta, ROOM times it is delta V (1 - V / (V + R)): never more than delta V, and less by 1/ROOM of it
-    where it matters; beyond, it grows up to ROOM. S is at most ``most``, so cells that score 2 FAR less than -most are
-    FAR below SINK (their own S is that of one charge): they hold nothing, and take at most N e of the denominator.
+    where it matters; beyond, it grows up to ROOM. S is at most ``most``, so cells, which score -most - FAR, are FAR
+    below SINK: they hold nothing, and take at most N e of the denominator.
     """
     cells = x.cells.sum(axis=0, keepdims=True)
     joined = math.log(later) * x["is_token"] + math.log(first) * x.start
     query = np.concatenate([x["one"], math.log(ROOM / delta) * x["one"] - log_wealth])
-    key = np.concatenate([joined - log_wealth - (most + 2 * FAR) * cells, x.sink])
+    key = np.concatenate([joined - log_wealth - (most + FAR) * cells, x.sink])
     return Head(name, query, key, ROOM * (x["is_token"] + x.start), x.at("level"))
