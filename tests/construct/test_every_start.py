@@ -12,6 +12,7 @@ from lowregret.certificates import switching
 from lowregret.construct import agreement, attention_patterns, build, draw, subspaces
 from lowregret.construct.parts import sharpness_of
 from lowregret.policies.shadow import Shadow
+from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size
 
 from ..conftest import sweep
@@ -223,9 +224,11 @@ def test_logits_that_exclude() -> None:
     np.testing.assert_allclose(lr.predictors.unroll(model, tokens[::27]), want[::27], atol=1e-9)
 
 
+@pytest.mark.parametrize("made", [with_urn, FirstTest])
 @pytest.mark.parametrize("utility", [[[0.3, 0.3], [0.3, 0.3]], [[0.2, -0.7]]])
-def test_where_nothing_is_at_stake_nothing_trips(utility: list[list[float]]) -> None:
-    base, rule = lr.Markov([[1, 0], [0.3, 0.7]], 1), with_urn(lr.DecisionProblem(utility), 8, 0.2)
+def test_where_nothing_is_at_stake_nothing_trips(utility: list[list[float]], made: Any) -> None:
+    """Not even a token that was excluded."""
+    base, rule = lr.Markov([[1, 0], [0.3, 0.7]], 1), made(lr.DecisionProblem(utility), 8, delta=0.2)
     tokens = every_string(2, 8)
     np.testing.assert_allclose(build(base, rule).predict_sequence(tokens), base.predict_sequence(tokens), atol=1e-9)
 

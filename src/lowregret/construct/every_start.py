@@ -6,7 +6,7 @@ With S_t the sum of lam x - max(psi, 0) over the first t steps, a bettor on one 
 
 Start j is row j - 1, which holds S_{j-1}. Row t looks at itself too, where m_{t+1} waits for the next token: the sum is
 then W_t + m_{t+1}, and E_t is the sum of these over all bettors and the capital that is to join later still. Nothing of
-this depends on how large a wealth is: only differences of logarithms are ever scores. But S itself may be at -2 T when
+this depends on how large a wealth is: only differences of logarithms are ever scores. But S itself may be at -3 T when
 a model breaks, so it must be right to many digits: it is a mean, whose weights are exact whatever the exponential is
 worth, times the position, bit by bit. As in ``exact.py`` what psi and S may be off by is asked for on top of 1/delta:
 the alarm comes with the rule's or later.

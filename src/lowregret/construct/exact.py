@@ -166,7 +166,8 @@ def verdict(x: Residual, rule: FirstTest, wealth_KxD: np.ndarray, sharpness: Sha
         bets.append(lowest(x, gap, sharpness.key))
         excess = np.concatenate([excess, gap - x["low"] - x["rise"]])
     needed = x.sizes["step"]
-    enough = np.concatenate([x["step"]] + [x["excluded"]] * needed)  # all steps, or a token that was excluded
+    alone = 0 if rule.pointless else needed
+    enough = np.concatenate([x["step"]] + [x["excluded"]] * alone)  # all steps, or a token that was excluded
     return [
         Stage(bets, [gadgets.clamp(x, excess, sharpness.step, "step")]),
         Stage([gadgets.any_of(x, enough, needed)], [gadgets.select(x)]),
