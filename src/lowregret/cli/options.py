@@ -214,7 +214,14 @@ def _refuse_unnamed(problem: "DecisionProblem", who: str, names: tuple[str, ...]
 
 
 def rule_named(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":
-    from ..rules import FirstTest, RegretGap, RegretRate
+    from ..predictors import PolyaUrn
+    from ..rules import ExactTest, FirstTest, RegretGap, RegretRate
 
-    kind = one_of("rule", name, {"exact": FirstTest, "rate": RegretRate, "gap": RegretGap})
-    return kind(problem, horizon, delta=2 / horizon) if kind is FirstTest else kind(problem, horizon)
+    made = {
+        "exact": lambda: FirstTest(problem, horizon, delta=2 / horizon),
+        "every-start": lambda: ExactTest(problem, horizon, delta=2 / horizon, fallback=PolyaUrn(problem.n_states)),
+        "rate": lambda: RegretRate(problem, horizon),
+        "gap": lambda: RegretGap(problem, horizon),
+    }
+    rule: ResponseRule = one_of("rule", name, made)()
+    return rule

@@ -213,7 +213,7 @@ def evaluate(
 def construct(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    rule: Annotated[str, typer.Option(help="exact (delta = 2/T), rate or gap.")] = "exact",
+    rule: Annotated[str, typer.Option(help="exact or every-start (delta = 2/T), rate, gap.")] = "exact",
     problem: Annotated[
         str | None, typer.Option(help="matching (by default), rock_paper_scissors, or a JSON matrix.")
     ] = None,
