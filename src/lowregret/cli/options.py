@@ -59,7 +59,7 @@ def refusals() -> Iterator[None]:
         advice = "" if "pip install" in str(error) else f": pip install 'lowregret[{_EXTRAS[name]}]'"
         _fail(f"{error}{advice}", error)
     except MemoryError as error:
-        _fail(f"there is not enough memory for this: {error or 'try a smaller size, or fewer sequences'}", error)
+        _fail(f"there is not enough memory for this: {str(error) or 'try a smaller size, or fewer sequences'}", error)
     except RuntimeError as error:  # as torch says it
         words = str(error).strip().splitlines()[0] if str(error).strip() else ""
         if "memory" not in words or not ("allocate" in words or "out of memory" in words):
