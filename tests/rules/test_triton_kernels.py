@@ -39,6 +39,7 @@ RULES = {
     "first test": FirstTest(COIN, T, delta=0.05),
     "first test, no gate, another urn": FirstTest(THREE, T, delta=0.1, gate=0, fallback=lr.PolyaUrn(2, 0.5)),
     "first test, unknown horizon": FirstTest(COIN, None, delta=0.1),
+    "first test, the gate decides": FirstTest(COIN, T, delta=0.5, gate=1.0),
     "regret rate": RegretRate(COIN, T),
     "regret rate, three actions": RegretRate(THREE, 60, alpha=1.0),
 }

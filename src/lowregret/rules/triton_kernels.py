@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..problems import DecisionProblem
 
-STEPS_A_WARP = 256
+STEPS_A_WARP = 128
 
 
 def every_start(
