@@ -282,6 +282,10 @@ class Rule(ABC):
             alarms.append(alarm)
         return first_true(xp.stack(alarms, axis=-1)) + 1
 
+    def by_kernel(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array | None:
+        """The same by one program for each stream, on a device that such a program is there for; else None."""
+        return None
+
     # What follows from it.
 
     @cached_property
@@ -405,8 +409,10 @@ class Rule(ABC):
                 at = f", from sequence {rows.start} on," if rows.start else ""  # what is wrong is counted from there
                 block = inputs.tokens_of(block, self.n_states, f"tokens{at}")
                 base = inputs.probs_of(base, self.n_states, f"probs{at}")
-            answers = self.fallback_answers(block) if self.compares else None
-            times = self.recorded(step_T, self.moment(base, answers, block, step_T))
+            answers, times = None, self.by_kernel(base, block)
+            if times is None:
+                answers = self.fallback_answers(block) if self.compares else None
+                times = self.recorded(step_T, self.moment(base, answers, block, step_T))
             yield _JudgedRows(block, base, answers, xp.full_like(times, horizon + 1) if self.pointless else times)
 
     def fallback_answers(self, tokens: Array) -> Array:
