@@ -458,7 +458,7 @@ def test_payoffs_of_numbers_in_files(tmp_path):
         file.write_text(text)
         found = lr.problems.stakes_in(file)
         assert found.payoffs([0, 3, 25]) == pytest.approx(np.array(payoffs))
-        with pytest.raises(ValueError, match="payoffs must be of states here"):
+        with pytest.raises(ValueError, match="payoffs must be for states here"):
             lr.problems.payoffs_in(file)
     for text, says in (
         ('kind = "newspaper"', "kind must be"),
