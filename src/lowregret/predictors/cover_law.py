@@ -1,4 +1,4 @@
-"""Minimax play as a law over states (two actions): what a predictor may fall back on when the steps left are known."""
+"""Minimax play as a law over states (two actions): a fallback for predictors when the number of steps left is known."""
 
 import math
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Leads:
         return MinimaxMemory(memory.lead + last(earned_A[1:] - earned_A[0]), seen + 1)
 
     def afresh(self, seen: Array) -> MinimaxMemory:
-        """The memory of a start after ``seen`` steps of the horizon, all actions even: for a start at an alarm."""
+        """A fresh memory after ``seen`` steps of the horizon, all actions even: for a start at an alarm."""
         return self.start(tuple(seen.shape), like=seen)._replace(seen=seen)
 
     def leads_before(self, tokens: Array) -> tuple[Array, Array]:
@@ -199,7 +199,7 @@ class CoverLaw(Leads, Predictor):
     Parameters
     ----------
     temperature
-        1/sqrt(horizon) by default: what it will be responded to with.
+        Of the responses to it; 1/sqrt(horizon) by default.
 
     >>> from lowregret import matching
     >>> law = CoverLaw(matching(), horizon=100)
