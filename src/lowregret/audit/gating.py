@@ -437,7 +437,7 @@ def _opened(
         table = table_of(log)
         columns = found_in(table.column_names, problem, told)
         if not table.num_rows:
-            raise ValueError("the frame must have a row a step, got none")
+            raise ValueError("the frame must have one row per step, got no rows")
 
         def of_frame(columns: Columns, tolerance: float) -> _Read:
             some = with_own_clocks(table.select(columns.needed), log, columns.order)

@@ -260,7 +260,7 @@ Check = Callable[[Any, str], Any]  # of values and what they are called
 
 
 def located(check: Check, values: Any, what: str, axes: int, name_of: Callable[[int], Sequence[Any]]) -> Any:
-    """``check(values, what)`` of one stream, which has so many axes, or of several; ``name_of(n)`` are their names.
+    """``check(values, what)`` of one stream, which has ``axes`` axes, or of several; ``name_of(n)`` are their names.
 
     What is refused of all is asked of each stream, and of each of its steps: the first that is wrong is named.
     """

@@ -56,7 +56,7 @@ class RegretBudget(NamedTuple):
         return rise_P, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
 
     def limits(self, steps: int) -> np.ndarray:
-        """b at each of so many steps."""
+        """b at each of the first ``steps`` steps."""
         root_T = np.sqrt(np.arange(1.0, steps + 1)) if self.horizon is None else np.full(steps, math.sqrt(self.horizon))
         return self.budget * self.span * root_T
 

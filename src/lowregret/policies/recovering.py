@@ -13,9 +13,9 @@ D(t) = max_c [ R_c(t) - min_{s<=t} R_c(s) ].
   earlier entries does not matter: D has seen all that was played in them.
 
 Hence **R_c(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
-Nothing here needs payoffs to stay the same, as long as J is the span of all that may come, nor how the mixture is
-answered: by the best response (a temperature of 0) it is as true. Safe play must randomise then, so it is no law. The
-model may be one more comparator: what is lost to it is then bounded, too.
+Payoffs may change, as long as J is the span of all that may come, and the mixture may be answered in any way: the bound
+holds for best responses (a temperature of 0) too. Safe play must then randomise, so it is not a law. The model may be
+one more comparator: what is lost to it is then bounded, too.
 
 With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of its own. Their bounds add up: the sum
 of C of them, each concave in its own n, is largest where all are equally long.
@@ -24,8 +24,8 @@ Nor does it matter what R_c is made of, as long as a step adds at most J to it: 
 what would have been gained by playing b whenever a was played, and safe play Hedge over pairs (``pairs.py``).
 
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
-told the states; else it is Hedge over all comparators, told what each was paid. Safe play that guarantees a payoff
-(``SecurityPlay``) has no such F: ``budgets`` has what is promised, and when, then.
+given the states; else it is Hedge over all comparators, given what each was paid. Safe play that guarantees a payoff
+(``SecurityPlay``) has no such F: ``budgets`` says what is promised then.
 """
 
 import math
@@ -493,7 +493,7 @@ def _one_more(seen_C: Array, context: Any) -> Array:
 
 
 def _first_of(axes: int) -> tuple[Any, ...]:
-    """The index that takes the first along the last of so many axes."""
+    """The index that takes the first entry along the last of this many axes."""
     return (*(slice(None),) * (axes - 1), 0)
 
 

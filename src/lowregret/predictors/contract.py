@@ -65,7 +65,7 @@ def asked_sequence(predictor: Predictor, tokens: Array) -> Array:
 
 
 def said_by(player: Any, laws: Any, width: int, shape: tuple[int, ...]) -> Array:
-    """The laws, or mixed actions, of someone else's predictor or policy, checked."""
+    """The laws, or mixed actions, of a predictor or policy that is not one of ours, checked."""
     return inputs.probs_of(laws, width, f"the probabilities of {type(player).__name__}", shape=shape)
 
 

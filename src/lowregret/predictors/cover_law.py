@@ -168,7 +168,7 @@ def fresh_value(problem: DecisionProblem, horizon: int, left_N: np.ndarray) -> n
 
 @lru_cache(maxsize=1 << 14)
 def _even(problem: DecisionProblem, horizon: int, steps: int) -> float:
-    """E max_a of what each of three actions earns in so many steps."""
+    """E max_a of what each of three actions earns in this many steps."""
     found = equalising(problem)
     assert found is not None
     walk = Trinomial(found[0], found[1], min(horizon, _NEAR))

@@ -110,7 +110,7 @@ class Names:
         if kind == "missing":
             return f"{wants}, got {shown}: it is missing"
         if kind == "truth":
-            return f"{wants}, got {shown}: a truth means {self.what} named True and False, and is no number"
+            return f"{wants}, got {shown}: a bool means {self.what} named True and False, and is not a number"
         if kind == "number" and not self.unnamed:
             theirs = f"; it may be the position of {self.names[int(said)]!r}, or a code" if said in range(S) else ""
             how = f"{self.what} that have names are given by name, or as lowregret.problems.Positions({shown})"
