@@ -36,7 +36,7 @@ class Decided(NamedTuple):
     """Who decided the states of one written sequence."""
 
     steps: int  # states that were written
-    share: float  # how many of them the model itself decided; after a switch, by its weight in what was played
+    share: float  # the part of them that the model itself decided; after a switch, by its weight in what was played
     switched_at: int | None  # states seen when it was switched away from; None for never
 
 

@@ -1,6 +1,6 @@
-"""(A,B)-Prod of Sani, Neu and Lazaric (2014) over a model: a mixture that never earns much less than one of the two.
+"""(A,B)-Prod of Sani, Neu and Lazaric (2014): a mixture of two players that never earns much less than one of them.
 
-The benchmark is the response to the model, the other adviser a policy with low regret. Let x_t be what the other gains
+The benchmark is the response to the model, the other player a policy with low regret. Let x_t be what the other gains
 on the benchmark in step t, J the span, so |x_t| <= J; r in (0, 1/2] and w the weight the other starts with. It keeps
 
     W_1 = w,    W_{t+1} = W_t (1 + (r/J) x_t),    and the benchmark always 1 - w;
