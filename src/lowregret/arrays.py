@@ -82,17 +82,17 @@ def float_type(xp: Any, where: Any = None) -> Any:
 
 
 def in_float64(array: Array) -> Array:
-    """The array in what statistics accumulate in: double precision, where there is such a thing."""
+    """The array in the precision that statistics accumulate in: double, where the device has it."""
     return astype(array, float_type(namespace(array), device(array)))
 
 
 def is_integral(array: Array) -> bool:
-    """Whether these are whole numbers, by their type."""
+    """Whether the type of these numbers is an integer type."""
     return array.dtype.kind in "iu" if isinstance(array, (np.ndarray, np.generic)) else _of_kind(array, "integral")
 
 
 def is_floating(array: Array) -> bool:
-    """Whether these are real floating-point numbers, by their type."""
+    """Whether the type of these numbers is a real floating-point type."""
     return array.dtype.kind == "f" if isinstance(array, (np.ndarray, np.generic)) else _of_kind(array, "real floating")
 
 
@@ -268,7 +268,7 @@ def running_min(array: Array) -> Array:
 
 
 def some(flags: Array) -> bool:
-    """Whether any is set (or not 0); where asking would make a device wait, it may be."""
+    """Whether any is set (or not 0); True where asking would make a device wait."""
     if not isinstance(flags, (np.ndarray, np.generic)):
         return True
     return bool(flags) if flags.ndim == 0 else bool(flags.any())
@@ -321,12 +321,12 @@ def compiler_installed() -> bool:
 
 
 def copied(array: Array) -> Array:
-    """An array of its own: what is handed out of a memory may be written to, and the memory may not."""
+    """A copy: a caller may write to what is handed out of a memory, but not to the memory."""
     return array.copy() if isinstance(array, np.ndarray) else namespace(array).asarray(array, copy=True)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The array, read-only: what a public object is made of is not for its readers to change."""
+    """The array, read-only: callers must not change what a public object is made of."""
     array.setflags(write=False)
     return array
 
@@ -340,7 +340,7 @@ def read_only(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def detached(array: Array) -> Array:
-    """The array without its gradients: what is kept for ever must not keep the graph that made it."""
+    """The array without its gradients: what is kept must not keep the graph that made it."""
     return array.detach() if hasattr(array, "detach") else array
 
 

@@ -282,7 +282,7 @@ def test_a_lag_that_nobody_said(tmp_path):
     assert (one.seems, one.then) == (3, pytest.approx(then.earned["guard"]))
     assert found.earned["guard"] != pytest.approx(then.earned["guard"])
     (said,) = [warning for warning in found.warnings if "are alike" in warning]
-    assert said.startswith("the model's errors are alike up to 2 days apart, beyond chance")
+    assert said.startswith("the model's errors are alike up to 2 days apart, more than chance explains")
     told = [f"-${-each.totals['guard']:,.0f} ({each.earned['guard']:.2f} a day)" for each in (then, found)]
     assert f"with a lag of 3 the guard would have earned {told[0]}, not {told[1]}" in said
     for settings in ({"lag": 1}, {"lag": 3}, {"columns": {"known_at": "known"}}):
@@ -371,7 +371,7 @@ def test_when_outcomes_were_known_is_said_as_steps_are(tmp_path, payoffs):  # no
         audit_log(path, SHOP, lag=2, columns={"known_at": "known"})
     counted = pa.Table.from_pandas(frame.assign(n=1), preserve_index=False)
     with pytest.raises(
-        lr.audit.Refused, match=r"known .n. must be said as steps are, which are times without a zone, got"
+        lr.audit.Refused, match=r"known .n. must be given as steps are, which are times without a zone, got"
     ):
         audit_log(written(counted, tmp_path / "n.parquet"), SHOP, columns={"known_at": "n"})
     unordered = counted.drop_columns(["ds"])

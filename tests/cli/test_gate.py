@@ -68,7 +68,7 @@ def test_nothing_else_ends_with_a_verdict(folder: Path) -> None:
     (folder / "bad.csv").write_text((folder / "log.csv").read_text().replace("2025-01-03", "2025-01-02"))
     for code, log, arguments, words in (
         (4, "bad.csv", both, "bad.csv, row 3: a time is there twice, also in row 2"),
-        (4, "log.csv", ["--model", "other", "--against", "blunt"], "a column of probabilities a state for other"),
+        (4, "log.csv", ["--model", "other", "--against", "blunt"], "one column of probabilities per state for other"),
         (3, "log.csv", [*both, "--alpha", "2"], "alpha must lie strictly between 0 and 1"),
         (3, "log.csv", [*both, "--lag", "0"], "lag"),
         (3, "log.csv", [*both, "--nonsense"], "No such option"),

@@ -1,4 +1,4 @@
-"""Sequences out of predictors, and predictors with their memory in hand."""
+"""Sequences drawn from predictors, and predictors that carry their memory along."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def draw(probs: Array, uniforms: Array) -> Array:
 
 
 def drawn(law: list[float], uniform: Any) -> int:
-    """``draw`` for one law in Python's own numbers: an array of a few takes ten times as long."""
+    """``draw`` for one law in plain Python numbers: a short array takes ten times as long."""
     scaled, below, state = float(uniform) * sum(law), 0.0, 0
     for chance in law[:-1]:
         below += chance
@@ -73,7 +73,7 @@ def sample(
 
 
 class Stream:
-    """A predictor with its memory in hand, for one live sequence (or one batch of them).
+    """A predictor together with its memory, for one live sequence (or one batch of them).
 
     >>> from lowregret import PolyaUrn
     >>> stream = Stream(PolyaUrn(2))
@@ -102,7 +102,7 @@ class Stream:
 
     @property
     def shares(self) -> Array:
-        """How much of each model there is in what is predicted now, ``[..., N]``: of a mixture, or of one made robust.
+        """How much of each model is in the current prediction, ``[..., N]``: for a mixture, or one made robust.
 
         >>> from lowregret import Mixture, PolyaUrn
         >>> from lowregret.predictors import Scheduled
@@ -123,7 +123,7 @@ class Stream:
         return {"format": 1, "memory": saved(self._memory)}
 
     def load_state_dict(self, d: dict[str, Any]) -> None:
-        """Take up where ``state_dict`` left off."""
+        """Continue where ``state_dict`` left off."""
         if not isinstance(d, dict) or d.get("format") != 1 or "memory" not in d:
             raise ValueError("state_dict must be what Stream.state_dict returned (format 1)")
         self._memory = restored(self._fresh, d["memory"], fresh=True)

@@ -1,4 +1,4 @@
-"""The exact test as it was first published: a betting martingale on the fallback's response, from the first step on.
+"""The exact test in its simplest form: a betting martingale on the fallback's response, from the first step on.
 
 The paper's figures, distilled transformers and built layers use it. ``ExactTest`` bets on all actions, from every step.
 """
@@ -40,7 +40,7 @@ _MANY = 64  # streams: from there on one exponential and K squarings beat K expo
 
 @dataclass(frozen=True)
 class FirstTest(ResponseRule):
-    """The exact test as it was first published: bets on the response to the fallback, all from the first step on.
+    """The exact test in its simplest form: bets on the response to the fallback, all from the first step on.
 
     Parameters
     ----------

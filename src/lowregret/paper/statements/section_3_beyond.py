@@ -1,4 +1,4 @@
-"""Beyond Section 3: the exact test as it was first published."""
+"""Beyond Section 3: the exact test in its simplest form."""
 
 import math
 from typing import TYPE_CHECKING, Any
