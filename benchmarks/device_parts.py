@@ -105,6 +105,7 @@ def rules() -> Iterator[Line]:
     for name in ("first test", "every start", "regret rate"):
         rule = RULES[name]
         rule.first_trips(laws, there)
+        rule.first_trips(laws[:1].cpu(), there[:1].cpu())  # the array form's parameters, which are not made in a trace
         ways: dict[str, Callable[[], object]] = {"": lambda rule=rule: rule.first_trips(laws, there)}
         if name != "regret rate":
             made = torch.compile(rule.first_trips, fullgraph=True)
