@@ -7,7 +7,7 @@ after the last two moves. Would a guard have been worth having, if the model had
 """
 
 # %%
-# The recording comes out of the package ``arch`` (``pip install 'lowregret[examples]'``; ``real_data.py`` and
+# The recording comes out of the package ``arch`` (``pip install -e '.[examples]'``; ``real_data.py`` and
 # ``real_figure.py`` beside this script read and draw it). A day is down or up by more than half a percent, or flat; up
 # or down is $130 on average, and a position costs $2 a day. The model has learnt for two years before the first day.
 import numpy as np

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 if TYPE_CHECKING:
     import typer
 
-HELP = "Make any next-token predictor safe to act on."
+HELP = "Guard decisions that are made on a model's probabilities."
 
 
 def main() -> None:
