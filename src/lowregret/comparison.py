@@ -539,7 +539,12 @@ def _player(name: str, player: Any, problem: DecisionProblem, horizon: int) -> P
         same_problem(f"{where} is robust for another problem", player.rule.problem, problem)
     if player.rule.horizon is not None and player.rule.horizon < horizon:
         raise ValueError(f"{where} is robust for {player.rule.horizon} steps, horizon is {horizon}")
-    return Respond(player, problem, player.rule.temperature)
+    if player.rule.problem is not None:
+        return Respond(player, problem, player.rule.temperature)
+    try:
+        return player.respond(problem)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _same_states(where: str, predictor: Any, problem: DecisionProblem) -> None:

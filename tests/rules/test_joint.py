@@ -218,7 +218,21 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"the same states: protect has .*'calm'.* walk .*'dry'"):
         JointTest({**TWO, "walk": named}, 9)
     safe = lr.robustify(base, horizon=9, problems=TWO)
-    with pytest.raises(ValueError, match="problem must be the name of one, guess, protect, bet, got None"):
+    with pytest.raises(ValueError, match="problem must be one of guess, protect, bet, for which .*, got None"):
         safe.respond()
     with pytest.raises(ValueError, match="for none was named"):
         lr.robustify(base, None, 9).respond("guess")
+
+
+def test_comparisons_and_adversaries_act_as_its_own_responses_do() -> None:
+    """The temperature is in units of the span of each problem: in any other, nothing is promised."""
+    safe = lr.robustify(lr.Markov([[0.9, 0.1], [0.5, 0.5]], window=1), problems=TWO, horizon=40)
+    tokens = lr.sample(lr.PolyaUrn(2), 40, 3, seed=1)
+    for name, problem in TWO.items():
+        own = lr.external_regret(problem, safe.respond(name), tokens)[:, -1]
+        compared = lr.compare({"safe": safe}, {"these": tokens}, problem, 40)
+        np.testing.assert_allclose(compared.regrets("safe", "these"), own, atol=1e-12)
+        worst = adversaries.greedy(safe, problem, 40)
+        assert worst.regret == pytest.approx(adversaries.greedy(safe.respond(name), problem, 40).regret, abs=1e-12)
+    with pytest.raises(ValueError, match="for which this predictor is robust"):
+        lr.compare({"safe": safe}, {"these": tokens}, lr.cost_loss(cost=1, loss=3), 40)

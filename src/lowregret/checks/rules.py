@@ -9,7 +9,7 @@ from .. import inputs
 from ..abilities import ability
 from ..adversaries import all_sequences, beam, exact_worst_case, greedy
 from ..arrays import Array, astype, first, last, mix, namespace, to_numpy
-from ..certificates import Certificate
+from ..certificates import Certificate, NamedCertificate
 from ..policies import Policy
 from ..predictors import Predictor, Scheduled, asked, has_states
 from ..problems import DecisionProblem, with_first
@@ -139,8 +139,16 @@ def regret_is_as_promised(t: Trial) -> None:
     certificate = t.rule.certificate
     if not isinstance(certificate, Certificate) or certificate.internal:
         return
-    problem = certificate.problem
-    player = Guarded(t.base, t.rule) if isinstance(t.rule, ResponseRule) else _answered(t, problem)
+    if isinstance(certificate, NamedCertificate):
+        for each in certificate.each.values():
+            _search(t, each, _answered(t, each.problem), each.problem)
+    else:
+        problem = certificate.problem
+        player = Guarded(t.base, t.rule) if isinstance(t.rule, ResponseRule) else _answered(t, problem)
+        _search(t, certificate, player, problem)
+
+
+def _search(t: Trial, certificate: Certificate, player: Policy, problem: DecisionProblem) -> None:
     for steps in sorted({_few(t), _within(t, _LONGEST)}):
         if certificate.terms_at is None and steps != certificate.horizon:
             continue  # nothing is promised there

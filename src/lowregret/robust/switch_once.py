@@ -85,13 +85,18 @@ class Robust(Predictor):
         """The policy the certificate speaks of: quantal responses at the rule's temperature.
 
         Where the rule knows no problem, say which; the temperature is then 1/sqrt(horizon) unless given. Where it knows
-        several, say which by name.
+        several, say which, itself or by name.
         """
         known = self.rule.problem
         if isinstance(self.rule, JointTest):
             problems = self.rule.problems
+            if isinstance(problem, DecisionProblem):
+                problem = next((name for name, one in problems.items() if one == problem), problem)
             if not isinstance(problem, str) or problem not in problems:
-                raise ValueError(f"problem must be the name of one, {', '.join(problems)}, got {inputs.shown(problem)}")
+                raise ValueError(
+                    f"problem must be one of {', '.join(problems)}, for which this predictor is robust, got "
+                    f"{inputs.shown(problem)}"
+                )
             if temperature not in (None, self.rule.temperature_in(problem)):
                 raise ValueError("temperature is the rule's own, and the certificate is for no other")
             return Respond(self, problems[problem], self.rule.temperature_in(problem))

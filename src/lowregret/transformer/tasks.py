@@ -56,7 +56,7 @@ def laws_of(predictor: Predictor) -> Laws:
 def fits(source: Source, base: Predictor, rule: ResponseRule) -> None:
     """Refuse a source, a base model and a rule that do not go together."""
     if not isinstance(rule, ResponseRule):
-        raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
+        raise ValueError(f"rule must be for one decision problem, such as an ExactTest, got {type(rule).__name__}")
     a_source(source)
     _a_predictor(base, "base")
     if not isinstance(source, Recording):
