@@ -218,7 +218,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"the same states: protect has .*'calm'.* walk .*'dry'"):
         JointTest({**TWO, "walk": named}, 9)
     safe = lr.robustify(base, horizon=9, problems=TWO)
-    with pytest.raises(ValueError, match="problem must be one of guess, protect, bet, for which .*, got None"):
+    with pytest.raises(ValueError, match=r"problem must be one of guess, protect, bet, for which .*, got None"):
         safe.respond()
     with pytest.raises(ValueError, match="for none was named"):
         lr.robustify(base, None, 9).respond("guess")
