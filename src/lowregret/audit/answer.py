@@ -127,7 +127,15 @@ def answer(found: Any) -> str:
     one = found.suspects[0]
     which = "" if n == 1 else f" in {found.alarms:,} of {counted(n, 'stream')}, most clearly in {_name(one.stream)}"
     comma = "," if which else ""
-    return f"{said} It would have left the model{which}{comma} {_left(found, one, unit)}; {false}."
+    return f"{said} It would have left the model{which}{comma} {_left(found, one, unit)}; {false}.{_at_the_end(found)}"
+
+
+def _at_the_end(found: Any) -> str:
+    """Whether the model was followed again at the end of the log: of one stream that was left once."""
+    if len(found.rows) > 1 or found.about["episode"] is not None or found.rows[0].returns is None:
+        return ""
+    back = found.rows[0].returns > found.rows[0].left
+    return f" At the end of the log it {'followed the model again' if back else 'did not follow the model'}."
 
 
 def _left(found: Any, one: Any, unit: str) -> str:
