@@ -236,3 +236,41 @@ def test_comparisons_and_adversaries_act_as_its_own_responses_do() -> None:
         assert worst.regret == pytest.approx(adversaries.greedy(safe.respond(name), problem, 40).regret, abs=1e-12)
     with pytest.raises(ValueError, match="for which this predictor is robust"):
         lr.compare({"safe": safe}, {"these": tokens}, lr.cost_loss(cost=1, loss=3), 40)
+
+
+def test_an_event_names_the_rate_in_its_own_problem() -> None:
+    """The same alarm whichever problem comes first."""
+    big, small = lr.DecisionProblem(lr.cost_loss(cost=1, loss=4).utility), lr.DecisionProblem(np.eye(2) * 0.1)
+    events = []
+    for problems in ({"small": small, "big": big}, {"big": big, "small": small}):
+        guard = lr.Guard(problems=problems, horizon=100)
+        for _ in range(20):
+            guard.advise([0.85, 0.15])
+            guard.observe(1)
+        events.append(guard.events[0])
+    assert events[0].rate == pytest.approx(events[1].rate)
+    assert events[0].whom == events[1].whom == "action 1 of big"
+
+
+def test_what_a_mixture_adds_and_what_draws_add_stand_in_each_certificate() -> None:
+    mixed = lr.Mixture([lr.predictors.Scheduled([[0.9, 0.1]]), lr.PolyaUrn(2)])
+    given = lr.robustify(mixed, problems=TWO, horizon=100).certificate
+    for one in (given, given.for_problem("guess"), given.at(50), given.sharpen()):
+        assert "any one of the 2 models is right" in one.statement
+    drawn = given.realised(0.97)
+    for name in TWO:  # three problems: each fails with a third of the chance
+        assert drawn.for_problem(name).regret_bound == given.for_problem(name).realised(0.99).regret_bound
+    assert drawn.statement.startswith("All at once with a chance of at least 0.97. ")
+
+
+def test_episodes_are_spoken_of_together_and_ties_are_none() -> None:
+    guard = lr.Guard(problems=TWO, horizon=20, episode=10)
+    for _ in range(15):
+        guard.advise([0.9, 0.1])
+        guard.observe("event")
+    assert "for_problem" not in str(guard.certificate)
+    with pytest.raises(ValueError, match="not of intervals"):
+        guard.certificate.interval(1, 5)
+    with pytest.raises(ValueError, match="span of at least 1e-09 in utility, or none, and that of tiny is 1e-12"):
+        lr.Guard(problems={"big": COIN, "tiny": lr.DecisionProblem(np.eye(2) * 1e-12)}, horizon=20)
+    lr.checks.check_rule(guard.rule, lr.predictors.Scheduled([[0.9, 0.1]]))

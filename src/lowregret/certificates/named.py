@@ -1,7 +1,7 @@
 """A guarantee for each of several named problems at once: ask it by name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -45,9 +45,14 @@ class NamedCertificate(Certificate):
     def realised(self, confidence: float) -> Certificate:
         if self.episodes > 1:
             return super().realised(confidence)  # which refuses them
-        return self.changed(lambda given: given.realised(confidence))
+        told = inputs.probability(confidence, "confidence")
+        each = 1 - (1 - told) / len(self.each)  # so that all hold at once
+        made = self.changed(lambda given: given.realised(each))
+        return replace(made, statement=f"All at once with a chance of at least {told:g}. {made.statement}")
 
     def interval(self, start: int, end: int) -> float:
+        if self.between is None:
+            return super().interval(start, end)  # which says why not
         return max(given.interval(start, end) for given in self.each.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +63,9 @@ class NamedCertificate(Certificate):
         return {**super().to_dict(), **({"problems": told} if self.episodes == 1 else {})}
 
     def __str__(self) -> str:
-        if self.horizon is None or self.episodes > 1:
+        if self.episodes > 1:
+            return super().__str__()
+        if self.horizon is None:
             return super().__str__() + "\n  for_problem(name) gives the guarantee of each problem"
         told = ", ".join(f"{given.regret_bound:.4f} in {name}" for name, given in self.each.items())
         return f"{super().__str__()}\n  regret by problem: {told}"

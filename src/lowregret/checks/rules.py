@@ -140,6 +140,8 @@ def regret_is_as_promised(t: Trial) -> None:
     if not isinstance(certificate, Certificate) or certificate.internal:
         return
     if isinstance(certificate, NamedCertificate):
+        if t.rule.temperature == 0:
+            return  # best responses that become quantal ones: only a guard plays them
         for each in certificate.each.values():
             _search(t, each, _answered(t, each.problem), each.problem)
     else:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, overload
 from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, beside
-from ..certificates import Certificate
+from ..certificates import Certificate, NamedCertificate
 from ..policies import Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
 from ..problems import DecisionProblem, Payoff, same_problem
@@ -79,7 +79,10 @@ class Robust(Predictor):
         given, of_models = self.rule.certificate, ability(self.base, "of_models")
         if of_models is None:
             return given
-        return replace(given, statement=f"{given.statement} {of_models(given.tv_bound)}")
+        more = of_models(given.tv_bound)
+        if isinstance(given, NamedCertificate):
+            return given.changed(lambda one: replace(one, statement=f"{one.statement} {more}"))
+        return replace(given, statement=f"{given.statement} {more}")
 
     def respond(self, problem: DecisionProblem | str | None = None, temperature: float | None = None) -> Respond:
         """The policy the certificate speaks of: quantal responses at the rule's temperature.

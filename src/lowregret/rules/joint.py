@@ -18,8 +18,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .. import inputs
-from ..arrays import Array, astype, detached, first, first_true, namespace, total
+from ..arrays import Array, astype, constant, detached, first, first_true, namespace, total
 from ..certificates import Certificate, NamedCertificate, certify_named, every_start, switching
 from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
@@ -30,6 +32,8 @@ from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import Moment, Rule, RuleMemory
 from .exact import TOP
 from .response import delta_for
+
+LEAST_SPAN = 1e-9  # far above what counts as a tie, so that a best response is one
 
 
 class _AfterBestResponses(NamedTuple):
@@ -77,7 +81,10 @@ class JointTest(Rule):
     def __post_init__(self) -> None:
         problems, horizon = problems_of(self.problems), inputs.horizon_or_none(self.horizon)
         if self.delta is None and horizon is None:
-            raise ValueError("horizon=None (unknown) needs an explicit delta: JointTest(problems, None, delta=...)")
+            raise ValueError(
+                "horizon=None (unknown) needs an explicit delta: rule=JointTest(problems, None, delta) in place of "
+                "problems, or a Guard, which has one"
+            )
         delta = delta_for(self.delta, horizon)
         if delta < LEAST_DELTA:
             raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {delta:g}")
@@ -247,7 +254,9 @@ class JointTest(Rule):
         return statistic, xp.zeros_like(statistic) - math.log(self.delta)
 
     def suspicion(self, memory: RuleMemory) -> Suspicion:
-        return self.bets.suspicion(memory.statistics)
+        found = self.bets.suspicion(memory.statistics)
+        times_P = np.repeat(list(self.times.values()), [problem.n_actions for problem in self.problems.values()])
+        return found._replace(rate=found.rate * constant(times_P, found.rate)[found.comparator])
 
     # What is promised
 
@@ -285,6 +294,11 @@ def problems_of(problems: Any) -> dict[str, DecisionProblem]:
     for name, problem in problems.items():
         if not isinstance(problem, DecisionProblem):
             raise ValueError(f"problems must be DecisionProblems by name, and {name} is {inputs.shown(problem)}")
+        if 0 < problem.span < LEAST_SPAN:
+            raise ValueError(
+                f"problems must have a span of at least {LEAST_SPAN:g} in utility, or none, and that of {name} is "
+                f"{problem.span:g}: DecisionProblem.from_payoffs rescales"
+            )
     found = dict(problems)
     by, one = _naming(found)
     for name, problem in found.items():
