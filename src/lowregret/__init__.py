@@ -13,6 +13,7 @@ from typing import Any as _Any
 
 from . import (
     adversaries,
+    arrays,
     audit,
     certificates,
     checks,
@@ -23,6 +24,7 @@ from . import (
     games,
     guard,
     impossibility,
+    inputs,
     plots,
     policies,
     predictors,
@@ -96,6 +98,7 @@ __all__ = [
     "Switch",
     "__version__",
     "adversaries",
+    "arrays",
     "audit",
     "backtest",
     "certificates",
@@ -110,6 +113,7 @@ __all__ = [
     "games",
     "guard",
     "impossibility",
+    "inputs",
     "internal_regret",
     "matching",
     "newsvendor",

@@ -2,6 +2,8 @@
 
 The numerical core is written against the Python array API standard. Inside it the axis that is short (states,
 actions) comes *first*, so that every operation runs over long contiguous memory: ``probs_SxNxT``.
+
+What a predictor, policy or rule of your own needs is in ``__all__``; the rest is the package's own and may change.
 """
 
 import importlib.util
@@ -13,6 +15,26 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+__all__ = [
+    "Array",
+    "came",
+    "constant",
+    "count_up",
+    "device",
+    "first",
+    "first_true",
+    "float_type",
+    "in_float64",
+    "last",
+    "mix",
+    "namespace",
+    "pick",
+    "running_sum",
+    "softmax",
+    "to_numpy",
+    "total",
+]
+
 Array = Any  # a NumPy array or any array that follows the standard
 
 _NUMPY = (np.ndarray, np.generic, int, float, list, tuple, type(None))  # what NumPy's functions work on
@@ -21,7 +43,11 @@ _ROWS_ON_DEVICE = 1 << 24
 
 
 def namespace(*arrays: Array) -> Any:
-    """The module whose functions work on these arrays (NumPy for scalars, lists and NumPy arrays)."""
+    """The module whose functions work on these arrays (NumPy for scalars, lists, None and NumPy arrays).
+
+    >>> namespace(np.ones(3)).__name__
+    'numpy'
+    """
     for array in arrays:
         if type(array) is np.ndarray or type(array) is np.float64:
             continue
@@ -56,17 +82,17 @@ def float_type(xp: Any, where: Any = None) -> Any:
 
 
 def in_float64(array: Array) -> Array:
-    """The array in what statistics accumulate in: double precision, where there is such a thing."""
+    """The array in the precision that statistics accumulate in: double, where the device has it."""
     return astype(array, float_type(namespace(array), device(array)))
 
 
 def is_integral(array: Array) -> bool:
-    """Whether these are whole numbers, by their type."""
+    """Whether the type of these numbers is an integer type."""
     return array.dtype.kind in "iu" if isinstance(array, (np.ndarray, np.generic)) else _of_kind(array, "integral")
 
 
 def is_floating(array: Array) -> bool:
-    """Whether these are real floating-point numbers, by their type."""
+    """Whether the type of these numbers is a real floating-point type."""
     return array.dtype.kind == "f" if isinstance(array, (np.ndarray, np.generic)) else _of_kind(array, "real floating")
 
 
@@ -82,7 +108,13 @@ def astype(array: Array, dtype: Any) -> Array:
 
 
 def constant(values: np.ndarray, like: Array) -> Array:
-    """A read-only NumPy array of this package, as an array beside ``like`` (kept, so it is sent to a device once)."""
+    """Parameters in NumPy as an array of the kind of ``like``, on its device (kept, so they are sent there once).
+
+    For NumPy it is the array itself: do not write to what comes back.
+
+    >>> constant(np.array([0.2, 0.8]), like=np.zeros(5))
+    array([0.2, 0.8])
+    """
     if isinstance(like, (np.ndarray, np.generic)):
         return values
     if compiling(like):
@@ -104,21 +136,33 @@ def _constant(data: bytes, dtype: str, shape: tuple[int, ...], xp: Any, where: A
 
 
 def first(array: Array) -> Array:
-    """The last axis moved to the front: ``[..., S] -> [S, ...]`` (a view)."""
+    """The last axis moved to the front: ``[..., S] -> [S, ...]`` (a view).
+
+    >>> first(np.zeros((7, 5, 2))).shape
+    (2, 7, 5)
+    """
     if type(array) is np.ndarray and array.ndim > 1:
         return array.transpose(array.ndim - 1, *range(array.ndim - 1))  # moveaxis, without asking which axes those are
     return array if array.ndim == 1 else namespace(array).moveaxis(array, -1, 0)
 
 
 def last(array: Array) -> Array:
-    """The first axis moved to the back: ``[S, ...] -> [..., S]`` (a view)."""
+    """The first axis moved to the back: ``[S, ...] -> [..., S]`` (a view).
+
+    >>> last(np.zeros((2, 7, 5))).shape
+    (7, 5, 2)
+    """
     if type(array) is np.ndarray and array.ndim > 1:
         return array.transpose(*range(1, array.ndim), 0)
     return array if array.ndim == 1 else namespace(array).moveaxis(array, 0, -1)
 
 
 def total(rows: Sequence[Array] | Array) -> Array:
-    """The sum over the leading axis; adding row by row beats a reduction when the axis is short."""
+    """The sum over the leading axis; adding row by row beats a reduction when the axis is short.
+
+    >>> total(np.array([[1, 2], [3, 4]]))
+    array([4, 6])
+    """
     if len(rows) > 32:
         return namespace(rows).sum(rows, axis=0)
     result = rows[0]
@@ -128,7 +172,12 @@ def total(rows: Sequence[Array] | Array) -> Array:
 
 
 def mix(matrix: np.ndarray, rows_S: Array) -> Array:
-    """``matrix[A, S]`` applied to the leading axis: ``[S, ...] -> [A, ...]``."""
+    """``matrix[A, S]``, in NumPy, applied to the leading axis of any array: ``[S, ...] -> [A, ...]``.
+
+    >>> mix(np.array([[1.0, 0.0], [0.5, 0.5]]), np.array([[0.2, 0.6], [0.8, 0.4]]))
+    array([[0.2, 0.6],
+           [0.5, 0.5]])
+    """
     if type(rows_S) is np.ndarray and rows_S.ndim == 1:  # one stream, one step: the quickest path
         return matrix @ rows_S
     matrix = constant(matrix, rows_S)
@@ -141,7 +190,11 @@ def mix(matrix: np.ndarray, rows_S: Array) -> Array:
 
 
 def pick(rows_S: Array, index: Array) -> Array:
-    """``rows_S[index[...], ...]``: for each place the row that the index names there."""
+    """``rows_S[index[...], ...]``: for each place the row that the index names there.
+
+    >>> pick(np.array([[1, 2, 3], [10, 20, 30]]), np.array([0, 1, 1]))
+    array([ 1, 20, 30])
+    """
     if index.ndim == 0 and isinstance(index, (np.ndarray, np.generic)):
         return rows_S[int(index)]
     xp = namespace(index)
@@ -152,13 +205,23 @@ def pick(rows_S: Array, index: Array) -> Array:
 
 
 def came(token: Array, n_states: int) -> Array:
-    """Which state the token is, ``[S, ...]``: true in one of the rows."""
+    """Which state the token is, ``[S, ...]``: true in one of the rows.
+
+    >>> came(np.array([2, 0]), 3)
+    array([[False,  True],
+           [False, False],
+           [ True, False]])
+    """
     states = count_up(token, 0, n_states)
     return token == (states if token.ndim == 0 else namespace(token).reshape(states, (-1, *(1,) * token.ndim)))
 
 
 def softmax(scores_A: Array) -> Array:
-    """Softmax over the leading axis; no score is too large for it."""
+    """Softmax over the leading axis; no score is too large for it.
+
+    >>> softmax(np.array([1e9, 1e9]))
+    array([0.5, 0.5])
+    """
     xp = namespace(scores_A)
     weights_A = xp.exp(scores_A - xp.max(scores_A, axis=0))
     return weights_A / total(weights_A)
@@ -170,7 +233,11 @@ def at_most(array: Array, limit: float) -> Array:
 
 
 def running_sum(array: Array) -> Array:
-    """Cumulative sums along the last axis."""
+    """Cumulative sums along the last axis.
+
+    >>> running_sum(np.array([1, 2, 3]))
+    array([1, 3, 6])
+    """
     if isinstance(array, np.ndarray):
         return np.cumsum(array, axis=-1)
     return namespace(array).cumulative_sum(array, axis=-1)
@@ -201,21 +268,29 @@ def running_min(array: Array) -> Array:
 
 
 def some(flags: Array) -> bool:
-    """Whether any is set (or not 0); where asking would make a device wait, it may be."""
+    """Whether any is set (or not 0); True where asking would make a device wait."""
     if not isinstance(flags, (np.ndarray, np.generic)):
         return True
     return bool(flags) if flags.ndim == 0 else bool(flags.any())
 
 
 def first_true(flags: Array) -> Array:
-    """The index of the first True along the last axis; its length where there is none."""
+    """The index of the first True along the last axis; its length where there is none.
+
+    >>> first_true(np.array([[False, True, True], [False, False, False]]))
+    array([1, 3])
+    """
     xp = namespace(flags)
     at = xp.argmax(flags if xp is np else xp.astype(flags, xp.uint8), axis=-1)
     return xp.where(xp.any(flags, axis=-1), at, flags.shape[-1])
 
 
 def count_up(like: Array, start: int, stop: int) -> Array:
-    """The integers ``start .. stop - 1`` beside ``like``."""
+    """The integers ``start .. stop - 1``, as an array of the kind of ``like`` and on its device.
+
+    >>> count_up(np.zeros(5), 1, 4)
+    array([1, 2, 3])
+    """
     xp = namespace(like)
     return np.arange(start, stop) if xp is np else xp.arange(start, stop, dtype=xp.int64, device=device(like))
 
@@ -246,12 +321,12 @@ def compiler_installed() -> bool:
 
 
 def copied(array: Array) -> Array:
-    """An array of its own: what is handed out of a memory may be written to, and the memory may not."""
+    """A copy: a caller may write to what is handed out of a memory, but not to the memory."""
     return array.copy() if isinstance(array, np.ndarray) else namespace(array).asarray(array, copy=True)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The array, read-only: what a public object is made of is not for its readers to change."""
+    """The array, read-only: callers must not change what a public object is made of."""
     array.setflags(write=False)
     return array
 
@@ -265,12 +340,16 @@ def read_only(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def detached(array: Array) -> Array:
-    """The array without its gradients: what is kept for ever must not keep the graph that made it."""
+    """The array without its gradients: what is kept must not keep the graph that made it."""
     return array.detach() if hasattr(array, "detach") else array
 
 
 def to_numpy(array: Array) -> np.ndarray:
-    """A NumPy copy or view, from any device."""
+    """A NumPy copy or view, from any device and without gradients.
+
+    >>> to_numpy(np.float64(0.5))
+    array(0.5)
+    """
     if isinstance(array, (np.ndarray, np.generic)):
         return np.asarray(array)
     array = detached(array)

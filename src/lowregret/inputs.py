@@ -1,6 +1,8 @@
-"""What is refused, and how it is said: one check per kind of argument, each naming what it got and what it wants.
+"""What is refused, and in which words: one check per kind of argument, each naming what it got and what it wants.
 
-They are the one way in: what a check returns is what is stored, a plain int or float in place of any other number.
+All arguments come in through them: what a check returns is what is stored, a plain int or float for any number.
+
+What a predictor, policy or rule of your own needs is in ``__all__``; the rest is the package's own and may change.
 """
 
 import math
@@ -25,12 +27,27 @@ from .arrays import (
     total,
 )
 
+__all__ = [
+    "batch_shape_of",
+    "choice",
+    "finite",
+    "flag",
+    "keep",
+    "numbers_of",
+    "positive",
+    "probability",
+    "probs_of",
+    "sequences_of",
+    "tokens_of",
+    "whole",
+]
+
 _ROUNDED = "if that is rounding, divide by the sum: probs / probs.sum(-1, keepdims=True)"
 _UNFIT = "if these are logits, take the softmax; if they are percentages or counts, divide by the sum"
 SUM_TOLERANCE = 1e-6
 _DOUBLE = np.dtype(np.float64)
 SMALLEST, LARGEST = 1e-300, 1e300  # of a positive number: its inverse is one too
-_NUMBERED = ": names become their place among the problem's, counted from 0; truths and floats become int first"
+_NUMBERED = ": give names as their positions in the problem, counted from 0; convert bools and floats to int first"
 MOST = 2**53  # of a count: every smaller one is exact as a float, and an int64
 
 
@@ -47,7 +64,7 @@ _SHORT.maxother = _SHORT.maxlong = _SHORT.maxstring = 80
 
 
 def _number(value: Any) -> float:
-    """Any real number as a float; NaN for what is none, infinity for what is too large to be one."""
+    """Any real number as a float; NaN for what is not a number, infinity for one that is too large."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         return math.nan
     try:
@@ -57,7 +74,7 @@ def _number(value: Any) -> float:
 
 
 def _limits(number: float) -> str:
-    """What to say of a number that is right but for its size."""
+    """What to say of a number whose only fault is its size."""
     return f", from {SMALLEST:g} to {LARGEST:g}" if 0 < number < SMALLEST or LARGEST < number < math.inf else ""
 
 
@@ -105,7 +122,7 @@ def probability(value: Any, name: str) -> float:
 
 
 def whole(value: Any, name: str, least: int = 1, most: int | None = MOST) -> int:
-    """An integer, at least ``least``; none that is counted up to exceeds ``most``."""
+    """An integer from ``least`` to ``most``."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or int(value) < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {shown(value)}")
     if most is not None and int(value) > most:
@@ -147,7 +164,7 @@ def listed(values: Any, name: str, each: Callable[[Any, str], float]) -> list[fl
 
 
 def amount(value: Any, name: str) -> Any:
-    """A number, or an array of numbers, NaN among them."""
+    """A number or an array of numbers; NaN is allowed."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(_number(value)) != math.inf:
         return float(value)
     array = array_of(value, name)
@@ -192,7 +209,7 @@ def array_of(values: Any, name: str, wants: str = "an array or a list with rows 
         values = _number(values)
     try:
         return np.asarray(values) if isinstance(values, np.ndarray) else as_array(values)
-    except Exception as error:  # whatever a caller's object does when it is asked for numbers
+    except Exception as error:  # a caller's object may raise anything when it is asked for numbers
         raise ValueError(f"{name} must be {wants}, got {shown(values)}: {error}") from error
 
 
@@ -245,7 +262,7 @@ def sequences_of(tokens: Any, n_states: int, name: str = "tokens") -> Array:
 
 
 def table_of(values: Any, name: str) -> np.ndarray:
-    """A table of laws as a NumPy array in float64, of its own; what the numbers are is for ``probs_of`` to check."""
+    """A copy of a table of laws as a NumPy array in float64; ``probs_of`` checks the numbers."""
     return np.array(to_numpy(_floats(values, name)), dtype=np.float64)
 
 
@@ -286,7 +303,7 @@ def probs_of(probs: Any, n_states: int, name: str = "probs", shape: tuple[int, .
 
 
 def misplaced(words: str, bad: Any) -> ValueError:
-    """The error whose words say (at %s) at which index the first ``bad`` entry stands; it has that as ``index``."""
+    """The error, naming (at %s) the index of the first ``bad`` entry; its attribute ``index`` has it too."""
     index = tuple(np.argwhere(to_numpy(bad))[:1].ravel().tolist())
     error = ValueError(words.replace("%s", f" at index {index}" if index else ""))
     error.index = index  # type: ignore[attr-defined]
@@ -294,7 +311,7 @@ def misplaced(words: str, bad: Any) -> ValueError:
 
 
 def _floats(values: Any, name: str) -> Array:
-    """Single or double precision numbers; integers count as such."""
+    """Numbers in single or double precision; integers are converted."""
     if type(values) is np.ndarray and values.dtype == _DOUBLE:
         return values
     values = array_of(values, name)

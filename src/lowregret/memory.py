@@ -73,7 +73,7 @@ def _where(condition: Array, few: tuple[np.ndarray, ...] | None, yes: Any, no: A
         return None
     if yes.shape != no.shape:
         raise ValueError(f"streams of different ages cannot share this memory: shapes {yes.shape} and {no.shape}")
-    if few is not None:  # often one copy of thousands: to choose cell by cell would take several times as long
+    if few is not None:  # often one copy of thousands: choosing cell by cell would take several times as long
         chosen = no.copy(order="K")
         chosen[few] = yes[few]
         return chosen
@@ -89,7 +89,7 @@ def joined(template: Any, parts: Sequence[Any]) -> Any:
         return None
     ages = {tuple(part.shape[1:]) for part in parts if part.shape[0]}
     if len(ages) > 1:
-        raise ValueError(f"streams of different ages cannot share this memory: shapes {sorted(ages)} a stream")
+        raise ValueError(f"streams of different ages cannot share this memory: shapes {sorted(ages)} per stream")
     xp, grown = namespace(template), next(iter(ages), tuple(template.shape[1:]))
     if grown == tuple(template.shape[1:]):
         own = xp.empty_like(template)  # its axes lie in memory as the template's do: how sums round may depend on it
@@ -103,7 +103,7 @@ def joined(template: Any, parts: Sequence[Any]) -> Any:
 
 
 def row_of(memory: Any, index: Array) -> Any:
-    """Of a memory with one row for each context, ``[..., C, ...]``, the row that each stream is in, ``[..., ...]``."""
+    """From a memory with one row per context, ``[..., C, ...]``, the row of each stream's context, ``[..., ...]``."""
     if isinstance(memory, tuple):
         return _like(memory, [row_of(leaf, index) for leaf in memory])
     if memory is None:
@@ -114,7 +114,7 @@ def row_of(memory: Any, index: Array) -> Any:
 
 
 def with_row(memory: Any, index: Array, row: Any) -> Any:
-    """The memory with these rows in place of those that each stream is in: a copy, the others as they were."""
+    """A copy of the memory with these rows in place of those of each stream's context."""
     if isinstance(memory, tuple):
         return _like(memory, [with_row(leaf, index, part) for leaf, part in zip(memory, row, strict=True)])
     if memory is None:
@@ -151,7 +151,7 @@ def saved(memory: Any) -> Any:
 
 
 def restored(template: Any, data: Any, fresh: bool = False) -> Any:
-    """The memory that ``saved`` wrote, in the kind of ``template``; if that is ``fresh``, only empty axes may grow."""
+    """The memory that ``saved`` wrote, of the kind of ``template``; if that is ``fresh``, only empty axes may grow."""
     if isinstance(template, tuple):
         if not isinstance(data, list) or len(data) != len(template):
             raise ValueError("state_dict does not fit: it was made by another kind of predictor or rule")

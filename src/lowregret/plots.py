@@ -1,7 +1,7 @@
 """Pictures of what was found (Figure 1 and beyond); every function returns matplotlib Axes (extra: ``cli``).
 
-Colours are told apart by the colour-blind, and every line also has a style of its own. Figures keep a white
-ground, so that they read on a dark page as they do in print.
+The colours suit colour-blind readers, and every line also has its own style. Figures keep a white background, so that
+they look the same on a dark page as in print.
 """
 
 import math
@@ -24,7 +24,7 @@ DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 3)), (0
 def regret_curves(
     comparison: Any, *, columns: int = 4, titles: dict[str, str] | None = None, size: float = 2.4
 ) -> "np.ndarray[Any, Any]":
-    """Small multiples, one a source: mean regret after t steps with its 95% band; a dot marks the median switch.
+    """One panel per source: mean regret after t steps with its 95% band; a dot marks the median switch.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: li
         ax.plot(step_T, line, color=colour, linestyle=DASHES[i % len(DASHES)], linewidth=1.2, label=name)
         if switch:
             ax.plot(switch, line[switch - 1], "o", color=colour, markersize=5, markeredgecolor="white")
-    # Far above the threshold nothing more is decided: keep the crossing in view.
+    # What happens far above the threshold does not matter: keep the crossing in view.
     top = float(threshold_BxT[:, -1].max())
     finite = statistic_BxT[np.isfinite(statistic_BxT)]
     low = float(finite.min()) if finite.size else -1.0
@@ -112,7 +112,7 @@ def evidence(robust: Robust, tokens: Any, *, ax: "Axes | None" = None, names: li
 
 
 def frontier(found: Any, *, ax: "Axes | None" = None) -> "Axes":
-    """Utility given up in distribution against the worst regret: what is promised, and what an adversary found."""
+    """Utility given up while the model is right against the worst regret: as promised, and as an adversary found."""
     ax = _one(ax)
     rows = sorted(found.rows, key=lambda row: row.given_up.value)
     x = np.array([row.given_up.value for row in rows])

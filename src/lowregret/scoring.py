@@ -28,10 +28,10 @@ class ScoringRule:
     Parameters
     ----------
     loss
-        ``loss(p, y)``: what forecast p costs when y comes, for arrays too. It is tried on a grid of 257 forecasts and
-        refused where some forecast p beats the truth q.
+        ``loss(p, y)``: what forecast p costs when y comes, for arrays too. It is tried on a grid of 257 forecasts, and
+        refused if some forecast p beats the truth q.
     name
-        For people who read the output.
+        What printed output calls it.
 
     >>> float(ScoringRule(lambda p, y: (y - p) ** 2).bayes_risk(0.5))
     0.25
@@ -53,7 +53,7 @@ class ScoringRule:
             with np.errstate(all="ignore"):
                 each = [inputs.numbers_of(self.loss(q, y), "loss", "numbers") for y in (0, 1)]
             costs_2xP = np.stack([np.broadcast_to(cost, q.shape) for cost in each])
-        except Exception as error:  # whatever a function does that is no loss
+        except Exception as error:  # a function that is not a loss may raise anything
             raise ValueError(
                 f"loss must take arrays of forecasts and an outcome, and {self.name} failed: {error}"
             ) from error
@@ -146,7 +146,7 @@ class Approximation(NamedTuple):
 
     problem: DecisionProblem  # payoffs are minus the rule's losses: problem.in_payoffs(utility) = -loss
     forecasts: np.ndarray  # [A], rising: what each action forecasts
-    error: float  # the most that its Bayes risk exceeds the rule's, in units of loss
+    error: float  # by how much its Bayes risk exceeds the rule's at most, in units of loss
 
 
 def problem_of(rule: ScoringRule, n_actions: int | None = None, forecasts: Any = None) -> Approximation:
@@ -253,7 +253,7 @@ def _best_forecasts(rule: ScoringRule, n: int) -> np.ndarray:
 
 
 def _last(holds: Callable[[np.ndarray], np.ndarray], low: float) -> float:
-    """The largest number in [low, 1] up to which a condition holds that does at ``low``; 64 places at a time."""
+    """The largest number in [low, 1] up to which a condition holds that holds at ``low``; 64 points at a time."""
     high = 1.0
     for _ in range(7):
         places = np.linspace(low, high, 65)

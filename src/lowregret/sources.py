@@ -32,9 +32,9 @@ def paper_sources(horizon: int) -> dict[str, Predictor]:
 def de_bruijn_sequence(order: int) -> np.ndarray:
     """A cycle of ``2**order`` bits in which every word of ``order`` bits occurs exactly once, the last wrapping around.
 
-    Each order is made from the one before, so the time is linear in the length. Let s be the cycle of order n and X
-    its running exclusive or. A word of n + 1 bits is told by its first bit and its n changes; the changes are a word of
-    s, so each word of n + 1 bits lies on exactly one of the two cycles X and not-X (they close: s has an even number
+    Each order is made from the one before, so the time is linear in the length. Let s be the cycle of order n and X its
+    running exclusive or. A word of n + 1 bits is determined by its first bit and its n changes; the changes are a word
+    of s, so each word of n + 1 bits lies on exactly one of the two cycles X and not-X (they close: s has an even number
     of ones from order 2 on). Where s runs ...01^n0..., X has the word aabab... and not-X the word babab..., which
     differ in the first bit only: leaving either for what follows the other makes one cycle of the two. With the run of
     ones at the end of s that place is the end of X.

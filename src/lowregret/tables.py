@@ -29,11 +29,11 @@ class Table(NamedTuple):
         return "\n".join([self.title, *("  ".join(line).rstrip() for line in zip(*columns, strict=True))])
 
 
-# On a terminal of any width: where one does not fit, its rows follow each other; numbers are never cut.
+# On a terminal of any width: a table that does not fit is printed row after row; numbers are never cut.
 
 
 def print_table(console: "Console", title: str, header: list[str], rows: list[list[str]]) -> None:
-    """A table, its first column the names of the rows; cells may have rich's markup."""
+    """Print a table whose first column names the rows; cells may have rich's markup."""
     table = new_table(title, header)
     for row in rows:
         table.add_row(*row)
@@ -51,7 +51,7 @@ def print_table(console: "Console", title: str, header: list[str], rows: list[li
 
 
 def new_table(title: str, header: list[str]) -> "RichTable":
-    """An empty table in the one style: the first column names, the others numbers."""
+    """An empty table in the style of all: names in the first column, numbers in the others."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
@@ -62,7 +62,7 @@ def new_table(title: str, header: list[str]) -> "RichTable":
 
 
 def fits(console: "Console", table: "RichTable", least: int = 0) -> bool:
-    """Whether all that must stand on one line does; a first column that wraps has room for ``least``."""
+    """Whether every row fits on one line, if a first column that wraps has room for ``least``."""
     options, sizes = console.options.update(width=1000), []
     for i, column in enumerate(table.columns):
         widths = [console.measure(cell, options=options).maximum for cell in (column.header, *column.cells)]

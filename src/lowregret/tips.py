@@ -38,7 +38,7 @@ class Tips(NamedTuple):
 
 
 def tips_of(problem: DecisionProblem) -> Tips:
-    """Where the best response of a two-state problem changes, and how much hangs on it (Lemma C.5 as a finite sum).
+    """Where the best response of a two-state problem changes, and how much depends on it (Lemma C.5 as a finite sum).
 
     What a forecast is worth is the upper envelope of the lines p -> U(a, 0) + p (U(a, 1) - U(a, 0)); its bends are the
     tips. Actions that are best nowhere vanish, but one that is best at forecast 0 (or 1) alone, in a tie, makes a tip
@@ -68,7 +68,7 @@ def v_regret(p: Array, tokens: Array, tips: Any) -> Array:
 
 
 class WorstTip(NamedTuple):
-    """The largest V-regret over all tips in [0, 1], and the tip at which, or beside which, it is found."""
+    """The largest V-regret over all tips in [0, 1], and the tip at which, or next to which, it is found."""
 
     tip: Array  # [...]
     regret: Array  # [...]
@@ -77,7 +77,7 @@ class WorstTip(NamedTuple):
 def worst_tip(p: Array, tokens: Array) -> WorstTip:
     """The supremum of the V-regret over all tips, exactly: no problem's best-response regret exceeds beta/2 times it.
 
-    Between neighbouring forecasts V-regret is convex in the tip: only the two sides of each forecast need a look.
+    Between neighbouring forecasts V-regret is convex in the tip: only the two sides of each forecast matter.
 
     >>> tip, regret = worst_tip([0.54, 0.56], [1, 0])
     >>> round(float(tip), 6), round(float(regret), 6)
@@ -111,7 +111,7 @@ class BlindSpot(NamedTuple):
 
 
 def blind_spot(tips: Any, horizon: int) -> BlindSpot:
-    """The counterexample to Lemmas C.6 and C.7, for any finite grid: it shows nothing, a tip inside a cell shows 1/2.
+    """The counterexample to Lemmas C.6 and C.7, for any finite grid: V-regret 0 on the grid, 1/2 inside a cell.
 
     In the cell that holds 1/2, forecast alternately a little below its middle, when 1 comes, and a little above, when
     0 comes: wrong each time, but no tip of the grid tells the two forecasts apart.
@@ -210,7 +210,7 @@ def _crossing(in_0: list[float], in_1: list[float], a: int, b: int) -> tuple[flo
 
 
 def two_states(problem: DecisionProblem) -> DecisionProblem:
-    """The problem itself; one with another number of states is refused by name."""
+    """The problem itself, which must have two states."""
     if a_problem(problem).n_states != 2:
         raise ValueError(f"problem must have two states, got one with {problem.n_states}")
     return problem

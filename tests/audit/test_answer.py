@@ -138,7 +138,8 @@ def test_one_stream_is_told_in_the_singular(tmp_path, payoffs):  # noqa: F811
         f"Acting on the model as you do: {earned['model']:,.0f} euros in 200 days, 1 January 2026 to 19 July 2026. "
         f"Guarded: {earned['guard']:,.0f} euros ({earned['guard'] - earned['model']:+,.0f} euros). It would have left "
         f"the model on {left.day} {left:%B %Y}, {(left - began).days} days after it began to lose to {whom} "
-        f"(on {began.day} {began:%B %Y}); chance of a false alarm 1 in 20."
+        f"(on {began.day} {began:%B %Y}); chance of a false alarm 1 in 20. At the end of the log it did not follow the "
+        "model."
     )
     assert " streams" not in done.output
     rows = {line.split("  ")[0]: line.split()[-2:] for line in done.output.splitlines()}
@@ -164,6 +165,23 @@ def test_one_stream_is_told_in_the_singular(tmp_path, payoffs):  # noqa: F811
         f"Acting on the model as you do: {dollars(earned['model'])} in 60 days, 1 January 2026 to 1 March 2026. "
         "Guarded: the same. It would not have left the model; chance of a false alarm 1 in 20."
     )
+
+
+@pytest.mark.parametrize("again", [100, 3])
+def test_the_answer_says_whether_the_model_was_followed_at_the_end(again):
+    """Right, wrong for 60 days, and right again for a hundred days or three: as a guard that runs has it."""
+    random = np.random.default_rng(3)
+    right, wrong = random.random(100 + again) < 0.9, random.random(60) < 0.1
+    came = np.concatenate([right[:100], wrong, right[100:]]).astype(int)
+    frame = pd.DataFrame({"ds": np.arange(1, len(came) + 1), "y": came, "p_0": 0.1, "p_1": 0.9})
+    guard = lr.Guard(lr.matching())
+    for state in came.tolist():
+        guard.advise([0.1, 0.9])
+        guard.observe(state)
+    ends = {lr.Return: "At the end of the log it followed the model again."}
+    found = audit_log(frame, lr.matching())
+    assert found.answer.endswith(ends.get(type(guard.events[-1]), "At the end of the log it did not follow the model."))
+    assert isinstance(guard.events[-1], lr.Return) == (again == 100)
 
 
 def test_a_guard_that_plays_at_random_is_not_the_same_without_an_alarm(tmp_path):
@@ -282,7 +300,7 @@ def test_a_lag_that_nobody_said(tmp_path):
     assert (one.seems, one.then) == (3, pytest.approx(then.earned["guard"]))
     assert found.earned["guard"] != pytest.approx(then.earned["guard"])
     (said,) = [warning for warning in found.warnings if "are alike" in warning]
-    assert said.startswith("the model's errors are alike up to 2 days apart, beyond chance")
+    assert said.startswith("the model's errors are alike up to 2 days apart, more than chance explains")
     told = [f"-${-each.totals['guard']:,.0f} ({each.earned['guard']:.2f} a day)" for each in (then, found)]
     assert f"with a lag of 3 the guard would have earned {told[0]}, not {told[1]}" in said
     for settings in ({"lag": 1}, {"lag": 3}, {"columns": {"known_at": "known"}}):
@@ -371,7 +389,7 @@ def test_when_outcomes_were_known_is_said_as_steps_are(tmp_path, payoffs):  # no
         audit_log(path, SHOP, lag=2, columns={"known_at": "known"})
     counted = pa.Table.from_pandas(frame.assign(n=1), preserve_index=False)
     with pytest.raises(
-        lr.audit.Refused, match=r"known .n. must be said as steps are, which are times without a zone, got"
+        lr.audit.Refused, match=r"known .n. must be given as steps are, which are times without a zone, got"
     ):
         audit_log(written(counted, tmp_path / "n.parquet"), SHOP, columns={"known_at": "n"})
     unordered = counted.drop_columns(["ds"])

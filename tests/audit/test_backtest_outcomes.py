@@ -206,7 +206,7 @@ def test_what_was_changed_is_told():
     notes = lr.backtest(SHOP, crossed, fallback=False).recording.notes
     assert notes == (
         "1 rows had quantiles that cross, and were sorted",
-        "1 rows had quantiles beyond what can come, and were clipped to it",
+        "1 rows had quantiles outside the possible outcomes, and were clipped",
     )
     gap = frame()
     gap = gap[~((gap["item_id"] == "a") & (gap["timestamp"] == "2026-03-09"))]

@@ -239,8 +239,8 @@ ROWS = {"state": ["up", "up", "flat"], "probs": LAWS, "day": ["a", "b", "a"], "p
         ({"contexts": ["a", None, "b"]}, "contexts must be given for every step, and one is missing"),
         ({"contexts": [[1], [2], [3]]}, "contexts must be names or numbers"),
         ({"contexts": 3}, "contexts must be as long as states"),
-        ({"scale": [1, 0, 1]}, "scale must be a number a step, above 0 and at most 1"),
-        ({"payoffs": [[1, 2, 3]] * 3}, r"payoffs must have shape \(3, 2, 3\), a matrix a step"),
+        ({"scale": [1, 0, 1]}, "scale must be one number per step, above 0 and at most 1"),
+        ({"payoffs": [[1, 2, 3]] * 3}, r"payoffs must have shape \(3, 2, 3\), one matrix per step"),
         ({"payoffs": [MATRIX * 9] * 3}, "payoffs must lie in the range that the problem declares, -150 to 120"),
         (
             {"contexts": [0, 1, 2], "guard": lr.Guard(SHOP, 9)},

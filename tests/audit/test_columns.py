@@ -87,7 +87,7 @@ def test_swapped_columns_are_refused_and_named_ones_taken(tmp_path):
     ],
 )
 def test_columns_by_state_that_make_no_sense(told):
-    with pytest.raises(ValueError, match=r"columns of probabilities by state must name a column of its own, .*down"):
+    with pytest.raises(ValueError, match=r"columns of probabilities by state must name a different column, .*down"):
         lr.backtest(STAKES, market(9), columns={"probs": told})
 
 

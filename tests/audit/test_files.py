@@ -1,4 +1,4 @@
-"""Logs as they come: every row of the tables in docs/audit-files.md, written to a disk and audited."""
+"""Logs as they come: every row of the tables in docs/reference/audit-files.md, written to a disk and audited."""
 
 import gzip
 import re
@@ -19,7 +19,7 @@ import lowregret as lr
 from lowregret.audit import audit_log, merge, spool
 from lowregret.audit.tables import asked
 
-PAGE = Path(__file__).parents[2] / "docs" / "audit-files.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "audit-files.md"
 ROWS = [
     tuple(cell.strip() for cell in line.strip("|").split(" | "))
     for line in PAGE.read_text().splitlines()

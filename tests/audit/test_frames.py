@@ -129,7 +129,7 @@ def test_rows_are_refused_by_number(change, says):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: lr.backtest(SHOP, pa.table({"state": [1]})), "there must be a column of probabilities a state"),
+        (lambda: lr.backtest(SHOP, pa.table({"state": [1]})), "there must be one column of probabilities per state"),
         (lambda: lr.backtest(SHOP, pa.table({"probs": [[1, 0, 0]]})), "there must be a column of states"),
         (lambda: lr.backtest(SHOP, pa.table(GOOD), columns={"when": "step"}), "columns must say which is the stream"),
         (lambda: lr.backtest(SHOP, pa.table(GOOD), columns={"order": "day"}), "the order column must be one of"),
@@ -138,7 +138,7 @@ def test_rows_are_refused_by_number(change, says):
             "columns of probabilities must",
         ),
         (lambda: lr.backtest(SHOP, pa.table(GOOD), names=["a"]), "names are in the frame's own column"),
-        (lambda: lr.backtest(SHOP, pa.table({k: v[:0] for k, v in GOOD.items()})), "a row a step, got none"),
+        (lambda: lr.backtest(SHOP, pa.table({k: v[:0] for k, v in GOOD.items()})), "one row per step, got no rows"),
         (lambda: lr.backtest(SHOP, [[1, 0, 0]], [0], columns={}), "columns go with a frame"),
         (lambda: lr.backtest(SHOP, [[1, 0, 0]]), "states must be given"),
         (lambda: lr.backtest(SHOP, pa.table([[1], [1], [[[1, 0, 0]]]], ["state", "state", "probs"])), "there twice"),

@@ -386,7 +386,7 @@ def test_what_cannot_be_judged_is_refused(tmp_path: Path) -> None:
                 gate(own, SHOP, model="new", against="current", columns=columns)
             assert row is None or refused.value.row == row
     for more, words in (
-        ({"model": "newer"}, "the models of this log are current, new, and 'newer' is none"),
+        ({"model": "newer"}, "the models of this log are current, new, and 'newer' is not one of them"),
         ({"model": "current"}, "must be two models"),
         ({"model": 3}, "must be the name of a model"),
         ({"alpha": 0}, "alpha"),
@@ -397,7 +397,7 @@ def test_what_cannot_be_judged_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             gate(tall, SHOP, **({"model": "new", "against": "current", "columns": town} | more))
-    with pytest.raises(ValueError, match="a column of probabilities a state for newer"):
+    with pytest.raises(ValueError, match="one column of probabilities per state for newer"):
         gate(wide, SHOP, model="newer", against="current", columns=town)
     assert len(RATES) == 20
 

@@ -37,7 +37,7 @@ def three(**columns):
         ({"step": [True, False, True]}, "must be whole numbers or times, got bool"),
         ({"p_dry": pa.nulls(3)}, r"the probabilities \(p_dry\) must be numbers, got null"),
         ({"p_dry": [2**62, 0, 1]}, "row 1: probabilities must sum to one"),
-        ({"p_dry": [1e308, 0.6, 1], "p_wet": [1e308, 0.41, 0]}, "row 1: .*sum to inf .*no rounding.*likewise in row 2"),
+        ({"p_dry": [1e308, 0.6, 1], "p_wet": [1e308, 0.41, 0]}, "row 1: .*to inf .*not rounding.*likewise in row 2"),
     ],
 )
 def test_kinds_of_columns(tmp_path, columns, says):
@@ -70,11 +70,11 @@ def test_folders(tmp_path):
     os.symlink(tmp_path / "log", deep / "round")
     assert audit_log(tmp_path / "log", SHOP).steps == 3
     os.symlink(tmp_path / "nowhere", deep / "gone.parquet")
-    with pytest.raises(lr.audit.Refused, match=r"gone.parquet: it is no file"):
+    with pytest.raises(lr.audit.Refused, match=r"gone.parquet: it is not a regular file"):
         audit_log(tmp_path / "log", SHOP)
     (deep / "gone.parquet").unlink()
     os.mkfifo(deep / "pipe.parquet")
-    with pytest.raises(lr.audit.Refused, match=r"pipe.parquet: it is no file"):
+    with pytest.raises(lr.audit.Refused, match=r"pipe.parquet: it is not a regular file"):
         audit_log(tmp_path / "log", SHOP)
 
 
@@ -91,7 +91,7 @@ def test_a_terminal_is_not_steered(tmp_path, payoffs):  # noqa: F811
     table = pa.table({**columns, "p_dry": wrong[:, 0], "p_wet": wrong[:, 1]})
     done = run(written(table, tmp_path / "named.parquet"), "--payoffs", payoffs, "--out", tmp_path / "out")
     assert done.exit_code == 3, done.output
-    assert "(e-BH): '\\x1b[31mxxx" in done.output
+    assert "wrongly: '\\x1b[31mxxx" in done.output
     assert "\x1b" not in done.output
     assert len(done.output) < 3000
 

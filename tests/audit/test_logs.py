@@ -226,13 +226,13 @@ def test_rows_within_a_tolerance_are_renormalised_and_counted(tmp_path):
     ("name", "text", "says"),
     [
         ("a.csv", "", "it is empty"),
-        ("a.csv", "stream,step,state,p_dry,p_wet\n", "no row in it"),
+        ("a.csv", "stream,step,state,p_dry,p_wet\n", "it has no rows"),
         ("a.csv", "stream,step,state,p_dry,p_wet\na,1,dry,0.5\n", r"row 1: .*Expected 5 columns, got 4"),
         ("a.csv", "stream,step,state,p_dry,p_wet\na,1,dry,.5,.5\na,2,dry,much,.5\n", "row 2: .*invalid value 'much'"),
         ("a.csv", "stream,step,p_dry,p_wet\na,1,.5,.5\n", "there must be a column of states"),
-        ("a.csv", b"stream,step\xff\n", "no CSV in UTF-8"),
-        ("a.csv", b"stream,step,state,p_dry,p_wet\n\xff,1,dry,.5,.5\n", "no CSV in UTF-8"),
-        ("a.parquet", "PAR1 it is not", "it is no Parquet file"),
+        ("a.csv", b"stream,step\xff\n", "not CSV in UTF-8"),
+        ("a.csv", b"stream,step,state,p_dry,p_wet\n\xff,1,dry,.5,.5\n", "not CSV in UTF-8"),
+        ("a.parquet", "PAR1 it is not", "it is not a Parquet file"),
     ],
 )
 def test_files_that_are_no_logs(tmp_path, name, text, says):

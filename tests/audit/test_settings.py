@@ -458,7 +458,7 @@ def test_payoffs_of_numbers_in_files(tmp_path):
         file.write_text(text)
         found = lr.problems.stakes_in(file)
         assert found.payoffs([0, 3, 25]) == pytest.approx(np.array(payoffs))
-        with pytest.raises(ValueError, match="payoffs must be of states here"):
+        with pytest.raises(ValueError, match="payoffs must be for states here"):
             lr.problems.payoffs_in(file)
     for text, says in (
         ('kind = "newspaper"', "kind must be"),
@@ -522,5 +522,5 @@ def test_what_was_done_to_quantiles_is_told(tmp_path):
     log, columns = written(table, tmp_path / "log.parquet"), {**WHERE, "state": "sold"}
     found, frame = lr.audit.audit_log(log, STALL, columns=columns), lr.backtest(STALL, table, columns=columns)
     assert [one.earned for one in found.streams] == [pytest.approx(one.earned, abs=1e-9) for one in frame.streams]
-    assert any(warning.startswith("10 rows had quantiles that cross or lie beyond") for warning in found.warnings)
-    assert any(warning.startswith("when forecasts were made (cutoff) is not gone by") for warning in found.warnings)
+    assert any(warning.startswith("10 rows had quantiles that cross or lie outside") for warning in found.warnings)
+    assert any(warning.startswith("when forecasts were made (cutoff) is not used") for warning in found.warnings)

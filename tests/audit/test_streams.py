@@ -78,7 +78,7 @@ def test_a_column_that_has_another_part_is_no_stream(tmp_path, payoffs):  # noqa
         {"stream": "state", "state": "state"},
         {"order": "state", "state": "state"},
     ):
-        with pytest.raises(ValueError, match="must be a column of its own"):
+        with pytest.raises(ValueError, match="must be three different columns"):
             lr.backtest(SHOP, repeated, columns=told)
 
 
@@ -116,10 +116,10 @@ def test_no_stream_may_be_asked_for(tmp_path, payoffs):  # noqa: F811
     done = run(log, "--payoffs", payoffs, "--stream", "none", "--out", tmp_path / "out")
     assert " euros in 120 steps. Guarded: " in done.output, done.output
     twice = pa.concat_tables([table, table])
-    with pytest.raises(lr.audit.Refused, match="there twice, also in row 1; all rows are one stream, as was said"):
+    with pytest.raises(lr.audit.Refused, match="there twice, also in row 1; all rows are one stream, as requested"):
         lr.backtest(SHOP, twice, columns={"stream": "none"})
     named = table.append_column("none", pa.array(["x"] * 120))
-    with pytest.raises(ValueError, match="'none' says that there is no column of streams, and one is called so"):
+    with pytest.raises(ValueError, match="'none' says that there is no column of streams, and one has that name"):
         lr.backtest(SHOP, named, columns={"stream": "none"})
 
 

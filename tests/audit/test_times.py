@@ -81,7 +81,7 @@ def test_the_terminal_says_when_and_parts_say_the_same(tmp_path):
         )
         assert f"{says} to {one.lost_to} (on {began.day} {began:%B %Y})" in done.output
     assert f"... and {len(found.suspects) - 5} more, in the JSON" in done.output
-    assert "Named, such that on average 10% of the names are wrong at most (e-BH): 's" in done.output
+    assert "Named by e-BH, on average at most 10% of them wrongly: 's" in done.output
     assert "Hedge weighs actions by what they have earned" in done.output
     for i in (1, 2):
         run(log, *settings, "--part", f"{i}/2", "--out", tmp_path)
@@ -148,10 +148,10 @@ def test_sums_that_are_off_say_what_to_do(tmp_path):
 
     for factor, says in (
         (0.9996, r"sum to 0.9996 \(tolerance 1e-06\): .*if that is rounding, --tolerance 0.0004 renormalises"),
-        (0.996, "no rounding: see whether .* of all states; --tolerance 0.004 would renormalise them all the same"),
-        (1.3, "that is no rounding: if these are logits, take the softmax; if they are counts, divide by the sum"),
+        (0.996, "not rounding: check .* of all states; --tolerance 0.004 would renormalise them all the same"),
+        (1.3, "that is not rounding: if these are logits, take the softmax; if they are counts, divide by the sum"),
         (100, "sum to 100 .*they look like percentages: divide them by 100"),
-        (3, r"sum to 3 \(tolerance 1e-06\): [0-9., ]+; that is no .*; likewise in row 2, 3, 4, 5 and 15 more$"),
+        (3, r"sum to 3 \(tolerance 1e-06\): [0-9., ]+; that is not .*; likewise in row 2, 3, 4, 5 and 15 more$"),
     ):
         with pytest.raises(lr.audit.Refused, match=says):
             lr.backtest(SHOP, log_of(factor))

@@ -21,7 +21,7 @@ from lowregret.problems import payoffs_in
 
 from .. import literal_engine as literal
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "audit-recordings.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "evidence" / "audit-recordings.md").read_text()
 FOUND = sources(install=False)
 LAGS = {"rain": 3, "electricity": 6, "departures": 2}  # all others are known before the next step
 EACH = [
@@ -78,7 +78,7 @@ def test_every_number_is_that_of_a_few_lines(name: str, tmp_path: Path) -> None:
 
 
 def in_docs(name: str) -> list[str]:
-    """The row of a recording in the table of docs/audit-recordings.md."""
+    """The row of a recording in the table of docs/evidence/audit-recordings.md."""
     (row,) = re.findall(rf"^\| `{name}` \| (\d+ \| .*) \|$", PAGE, re.MULTILINE)
     return row.split(" | ")
 

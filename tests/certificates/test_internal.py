@@ -35,7 +35,7 @@ def test_rock_paper_scissors_by_best_responses() -> None:
     assert made.regret_bound == pytest.approx(0.194, rel=0.005)
     assert made.sharpen().regret_bound == pytest.approx(made.regret_bound, rel=1e-9)
     assert "playing b whenever a was played gains no more" in str(made)
-    assert made.limit is None
+    assert made.limit() is None
     assert made.interval(3, 50) == internal.interval(
         RPS, internal.internal_prior(RPS, 1024, 2 / 1024, 0.0), 2 / 1024, 0.0, 3, 50
     )

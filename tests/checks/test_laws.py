@@ -1,14 +1,18 @@
 """Every predictor, policy and rule keeps the laws; and the suite catches those that do not."""
 
+import dataclasses
 import inspect
+import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import lowregret as lr
 from lowregret import checks, construct, transformer
+from lowregret.checks.rules import Guarded
 from lowregret.rules import FirstTest
 
 RNG = np.random.default_rng(0)
@@ -105,6 +109,8 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.rules.Rule]:
         "first, unknown horizon": FirstTest(problem, None, delta=0.3),
         "first, other fallback": FirstTest(problem, 40, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))),
         "first, warm": FirstTest(problem, 40, temperature=0.7),
+        "joint": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, 40, delta=0.3),
+        "joint, unknown horizon": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, None, delta=0.3),
     }
     if S == 2:
         rules["v-regret"] = lr.rules.VRegret(40)
@@ -269,3 +275,109 @@ class Forgetful(lr.ExactTest):
 def test_a_rule_that_trusts_again_is_caught() -> None:
     with pytest.raises(checks.LawBroken, match="one-way"):
         checks.check_rule(Forgetful(MATCHING, 40), lr.predictors.Scheduled([[0.9, 0.1]]), horizon=40)
+
+
+class InARow(NamedTuple):
+    losses: Any  # [...], steps in a row in which the fallback's response was better
+
+
+@dataclass(frozen=True)
+class Borrowed(lr.rules.ResponseRule):
+    """A rule that counts losses in a row, and shows another's certificate."""
+
+    patience: int = 5
+
+    def blank(self, shape: Any, xp: Any, where: Any) -> InARow:
+        return InARow(xp.zeros(shape, dtype=xp.int64, device=where))
+
+    def judge(self, statistics: Any, step: Any, moment: Any) -> Any:
+        losses = (statistics.losses + 1) * (self.gains(moment)[1] > 0)
+        return InARow(losses), losses >= self.patience
+
+    def evidence(self, memory: Any) -> Any:
+        losses = memory.statistics.losses
+        return losses, 0 * losses + self.patience
+
+    @property
+    def certificate(self) -> lr.Certificate:
+        return lr.ExactTest(self.problem, self.horizon, fallback=self.fallback).certificate
+
+
+def broken_laws(rule: lr.rules.Rule, base: lr.Predictor) -> dict[str, str]:
+    """What the suite says of each law that it finds broken."""
+    try:
+        checks.check_rule(rule, base)
+    except checks.LawBroken as error:
+        return {line[1:].split("]")[0]: line for line in str(error).splitlines()}
+    return {}
+
+
+LEAVES = r"promises a false alarm with a chance of at most 0\.01, and under Scheduled.* it is 0\.\d+ in 12 steps$"
+STAYS = r"promises a regret of at most 0\.\d+ after 100 steps, and on \[.*\] it is 0\.\d+$"
+
+
+@pytest.mark.parametrize(
+    ("patience", "says"),
+    [
+        (1, {"false alarms are as promised": LEAVES}),
+        (5, {"regret is as promised": STAYS, "false alarms are as promised": LEAVES}),
+        (1000, {"regret is as promised": STAYS}),
+    ],
+)
+def test_a_rule_with_another_s_certificate_is_caught(patience: int, says: dict[str, str]) -> None:
+    """One that leaves too soon, one that does and that an adversary can string along, and one that never leaves."""
+    found = broken_laws(Borrowed(MATCHING, 100, patience=patience), MISTAKEN)
+    assert found.keys() == says.keys()
+    for law, words in says.items():
+        assert re.search(words, found[law])
+
+
+def test_what_strings_a_rule_along_is_not_greedy() -> None:
+    """So a greedy adversary would not have caught it: four losses, and a win."""
+    rule = Borrowed(MATCHING, 100)
+    greedy = lr.adversaries.greedy(lr.robustify(MISTAKEN, MATCHING, 100, rule=rule), MATCHING, 100)
+    assert greedy.regret < rule.certificate.regret_bound
+
+
+@pytest.mark.parametrize("factor", [1, 0.1])
+def test_a_promise_is_tested_exactly_where_all_sequences_can_be_tried(factor: float) -> None:
+    """The least that can be promised of a rule passes; a tenth of it is caught."""
+    rule = Borrowed(MATCHING, 10, patience=3)
+    tokens = lr.adversaries.all_sequences(2, 10)
+    safe = lr.robustify(MISTAKEN, MATCHING, 10, rule=rule)
+    worst = float(lr.external_regret(MATCHING, safe.respond(), tokens)[:, -1].max())
+    likely = 0.0
+    for p in (0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9):
+        base = lr.predictors.Scheduled([[1 - p, p]])
+        times = rule.trip_times(base.predict_sequence(tokens), tokens)
+        ones = tokens.sum(axis=1)
+        likely = max(likely, float((p**ones * (1 - p) ** (10 - ones))[times < 10].sum()))
+    honest = dataclasses.replace(rule.certificate, terms={}, terms_at=None)
+    trial = checks.rule_trial(rule, MISTAKEN, 10, 8, 0, 1e-9)
+    for law, promise in (
+        ("regret is as promised", {"regret_bound": factor * worst, "tv_bound": 1.0}),
+        ("false alarms are as promised", {"regret_bound": 1.0, "tv_bound": factor * likely}),
+    ):
+        made = type("Promises", (Borrowed,), {"certificate": dataclasses.replace(honest, **promise)})
+        tried = trial._replace(rule=made(MATCHING, 10, patience=3))
+        if factor == 1:
+            checks.RULE_LAWS[law](tried)
+        else:
+            with pytest.raises(checks.LawBroken, match="its certificate"):
+                checks.RULE_LAWS[law](tried)
+
+
+def test_rules_whose_fallback_acts_are_searched_as_they_are_played() -> None:
+    """As a guard plays them, and not only where there is a predictor to be made of them."""
+    acts = Borrowed(MATCHING, 100, patience=1000, fallback=lr.policies.AdaHedge(MATCHING))
+    with pytest.raises(checks.LawBroken, match=r"promises a regret of at most"):
+        checks.check_rule(acts, MISTAKEN)
+    rule = lr.ExactTest(MATCHING, 30, delta=0.3, fallback=lr.policies.AdaHedge(MATCHING))
+    player = Guarded(MISTAKEN, rule)
+    checks.check_policy(player)
+    guard, tokens = lr.Guard(MATCHING, 30, rule=rule), [1] * 20
+    played = player.policy_sequence(tokens)
+    for t, token in enumerate(tokens):
+        np.testing.assert_allclose(guard.advise([0.9, 0.1]).policy, played[t], atol=1e-12)
+        guard.observe(token)
+    assert guard.events

@@ -35,7 +35,7 @@ def test_an_alarm_a_quiet_log_a_refused_one_and_an_error(tmp_path, payoffs):
     alarmed = written(table_of({"calm": 200, EVIL: 200}), tmp_path / "alarmed.parquet")
     done = run(alarmed, "--payoffs", payoffs, "--out", out)
     assert done.exit_code == 3, done.output
-    for words in (" euros in 400 steps of 2 streams. Guarded: ", "Alarms: 1 of 2 streams; by chance 0.1 on average"):
+    for words in (" euros in 400 steps of 2 streams. Guarded: ", "Alarms: 1 of 2 streams; at most 0.1 on average"):
         assert words in done.output
     about = json.loads((out / "audit.json").read_text())
     assert about["alarms"] == 1

@@ -68,7 +68,7 @@ def test_nothing_else_ends_with_a_verdict(folder: Path) -> None:
     (folder / "bad.csv").write_text((folder / "log.csv").read_text().replace("2025-01-03", "2025-01-02"))
     for code, log, arguments, words in (
         (4, "bad.csv", both, "bad.csv, row 3: a time is there twice, also in row 2"),
-        (4, "log.csv", ["--model", "other", "--against", "blunt"], "a column of probabilities a state for other"),
+        (4, "log.csv", ["--model", "other", "--against", "blunt"], "one column of probabilities per state for other"),
         (3, "log.csv", [*both, "--alpha", "2"], "alpha must lie strictly between 0 and 1"),
         (3, "log.csv", [*both, "--lag", "0"], "lag"),
         (3, "log.csv", [*both, "--nonsense"], "No such option"),
@@ -94,8 +94,8 @@ def test_a_fault_of_ours_is_no_verdict(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_recipe_of_the_docs_runs(folder: Path) -> None:
-    """The shell script of docs/gate.md, with a registry that only says what it was told."""
-    page = (ROOT / "docs" / "gate.md").read_text()
+    """The shell script of docs/how-to/gate.md, with a registry that only says what it was told."""
+    page = (ROOT / "docs" / "how-to" / "gate.md").read_text()
     (script,) = re.findall(r"^```bash\n(#!/bin/sh\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (folder / "gate.sh").write_text(script)
     tools = folder / "bin"

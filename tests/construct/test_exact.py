@@ -248,7 +248,7 @@ def test_one_state() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="gives must be logits for a FirstTest"):
+    with pytest.raises(ValueError, match="gives must be logits for FirstTest"):
         build(lr.PolyaUrn(2), FirstTest(lr.matching(), 8), gives="probabilities")
 
 

@@ -17,13 +17,15 @@ from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
 
+from .test_every_start import with_urn
+
 SIZE = Size(context=48, width=16, heads=2, layers=1, inner=32)
 
 
 @pytest.mark.parametrize(
-    ("rule", "n"), [(lr.rules.RegretGap, 2), (lr.rules.RegretRate, 2), (FirstTest, 2), (FirstTest, 3)]
+    ("rule", "n"), [(lr.rules.RegretGap, 2), (lr.rules.RegretRate, 2), (FirstTest, 2), (FirstTest, 3), (with_urn, 3)]
 )
-def test_what_is_read_is_what_was_written(rule: type, n: int, tmp_path: Path) -> None:
+def test_what_is_read_is_what_was_written(rule: Any, n: int, tmp_path: Path) -> None:
     model = construct.build(Decoder(n, size=SIZE, seed=1), rule(lr.matching(n), 40))
     construct.save(model, tmp_path / "model.safetensors")
     again = construct.load(tmp_path / "model.safetensors")
@@ -145,6 +147,11 @@ def test_the_command(folder: Path) -> None:
     robust = lr.robust.Robust(load_decoder("three.safetensors"), FirstTest(lr.rock_paper_scissors(), 48, delta=2 / 48))
     tokens, model = np.repeat(np.arange(3)[:, None], 48, axis=1), construct.load("game.safetensors")
     np.testing.assert_allclose(model.predict_sequence(tokens), robust.predict_sequence(tokens), atol=1e-6)
+    done = lowregret("construct", "three.safetensors", "--rule", "every-start", *game)
+    assert done.output.startswith("ExactTest over 48 steps: regret at most "), done.output
+    every = lr.robust.Robust(robust.base, with_urn(lr.rock_paper_scissors(), 48, 2 / 48)).predict_sequence(tokens)
+    assert np.abs(every - robust.predict_sequence(tokens)).max() > 0.1  # another test: it trips at other times
+    np.testing.assert_allclose(construct.load("game.safetensors").predict_sequence(tokens), every, atol=1e-6)
 
 
 def test_the_command_writes_both_graphs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +204,7 @@ def test_what_the_commands_refuse(folder: Path) -> None:
         (("construct", "junk.safetensors", *to), "junk.safetensors is truncated or not a safetensors file"),
         (("construct", "built.safetensors", *to), "built.safetensors is of a constructed model"),
         ((*on, *to, "--horizon", "49"), "horizon must be at most the base's context of 48 tokens, got 49"),
-        ((*on, *to, "--rule", "best"), "rule must be one of exact, rate, gap, got 'best'"),
+        ((*on, *to, "--rule", "best"), "rule must be one of exact, every-start, rate, gap, got 'best'"),
         ((*on, *to, "--dtype", "float16"), "dtype must be one of float64, float32, got 'float16'"),
         ((*on, *to, "--problem", "rock_paper_scissors"), "Transformer predicts 2, the rule's problem has 3"),
         ((*on, *to, "--onnx", "."), "path must be a file, and . is a folder"),

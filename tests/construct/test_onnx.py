@@ -16,6 +16,7 @@ from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size
 
 from .test_deciding import Early
+from .test_every_start import with_urn
 from .test_modules import Recurrent, Shifted
 
 pytest.importorskip("onnxscript")
@@ -41,8 +42,9 @@ def caches_of(session: Any, n: int) -> dict[str, np.ndarray]:
     return {i.name: np.zeros([sizes.get(d, d) for d in i.shape], NUMPY[i.type]) for i in session.get_inputs()[1:]}
 
 
-def test_onnxruntime_agrees(tmp_path: Path) -> None:
-    model = construct.build(Decoder(3, ONE_BLOCK, seed=1), FirstTest(lr.matching(3), 32))
+@pytest.mark.parametrize("rule", [FirstTest, with_urn])
+def test_onnxruntime_agrees(rule: Any, tmp_path: Path) -> None:
+    model = construct.build(Decoder(3, ONE_BLOCK, seed=1), rule(lr.matching(3), 32))
     session, tokens = session_of(model, tmp_path / "made/model.onnx"), some_tokens(7, 32)
     whole = model.predict_sequence(tokens)
     assert np.abs(whole - model.base.predict_sequence(tokens))[-1].max() > 0.1  # it switches
@@ -59,9 +61,11 @@ def test_onnxruntime_agrees(tmp_path: Path) -> None:
         (lr.rules.RegretRate, torch.float32, ONE_BLOCK),
         pytest.param(Early, torch.float64, SIZE, marks=pytest.mark.long),
         pytest.param(FirstTest, torch.float64, ONE_BLOCK, marks=pytest.mark.long),
+        pytest.param(with_urn, torch.float64, ONE_BLOCK, marks=pytest.mark.long),
+        pytest.param(with_urn, torch.float32, ONE_BLOCK, marks=pytest.mark.long),
     ],
 )
-def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Size, tmp_path: Path) -> None:
+def test_a_stream_in_onnxruntime_agrees(rule: Any, dtype: torch.dtype, size: Size, tmp_path: Path) -> None:
     horizon = 24  # shorter than the decoder's context
     model = construct.build(Decoder(2, size, seed=1), rule(lr.matching(), horizon), dtype=dtype)
     session = session_of(model, tmp_path / "step.onnx", streaming=True)
@@ -82,8 +86,8 @@ def test_a_stream_in_onnxruntime_agrees(rule: type, dtype: torch.dtype, size: Si
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate, FirstTest])
-def test_a_step_is_what_the_model_does(rule: type, dtype: torch.dtype, kind: torch.dtype) -> None:
+@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate, FirstTest, with_urn])
+def test_a_step_is_what_the_model_does(rule: Any, dtype: torch.dtype, kind: torch.dtype) -> None:
     model = construct.build(Decoder(2, SIZE, seed=1).to(kind), rule(lr.matching(), 32), dtype=dtype)
     step, tokens = OneToken(model.module), some_tokens(5, 32)
     whole, caches, token = model.predict_sequence(tokens), step.caches(5), torch.full((5,), 2)

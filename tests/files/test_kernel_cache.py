@@ -74,7 +74,7 @@ def test_damage_is_mended(damage: str, suffix: str, function: Any, tmp_path: Pat
         with caplog.at_level(logging.WARNING, "lowregret"):
             found, hit = anew(function)
         assert found == 14.0
-        told = "what was compiled of total is damaged" in caplog.text
+        told = "the compiled code of total is damaged" in caplog.text
         assert not (hit and told)
         if damage != "gone" and (damage, suffix) != ("bits", ".nbi"):  # what it does not list is merely missing
             assert told
@@ -92,7 +92,7 @@ def test_a_disk_that_refuses_is_told_of(
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING, "lowregret"):
         patched.setattr(os, "replace", full)
         assert anew(function) == (14.0, False)
-    assert "what was compiled of total could not be kept (No space left on device)" in caplog.text
+    assert "the compiled code of total could not be kept (No space left on device)" in caplog.text
     assert not kept(tmp_path)
     monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])  # no folder can be written to
     assert anew(function) == (14.0, False)

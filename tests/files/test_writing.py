@@ -335,7 +335,7 @@ def test_a_full_disk_keeps_what_was_there(command: str, folder: Path, little_roo
     assert done.exit_code == 1, (done.output, done.exception)
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == 1
-    assert "could not be written: File too large. A file that was there is as it was" in lines[0]
+    assert "could not be written: File too large. A file that was there is unchanged" in lines[0]
     after = everything(folder)
     assert {name: after[name] for name in before} == before
     assert not [name for name in after if ".part" in name]
@@ -519,7 +519,7 @@ def test_ctrl_c_says_that_the_command_goes_on(folder: Path, monkeypatch: pytest.
             patch.setattr(Training, "advance", interrupted)
             done = lowregret(*command)
         assert done.exit_code == 130
-        assert f"Stopped. The same command goes on {words}" in done.stderr
+        assert f"Stopped. The same command continues {words}" in done.stderr
         assert not list(folder.rglob("*lock"))
     done = lowregret(*command)
     assert done.exit_code == 0

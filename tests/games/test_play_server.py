@@ -39,7 +39,7 @@ BAD = {
     "deep": (b"[" * 450, "the body must be a JSON object"),
     "long": (b'{"game":"' + b"a" * 600 + b'"}', "the body must have at most 500 bytes"),
     "nothing": (b"{}", "game is missing"),
-    "another field": (b'{"game":"a","round":1,"move":"rock","seed":3}', "'seed' is no field"),
+    "another field": (b'{"game":"a","round":1,"move":"rock","seed":3}', "'seed' is not a field"),
     "a field twice": (b'{"game":"a","game":"b"}', "a field must be given once"),
     "a round that is text": (b'{"game":"a","round":"1","move":"rock"}', "round must be a whole number"),
     "a round that is true": (b'{"game":"a","round":true,"move":"rock"}', "round must be a whole number"),
@@ -213,5 +213,5 @@ def test_the_command_says_what_it_lacks(tmp_path: Path) -> None:
         listen("home", 0)
     with listen("127.0.0.1", 0) as taken:
         taken.listen()
-        with pytest.raises(OSError, match="cannot be listened to"):
+        with pytest.raises(OSError, match="cannot listen on"):
             listen("127.0.0.1", taken.getsockname()[1])

@@ -61,8 +61,8 @@ REFUSALS = (
     Refusal(
         lambda c: c["fallback"] in ("predictor", "policy") and (numbers(c) or told(c)),
         "fallback must be a Recovery without a safe of its own",
-        "what a predictor or a policy loses after an alarm is known against fixed actions in states, and nothing else: "
-        "beside references, contexts, payoffs that are told, or numbers, `Recovery` is Hedge over all of them",
+        "what a predictor or a policy loses after an alarm is known against fixed actions only: with references, "
+        "contexts, payoffs that change or forecasts of numbers, `Recovery` is Hedge over all of them",
     ),
     Refusal(
         lambda c: c["fallback"] == "Incumbent" and c["references"] == "none",
@@ -77,7 +77,7 @@ REFUSALS = (
     Refusal(
         lambda c: c["likelihood"] and (numbers(c) or c["temperature"] != "0" or c["fallback"] != "Recovery"),
         "likelihood=True bets on the laws in the shadow of Recovery",
-        "the second bettor bets on the laws in the shadow of `Recovery`, beside best responses to laws",
+        "the second bettor bets on the mixture of `Recovery`, and needs best responses to laws",
     ),
     Refusal(
         lambda c: not c["test"] and (c["likelihood"] or c["fallback"] != "Recovery"),
@@ -124,7 +124,12 @@ REFUSALS = (
         "payoffs of each step are functions where outcomes are numbers: `advise` takes them",
         "backtest",
     ),
-    Refusal(numbers, "must be a DecisionProblem|is told nothing else", "a predictor speaks of states", "robustify"),
+    Refusal(
+        numbers,
+        "must be a DecisionProblem|is told nothing else",
+        "a predictor forecasts states, not numbers",
+        "robustify",
+    ),
     Refusal(
         lambda c: not c["test"],
         "test=False",
@@ -134,7 +139,7 @@ REFUSALS = (
     Refusal(
         lambda c: c["lag"] > 1,
         "sees every token before the next",
-        "a predictor sees every token before the next: what is late is a `Guard`'s",
+        "a predictor sees every token before the next: for late outcomes take a `Guard`",
         "robustify",
     ),
     Refusal(
@@ -158,7 +163,7 @@ REFUSALS = (
     Refusal(
         lambda c: c["temperature"] == "0" and c["references"] == "none",
         "temperature must be above 0",
-        "the laws of a robust predictor are answered at random: a temperature of 0 is a `Guard`'s",
+        "the laws of a robust predictor are answered at random: for a temperature of 0 take a `Guard`",
         "robustify",
     ),
     Refusal(

@@ -1,7 +1,7 @@
 """Everything combines: settings of the guard in pairs and triples, over every way in, beside a literal loop.
 
 120 cases in ``make test``, which show every triple of settings that there is; some thousand more in ``make test-all``.
-``python -m tests.house.test_combinations --table`` writes ``docs/combinations.md``.
+``python -m tests.house.test_combinations --table`` writes ``docs/reference/combinations.md``.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from ..conftest import sweep
 from . import combination_cases as cases
 from .combination_cases import REFUSALS, SETTINGS, WAYS, Case, World
 
-PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "combinations.md"
 USUAL, ALL = 120, 1500
 NEAR = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -406,11 +406,12 @@ def test_the_usual_cases_show_every_triple_there_is() -> None:
 
 HEAD = """# What combines with what
 
-Every setting of a guard goes with every other, but for what is listed here, and everywhere it does the same: \
+The settings below go with each other, except for what is listed here (`problems`, `internal` and \
+`false_alarm_every` have limits of their own, on their own pages), and do the same everywhere: \
 streaming, saved and loaded half-way, in a batch or alone, recorded, in a backtest and as a predictor. \
-`tests/house/test_combinations.py` plays each pair and each triple of settings in every way there is beside a loop \
-that is written out by hand (`tests/literal_engine.py`): the same switches, the same play and regret to 1e-9, \
-and no regret above its certificate. It writes this page too: `python -m tests.house.test_combinations --table`.
+`tests/house/test_combinations.py` plays each pair and each triple of settings in every such way, and compares it \
+with a loop written out by hand (`tests/literal_engine.py`): the same switches, the same play and regret to 1e-9, \
+and no regret above its certificate. It also writes this page: `python -m tests.house.test_combinations --table`.
 
 | setting | values | |
 |---|---|---|
@@ -418,16 +419,16 @@ and no regret above its certificate. It writes this page too: `python -m tests.h
 WHAT = {
     "forecast": "probabilities of states, or a forecast of a number in one of three forms",
     "lag": "how late outcomes come; in any order within it",
-    "contexts": "an action for each is compared with",
-    "references": "two incumbents, of which forecasts are told, or mixed actions",
-    "payoffs": "told each step: how much counts, or all of it",
+    "contexts": "regret is to the best action for each",
+    "references": "two incumbents, given by their forecasts or by their mixed actions",
+    "payoffs": "known before each step: how much of them counts, or all of them",
     "episodes": "opened by themselves",
     "horizon": "unknown: with an explicit `delta`",
     "batch": "streams side by side, without names or with",
     "fallback": "what is played after a switch; a predictor such as `PolyaUrn`, a policy such as `AdaHedge`",
     "outcomes": "None, masked, or `skip`",
     "temperature": "0: best responses, as most people play",
-    "likelihood": "a second bettor, on the mixture of laws that runs in the shadow",
+    "likelihood": "a second bettor, on the mixture of recent frequencies",
     "test": "without one, what is usually played after an alarm is played from the first step on",
     "way": "`robustify` with references gives a `BesideReferences`, else a `Robust`",
 }

@@ -1,6 +1,6 @@
 """Every example runs from top to bottom, without a warning; what a page shows of one is what it prints.
 
-``python tests/house/test_examples.py`` writes the outputs on docs/real-data.md, and its pictures, anew.
+``python tests/house/test_examples.py`` writes the outputs on docs/evidence/real-data.md, and its pictures, anew.
 """
 
 import os
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs("matplotlib", "pandas")
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 SLOW = ("plot_electricity", "plot_short_memory", "plot_sp500", "plot_your_own_predictor")  # in make test-all
-PAGE = ROOT / "docs" / "real-data.md"
+PAGE = ROOT / "docs" / "evidence" / "real-data.md"
 SHOWN = re.compile(r"From `python examples/(?P<name>\w+)\.py`[^\n]*:\n\n```text\n(?P<output>.*?)```", re.DOTALL)
 
 
@@ -60,9 +60,9 @@ def test_the_page_shows_three_of_them() -> None:
     assert shown <= {script.stem for script in EXAMPLES}
 
 
-def test_the_tutorial_has_each_in_twelve_lines() -> None:
-    _, _, section = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8").partition("twelve lines each\n")
-    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+def test_a_page_has_each_in_twelve_lines() -> None:
+    page = (ROOT / "docs" / "how-to" / "twelve-lines.md").read_text(encoding="utf-8")
+    _imports, *blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert [len(block.splitlines()) <= 12 for block in blocks] == [True] * 3
 
 

@@ -262,7 +262,7 @@ def test_labels_are_states_by_name(states: Any, labels: list, order: Any) -> Non
 
 def test_truths_are_not_the_labels_0_and_1() -> None:
     model, X = fitted(None, np.repeat([0, 1], 10))
-    with pytest.raises(ValueError, match=r"y must be integers in 0\.\.1, .* got True: a truth means labels named"):
+    with pytest.raises(ValueError, match=r"y must be integers in 0\.\.1, .* got True: a bool means labels named"):
         model.observe(X[:1], [True])
 
 

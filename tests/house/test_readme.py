@@ -1,9 +1,9 @@
-"""The code in README.md and docs/*.md runs as it stands and prints what is shown.
+"""The code in README.md and in docs/ runs as it stands and prints what is shown.
 
 A ``text`` block right after a ``python`` block is the output of that block. On a page of docs/ the blocks build on each
 other; in the README each is typed line by line into an interpreter of its own, as a reader would paste it.
 ``python tests/house/test_readme.py`` writes the outputs anew, and the pictures of pages that draw a ``figure``;
-``python tests/house/test_readme.py tutorial long-runs`` those of the pages named.
+``python tests/house/test_readme.py audit-a-log long-runs`` those of the pages named.
 """
 
 import code
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.needs("matplotlib", "sklearn", "torch")
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 SLOW = ("bounded-context", "construct", "evaluation", "games")  # many seconds each: in make test-all
 FENCE = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
@@ -92,6 +92,14 @@ def test_examples_run_and_print_what_is_shown(page):
 def test_the_readme_has_examples_with_output():
     shown = [example for example in examples(README.read_text(encoding="utf-8")) if example.shown]
     assert len(shown) >= 2
+
+
+def test_the_readme_is_short_and_leads_to_pages_that_are_there():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 200
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if not link.startswith("https:")]
+    assert len(links) >= 20
+    assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
 def test_outputs_are_told_from_other_text():

@@ -35,7 +35,7 @@ def advised():
         (lambda: advised().observe(None), "got None: it is missing"),
         (
             lambda: advised().observe(np.bool_(True)),
-            "a truth means states named True and False, and is no number",
+            "a bool means states named True and False, and is not a number",
         ),
         (lambda: advised().observe(np.nan), "it is missing"),
         (lambda: advised().advise(0.7), "got shape (); for a chance p of state 1 give [1 - p, p]"),

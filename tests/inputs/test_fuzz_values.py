@@ -42,22 +42,23 @@ TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
 # What is left out, and why.
 RESULTS = {  # made by the package for its callers to read
     "Certificate", "Comparison", "Estimate", "Frontier", "Switch", "Worst", "certificates.AnyProblemCertificate",
+    "certificates.NamedCertificate",
     "Backtest", "Tuned", "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
     "Arena", "games.Match", "Advice",
 }  # fmt: skip
 FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
 ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule", "games.Player", "games.Seat"}
 INSIDE = {  # hooks of rules, and what searches share: called by the package with what it has checked
-    "advance", "answer", "blank", "conditions", "evidence", "fallback_answer", "fallback_answers", "first_trips",
-    "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon", "replaced",
-    "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
+    "advance", "answer", "blank", "by_kernel", "conditions", "evidence", "fallback_answer", "fallback_answers",
+    "first_trips", "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon",
+    "replaced", "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
     "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",
     "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "afresh", "made_for",
     "comparator", "worst_lead", "gains_in", "scene", "in_play", "run", "turned",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
     "utilities", "paid", "sit", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
-    "at", "restated", "recording", "per_context", "levels",
+    "at", "restated", "recording", "per_context", "levels", "changed", "temperature_in",
 }  # fmt: skip
 FILES = {"EventLog", "Guard.save", "Guard.load"}  # they have their own tests
 MEMORIES = {"memory", "path"}  # values that start and update make, and nobody writes by hand; names of files
@@ -87,6 +88,7 @@ GOOD: dict[str, Any] = {
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
     "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE, "false_alarm_every": None,
     "forecast": lr.Samples([0.1, 0.2, 0.3]), "rounds": 4, "matches": 2, "jobs": 1, "mixed_A": [0.5, 0.5],
+    "longest": 64, "problems": None,
 }  # fmt: skip
 
 
@@ -111,6 +113,8 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Guard.retire": {"streams": [0, 2]},
     "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
     "VRegret": {"fallback": URN},
+    "JointTest": {"problems": {"guess": COIN}},
+    "certificates.NamedCertificate.for_problem": {"name": "guess"},
     "ExactTest": {"payoffs": "scaled", "actions": True, "test": True},
     "ExactTest.trip_times": {"known": None},
     "Mixture": {"predictors": [URN, STICKY]},
@@ -143,7 +147,15 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "price_of_robustness": {"horizon": 6},
     "distances.exact_sequence_tv": {"horizon": 4},
     "VRegret.update": {"probs": [0.2, 0.8]},
+    "JointTest.update": {"probs": [0.2, 0.8]},
     "Certificate.at": {},
+    "Comparison.to_frame": {"by_sequence": False},
+    "Comparison.differences": {"to": "urn"},
+    "Comparison.difference": {"predictor": "urn", "other": "sticky", "source": "sticky"},
+    "Comparison.quantiles": {"predictor": "urn", "source": "sticky", "levels": [0.1, 0.9]},
+    "Comparison.regrets": {"predictor": "urn", "source": "sticky"},
+    "Comparison.switch_times": {"predictor": "robust", "source": "sticky"},
+    "Comparison.switched_by": {"predictor": "robust", "source": "sticky"},
     "DecisionProblem.in_payoffs": {"utility": 0.5},
 }
 _RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None, "columns": None}
@@ -191,6 +203,9 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
     "Backtest": lambda: lr.backtest(COIN, [[0.2, 0.8]] * 3, [0, 1, 1]),
     "Certificate": lambda: lr.ExactTest(COIN, 12).certificate,
+    "Comparison": lambda: lr.compare(
+        {"urn": URN, "sticky": STICKY, "robust": lr.robustify(URN, COIN, 6)}, {"sticky": STICKY}, COIN, 6, 4, 0
+    ),
     "DecisionProblem": lambda: COIN,
     "ExactTest": lambda: lr.ExactTest(COIN, 12),
     "FixedShare": lambda: lr.policies.FixedShare(COIN, 12),
@@ -224,6 +239,8 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Prod": lambda: lr.policies.Prod(STICKY, COIN, 12),
     "Recovery": lr.Recovery,
     "VRegret": lambda: lr.rules.VRegret(12),
+    "JointTest": lambda: lr.rules.JointTest({"guess": COIN}, 12),
+    "certificates.NamedCertificate": lambda: lr.rules.JointTest({"guess": COIN}, 12).certificate,
     "certificates.AnyProblemCertificate": lambda: lr.rules.VRegret(12).certificate,
     "impossibility.TradeOff": lambda: lr.impossibility.trade_off(1, budgets=(0.1,), starts=0, seed=0),
     "scoring.ScoringRule": lr.scoring.brier,
@@ -255,18 +272,20 @@ class Entry(NamedTuple):
 
 
 IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
+    "arrays": "",
     "audit": "Backtest Tuned",
     "comparison": "Comparison",
     "forecasts": "Bins",
     "frontier": "Frontier price_of_robustness",
     "games": "Arena arena play",
     "guard": "",
+    "inputs": "",
     "policies": "AdaHedge CoverPlay FixedShare Hedge Incumbent Policy Prod Respond RestartHedge SecurityPlay",
     "predictors": "ContextTree CoverLaw OpponentModel Scheduled SecurityLaw ShrunkUrn Stream",
     "problems": "",
     "regret": "",
     "robust": "Robust challenge window_needed",
-    "rules": "RegretGap RegretRate ResponseRule Rule VRegret warm_up",
+    "rules": "JointTest RegretGap RegretRate ResponseRule Rule VRegret warm_up",
 }
 
 

@@ -76,7 +76,7 @@ def named_in(cell: str) -> Statement | None:
 
 def test_daggers_are_on_what_is_amended_and_on_nothing_else() -> None:
     marked = set()
-    for paper, *_ in rows("paper-to-code.md", "| paper |"):
+    for paper, *_ in rows("reference/paper-to-code.md", "| paper |"):
         statement = named_in(paper.replace(" †", ""))
         if "†" not in paper:
             assert statement is None or statement.verdict not in AMENDS, paper
@@ -90,7 +90,7 @@ def test_daggers_are_on_what_is_amended_and_on_nothing_else() -> None:
 
 def test_the_errata_have_the_verdicts_of_verify() -> None:
     found = {}
-    for where, verdict, *_, test in rows("guarantees.md", "| where | verdict |"):
+    for where, verdict, *_, test in rows("understand/theory.md", "| where | verdict |"):
         statement = named_in(where)
         assert statement is not None, where
         assert verdict == VERDICTS[statement.verdict], where
@@ -104,12 +104,12 @@ def test_the_errata_have_the_verdicts_of_verify() -> None:
 def test_the_pages_count_as_verify_does() -> None:
     """Statements of the paper and those beyond it, counted apart."""
     everything = summary([Verdict(statement, statement.verdict) for statement in STATEMENTS.values()])
-    assert everything in one_line((ROOT / "docs/verify.md").read_text())
+    assert everything in one_line((ROOT / "docs/evidence/verify.md").read_text())
     assert all(s.says.startswith("Beyond the paper: ") != s.of_the_paper for s in STATEMENTS.values())
 
 
 @pytest.mark.parametrize(
-    "page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]), ids=lambda page: page.name
+    "page", sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]), ids=lambda page: page.name
 )
 def test_what_stands_behind_plus_minus_is_named(page: Path) -> None:
     """A standard error, or a 95% interval as in the paper: in every section that has one."""

@@ -174,6 +174,11 @@ class AtStep(lr.ExactTest):
     def evidence(self, memory: Any) -> tuple[Any, Any]:
         return memory.step * 0.0, memory.step * 0.0
 
+    @property
+    def certificate(self) -> lr.Certificate:
+        """Nothing: it leaves models that are right, and keeps some that are not."""
+        return lr.certificates.certify(self.problem, self.horizon, self.temperature, self.fallback, None, 1.0, "none")
+
 
 def ruled(game: str, T: int | None, safe: str = "default", **settings: Any) -> AtStep:
     return AtStep(GAMES[game], T, 0.1, at=6, fallback=lr.Recovery(safe=SAFE[safe](GAMES[game], T), **settings))

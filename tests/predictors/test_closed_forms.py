@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,29 @@ def test_sampling_is_seeded_and_the_same_in_torch() -> None:
     drawn = lr.sample(TorchUrn(3), 30, 50, seed=3)
     assert isinstance(drawn, torch.Tensor)
     np.testing.assert_array_equal(first, drawn.numpy())
+
+
+def test_samples_are_drawn_as_the_kind_of_array_that_is_asked_for() -> None:
+    asked = []
+
+    class Watched(lr.PolyaUrn):
+        def predict(self, memory: Any) -> Any:
+            asked.append(type(memory.counts))
+            return super().predict(memory)
+
+    class Deaf(lr.PolyaUrn):
+        def start(self, batch_shape: Any = (), like: Any = None) -> Any:
+            return super().start(batch_shape)
+
+    expected = lr.sample(lr.PolyaUrn(3), 30, 50, seed=3)
+    for urn in (Watched(3), Deaf(3)):  # where the predictor goes by `like`, and where it does not
+        drawn = lr.sample(urn, 30, 50, seed=3, like=torch.zeros(()))
+        assert isinstance(drawn, torch.Tensor)
+        assert drawn.dtype == torch.int64
+        np.testing.assert_array_equal(expected, drawn.numpy())
+    assert set(asked) == {torch.Tensor}
+    with pytest.raises(ValueError, match="like must be an array"):
+        lr.sample(lr.PolyaUrn(3), 2, 2, seed=0, like="cuda")
 
 
 def test_a_state_of_probability_zero_is_never_drawn() -> None:

@@ -96,11 +96,11 @@ def test_a_huge_gate_keeps_it_shut() -> None:
 def test_limits_are_those_of_the_temperature() -> None:
     """A certificate's limit is what no rule at its temperature can go below; none for a schedule of temperatures."""
     cold, usual = (lr.ExactTest(MATCHING, 24, delta=2 / 24, temperature=eta).certificate for eta in (0.001, None))
-    assert usual.limit == lr.certificates.limits.limit(MATCHING, 24, 2 / 24)
-    assert cold.limit == lr.certificates.limits.limit(MATCHING, 24, 2 / 24, temperature=0.001)
-    assert usual.limit < 0.7 * cold.limit < cold.regret_bound
-    assert usual.at(6).limit == lr.certificates.limits.limit(MATCHING, 6, 2 / 24, temperature=24**-0.5)
-    assert lr.ExactTest(MATCHING, None, delta=0.1).certificate.at(24).limit is None
+    assert usual.limit() == lr.certificates.limits.limit(MATCHING, 24, 2 / 24)
+    assert cold.limit() == lr.certificates.limits.limit(MATCHING, 24, 2 / 24, temperature=0.001)
+    assert usual.limit() < 0.7 * cold.limit() < cold.regret_bound
+    assert usual.at(6).limit() == lr.certificates.limits.limit(MATCHING, 6, 2 / 24, temperature=24**-0.5)
+    assert lr.ExactTest(MATCHING, None, delta=0.1).certificate.at(24).limit() is None
 
 
 def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
@@ -110,7 +110,7 @@ def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
     copies = lr.AverageRestart(base, MATCHING, 0, 64, 1000, rule=rule).certificate
     share = copies.regret_bound / alone.regret_bound
     assert copies.sharpen().regret_bound == pytest.approx(share * alone.sharpen().regret_bound)
-    assert copies.limit is None
+    assert copies.limit() is None
     guard = lr.Guard(MATCHING, 64, rule=rule)
     guard.restart()
     assert guard.certificate.sharpen() == guard.certificate

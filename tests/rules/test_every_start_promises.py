@@ -230,7 +230,7 @@ def test_the_table_of_certificates(problem: lr.DecisionProblem, T: int, plain: f
         bound = rule.certificate.sharpen().regret_bound if problem == RPS else rule.certificate.regret_bound
         assert 0.9 * wanted < bound <= 1.015 * wanted
         if T <= 128 and problem == MATCHING:
-            assert rule.certificate.limit < bound
+            assert rule.certificate.limit() < bound
 
 
 def test_the_way_back_is_certified() -> None:

@@ -1,5 +1,8 @@
 """The decoder computes what its equations say, looks only backwards, and is a predictor like any other."""
 
+import contextlib
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +10,8 @@ import torch
 import lowregret as lr
 from lowregret.rules import FirstTest
 from lowregret.transformer import SIZES, Decoder, Size, Transformer
+from lowregret.transformer import decoder as decoding
+from lowregret.transformer.decoder import Extending, by_sigmoid
 
 SMALL = Size(context=16, width=24, heads=3, layers=2, inner=48)
 
@@ -81,6 +86,71 @@ def test_many_states_are_looked_up_and_few_multiplied(monkeypatch: pytest.Monkey
         grads.append((decoder(tokens).detach(), decoder.embedding.weight.grad))
     assert torch.equal(grads[0][0], grads[1][0])
     torch.testing.assert_close(grads[0][1], grads[1][1])
+
+
+def test_very_few_states_may_be_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens, found = torch.randint(2, (4, SMALL.context), generator=torch.Generator().manual_seed(2)), []
+    for adds in (True, False):
+        monkeypatch.setattr(Decoder, "_multiplies", adds)
+        monkeypatch.setattr(Decoder, "_adds", adds)
+        decoder = Decoder(2, SMALL, seed=1)
+        decoder(tokens).square().sum().backward()
+        found.append([decoder(tokens).detach(), *(p.grad for p in decoder.parameters())])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_gelu_by_a_sigmoid_is_gelu_by_tanh() -> None:
+    x = torch.linspace(-30, 30, 4001, dtype=torch.float64, requires_grad=True)
+    ours, torchs = by_sigmoid(x), torch.nn.functional.gelu(x, approximate="tanh")
+    torch.testing.assert_close(ours, torchs, atol=1e-14, rtol=1e-13)
+    slopes = (torch.autograd.grad(y.sum(), x)[0] for y in (ours, torchs))
+    torch.testing.assert_close(*slopes, atol=1e-14, rtol=1e-13)
+
+
+def test_a_cache_is_looked_at_as_far_as_is_asked() -> None:
+    decoder = Decoder(2, SMALL, seed=1)
+    tokens = torch.randint(2, (5, 9), generator=torch.Generator().manual_seed(2))
+    caches = [decoder.empty_cache(5) for _ in range(3)]
+    for t in range(9):
+        at = torch.full((5,), t)
+        plain = decoder.extend(tokens[:, t], caches[0], at, t)
+        caches[2][..., 9:, :] = 1e9 if t else 0.0  # what is beyond is not looked at
+        torch.testing.assert_close(decoder.extend(tokens[:, t], caches[1], at, None), plain)
+        torch.testing.assert_close(decoder.extend(tokens[:, t], caches[2], at, None, 9), plain)
+
+
+def test_what_is_recorded_is_recorded_again_as_a_cache_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a replay that computes: which steps are taken, with which inputs, and when they are recorded anew."""
+    recorded: list[int] = []
+
+    class Computes:
+        def __init__(self, does: Any, stream: Any) -> None:
+            recorded.append(does.args[-1])
+            self.does = does
+
+        def __call__(self) -> torch.Tensor:
+            return self.does()
+
+    class OnGpu:  # a tensor that says so
+        def __init__(self, tensor: torch.Tensor) -> None:
+            self.tensor, self.is_cuda, self.shape, self.device = tensor, True, tensor.shape, tensor.device
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.tensor, name)
+
+    monkeypatch.setattr(decoding, "Replay", Computes)
+    monkeypatch.setattr(decoding, "recording_stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(decoding, "_STRETCH", 8)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
+    decoder = Decoder(2, SMALL, seed=1)
+    tokens = torch.randint(2, (5, SMALL.context), generator=torch.Generator().manual_seed(2))
+    extend, caches = Extending(decoder), [decoder.empty_cache(5) for _ in range(2)]
+    for t in range(SMALL.context):
+        at = torch.full((5,), t)
+        found = extend(tokens[:, t], OnGpu(caches[0]), at, t)  # type: ignore[arg-type]
+        torch.testing.assert_close(found, decoder.extend(tokens[:, t], caches[1], at, t))
+    assert recorded == [*range(8, SMALL.context, 8), SMALL.context]
 
 
 def test_initial_weights_are_nanodos() -> None:

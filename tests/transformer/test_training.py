@@ -1,5 +1,6 @@
 """Training: one step by hand, the mask by hand, and runs that are killed, resumed and shared."""
 
+import contextlib
 import json
 import math
 import os
@@ -8,6 +9,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,10 +33,11 @@ from lowregret.transformer import (
     data,
     load,
     train,
+    training,
 )
 from lowregret.transformer.regret_tasks import ImitateLeast, RegretLoss
 from lowregret.transformer.run_folder import described
-from lowregret.transformer.tasks import Batch, Scaled, loss_of, robust_laws
+from lowregret.transformer.tasks import Batch, Scaled, loss_of, repeats, robust_laws
 from lowregret.transformer.training import Training
 
 SMALL = Size(32, 16, 2, 1, 32)
@@ -282,6 +285,60 @@ def test_the_pool_keeps_the_latest_and_is_played_now_and_then(monkeypatch: pytes
     assert played == [1, 1, 1, 2, 2, 2, 3, 3]
     assert calls == [4, 4, 4]
     assert task.played_NxT[:, 0].tolist() == [0, 0, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["imitate", "masked", "distil"])
+def test_replayed_steps_are_the_steps(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a replay that computes: what is set before each, and that it is recorded anew when the pool moves."""
+    recorded: list[int] = []
+
+    class Computes:
+        def __init__(self, does: Any, stream: Any, random: Any) -> None:
+            recorded.append(fast.step)
+            self.does = does
+
+        def __call__(self) -> torch.Tensor:
+            return self.does()
+
+    monkeypatch.setattr(training, "Replay", Computes)
+    monkeypatch.setattr(training, "recording_stream", lambda stream: contextlib.nullcontext())
+    settings = TrainingSettings(size=SMALL, steps=20, batch=4, optimiser=DECAYING)
+    plain, fast = (Training(tasks(kind), tmp_path / f"{name}.safetensors", settings) for name in ("plain", "fast"))
+    assert plain.stream is None
+    fast.stream, fast.warm_steps = object(), 1  # type: ignore[assignment]
+    assert [float(plain.advance()) for _ in range(12)] == [float(fast.advance()) for _ in range(12)]
+    assert recorded == ([1, 3] if kind == "distil" else [1])  # step 3 plays the pool of six full: it stays where it is
+    for one, other in zip(plain.decoder.parameters(), fast.decoder.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_which_batches_repeat() -> None:
+    source, base = lr.sources.paper_sources(32)["b"], Transformer(Decoder(2, SMALL))
+    rule = FirstTest(lr.matching(), 32)
+
+    class Mine(Imitate):
+        pass
+
+    assert all(map(repeats, (Imitate(source), Imitate(lr.PolyaUrn(3)), Masked(source, base, rule))))
+    assert repeats(Distil(source, base, rule))
+    others = (
+        Mine(source),
+        Imitate(source, soft=True),
+        Imitate(lr.PolyaUrn(2, 0.5)),
+        Imitate(lr.Markov([[0.5, 0.5], [0.2, 0.8]], window=1)),
+        Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3),
+        Masked(source, source, rule),
+        Masked(source, base, FirstTest(lr.matching(), 32, fallback=source)),
+    )
+    assert not any(map(repeats, others))
+
+
+def test_two_states_are_drawn_as_more_are() -> None:
+    laws = torch.rand((7, 50), generator=torch.Generator().manual_seed(0))
+    two = data.draw(torch.stack([laws, 1 - laws], -1), 7, data.generator("cpu", 1))
+    three = data.draw(torch.stack([laws, 1 - laws, 0 * laws], -1), 7, data.generator("cpu", 1))
+    assert torch.equal(two, three)
+    assert two.dtype == three.dtype
 
 
 def test_soft_targets_are_the_sources_laws() -> None:

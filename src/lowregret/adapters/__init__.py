@@ -1,4 +1,4 @@
-"""Models from elsewhere, as they are: one file each, and nothing is imported before it is asked for."""
+"""Models from other packages, as they are: one file each, imported only when it is needed."""
 
 from importlib import import_module as _import_module
 from typing import Any as _Any

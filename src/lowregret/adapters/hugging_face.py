@@ -27,14 +27,14 @@ from .state_logits import (
     try_out,
 )
 
-# The key-value cache of a language model, kept for whoever asks next and made anew where it does not fit.
+# The key-value cache of a language model, kept for the next call and rebuilt where it does not fit.
 
 
 class KeyValues:
     """What the model last computed, and for which rows of tokens.
 
-    Nobody's answer depends on it: it is used only where its rows are the beginnings of the rows asked for, in whatever
-    order they come, and else the model reads everything again.
+    No answer depends on it: it is used only where its rows are the beginnings of the rows asked for, in whatever order;
+    otherwise the model reads everything again.
     """
 
     def __init__(self, model: nn.Module, keeps: bool) -> None:
@@ -49,7 +49,7 @@ class KeyValues:
         with self._lock:
             made_by = self._weights()
             past, length = self._fitting(ids_BxL) if made_by == self._made_by else (None, 0)
-            self._rows_BxL = self._past = None  # an interrupt leaves nothing half done
+            self._rows_BxL = self._past = None  # an interrupt must leave nothing half done
             fresh = {"logits_to_keep": 1} if self.keeps else {}
             said = self.model(ids_BxL[:, length:], past_key_values=past, use_cache=True, **fresh)
             self._past = getattr(said, "past_key_values", None)
@@ -73,12 +73,12 @@ class KeyValues:
             return None, 0
         try:
             past.batch_select_indices(torch.tensor(index, device=ids_BxL.device))
-        except (AttributeError, NotImplementedError):  # not every layer can
+        except (AttributeError, NotImplementedError):  # not every layer supports it
             return None, 0
         return past, length
 
     def _weights(self) -> tuple[Any, ...]:
-        """Where the weights are and how often each was written to: a cache made by others must not be used."""
+        """Where the weights are and how often each was written to: a cache made with other weights must not be used."""
         return tuple(
             (weight.data_ptr(), weight.dtype, None if weight.is_inference() else weight._version)
             for weight in self.model.parameters()
@@ -114,7 +114,7 @@ class HFPredictor(Predictor):
 
     The model reads the prompt, then the states, each followed by the separator; its probabilities are renormalised over
     the states, and ``mass`` says how much they had before. A stream keeps the model's key-value cache; a recorded
-    sequence takes one pass. Memories are plain values: a cache that does not belong to one is made anew.
+    sequence takes one pass. Memories are plain values: a cache that does not belong to one is rebuilt.
 
     Parameters
     ----------

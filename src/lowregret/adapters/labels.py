@@ -17,9 +17,9 @@ def stakes(
 ) -> tuple[DecisionProblem, tuple[Any, ...]]:
     """The problem, and the label of each of its states in order; ``seen`` are the sorted labels of some data.
 
-    Without a problem (and a rule, which has one) what is at stake is to guess the label. Labels are matched to states
-    by name where they are the same names, by order where the states have no names of their own, else as ``classes``.
-    States without names are called as the labels are, unless a rule or a fallback was made for them as they stand.
+    Without a problem (and a rule, which has one) the problem is to guess the label. Labels are matched to states by
+    name where the names agree, by order where the states have no names, else by ``classes``. States without names get
+    the names of the labels, unless a rule or a fallback was already made for the problem.
     """
     if problem is None and rule is not None:
         problem = getattr(rule, "problem", None)
@@ -58,7 +58,7 @@ def stakes(
 
 
 def _called(problem: DecisionProblem, labels: Sequence[Any]) -> DecisionProblem:
-    """The same problem, its states called as the labels are."""
+    """The same problem, its states named after the labels."""
     found = DecisionProblem(problem.utility, problem.actions, labels)
     found._scale, found._shift = problem._scale, problem._shift
     return found
@@ -78,7 +78,7 @@ def _different(classes: Any) -> tuple[Any, ...]:
 
 
 def _places(problem: DecisionProblem, labels: Sequence[Any]) -> list[int]:
-    """The states whose names these labels are; -1: none's."""
+    """The states that have these labels as names; -1: none has."""
     return [-1 if at is None else at for at in map(problem.state_names.position, labels)]
 
 
@@ -91,7 +91,7 @@ def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any
     places = _places(problem, seen)
     if sorted(places) == list(range(problem.n_states)):
         return tuple(label for _, label in sorted(zip(places, seen, strict=True), key=lambda pair: pair[0]))
-    fit = all(at in (-1, i) for i, at in enumerate(places))  # 1 and 2 are no states 0 and 1
+    fit = all(at in (-1, i) for i, at in enumerate(places))  # labels 1 and 2 are not states 0 and 1
     if problem.state_names.unnamed and len(seen) == problem.n_states and fit:
         return tuple(seen)
     raise ValueError(
@@ -101,16 +101,16 @@ def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any
 
 
 def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, episode: Any = None, **settings: Any) -> Guard:
-    """The guard of a classifier; a rule says the horizon if nobody else does."""
+    """The guard of a classifier; the rule's horizon counts if none is given."""
     if horizon is None and episode is None and rule is not None:
         horizon = rule.horizon
     return Guard(problem, horizon, rule=rule, episode=episode, **settings)
 
 
 def labels_played(guard: Guard, labels: Sequence[Any]) -> np.ndarray | None:
-    """The action ``[S]`` that says each label; None: actions are not labels, or the guard takes no play but its own.
+    """The action ``[S]`` that predicts each label; None: actions are not labels, or the guard plays only its own.
 
-    An action says a label if it has that name, and nothing earns more where that label comes.
+    An action predicts a label if it has that name, and no action earns more where that label comes.
     """
     rule, problem = guard.rule.each, guard.problem
     if not isinstance(rule, ExactTest) or rule.temperature != 0 or problem is None:
@@ -124,10 +124,10 @@ def labels_played(guard: Guard, labels: Sequence[Any]) -> np.ndarray | None:
 
 
 def own_plays(guard: Guard, said_S: np.ndarray, laws_NxS: np.ndarray, predicted_N: np.ndarray) -> np.ndarray:
-    """What is played of each row ``[N]``: what a model predicts where that is not the likeliest label by its own law.
+    """What is played for each row ``[N]``: what a model predicts, where that is not the likeliest label by its own law.
 
-    Who has a threshold, or a margin, decides by it; who predicts the likeliest label leaves it to what is at stake, and
-    the best response is played.
+    A model with a threshold or a margin decides by it; for one that predicts the likeliest label the payoffs decide,
+    and the best response is played.
     """
     problem = guard.problem
     assert problem is not None
@@ -136,7 +136,7 @@ def own_plays(guard: Guard, said_S: np.ndarray, laws_NxS: np.ndarray, predicted_
 
 
 def references_of(references: Any, asks: str) -> dict[str, Any]:
-    """The models of incumbents by name, each with the method that it is asked by; None: there are none."""
+    """The incumbents' models by name, each of which must have the method that ``asks`` names; {} for None."""
     if references is None:
         return {}
     named = isinstance(references, dict) and all(isinstance(name, str) for name in references)
@@ -165,7 +165,7 @@ def refuse_lawless(guard: Guard, asked: str, instead: str) -> None:
 
 
 def of_a_classifier(ask: Callable[[], Any]) -> Any:
-    """What the guard answers; where its horizon is over, the refusal says how a classifier goes on."""
+    """What the guard answers; when its horizon is over, the refusal says how to continue with a classifier."""
     try:
         return ask()
     except ValueError as error:
@@ -187,15 +187,15 @@ def floored(laws: np.ndarray, floor: float) -> np.ndarray:
 
 
 def states_of(labels: Any, names: Names, name: str = "y") -> np.ndarray:
-    """The state ``[N]`` of each label; one that is not known is refused by name."""
+    """The state ``[N]`` of each label; an unknown one is refused."""
     return names.positions(np.fromiter(labels, dtype=object), name)
 
 
-# Rows as classifiers are given them, each by a key of its content: a label finds what was said of its row.
+# Rows as classifiers get them, each with a key of its content, by which a label finds what was said of its row.
 
 
 def keys_of(X: Any, last: int) -> list[bytes]:
-    """The keys of the last so many rows: of arrays, frames, sparse matrices, or lists of anything."""
+    """The keys of the last rows of an array, a frame, a sparse matrix, or a list of anything."""
     if hasattr(X, "tocsr"):
         rows = X.tocsr()[-last:]
         rows.sort_indices()
@@ -211,7 +211,7 @@ def keys_of(X: Any, last: int) -> list[bytes]:
 
 
 def key_of(row: Any) -> bytes:
-    """The key of one row by how it is written; of a dict whatever the order of its names."""
+    """The key of one row, by how it prints; for a dict the order of its names does not matter."""
     return _digest(repr(sorted(row.items(), key=repr) if isinstance(row, dict) else row).encode())
 
 
@@ -224,14 +224,14 @@ def one_each(given: Any, n: int, name: str) -> np.ndarray:
 
 
 def refuse_unordered(X: Any) -> None:
-    """Rows that are not in time order, as far as can be seen."""
+    """Refuse rows that are visibly not in time order."""
     index: Any = getattr(X, "index", None)
     if "datetime" in str(getattr(index, "dtype", "")) and not index.is_monotonic_increasing:
         raise ValueError("X must have its rows in time order, got an index of times that go back: X.sort_index()")
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """As one type: a row is the same whether its numbers are whole or not."""
+    """As one type: a row is the same whether its numbers are stored as int or float."""
     return np.ascontiguousarray(values, dtype=np.float64)
 
 

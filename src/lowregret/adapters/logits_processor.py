@@ -29,14 +29,14 @@ except ModuleNotFoundError as error:
     ) from error
 
 
-_ENDED = -1  # in place of how far a separator has come: the row was finished, and is padded from there on
+_ENDED = -1  # in place of the position within a separator: the row has ended, and is padded from there on
 
 
 class Decided(NamedTuple):
     """Who decided the states of one written sequence."""
 
     steps: int  # states that were written
-    share: float  # of them that the model itself decided; after a switch by its weight in what was played
+    share: float  # the part of them that the model itself decided; after a switch, by its weight in what was played
     switched_at: int | None  # states seen when it was switched away from; None for never
 
 
@@ -45,13 +45,13 @@ class RobustLogitsProcessor(LogitsProcessor):
 
     What it returns is a function of ``input_ids`` and ``scores``: the history is read from the tokens at every call, so
     rows may be reordered (beams), repeated, padded on the left, dropped or come back later. What the rule remembers of
-    a history is kept, looked up by the whole history and never by its row; a history of which it knows no beginning
-    (writing goes on from recorded states) is read by the model once, in one pass of ``robust.base``. Between states it
-    forces the separator; nothing but states and separators is ever written. It must come first among processors that
-    change scores: temperature and the like, which ``generate`` applies afterwards, then act on the robust law. Rows
-    that end early (a state for EOS, a stopping criterion) are padded on, as ``generate`` does. With a separator, beams
-    must not be sampled: ``generate`` then takes what has no chance, which is refused. It is for the model as it is:
-    after training, make another.
+    a history is kept, and looked up by the whole history, never by its row; a history whose beginning it has not seen
+    (writing continues recorded states) is read by the model once, in one pass of ``robust.base``. Between states it
+    forces the separator; only states and separators are ever written. It must come first among processors that change
+    scores: temperature and the like, which ``generate`` applies afterwards, then act on the robust law. Rows that end
+    early (a state for EOS, a stopping criterion) are padded, as ``generate`` does. With a separator, beams must not be
+    sampled: ``generate`` would then take tokens of probability 0, which is refused. It is made for the model as it is:
+    after further training, make a new one.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class RobustLogitsProcessor(LogitsProcessor):
 
     @property
     def rebuilt(self) -> int:
-        """Histories that the model had to read, because nothing was known of their beginning."""
+        """How many histories the model had to read, because their beginning was not known."""
         return self._histories.rebuilt
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         return out
 
     def decided(self, sequences: Tensor) -> list[Decided]:
-        """Of each written sequence (what ``generate`` returned): how many of its states the model itself decided."""
+        """For each written sequence (what ``generate`` returned): how many of its states the model itself decided."""
         read = [states for states, _ in self._read_all(to_numpy(sequences.cpu()), returned=True)]
         found: dict[int, Decided] = {}
         for rows, states_NxT in _by_length(read):
@@ -140,7 +140,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         return [found[i] for i in range(len(read))]
 
     def _on(self, device: torch.device) -> Tensor:
-        """The states' ids, there."""
+        """The states' ids, on that device."""
         if device not in self._columns:
             self._columns[device] = torch.as_tensor(self._ids_S, device=device)
         return self._columns[device]
@@ -148,7 +148,7 @@ class RobustLogitsProcessor(LogitsProcessor):
     # What is in a row
 
     def _read_all(self, rows_BxL: np.ndarray, returned: bool = False) -> list[tuple[np.ndarray, int]]:
-        """``_read`` of every row; at once where none is padded and nothing is amiss."""
+        """``_read`` of every row; all at once where none is padded and nothing is wrong."""
         before, separator = self._before, self._separator
         P, step = len(before), 1 + len(separator)
         if before[0] != self.pad_token_id and rows_BxL.shape[1] >= P and (rows_BxL[:, :P] == before).all():
@@ -161,7 +161,7 @@ class RobustLogitsProcessor(LogitsProcessor):
         return [self._read_or_ended(row, i, returned) for i, row in enumerate(rows_BxL)]
 
     def _read_or_ended(self, row: np.ndarray, i: int, returned: bool) -> tuple[np.ndarray, int]:
-        """``_read``, or of a row that ended what was written before its padding.
+        """``_read``; for a row that has ended, what was written before its padding.
 
         Unless ``generate`` has ``returned`` it, only a row whose last state was asked for here can have ended: any
         other was padded on the wrong side.
@@ -181,7 +181,7 @@ class RobustLogitsProcessor(LogitsProcessor):
             return states, _ENDED
 
     def _read(self, row: np.ndarray, i: int) -> tuple[np.ndarray, int]:
-        """The states written so far, and how much is there already of a last one with its separator."""
+        """The states written so far, and how many tokens of a last one whose separator is unfinished."""
         P, before = len(self._before), self._before
         pads = 0
         if self.pad_token_id is not None:
@@ -251,7 +251,7 @@ class RobustLogitsProcessor(LogitsProcessor):
 
 
 def _law_of(logits_NxS: np.ndarray) -> np.ndarray:
-    """The softmax, in float64; what makes no law is refused in the words of ``laws_of``."""
+    """The softmax, in float64; logits without one are refused in the words of ``laws_of``."""
     above = logits_NxS - logits_NxS.max(axis=-1, keepdims=True)
     if np.isnan(above).any():  # NaN, +inf, or -inf everywhere
         laws_of(torch.as_tensor(logits_NxS), "the model")
@@ -267,7 +267,7 @@ def _by_length(states: list[np.ndarray]) -> list[tuple[list[int], np.ndarray]]:
     return [(which, np.stack([states[i] for i in which])) for _, which in sorted(rows.items())]
 
 
-# What a rule remembers of histories that come in any row, order and company (Algorithm 1): found by their states.
+# What a rule remembers of histories that come in any row, order and batch (Algorithm 1), found by their states.
 
 
 class SameLength(NamedTuple):
@@ -279,12 +279,12 @@ class SameLength(NamedTuple):
 
 
 class Histories:
-    """Looked up by the whole history, never by a row; one of which no beginning is known is read by the model again.
+    """Histories, looked up as a whole and never by row; one whose beginning is not known is read by the model again.
 
     Parameters
     ----------
     base
-        Who reads it, in one pass.
+        The model that reads it, in one pass.
     keep
         How many are remembered; the oldest go first.
     """
@@ -321,7 +321,7 @@ class Histories:
         return to_numpy(self.rule.law(each(block.memory, _first), law_NxS[0]))[None]
 
     def remember(self, states_NxT: np.ndarray, block: SameLength, law_NxS: np.ndarray | None = None) -> list[int]:
-        """Keep them, with what the model says next; the rows that are seen for the first time to have switched."""
+        """Keep them, with what the model says next; returns the rows that have newly switched."""
         block, T = block._replace(law_NxS=law_NxS), states_NxT.shape[1]
         tripped_N, news = block.memory.tripped_at, []
         for i, row in enumerate(states_NxT):
@@ -337,7 +337,7 @@ class Histories:
         return news
 
     def wrote(self, states_T: np.ndarray) -> bool:
-        """Whether the last of these states was asked for here; what was said of it then stays known a while longer."""
+        """Whether the last of these states was asked for here; if so, what was said of it is kept a while longer."""
         if len(states_T) == 0 or self._asked_after(states_T[:-1]) is None:
             return False
         self.held.move_to_end(states_T[:-1].tobytes())
@@ -390,7 +390,7 @@ def _chosen(block: SameLength, rows: np.ndarray) -> SameLength:
 
 
 def _side_by_side(blocks: list[SameLength]) -> SameLength:
-    """One block of several; what the model said stays only where it is known of all."""
+    """Several blocks as one; what the model said is kept only where it is known for all."""
     if len(blocks) == 1:
         return blocks[0]
     laws = [block.law_NxS for block in blocks if block.law_NxS is not None]

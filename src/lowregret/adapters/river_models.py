@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
 
 
 class _Labelled:
-    """Laws as River writes them, a dict from labels to probabilities, for a guard that numbers its states."""
+    """Laws as River writes them, dicts from labels to probabilities, for a guard whose states are numbered."""
 
     def __init__(self, labels: tuple[Any, ...], floor: Any) -> None:
         self.labels, self.floor = labels, floor_of(floor)
@@ -60,9 +60,9 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     """A River classifier that predicts as its model does until the labels speak against it, then as a safe fallback.
 
     ``predict_proba_one``, ``predict_one`` and ``policy_one`` answer for the next step, and do not move the guard.
-    ``learn_one`` tells it the label of the row that was asked, which judges what was said and played then, and trains
-    the model. A row that nobody was asked of is no step: the model learns it, and ``unasked`` counts it. The model
-    learns on after a switch, and the default fallback returns to it once it is right again.
+    ``learn_one`` gives it the label of the row that was asked, judges what was said and played then, and trains the
+    model. A row that was not asked is not a step: the model learns it, and ``unasked`` counts it. The model learns on
+    after a switch, and the default fallback returns to it once it is right again.
 
     Parameters
     ----------
@@ -71,21 +71,20 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
     problem
         What is at stake; to guess the label by default.
     horizon
-        How many labels will be learned at most, where that is known: it sharpens the certificate. A ``rule`` that is
-        given has one of its own.
+        The most labels that will be learned, where that is known: it sharpens the certificate. A ``rule`` has its own.
     classes
-        The labels in the order of the problem's states, needed where these have not the labels for names.
+        The labels in the order of the problem's states, needed where the states are not named after the labels.
     rule, fallback, temperature, episode
         As in ``Guard``.
     references
-        Other models by name, whose ``predict_proba_one`` is asked of the same rows: what runs today, as something to be
-        never much worse than. They are not trained here.
+        Other models by name, whose ``predict_proba_one`` is asked of the same rows: what runs today, so that the guard
+        is never much worse. They are not trained here.
     contexts
-        How many contexts there are, where a fixed action for each is compared with; ``context`` says in which a row is.
+        How many contexts there are, to compare with one fixed action for each; ``context`` says in which a row is.
     payoffs
         "scaled": a row may count less than the problem says; ``scale`` says how much, above 0 and at most 1.
     context, scale
-        What each row says of that: the name of a feature, or a function of the row. Or it is given beside the row when
+        Where to read them in a row: the name of a feature, or a function of the row. Or give them beside the row when
         it is asked.
     on_event
         Called with each event of the guard, as in ``Guard``.
@@ -93,7 +92,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         How many rows may wait for their labels, as in ``Guard``: 1, each is learned before the next is asked. Above
         that rows are asked, and learned later, with an ``id``.
     rows_change
-        Whether a row may be another one when its label comes, since a transformer before this learns in between
+        Whether a row may look different when its label comes, since a transformer before this learns in between
         (``StandardScaler() | ...``): the label then is that of the only row that waits for one. False: a row that was
         not asked as it is trains the model alone, whatever waits.
     floor
@@ -171,10 +170,10 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.floor = floor
 
     def learn_one(self, x: dict[Any, Any], y: Any, id: Any = None, **kwargs: Any) -> None:
-        """What was said of ``x`` is judged by ``y``, then the model learns both: one step, or nothing where it fails.
+        """Judge what was said of ``x`` by ``y``, then train the model on both: one step, or nothing where it fails.
 
         Without an ``id`` it is ``x`` that was asked since the label before; or, with ``rows_change``, the only row that
-        was. Labels that come later than that are refused, for what was played is not what would be judged.
+        was. Labels that come later than that are refused, since what would be judged is not what was played.
         ``model.learn_one`` trains the model alone.
         """
         state, key = self._labelled.state(y), key_of(x)
@@ -212,7 +211,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         return dict(zip(self._labelled.labels, law_S.tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> Any:
-        """The likeliest label under ``predict_proba_one``; where the model predicts another and is played, that.
+        """The likeliest label under ``predict_proba_one``, or what the model predicts instead and plays.
 
         A model may decide by a threshold. Where the problem's actions are the labels and responses are best ones (a
         temperature of 0), what it predicts beside the likeliest label is what it plays, and is judged.
@@ -305,14 +304,14 @@ def _read(x: dict[Any, Any], by: Any, name: str) -> Any:
     return x[by]
 
 
-_MARGIN = 1e-3  # by how much not to trust costs more than the stated errors, as a share of what is left of 1
+_MARGIN = 1e-3  # by how much not trusting costs more than the stated errors, as a share of what is left of 1
 _SURE = 50.0  # how many temperatures that is: a model as stated is trusted but for a chance of e^-50
 
 
 def _trusting(error_rate: Any) -> tuple[DecisionProblem, np.ndarray, float]:
-    """To trust a model with this error rate, or not: the problem, the law ``[2]`` of its errors, and the temperature.
+    """Whether to trust a model with this error rate: the problem, the law ``[2]`` of its errors, and the temperature.
 
-    An error costs 1, and not to trust a little more than the stated errors do. So "trust" is played, no bet is won on
+    An error costs 1, and not trusting a little more than the stated errors do. So "trust" is played, no bet is won on
     it, and a bet on "do not" pays for an error and loses otherwise: it is fair where errors come as often as stated,
     and less than fair where they come more rarely.
     """
@@ -328,33 +327,33 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
     """A drift detector that knows what is at stake, and how often it may be wrong.
 
     ``update`` takes one pair, ``(probabilities, label)``: a dict from labels to numbers such as ``predict_proba_one``
-    returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has done worse than
-    something else by more than chance allows. Over each beginning the chance of a false alarm is at most the rule's
+    returns, and the label that came. A drift is a switch of the guard: acting on the probabilities has earned less than
+    something else by more than chance explains. After each start the chance of a false alarm is at most the rule's
     delta, 0.05 by default, for a model whose probabilities are right.
 
     With an ``error_rate`` it takes errors instead, 1 for wrong and 0 for right, as River's own
-    ``DriftRetrainingClassifier`` and ``ARFClassifier`` feed them. The guard then chooses between to trust the model and
-    not to, and a drift is that errors come more often than stated, by more than chance allows. For a model that is as
-    good as stated, whose error has at each step at most this chance whatever came before, a beginning has a false alarm
-    with a chance of delta at most; one that is better sounds it less often still.
+    ``DriftRetrainingClassifier`` and ``ARFClassifier`` feed them. The guard then chooses between trusting the model and
+    not trusting it, and a drift means that errors come more often than stated, by more than chance explains. For a
+    model that is as good as stated (at each step the chance of an error is at most this rate, whatever came before) the
+    chance of a false alarm after each start is at most delta; for a better model it is smaller still.
 
-    The update after a drift begins anew, as with River's other detectors; where ``horizon`` updates bring none, so does
-    the next. ``warning_detected``: the logarithm of the evidence has come half of the way to an alarm. With the usual
-    rule and without a lag, a beginning has a false warning with a chance of the square root of delta at most.
+    The detector starts over with the update after a drift, as River's other detectors do, or after ``horizon`` updates
+    without one. ``warning_detected``: the logarithm of the evidence is half of the way to an alarm. With the usual rule
+    and without a lag, the chance of a false warning after each start is at most the square root of delta.
 
     Parameters
     ----------
     problem, classes, rule, fallback, temperature, floor
         As in ``GuardedRiverClassifier``.
     horizon
-        For how many updates the guard is made at each beginning; None: any number. A ``rule`` that is given has one.
+        For how many updates the guard is made at each start; None: any number. A ``rule`` that is given has its own.
     error_rate
         How often the model may be wrong, in place of a problem: ``update`` then takes errors.
     delta
-        The chance of a false alarm over each beginning, in place of a ``rule``; 0.05 by default.
+        The chance of a false alarm after each start, in place of a ``rule``; 0.05 by default.
     lag
-        How late labels come, as in ``Guard``, where what an update tells was said before the labels of the last
-        ``lag`` - 1 updates were known.
+        How late labels come, as in ``Guard``: what an update reports was forecast before the labels of the last ``lag -
+        1`` updates were known.
 
     ``guard.events`` has what was found, with the evidence.
 
@@ -414,7 +413,7 @@ class GuardDriftDetector(base.DriftAndWarningDetector):
         self._seen = 0  # since the last beginning
 
     def update(self, x: Any) -> None:
-        """What the model said and what came, ``x`` is ``(probabilities, label)``; or whether it was wrong."""
+        """Take in what the model said and what came, ``x = (probabilities, label)``; or whether it was wrong."""
         law_S, state = self._error(x) if self.error_rate is not None else self._pair(x)
         with self.guard._lock:  # one at a time
             if self.drift_detected or self._seen == self.guard.horizon:

@@ -28,14 +28,14 @@ from .labels import (
     states_of,
 )
 
-# A guard over recorded laws, step by step, and the record of what it did.
+# A guard over recorded laws, step by step, and a record of what it did.
 
 
 class WalkForward(NamedTuple):
     """What ``GuardedClassifier.walk_forward`` did on the N rows after the first training part, in time order.
 
-    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS,
-    Positions(states), **told)`` has the money table of the same rows.
+    Columns are the problem's states and actions in their order: ``backtest(problem, model_probs_NxS, Positions(states),
+    **told)`` gives the table of money for the same rows.
     """
 
     problem: DecisionProblem
@@ -58,7 +58,7 @@ class WalkForward(NamedTuple):
 
 
 def walked(guard: Guard, rows: AskedRows, states: np.ndarray, start: int, refits: tuple[int, ...]) -> WalkForward:
-    """Take the guard through the rows, one step each, the labels as late as its lag: it stands after the last then."""
+    """Take the guard through the rows, one step each, with labels as late as its lag; it ends after the last row."""
     problem, n, lag = guard.problem, len(states), guard.lag
     assert problem is not None
     probs_NxS, policy_NxA, share = np.empty(rows.laws_NxS.shape), np.empty((n, problem.n_actions)), np.empty(n)
@@ -87,7 +87,7 @@ def walked(guard: Guard, rows: AskedRows, states: np.ndarray, start: int, refits
 
 
 def _as_recorded(guard: Guard, told: dict[str, np.ndarray]) -> dict[str, Any]:
-    """What rows were told, by the arguments of a backtest."""
+    """What else was known of the rows, as arguments of a backtest."""
     found: dict[str, Any] = {"contexts" if name == "context" else name: part for name, part in told.items()}
     found.pop("plays", None)  # a backtest plays best responses
     if "references" in told:
@@ -115,8 +115,8 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that predicts as its model does until the outcomes speak against it, then as a safe fallback.
 
     ``fit`` trains the model and opens a guard; ``predict_proba``, ``predict`` and ``policy`` answer for the next step;
-    ``observe`` tells the label of a row that was asked, which judges what was said and played then. ``walk_forward``
-    does all of it on recorded rows, with refits. Rows must be in time order: do not shuffle.
+    ``observe`` gives the label of a row that was asked, and judges what was said and played then. ``walk_forward`` does
+    all of it on recorded rows, with refits. Rows must be in time order: do not shuffle.
 
     Parameters
     ----------
@@ -124,25 +124,25 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Any object with ``predict_proba``. It is cloned and fitted; one without ``fit`` is used as it is.
     problem
         What is at stake; to guess the label by default. Its states are the classes: by name where the names are the
-        same (``problems.Names``), by sorted order where the problem names none (labels that are numbers only where none
-        is another state's number), else as ``classes`` says. In ``problem_`` states without names have those of the
-        classes.
+        same (``problems.Names``), by sorted order where the problem names none (labels that are numbers only if none of
+        them is the number of another state), else as ``classes`` says. In ``problem_`` states without names get those
+        of the classes.
     horizon
-        How many outcomes will be observed after ``fit`` at most, where that is known: it sharpens the certificate. In
-        ``walk_forward`` it is the number of guarded rows by default; a ``rule`` has one of its own.
+        The most outcomes that will be observed after ``fit``, where that is known: it sharpens the certificate. In
+        ``walk_forward`` it is the number of guarded rows by default; a ``rule`` has its own.
     classes
-        The labels in the order of the problem's states, those that no training row has among them.
+        The labels in the order of the problem's states, including those that no training row has.
     rule, fallback, temperature, episode
         As in ``Guard``.
     references
-        Other models by name, fitted already, whose ``predict_proba`` is asked of the same rows: what runs today, as
-        something to be never much worse than. They are not trained here.
+        Other models by name, fitted already, whose ``predict_proba`` is asked of the same rows: what runs today, so
+        that the guard is never much worse. They are not trained here.
     contexts
-        How many contexts there are, where a fixed action for each is compared with; ``context`` says in which a row is.
+        How many contexts there are, to compare with one fixed action for each; ``context`` says in which a row is.
     payoffs
         "scaled": a row may count less than the problem says; ``scale`` says how much, above 0 and at most 1.
     context, scale
-        What each row says of that: the name or number of a column, or a function of one row. Or it is given beside the
+        Where to read them in a row: the name or number of a column, or a function of one row. Or give them beside the
         rows when they are asked.
     on_event
         Called with each event of the guard, as in ``Guard``.
@@ -151,7 +151,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Above that rows are asked with an ``id``, under which the label comes later.
     floor
         How much of the uniform law is mixed into every law. A model that gives a label probability 0 (trees do) is
-        switched off by the first row with that label; 0.01 forgives it.
+        switched off by the first row with that label; 0.01 prevents that.
 
     After ``fit``: ``estimator_``, ``classes_``, ``states_`` (the state of each class), ``problem_``, ``guard_``, and
     what can be read off it: ``switched_``, ``events_``, ``certificate_``.
@@ -221,7 +221,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self._become(fresh._trained(X, y, **fit_params))
 
     def _opened(self, y: np.ndarray, horizon: int | None) -> "GuardedClassifier":
-        """A clone with its problem, classes and guard, and no model yet."""
+        """A clone with its problem, classes and guard, but without a model yet."""
         seen = np.unique(y)
         fresh = copy(self)
         floor_of(self.floor)
@@ -261,7 +261,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return fresh
 
     def _become(self, other: "GuardedClassifier") -> "GuardedClassifier":
-        """Take over what another has learned, by one assignment: as a whole or not at all."""
+        """Take over what another has learned in one assignment: all of it or nothing."""
         self.__dict__ = other.__dict__
         return self
 
@@ -270,11 +270,11 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
         """The laws to act on now, ``[N, K]`` in the order of ``classes_``: the model's, after a switch the fallback's.
 
-        Every row is answered for the next step, whatever the others are. With an ``id``, or a list of one a row, it is
-        taken to be played: rows are then steps in this order, and the label of each comes by ``observe(y, id=...)``.
-        The answer to an id that waits for its label does not change. ``context`` and ``scale`` are one a row, where the
-        rows do not say. With references, contexts or payoffs, what is played after a switch answers no law: this one is
-        then for information, and ``policy`` is what counts.
+        Every row is answered for the next step, whatever the others are. With an ``id``, or a list of one per row, it
+        is taken to be played: rows are then steps in this order, and the label of each comes by ``observe(y, id=...)``.
+        The answer to an id that waits for its label does not change. ``context`` and ``scale`` are one per row, where
+        the rows do not say. With references, contexts or payoffs, what is played after a switch answers no law: this
+        one is then for information, and ``policy`` is what counts.
         """
         return self._laws_to_act_on(X, self._rows(X, context, scale), id)
 
@@ -340,11 +340,11 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     # What came
 
     def observe(self, X: Any, y: Any = None, action: Any = None, *, id: Any = None) -> "GuardedClassifier":
-        """The label of a row that was asked: the guard judges what was said and played then. No model is trained.
+        """Give the label of a row that was asked: the guard judges what was said and played then. No model is trained.
 
         ``observe(X, y)``: one row, which was asked since the label before. ``observe(y, id=...)``: rows that were asked
-        with these ids, in any order; all of them count, or none where something is refused. ``action`` says, if you
-        like, which was taken on each row, by its place in ``problem_.actions`` or by name: ``guard_.realised_regret``
+        with these ids, in any order; all of them count, or none where something is refused. ``action`` optionally says
+        which was taken on each row, by its position in ``problem_.actions`` or by name: ``guard_.realised_regret``
         needs it.
         """
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
@@ -408,16 +408,16 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> WalkForward:
         """Train on the first ``train`` rows, act on the rest in time order, and learn what came after each.
 
-        The guard goes on through the refits. Afterwards the classifier is as it stood after the last row, ready for the
-        next if its horizon is longer than the recording. Only the set of labels is taken from all rows. With a ``lag``
-        each label comes that late, to the guard and to the refits.
+        The guard goes on through the refits. Afterwards the classifier is in its state after the last row, ready for
+        the next if its horizon is longer than the recording. Only the set of labels is taken from all rows. With a
+        ``lag`` each label comes that late, to the guard and to the refits.
 
         Parameters
         ----------
         refit_every
-            After how many rows the model is trained anew, on all rows so far; None is never.
+            After how many rows the model is trained again, on all rows so far; None is never.
         window
-            Train on this many rows at most, the last ones.
+            Train on at most this many rows, the last ones.
         context, scale
             One for each row of X, where the rows do not say.
         """
@@ -456,7 +456,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return y
 
     def __sklearn_clone__(self) -> "GuardedClassifier":
-        """A clone asks the same references, which are fitted and not for it to fit, and tells the same listener."""
+        """A clone asks the same references, which are fitted already, and reports to the same listener."""
         bare = copy(self)
         bare.references = bare.on_event = None
         fresh = super(GuardedClassifier, bare).__sklearn_clone__()

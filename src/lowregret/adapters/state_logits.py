@@ -1,4 +1,4 @@
-"""A module over a vocabulary of its own as one over the states (Section 2.1), and what is refused of it."""
+"""A module over its own vocabulary as one over the states (Section 2.1), and what is refused of it."""
 
 import inspect
 import numbers
@@ -45,7 +45,7 @@ class StateLogits(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the module is; what belongs to it follows, if it has been moved."""
+        """The device of the module; what belongs to it follows if it was moved."""
         where = device_of(self.module)
         if self.token_ids.device != where:
             for name in ("token_ids", "before", "separator"):
@@ -93,7 +93,7 @@ def logits_of(said: Any) -> Tensor:
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where the weights are."""
+    """The device of the weights."""
     return next((weight.device for weight in module.parameters()), torch.device("cpu"))
 
 
@@ -137,7 +137,7 @@ def prefix_of(bos: Any) -> tuple[int, ...]:
 
 
 def laws_of(logits: Tensor, name: str) -> Tensor:
-    """Laws out of logits over the states, in their precision (float32 at least); NaN is refused."""
+    """Laws from logits over the states, in their precision (float32 at least); NaN is refused."""
     wide = logits.double()
     top = wide.amax(dim=-1)
     if not bool((torch.isfinite(top) & ~wide.isnan().any(dim=-1)).all()):
@@ -155,7 +155,7 @@ def log_mass_of(logits_V: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def try_out(states: StateLogits, name: str, steps: int) -> None:
-    """Ask once, of a few tokens: the logits are as they should be, and none depends on what comes later."""
+    """Try it once on a few tokens: the logits must have the right shape, and none may depend on what comes later."""
     fed = min(steps - 1, 3) if len(states.before) else 3
     tokens_BxT = torch.arange(fed, device=states.token_ids.device).repeat(2, 1) % states.n_states
     tokens_BxT[1, -1:] = (tokens_BxT[1, -1:] + 1) % states.n_states

@@ -88,6 +88,8 @@ def acting(
         if temperature is not None:
             raise ValueError('temperature goes with respond="quantal": exact best responses have none')
         return BestRespond(player, problem), horizon
+    if temperature is None and isinstance(player, Robust) and player.rule.problem is None:
+        return player.respond(problem), horizon
     if temperature is None:
         temperature = player.rule.temperature if isinstance(player, Robust) else 1 / math.sqrt(horizon)
     return Respond(player, problem, temperature), horizon

@@ -21,7 +21,7 @@ _SHOWN = 12  # actions and states of a table of payoffs that are shown
 
 
 def decimals_for(values: Iterable[float]) -> int:
-    """How many decimals show four digits of the largest: none of whole numbers, and of more than 1, two or none.
+    """How many decimals to show: four digits of the largest amount; none for whole numbers, two or none above 1.
 
     >>> decimals_for([-12_345.6, 3.0]), decimals_for([432.17]), decimals_for([0.0321]), decimals_for([120, -40])
     (0, 2, 5, 0)
@@ -36,7 +36,7 @@ def decimals_for(values: Iterable[float]) -> int:
 
 
 def money(value: float, currency: str | None = None, decimals: int = 0, signed: bool = False) -> str:
-    """A payoff in somebody's currency: signs stand before it, words and codes after it.
+    """An amount with its currency: a symbol goes before it, a word or a code after it.
 
     >>> money(-12_300, "$"), money(353.2, "euros", 2, signed=True), money(7)
     ('-$12,300', '+353.20 euros', '7')
@@ -51,7 +51,7 @@ def money(value: float, currency: str | None = None, decimals: int = 0, signed: 
 
 
 def counted(n: int, word: str) -> str:
-    """So many of a thing.
+    """A count with its noun, in the plural where it needs one.
 
     >>> counted(1, "day"), counted(1200, "stream")
     ('1 day', '1,200 streams')
@@ -85,7 +85,7 @@ def when(step: int, time: str | int | None, kind: str) -> str:
 
 
 def day(time: str) -> str:
-    """A date as people write it, and a time of a day with it; what is neither stays as it is.
+    """A date as people write it, with the time of day if it has one; anything else stays as it is.
 
     >>> day("2026-03-04"), day("2026-03-04T12:00:00"), day("2026-03-04T12:00:07+01:00"), day("0:05:00")
     ('4 March 2026', '4 March 2026, 12:00', '4 March 2026, 12:00:07+01:00', '0:05:00')
@@ -105,7 +105,7 @@ def step_of(found: Any) -> str:
 
 
 def answer(found: Any) -> str:
-    """The question that an audit is asked, answered in a few sentences."""
+    """The answer to the audit's question, in a few sentences."""
     about, totals, n, unit = found.about, found.totals, len(found.rows), step_of(found)
     model, guard = totals["model"], totals["guard"]
     currency, decimals = about["currency"], decimals_for((model, guard))
@@ -127,14 +127,22 @@ def answer(found: Any) -> str:
     one = found.suspects[0]
     which = "" if n == 1 else f" in {found.alarms:,} of {counted(n, 'stream')}, most clearly in {_name(one.stream)}"
     comma = "," if which else ""
-    return f"{said} It would have left the model{which}{comma} {_left(found, one, unit)}; {false}."
+    return f"{said} It would have left the model{which}{comma} {_left(found, one, unit)}; {false}.{_at_the_end(found)}"
+
+
+def _at_the_end(found: Any) -> str:
+    """Whether the model was followed again at the end of the log: of one stream that was left once."""
+    if len(found.rows) > 1 or found.about["episode"] is not None or found.rows[0].returns is None:
+        return ""
+    back = found.rows[0].returns > found.rows[0].left
+    return f" At the end of the log it {'followed the model again' if back else 'did not follow the model'}."
 
 
 def _left(found: Any, one: Any, unit: str) -> str:
     """When a stream was left, and how long after it had begun to lose."""
     at = when(one.switched_at, one.switched_time, found.about["steps"])
     if one.since is None:
-        sure = one.excluded and found.about["events"]  # where nobody looked, it is not known why
+        sure = one.excluded and found.about["events"]  # without events it is not known why
         return f"{at}, when something came that it had given probability 0" if sure else at
     whom, began = printable(one.lost_to, 80), when(one.since, one.since_time, found.about["steps"])
     return f"{at}, {counted(one.switched_at - one.since, unit)} after it began to lose to {whom} ({began})"
@@ -152,7 +160,7 @@ def _name(stream: str) -> str:
 
 
 def table(found: Any) -> Table:
-    """The answer, what warns, and what everyone earned, in all and a step."""
+    """The answer, the warnings, and what each player earned, in all and per step."""
     totals, earned, currency = found.totals, found.earned, found.about["currency"]
     whole, each = decimals_for(totals.values()), decimals_for(earned.values())
     rows = tuple((name, money(totals[name], None, whole), money(earned[name], None, each)) for name in totals)
@@ -161,7 +169,7 @@ def table(found: Any) -> Table:
 
 
 def report(found: Any) -> str:
-    """All that is printed: the answer, the table, what is promised, the payoffs, what was assumed and read."""
+    """All that is printed: the answer, the table, the promise, the alarms, the payoffs, the assumptions and the log."""
     about, unit = found.about, step_of(found)
     bound, whom = promised_to(found)
     promised = money(bound, about["currency"], decimals_for([bound]))
@@ -177,32 +185,32 @@ def report(found: Any) -> str:
 
 
 def promised_to(found: Any) -> tuple[float, str]:
-    """What is lost at most, a step, and to whom: of internal regret, for every action that might be left."""
+    """The most that can be lost per step, and to whom; internal regret counts once for each action to change to."""
     certificate = found.certificate
     times = found.problem.n_actions - 1 if getattr(certificate, "internal", False) else 1  # numbers have none
     best = BEST_OF_ALL if BEST_OF_ALL in found.about["players"] else BEST
     return times * certificate.regret_bound_in_payoffs, best
 
 
-_SUSPECTS = 5  # streams whose alarm is told
+_SUSPECTS = 5  # streams whose alarm is printed
 
 
 def _alarms(found: Any) -> str:
     about, n = found.about, len(found.rows)
     if not about["test"]:
-        return "Alarms: none, for there is no test."
+        return "Alarms: none, since there is no test."
     said = f"Alarms: {found.alarms:,}" + ("" if n == 1 else f" of {n:,} streams")
     if about["episode"] is not None:
         switched = sum(row.switches for row in found.rows)
         said += f", in {switched:,} of {sum(one.episodes for one in found.streams):,} episodes"
     if n > 1:
-        said += f"; by chance {found.allowed:.4g} on average at most, were all models right"
+        said += f"; at most {found.allowed:.4g} on average if every model is right"
     if found.rows and found.rows[0].returns is not None:
         back, left = (sum(getattr(row, name) for row in found.rows) for name in ("returns", "left"))
         said += f"; {counted(back, 'return')} to the model" + (f", left again {left:,} times" if left else "")
     if found.whole and n > 1:
         named = ", ".join(map(_name, found.survivors[:8])) + (", ..." if len(found.survivors) > 8 else "")
-        said += f".\nNamed, such that on average {about['fdr']:.0%} of the names are wrong at most (e-BH): "
+        said += f".\nNamed by e-BH, on average at most {about['fdr']:.0%} of them wrongly: "
         said += named or "none"
     return f"{said}."
 
@@ -212,7 +220,7 @@ def _switched(found: Any, one: Any) -> str:
 
 
 def payoffs(found: Any) -> Table:
-    """What is at stake: a row an action, a column a state."""
+    """The payoffs: one row per action, one column per state."""
     problem, currency = found.problem, found.about["currency"]
     of_numbers = isinstance(problem, Payoff)
     states = [f"{knot:g}" for knot in problem.knots] if of_numbers else problem.states
@@ -229,31 +237,31 @@ def payoffs(found: Any) -> Table:
 
 
 def assumed(found: Any) -> tuple[str, ...]:
-    """What was taken to be so, said or not."""
+    """What the audit assumed, whether or not the user said so."""
     about, columns = found.about, found.about["columns"]
     lags = sorted({row.lag for row in found.rows})
     if columns.get("known_at"):
         late = f"up to {lags[-1]} steps late" if lags[-1] > 1 else "before the next step"
-        known = f"outcomes known when {columns['known_at']} says, {late}: heard by the steps after that time"
+        known = f"outcomes known when {columns['known_at']} says, {late}: used only by steps after that time"
     elif about["lag"] is None:
         known = "lag 1, each outcome known before the next step (--lag, --known-at)"
     else:
-        known = f"lag {about['lag']}, as was said"
+        known = f"lag {about['lag']}, as given"
     stream = f"streams by {columns['stream']}" if columns["stream"] else "all rows one stream (--stream)"
     order = f"in order of {columns['order']}" if columns["order"] else "rows in order as they stand (--order)"
     warm = about["temperature"]
-    acting = "temperature 0, the best action is taken" if not warm else f"temperature {warm:g} of what the guard plays"
+    acting = "temperature 0, the best action is taken" if not warm else f"the guard plays at temperature {warm:g}"
     return (known, stream, order, acting, f"delta {about['delta']:g}" if about["test"] else "no test")
 
 
 # What speaks against the answer, stream by stream.
 
 
-_SHORT = 4  # steps a stream, below which they are hardly streams
+_SHORT = 4  # steps per stream, below which they are hardly streams
 
 
 def warnings(found: Any) -> list[str]:
-    """A lag that nobody said, outcomes that were excluded, or known before their time, and streams that are none."""
+    """Lags that were not given, outcomes ruled out or known too early, and streams that are hardly streams."""
     about, rows, told = found.about, found.rows, list[str]()
     late = [one for one in found.streams if one.seems is not None]
     if late:
@@ -263,7 +271,7 @@ def warnings(found: Any) -> list[str]:
         of = "" if len(rows) == 1 else f" of {counted(len(excluded), 'stream')}"
         told.append(
             f"the model had given probability 0 to {counted(sum(excluded), 'outcome')}{of} that came all the same: one "
-            "is enough to leave it, whatever else it says"
+            "is enough for the guard to leave it"
         )
     early = sum(row.early for row in rows)
     if early:
@@ -274,20 +282,18 @@ def warnings(found: Any) -> list[str]:
     stream, streams = about["columns"]["stream"], about["streams"]
     if stream and streams > 1 and about["rows"] < _SHORT * streams:
         told.append(
-            f"{streams:,} streams of {about['rows'] / streams:.2g} steps each on average: if {stream} counts rows, it "
-            "names no streams, and --stream none says so"
+            f"{streams:,} streams of {about['rows'] / streams:.2g} steps each on average: if {stream} only "
+            "numbers the rows, use --stream none"
         )
     return told
 
 
 def _late(found: Any, late: list[Any]) -> str:
-    """The model errs alike in a row: how far apart, and what the guard would have earned if outcomes were so late."""
+    """The model's errors are alike: up to how far apart, and what a guard with that lag would have earned."""
     about, lags, step = found.about, sorted({one.seems for one in late}), step_of(found)
     of = "" if len(found.rows) == 1 else f" in {counted(len(late), 'stream')}"
-    said = (
-        f"the model's errors{of} are alike up to {counted(lags[-1] - 1, step)} apart, beyond chance, as they are where"
-    )
-    said += " outcomes are known later than the next step"
+    said = f"the model's errors{of} are alike up to {counted(lags[-1] - 1, step)} apart, more than chance explains."
+    said += " Perhaps outcomes are known later than the next step"
     lag = f"a lag of {lags[0]}" if len(lags) == 1 else f"lags of {lags[0]} to {lags[-1]}"
     if any(one.then is None for one in late):
         return f"{said}: with {lag} the result may be another (--lag, --known-at; --lag 1 if they are not)"

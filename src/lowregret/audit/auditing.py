@@ -1,4 +1,4 @@
-"""The audit of a log: pass one deals its rows out by stream, pass two judges the streams, then all is added up."""
+"""The audit of a log: pass one deals its rows out by stream, pass two judges the streams, then results are added up."""
 
 import json
 import tempfile
@@ -30,8 +30,8 @@ from .tables import Table
 from .times import unix_told
 
 FORMAT = 4  # of parts: what they must have in common, and what they hold
-_FLOATS = 15  # numbers a state and action that judging a step takes, and more
-_SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, unless told
+_FLOATS = 15  # numbers per state and action that judging a step takes, and more
+_SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, by default
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
 
 
@@ -72,32 +72,34 @@ def audit_log(
     horizon
         The longest stream by default.
     fdr
-        The share of wrong names among ``Audit.survivors``, at most and on average.
+        The largest share of ``Audit.survivors`` that may be named wrongly, on average.
     tolerance
         How far probabilities may be from summing to one, 0.1 at most; those further off than 1e-6 are renormalised and
         counted.
     columns
-        As ``backtest`` takes them, with what else was known before the state (``docs/audit-settings.md``).
+        As ``backtest`` takes them, with what else was known before the state (``docs/reference/audit-settings.md``).
     fallback
         Whether to play the fallback alone too; by default on logs of up to a million rows.
     events
-        Whether to say since when the model of a stream that switched was wrong, and how often it returned; likewise.
+        Whether to say since when the model of a stream that switched was wrong, and how often it returned; by default
+        likewise.
     episode
-        The guard of every stream begins afresh after so many steps; delta is shared evenly by the episodes.
+        The guard of every stream begins afresh after this many steps; the episodes share delta evenly.
     test, internal
         As ``Guard`` takes them: without a test the mixture is played from the first step on; internal regret.
     lag
-        How late outcomes were known, in steps: 1 is before the next step. None: the same, and where the model's errors
-        look as if it was later, ``Audit.warnings`` say so, and what the guard would then have earned. Or
-        ``columns={"known_at": NAME}`` says when each was known; the guard of a stream has the lag of its latest.
+        How late outcomes were known, in steps: 1 is before the next step. None: the same, but where the model's errors
+        look as if they were known later, ``Audit.warnings`` says so, and what the guard would then have earned.
+        ``columns={"known_at": NAME}`` instead says when each outcome was known: the guard of a stream then has the lag
+        of its latest one.
     currency
-        What payoffs are in, for the words of the answer: "euros", "$", "USD".
+        The unit of the payoffs, for the answer in words: "euros", "$", "USD".
     part
         (i, n): only the i-th of n parts of the streams, for ``merge``.
     jobs, engine
         How many processes; "ray" takes those of a Ray cluster (extra: ``ray``).
     told
-        Hears what is being done, and how many rows of how many.
+        Called with the stage, how many rows are done, and of how many.
     """
     if isinstance(problem, Payoff):
         needs_knots(problem, "Quantiles")
@@ -191,8 +193,8 @@ def _made_told(cutoff: str | None) -> tuple[str, ...]:
     if cutoff is None:
         return ()
     return (
-        f"when forecasts were made ({cutoff}) is not gone by: those of more than one step ahead did not know the "
-        "outcome of the step before, and the chance of a false alarm is then not what it says",
+        f"when forecasts were made ({cutoff}) is not used: forecasts made more than one step ahead did not "
+        "know the outcome of the step before, so the chance of a false alarm may be larger than stated",
     )
 
 
@@ -205,7 +207,7 @@ def _currency_of(currency: Any) -> str | None:
 
 
 def _beyond(streams: int) -> float:
-    """Standard errors that are beyond chance: if no model errs alike in a row, one audit in a thousand says so."""
+    """How many standard errors count as beyond chance: without late outcomes, one audit in a thousand warns of them."""
     return NormalDist().inv_cdf(1 - 0.001 / streams)
 
 
@@ -259,7 +261,7 @@ def _here(
 
 
 def merge(paths: Sequence[str | Path]) -> Audit:
-    """The audit of a whole log out of the files of its parts, the same to the last bit."""
+    """The audit of a whole log from the files of its parts, the same to the last bit."""
     about: dict[str, Any] | None = None
     parts: dict[int, dict[str, Any]] = {}
     first = None
@@ -291,9 +293,9 @@ def merge(paths: Sequence[str | Path]) -> Audit:
 
 
 def _differing(name: str, own: Any, other: Any) -> str:
-    """What differs between two parts, with what it is where that is short."""
+    """What differs between two parts, with both values where they are short."""
     if name == "digest":
-        return "digest (the rows that were read are others)"
+        return "digest (the rows that were read differ)"
     return name if isinstance(own, list) else f"{name} ({inputs.shown(own)}, not {inputs.shown(other)})"
 
 
@@ -312,7 +314,7 @@ def _started(jobs: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
 
 
 def _ready() -> None:
-    """Whoever runs it has imported this file, and compiled what is compiled."""
+    """Running it imports this file and compiles what is compiled."""
     warm_up()
 
 

@@ -33,18 +33,19 @@ def backtest(
     scale: Any = None,
     lag: int = 1,
 ) -> Backtest:
-    """What the recorded predictions would have earned: acted on as they are, guarded, and not at all.
+    """What the recorded predictions would have earned: acted on as they are, guarded, or not used at all.
 
-    The model is its best response, as people act on it. "last outcome" does what would have been best in the last step
-    that is known, "fallback" plays from the first step on what the guard does after a switch, "Hedge" hears no model.
+    "model" plays the best response to the forecasts, as people do. "last outcome" does what would have been best in the
+    last step that is known, "fallback" plays from the first step on what the guard plays after a switch, and "Hedge"
+    weighs actions by what they have earned, without the model.
 
     Parameters
     ----------
     probs, states
         ``[T, S]`` and ``[T]``, or ``[B, T, S]`` and ``[B, T]``, or lists of streams of any lengths: what was predicted
         before each state, and the state that came. Or a frame in place of ``probs`` (pandas, polars, pyarrow: any that
-        speaks Arrow; extra ``data``), one row a step in any order, with or without the name of its column of states.
-        For a ``Payoff``: a forecast of each step, ``Quantiles``, ``Samples`` or a ``Density`` of shape ``[T]`` or
+        speaks Arrow; extra ``data``), one row per step in any order, with or without the name of its column of states.
+        For a ``Payoff``: a forecast for each step, ``Quantiles``, ``Samples`` or a ``Density`` of shape ``[T]`` or
         ``[B, T]`` (or a list of them), and the outcomes; a frame then has columns of quantiles.
     guard
         Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule, fallback or episodes; by default
@@ -52,19 +53,19 @@ def backtest(
     names
         Of the streams; their indices by default.
     columns
-        Of a frame: which is the ``stream``, ``order``, ``state``, and which hold ``probs`` (one a state, or one of
-        lists), where they are not called as usual; which hold ``context``, ``references``, ``payoffs`` and ``scale``;
-        ``every`` ("1d", "1b"): how far apart its times must be (``docs/audit.md``).
+        Of a frame: which is the ``stream``, ``order``, ``state``, and which hold ``probs`` (one per state, or one of
+        lists), where they do not have the usual names; which hold ``context``, ``references``, ``payoffs`` and
+        ``scale``; ``every`` ("1d", "1b"): how far apart its times must be (``docs/how-to/audit.md``).
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
     references, contexts, payoffs, scale
-        What else was known before each state, laid out as ``states`` are: laws of incumbents by name (or what they
-        played, mixed actions, where these are not as many as states, or the guard says so), in which context a step
-        was (names or numbers), what was at stake in it (``[..., A, S]``), or how much of what the problem says.
-        The guard is then made with them, and regret is to the best of all that it promises.
+        What else was known before each state, laid out as ``states`` are: laws of incumbents by name (or the mixed
+        actions that they played, where actions and states differ in number, or the guard says so); the context of each
+        step (names or numbers); the payoffs of each step (``[..., A, S]``), or how much of the problem's payoffs
+        counts. The guard is then made with them, and regret is measured against the best of all that it promises.
     lag
-        How late outcomes came to be known: the guard that is made learns that of a step only after as many steps. A
-        guard of your own has a lag of its own. In a frame ``columns={"known_at": NAME}`` says when each was known.
+        How late outcomes were known: the guard learns the outcome of a step only this many steps later. A guard of your
+        own has its own lag. In a frame ``columns={"known_at": NAME}`` says when each was known.
 
     >>> import numpy as np
     >>> from lowregret import matching
@@ -84,7 +85,7 @@ def backtest(
 
 
 def played_through(problem: Any, recording: Streams, guard: Guard | None, fallback: bool, lag: int = 1) -> Backtest:
-    """The backtest of a recording that was read; the usual guard where there is none."""
+    """The backtest of a recording that was read; with the usual guard where none is given."""
     if guard is None:
         guard = guard_for(problem, recording.longest, recording.tells, lag)
     else:
@@ -116,7 +117,7 @@ def played_through(problem: Any, recording: Streams, guard: Guard | None, fallba
 
 
 def late_of(recording: Streams, lag: int) -> int:
-    """How late the latest outcome was: as is said, or as the frame has it."""
+    """How late the latest outcome was: as given, or as the frame says."""
     lag = inputs.whole(lag, "lag")
     if recording.lags is not None and lag != 1:
         raise ValueError(f"lag or columns={{'known_at': NAME}} says how late outcomes were, not both, got {lag}")
@@ -201,17 +202,17 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
         raise ValueError(f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {lasts}")
     if guard.lag < recording.latest:
         raise ValueError(
-            f"guard must have a lag of {recording.latest}: the latest outcome came so late, got {guard.lag}"
+            f"guard must have a lag of {recording.latest}: the latest outcome came that late, got {guard.lag}"
         )
     _told_alike(guard, recording)
     return guard
 
 
 def _told_alike(guard: Any, recording: Streams) -> None:
-    """Refuse a guard that is to be told what the recording does not have, or is not to be told what it has."""
+    """Refuse a guard that needs what the recording does not have, or that has no use for what it has."""
     knows, tells = guard.rule.knows, recording.tells
     wants, acts = (knows.references, knows.references_act) if knows is not None else ((), False)
-    same = guard.rule.n_states == len(guard.problem.actions)  # nobody can tell laws from mixed actions
+    same = guard.rule.n_states == len(guard.problem.actions)  # laws and mixed actions look the same
     alike = same or not wants or acts == tells.act or (tells.act and guard.rule.fallback_acts)
     if tuple(wants) != tells.references or not alike:
         theirs = "act" if tells.act else "state laws"

@@ -1,4 +1,4 @@
-"""Columns of an Arrow table as they stand (extra: ``data``), and how what stands in them is refused."""
+"""Columns of an Arrow table as they stand (extra: ``data``), and how bad cells in them are refused."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ _ALSO = 4  # rows beside the first that are named
 
 
 class Refused(ValueError):
-    """A log that cannot be answered for: which file, which row (the first below the header is 1), and why."""
+    """A log that cannot be audited: which file, which row (the first below the header is 1), and why."""
 
     def __init__(self, where: str, row: int | None, reason: str) -> None:
         super().__init__(printable(f"{where}{'' if row is None else f', row {row}'}: {reason}"))
@@ -19,7 +19,7 @@ class Refused(ValueError):
 
 
 def printable(text: str, most: int = 2000) -> str:
-    """What a log says, for a terminal: signs that would steer it are spelt out, and it ends somewhere."""
+    """Text from a log, safe to print on a terminal: control characters are spelt out, and long text is cut."""
     shown = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text[:most])
     return shown if len(text) <= most else shown + "..."
 
@@ -53,7 +53,7 @@ def without_nulls(column: Any, what: str, where: str, before: int) -> None:
 
 
 def also(bad: np.ndarray, before: int) -> str:
-    """In which other rows something is wrong likewise, as far as was read: the first few, and how many more."""
+    """Which other rows have the same fault, among those read so far: the first few, and how many more."""
     if len(bad) < 2:
         return ""
     more = f" and {len(bad) - 1 - _ALSO:,} more" if len(bad) > 1 + _ALSO else ""
@@ -61,7 +61,7 @@ def also(bad: np.ndarray, before: int) -> str:
 
 
 def numbers_in(column: Any, name: str, what: str, where: str, before: int = 0) -> np.ndarray:
-    """A column as numbers, NaN where there are none; those that are written out may have percent signs."""
+    """A column as numbers, NaN where there are none; numbers written as text may have percent signs."""
     pa = arrow()
     if hasattr(column, "dictionary"):
         column = column.dictionary_decode()

@@ -1,7 +1,7 @@
 """The audit on a Ray cluster (extra: ``ray``): the same two passes as tasks, the same numbers to the last bit.
 
 Tasks of pass one read a fragment of the log each and deal its rows out by stream; tasks of pass two gather a partition
-and judge it. Ray runs anew what was lost with a worker, and results go by partition: none is lost or counted twice.
+and judge it. Ray runs again what was lost with a worker, and results go by partition: none is lost or counted twice.
 """
 
 import os
@@ -32,7 +32,7 @@ def on_ray(
     settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Callable[[str, int, int], None],
 ) -> tuple[dict[str, Any], dict[int, dict[str, Any]]]:
-    """What the audit is about, and its numbers by partition; every machine must see the log under the same path."""
+    """What the audit is about, and its numbers by partition. Every machine must see the log under the same path."""
     try:
         ray: Any = import_module("ray")
     except ModuleNotFoundError as error:
@@ -84,7 +84,7 @@ def on_ray(
 def deal_fragment(
     fragment: Fragment, log: Log, problem: DecisionProblem | Payoff, tolerance: float, partitions: list[int]
 ) -> Any:
-    """Pass one of a fragment: rows by stream, and what a ``Tally`` is told; then a piece for each partition."""
+    """Pass one of a fragment: rows by stream, and what a ``Tally`` counts; then a piece for each partition."""
     names, renormalised, digest = StreamNumbers(), 0, new_digest()
     found: list[np.ndarray] = []
     kinds: set[str] = set()

@@ -1,4 +1,4 @@
-"""Which column of a table is what: by the names people give them, or as they are told."""
+"""Which column of a table is what: by its usual name, or as the caller says."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,21 @@ TOLD = ("context", "references", "payoffs", "scale")  # only where they are name
 
 
 class Columns(NamedTuple):
-    """The names of the columns that matter; None: there is one stream, or rows are in order as they stand."""
+    """The names of the columns that matter; None: there is one stream, or the rows are in order already."""
 
     stream: str | None
     order: str | None
     state: str
-    probs: tuple[str | None, ...]  # one a state, or one that holds lists; None: what the other of two leaves
+    probs: tuple[str | None, ...]  # one per state, or one that holds lists; None: 1 minus the other of two
     every: Every | None = None  # how far apart times must be
     context: str | None = None
     references: tuple[tuple[str, tuple[str | None, ...]], ...] = ()  # names, and columns as those of probs
-    payoffs: tuple[str, ...] = ()  # action by action, one a state; or one that holds lists
+    payoffs: tuple[str, ...] = ()  # action by action, one per state; or one that holds lists
     scale: str | None = None
     known_at: str | None = None  # when the outcome of the step was known
-    guesses: tuple[str, ...] | None = None  # what else may be the stream if its values hardly repeat; None: it is told
+    guesses: tuple[str, ...] | None = (
+        None  # what else may be the stream if its values hardly repeat; None: the caller named it
+    )
     passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
     untaken: str | None = None  # a column that may have times in it, where none or another was taken for the order
     act: bool = False  # the references have a column of actions each
@@ -79,7 +81,7 @@ class Columns(NamedTuple):
 
 
 def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str, Any] | None = None) -> Columns:
-    """The columns of a table that has those names; what is ``told`` goes before what is usual.
+    """The columns of a table that has those names; what the caller ``told`` goes before the usual names.
 
     >>> from lowregret import matching
     >>> columns_of(["unique_id", "ds", "y", "p_0", "p_1"], matching())[:4]
@@ -115,7 +117,7 @@ def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str
 def references_in(
     there: Sequence[str], told: Mapping[str, Any], laws: Callable[[Any, str], Any], may_act: bool = True
 ) -> tuple[tuple[tuple[str, tuple[str | None, ...]], ...], bool]:
-    """The columns of incumbents by name, and whether they hold actions: ``{"action": COLUMN}``, of all or of none."""
+    """The columns of incumbents by name, and whether they hold actions: ``{"action": COLUMN}``, for all or for none."""
     references = told.get("references") or {}
     if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
         raise ValueError(f"references must be a dict of columns by name, got {inputs.shown(references)}")
@@ -131,7 +133,7 @@ def references_in(
 
 
 def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -> list[str | None]:
-    """The columns of these roles: as they are told, else as they are usually called, if they are there."""
+    """The columns of these roles: as the caller says, else those with the usual names, if they are there."""
     found: list[str | None] = []
     for role in roles:
         name = told.get(role)
@@ -146,14 +148,14 @@ def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -
 
 
 def usual_in(there: Sequence[str], role: str) -> list[str]:
-    """Columns that are called as one of this role usually is: as it stands first, then in other letters."""
+    """Columns with a usual name of this role, in other case where none has it exactly."""
     others = {name.strip().casefold(): name for name in reversed(there)}
     found = (name if name in there else others.get(name) for name in _USUAL.get(role, ()))
     return [name for name in found if name is not None]
 
 
 def may_be_order(there: Sequence[str], taken: Sequence[str | None]) -> str | None:
-    """A column that nobody took and that is called as if it had times in it."""
+    """A column without a role whose name suggests that it holds times."""
     free = [name for name in there if name not in taken]
     dated = [
         name for name in free if name.strip().casefold() in (*_DATED, *_USUAL["order"]) or "date" in name.casefold()
@@ -164,21 +166,19 @@ def may_be_order(there: Sequence[str], taken: Sequence[str | None]) -> str | Non
 def keys_in(
     there: Sequence[str], told: Mapping[str, Any]
 ) -> tuple[str | None, tuple[str, ...] | None, str | None, str | None]:
-    """The column of streams and what else may be it (None: it is told), that of steps and that of states."""
+    """The column of streams, what else it may be (None: the caller said), that of steps and that of states."""
     order, state = named(there, told, ("order", "state"))
     guesses: tuple[str, ...] | None = None
     if told.get("stream") is not None:
         stream = None if told["stream"] == NO_STREAM else named(there, told, ("stream",))[0]
         if stream is None and NO_STREAM in there:
-            raise ValueError(
-                f"{NO_STREAM!r} says that there is no column of streams, and one is called so: call it something else"
-            )
+            raise ValueError(f"{NO_STREAM!r} says that there is no column of streams, and one has that name: rename it")
     else:
         usual = [name for name in usual_in(there, "stream") if name not in (order, state)]
         stream, guesses = (usual[0] if usual else None), tuple(usual[1:])
     keys = [name for name in (stream, order, state) if name is not None]
     if len(set(keys)) < len(keys):
-        raise ValueError(f"each of stream, order and state must be a column of its own, got {listed(keys)}")
+        raise ValueError(f"stream, order and state must be three different columns, got {listed(keys)}")
     return stream, guesses, order, state
 
 
@@ -192,7 +192,7 @@ def roles_told(told: Any, roles: Sequence[str]) -> dict[str, Any]:
 
 
 def every_in(told: Mapping[str, Any], order: str | None) -> Every | None:
-    """How far apart times must be, if that is told."""
+    """How far apart times must be, if the caller says so."""
     if told.get("every") is None:
         return None
     if order is None:
@@ -204,34 +204,34 @@ def every_in(told: Mapping[str, Any], order: str | None) -> Every | None:
 
 
 def refuse_doubled(there: Sequence[str], needed: Sequence[str]) -> None:
-    """Refuse a table in which a name that matters stands for two columns."""
+    """Refuse a table in which two columns have the same name, if it matters."""
     often = Counter(there)
     for name in needed:
         if often[name] > 1:
             raise ValueError(f"a column that matters must be there once, and {name!r} is there twice or more")
 
 
-# Which column names the streams where nobody said: one whose values repeat; and what is said of all columns chosen.
+# Which column names the streams where the caller does not say: one whose values repeat; and all choices in words.
 
 
 NO_STREAM = "none"  # said in place of a column: all rows are one stream
 
 
 def repeating(found: Any, repeats: Callable[[str], bool]) -> Any:
-    """The columns ``found``, the stream being the first of its guesses of which ``repeats`` says that it does."""
+    """The columns ``found``, with the first guess for the stream for which ``repeats`` holds."""
     while not (found.stream is None or found.guesses is None or repeats(found.stream)):
         found = passed_on(found)
     return found
 
 
 def passed_on(found: Any) -> Any:
-    """The same columns, the stream being the next that may be it, or none."""
+    """The same columns with the next guess for the stream, or none."""
     stream, *others = found.guesses or (None,)
     return found._replace(stream=stream, guesses=tuple(others), passed=(*found.passed, found.stream))
 
 
 def shared(rows: int, single: int) -> bool:
-    """Whether streams repeat: at most half of the rows are the only one of theirs, and not almost all as with a key."""
+    """Whether streams repeat: at most half of the rows are alone in their stream (with a key, almost all)."""
     return rows == 1 or 2 * single <= rows
 
 
@@ -240,7 +240,7 @@ def alone_told(found: Any) -> str:
     if found.stream is not None:
         return ""
     if found.guesses is None:
-        return "; all rows are one stream, as was said"
+        return "; all rows are one stream, as requested"
     if found.passed:
         return f"; {_unstreamed(found)[0]}"
     return (
@@ -250,7 +250,7 @@ def alone_told(found: Any) -> str:
 
 
 def passed_told(found: Any) -> tuple[str, ...]:
-    """What a reader must know of columns that were not taken for the order or the stream, if nothing else was."""
+    """What a reader should know of columns that were not taken for the order or the stream."""
     return (*_unordered(found), *_unstreamed(found))
 
 

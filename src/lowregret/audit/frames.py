@@ -1,4 +1,4 @@
-"""Frames as people have them: one row a step, from any package that speaks Arrow (extra: ``data``)."""
+"""Frames: one row per step, from any package that speaks Arrow (extra: ``data``)."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ FRAME = "the frame"
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it hands over its columns by the Arrow PyCapsule interface: pandas, polars, pyarrow and others do."""
+    """Whether a value has columns by the Arrow PyCapsule interface, as those of pandas, polars and pyarrow do."""
     return hasattr(value, "__arrow_c_stream__") and not hasattr(value, "__array_namespace__")
 
 
@@ -47,7 +47,7 @@ def streams_in(
         columns = {**(columns if isinstance(columns, Mapping) else {}), "state": state}
     found = columns_of(table.column_names, problem, columns)
     if not table.num_rows:
-        raise ValueError("the frame must have a row a step, got none")
+        raise ValueError("the frame must have one row per step, got no rows")
     table, found = needed_of(table, frame, found)
     rows = rows_of(table, found, problem, tolerance, FRAME)
     told, tells = told_in(table, found, problem, tolerance, FRAME)
@@ -67,7 +67,7 @@ def streams_in(
 
 
 def needed_of(table: Any, frame: Any, found: Any) -> tuple[Any, Any]:
-    """The columns of a frame's table that matter, and which is what: the stream is one that repeats, or was told."""
+    """The columns of a frame's table that matter, and which is what: the stream is one that repeats, or as given."""
 
     def repeats(name: str) -> bool:
         names, stream_R = streams_in_rows(table, name, FRAME)
@@ -86,7 +86,7 @@ class Listed(NamedTuple):
 
 
 def in_streams(names: list[Any], stream_R: np.ndarray, steps: Steps, found: Any) -> Listed:
-    """The rows of a frame by stream and step; what its times say of missing steps is noted.
+    """The rows of a frame by stream and step; steps that its times show to be missing are noted.
 
     ``found`` are its columns.
     """
@@ -104,7 +104,7 @@ def in_streams(names: list[Any], stream_R: np.ndarray, steps: Steps, found: Any)
 
 
 def result_frame(found: Any) -> Any:
-    """What ``Backtest.to_frame`` gives: a row a step, as those of the frame that was tested where there was one."""
+    """What ``Backtest.to_frame`` gives: one row per step, in the rows of the frame that was tested if there was one."""
     pa, recording, problem = arrow(), found.recording, found.problem
     places, source = recording.rows, recording.source
     lengths_B = recording.lengths_B
@@ -143,7 +143,7 @@ def result_frame(found: Any) -> Any:
 
 
 def _by_name(names: list[Any], stream_R: np.ndarray) -> tuple[list[Any], np.ndarray]:
-    """Streams in the order of their names, where these have one, else as they first come."""
+    """Streams sorted by name where names can be sorted, else as they first come."""
     try:
         order = sorted(range(len(names)), key=names.__getitem__)
     except TypeError:
@@ -153,7 +153,7 @@ def _by_name(names: list[Any], stream_R: np.ndarray) -> tuple[list[Any], np.ndar
     return [names[i] for i in order], rank[stream_R]
 
 
-# Columns of what else was known before each state: incumbents' laws, a context, what was at stake.
+# Columns of what else was known before each state: incumbents' laws, a context, the payoffs.
 
 
 def told_in(
@@ -165,9 +165,9 @@ def told_in(
     before: int = 0,
     labels: tuple[Any, ...] | None = None,
 ) -> tuple[Told, Tells]:
-    """What a table tells of every row, as arrays with an axis of rows, and of what kind that is.
+    """What else a table says of every row, as arrays with an axis of rows, and what kinds of things these are.
 
-    ``labels``: which contexts there are, where other rows may have others than these.
+    ``labels``: all contexts, where other rows may have some that these do not.
     """
     if columns.act:
         said = [_played(table, str(own[0]), problem, where, before) for _, own in columns.references]
@@ -202,7 +202,7 @@ def _said(table: Any, names: Any, problem: Any, tolerance: float, where: str, be
 
 
 def _played(table: Any, name: str, problem: DecisionProblem | Payoff, where: str, before: int) -> np.ndarray:
-    """What an incumbent did, by the names of the actions: ``[R, A]``, one of them each."""
+    """What an incumbent did, by the names of the actions: ``[R, A]``, one action per row."""
     place_R = places_in(table, name, problem.action_names, "the action", where, before)
     return np.eye(problem.n_actions)[place_R]
 

@@ -1,8 +1,8 @@
 """A gate between two models: does acting on the new one earn more than acting on the current one, beyond luck?
 
-Both models have said what they say of the same days, and each is acted on by its best response. Let D_t be what the new
-one earned more on day t; with several streams the mean of that over the streams of the day. Given the two actions it
-lies in [low_t, high_t], the least and the most over all states: both are known before the outcome.
+Both models have forecast the same days, and each is acted on by its best response. Let D_t be how much more the new one
+earned on day t; with several streams, the mean of that over the streams of the day. Given the two actions it lies in
+[low_t, high_t], the least and the most over all states: both are known before the outcome.
 
 **Null.** E[D_t | F_t] <= 0 on every day, F_t being all that was known when the two actions of day t were chosen: the
 new model earns no more than the current one, on average given the past. Nothing else is assumed: days may depend on
@@ -15,23 +15,23 @@ together in any way.
 
 no more than half of what it has. As lam_t >= 0 is known before the outcome, E[1 + lam_t D_t | F_t] <= 1 under the null,
 and no factor is negative: W is a nonnegative supermartingale from 1, and so is E, the mean of the bettors at the
-``RATES``. By Ville's inequality P(E_t >= 1/alpha on some day t) <= alpha. So the gate may be asked every day, and the
-one who asks may stop whenever he likes. The other way round -D_t in [-high_t, -low_t] is bet on, at alpha again: each
-of the two wrong verdicts has a chance of at most alpha of ever being given.
+``RATES``. By Ville's inequality P(E_t >= 1/alpha on some day t) <= alpha. So the gate may be asked every day, and one
+may stop whenever one likes. The other way round -D_t in [-high_t, -low_t] is bet on, at alpha again: each of the two
+wrong verdicts has a chance of at most alpha of ever being given.
 
 The engine's bettors (``rules/bets.py``) know a law, the model's, and are charged by it. Here there is none, only a
-range; a bet that is linear in D_t is then fair without any charge. For each of theirs there is one that never wins
+range; a bet that is linear in D_t is then fair without any charge. For each of their bets there is one that never wins
 less: by convexity exp(lam x) lies below its chord over [low, high], and its height at 0 is what they would be charged.
 Where D_t is a mean over many streams, far smaller than its range, that is most of the evidence.
 
 **Late outcomes.** With a lag of d the actions of day t are chosen when the outcomes up to day t - d are known, and a
-stretch that nobody could foresee counts in d days at once: the product above is no supermartingale any more. Days that
-are d apart make a class, in which it is; the average over the d classes counts, and a_d / alpha is needed, as proved in
+stretch of luck counts in d days at once: the product above is no supermartingale any more. Days that are d apart make a
+class, in which it is; the average over the d classes counts, and a_d / alpha is needed, as proved in
 ``certificates/late.py`` (i).
 
 **Verdict.** By the evidence at the end of the log: promote where E reached what is needed and the new model earned more
-in all, keep where the other way round E did and it earned less, else there is not enough yet. Asking for the money too
-can only lower the chance of either.
+in all; keep where the other E did and it earned less; else there is not enough yet. Asking for the money too can only
+lower the chance of either.
 """
 
 import json
@@ -61,7 +61,7 @@ _FAR = 1e9  # days: as good as never
 _DAY = 86_400 * 10**9
 _UNKNOWN = -1  # in place of a state
 _MODELS = ("model", "model_name", "model_id", "model_version")  # as a column of models is called
-_SPELT = (  # one column a state and model; or - . and a space in place of _
+_SPELT = (  # one column per state and model; or - . and a space in place of _
     *("{model}_p_{state}", "{model}_prob_{state}", "{model}_p{state}", "{model}_{state}"),
     *("p_{state}_{model}", "prob_{state}_{model}", "p{state}_{model}", "{state}_{model}"),
     *("p_{model}_{state}", "prob_{model}_{state}"),
@@ -71,7 +71,7 @@ _LISTS = ("{model}", "{model}_p", "{model}_probs", "p_{model}", "probs_{model}")
 
 @dataclass(frozen=True)
 class Gate:
-    """What the gate says of two models, with the evidence both ways; money is in the units of the payoffs."""
+    """The gate's verdict on two models, with the evidence both ways; money is in the units of the payoffs."""
 
     verdict: str  # promote, keep, not enough yet
     model: str
@@ -153,8 +153,8 @@ def gate(
     alpha
         The chance of ever promoting a model that earns no more, and that of ever keeping out one that earns no less.
     lag
-        How many steps later an outcome is known: 1, before the next step. Rows of the last so many steps may be without
-        one, and are left out.
+        How many steps later an outcome is known: 1, before the next step. Rows of the last ``lag`` steps may be without
+        an outcome, and are left out.
     tolerance
         As ``audit_log`` takes it.
     columns
@@ -225,7 +225,7 @@ def gate(
 
 
 def log_evidence(gain_T: np.ndarray, low_T: np.ndarray, span: float, lag: int = 1) -> np.ndarray:
-    """ln E after every day, ``[T]``, of differences that were known to be ``low_T`` at least; at most ``span`` in size.
+    """ln E after every day, ``[T]``, for differences known to be at least ``low_T`` and at most ``span`` in size.
 
     >>> log_evidence(np.array([1.0, 0.0, 1.0, 1.0]), np.array([-1.0, 0.0, -1.0, -1.0]), span=1.0).round(2).tolist()
     [0.24, 0.24, 0.52, 0.82]
@@ -234,7 +234,7 @@ def log_evidence(gain_T: np.ndarray, low_T: np.ndarray, span: float, lag: int = 
 
 
 class _Bettors:
-    """Those who bet on a difference that is positive on average, each at its rate, over the days."""
+    """Bettors on a positive mean difference, each at its own rate, over the days."""
 
     def __init__(self, gain_T: np.ndarray, low_T: np.ndarray, span: float, lag: int) -> None:
         with np.errstate(divide="ignore"):
@@ -252,7 +252,7 @@ class _Bettors:
         return found - math.log(self.lag * len(RATES))
 
     def more_steps(self, needed: float) -> int | None:
-        """How many more days until E is so much, if every rate grows as it did on average; None: it never is."""
+        """How many more days until E reaches a level, if every bettor goes on growing at its average; None: never."""
         wealth_DxK = np.stack([(self.growth_KxT * (self.class_T == r)).sum(axis=1) for r in range(self.lag)])
         a_day_K = self.growth_KxT.mean(axis=1) / self.lag
 
@@ -269,11 +269,11 @@ class _Bettors:
         return low
 
 
-# What both models said of the same steps.
+# What both models forecast for the same steps.
 
 
 class _Paired(NamedTuple):
-    """Rows of which both models spoke."""
+    """Rows that both models forecast."""
 
     laws: tuple[np.ndarray, np.ndarray]  # [R, S] each, of the new model and of the current one
     states_R: np.ndarray
@@ -285,7 +285,7 @@ class _Paired(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The rows of a log as they stand; which row each is, ``where`` says."""
+    """The rows of a log as they stand; ``where`` says which row each is."""
 
     streams: list[str]
     stream_R: np.ndarray
@@ -307,7 +307,7 @@ class _Read(NamedTuple):
 def _paired(
     log: Any, problem: DecisionProblem, models: tuple[str, str], lag: int, tolerance: float, told: Any
 ) -> _Paired:
-    """The rows of which both models spoke and whose outcomes are known, by stream and step; others are noted."""
+    """The rows that both models forecast and whose outcomes are known, by stream and step; others are noted."""
     columns, read = _opened(log, problem, models, told)
     while True:
         rows = read(columns, tolerance)
@@ -319,7 +319,7 @@ def _paired(
     place = np.unique(rows.stream_R)
     if columns.order is None and (len(place) > 1 or rows.model_R is not None):
         what = "a column of models" if rows.model_R is not None else "several streams"
-        reason = f"a log with {what} must have one of steps or times too, so that it is known which rows are of one day"
+        reason = f"a log with {what} must have one of steps or times too, to say which rows are of one day"
         raise Refused(rows.where(int(rows.row_R[0]))[0], None, f"{reason}: --order NAME or columns={{'order': NAME}}")
     mine, waiting = _in_order(mine, columns, lag)
     notes = [*passed_told(columns), *irregular(mine.stream_R, mine.steps).told]
@@ -333,7 +333,9 @@ def _paired(
         waiting += also_waiting
         mine, theirs, left_out = _matched(mine, theirs)
         if left_out:
-            notes.append(f"{left_out:,} rows of one model alone are left out: the other says nothing of these steps")
+            notes.append(
+                f"{left_out:,} rows of one model alone are left out: the other has no forecast for these steps"
+            )
     if waiting:
         notes.append(f"{waiting:,} rows whose outcomes are not known yet are left out")
     streams, wait = len(np.unique(mine.stream_R)), _wait(mine, lag)
@@ -347,10 +349,10 @@ def _paired(
 
 
 def _wait(rows: _Read, lag: int) -> int:
-    """The lag among the steps of all streams: how many of them lie between a step of a stream and ``lag`` of its own.
+    """The lag counted in steps of all streams: how many of them pass while one stream makes ``lag`` of its own.
 
-    By what is usual (the median) in the stream where it is most: a step that a stream leaves out now and then does not
-    make outcomes later. Where streams have the same steps it is the lag itself. Rows are by stream and step.
+    The median within a stream, and of these the largest: a step that a stream leaves out now and then does not make
+    outcomes later. Where streams have the same steps it is the lag itself. Rows are by stream and step.
     """
     place_R = np.unique(rows.steps.at_R, return_inverse=True)[1]
     same_R = rows.stream_R[lag:] == rows.stream_R[:-lag]
@@ -360,13 +362,15 @@ def _wait(rows: _Read, lag: int) -> int:
 
 
 def _daily(apart: np.ndarray) -> bool:
-    """Whether steps so far apart, in nanoseconds, are days, but for some that are left out."""
+    """Whether steps this far apart, in nanoseconds, are days, apart from some that are left out."""
     return not (apart % _DAY).any() and (len(apart) == 0 or float(np.median(apart)) == _DAY)
 
 
 def _rows_of(model: str, rows: _Read) -> np.ndarray:
     if model not in rows.models:
-        raise ValueError(f"the models of this log are {listed(sorted(rows.models))}, and {inputs.shown(model)} is none")
+        raise ValueError(
+            f"the models of this log are {listed(sorted(rows.models))}, and {inputs.shown(model)} is not one of them"
+        )
     assert rows.model_R is not None
     return np.flatnonzero(rows.model_R == rows.models.index(model))
 
@@ -374,7 +378,7 @@ def _rows_of(model: str, rows: _Read) -> np.ndarray:
 def _in_order(rows: _Read, columns: Columns, lag: int) -> tuple[_Read, int]:
     """The rows whose outcomes are known, by stream and step, and how many others there are.
 
-    Only those of the last ``lag`` steps of a stream may be unknown: to leave others out would be to choose among days.
+    Only those of the last ``lag`` steps of a stream may be unknown: leaving out others would be choosing among days.
     """
     alone = alone_told(columns)
     place_R = sorted_rows(rows.streams, rows.stream_R, rows.steps, rows.row_R, rows.where, columns.every, alone)
@@ -391,7 +395,7 @@ def _in_order(rows: _Read, columns: Columns, lag: int) -> tuple[_Read, int]:
 
 
 def _matched(mine: _Read, theirs: _Read) -> tuple[_Read, _Read, int]:
-    """The rows of two models that are of one stream and step, and how many others there are."""
+    """Pairs of rows of the two models for the same stream and step, and how many rows have no partner."""
     at_T = np.unique(np.concatenate([mine.steps.at_R, theirs.steps.at_R]))
 
     def keys(rows: _Read) -> np.ndarray:
@@ -406,7 +410,7 @@ def _matched(mine: _Read, theirs: _Read) -> tuple[_Read, _Read, int]:
         file, row = theirs.where(int(theirs.row_R[bad[0]]))
         other, its_row = mine.where(int(mine.row_R[bad[0]]))
         also = f"row {its_row}" if other == file else f"{other}, row {its_row}"
-        raise Refused(file, row, f"the outcome of a step must be the same for both models, and it is another in {also}")
+        raise Refused(file, row, f"the outcome of a step must be the same for both models, and it differs in {also}")
     return mine, theirs, left_out
 
 
@@ -433,7 +437,7 @@ def _opened(
         table = table_of(log)
         columns = found_in(table.column_names, problem, told)
         if not table.num_rows:
-            raise ValueError("the frame must have a row a step, got none")
+            raise ValueError("the frame must have one row per step, got no rows")
 
         def of_frame(columns: Columns, tolerance: float) -> _Read:
             some = with_own_clocks(table.select(columns.needed), log, columns.order)
@@ -447,7 +451,7 @@ def _opened(
         here = own._replace(columns=columns)
         pieces = list(pieces_in(here, _piece(columns, problem, tolerance)))
         if not pieces:
-            raise Refused(own.paths[0], None, "there is no row in it")
+            raise Refused(own.paths[0], None, "it has no rows")
         return _joined(pieces, columns, here.where)
 
     return own.columns, of_file
@@ -469,7 +473,7 @@ def _columns(there: Any, problem: DecisionProblem, models: tuple[str, str], told
         if named is None:
             missing = models[0] if mine is None else models[1]
             raise ValueError(
-                f"there must be a column of probabilities a state for {missing} ({missing}_p_{states[0]} or "
+                f"there must be one column of probabilities per state for {missing} ({missing}_p_{states[0]} or "
                 f"p_{states[0]}_{missing}, ...), or a column of models: say which of {listed(there)} they are, --probs "
                 "STATE=COLUMN,... with {} for the model or columns={'probs': {STATE: COLUMN}}; --model-column NAME or "
                 "columns={'model': NAME}"
@@ -496,7 +500,7 @@ def _laws_of(there: Any, states: tuple[str, ...], model: str, told: Any) -> Any:
 
 
 def _with_name(told: Any, model: str) -> Any:
-    """What is told of columns, with the model's name where {} stands."""
+    """What the caller says of columns, with the model's name in place of {}."""
     if isinstance(told, Mapping):
         return {state: _with_name(name, model) for state, name in told.items()}
     if isinstance(told, (list, tuple)):
@@ -518,7 +522,7 @@ class _Piece(NamedTuple):
 
 
 def _piece(columns: Columns, problem: DecisionProblem, tolerance: float) -> Callable[[Any, str, int], _Piece]:
-    """A function that reads a table, of which so many rows come before."""
+    """A function that reads a table, given how many rows come before it."""
 
     def read(table: Any, where: str, before: int) -> _Piece:
         table, unknown_R = _with_outcomes(table, columns.state, problem)
@@ -533,7 +537,7 @@ def _piece(columns: Columns, problem: DecisionProblem, tolerance: float) -> Call
 
 
 def _with_outcomes(table: Any, name: str, problem: DecisionProblem) -> tuple[Any, np.ndarray]:
-    """The table with some outcome in every row, and in which rows there is none in truth."""
+    """The table with some outcome in every row, and which rows truly have none."""
     pa, column = arrow(), one_column(table, name)
     column = column.dictionary_decode() if hasattr(column, "dictionary") else column
     unknown = column.is_null(nan_is_null=True)

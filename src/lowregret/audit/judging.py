@@ -26,7 +26,7 @@ from .times import ROWS, Every, Rhythms, Steps, irregular
 RECENT = "recent frequencies"  # what a model loses to where they predict better
 LISTED = 24  # streams with most evidence, whose curves are kept
 POINTS = 240  # of a curve
-_CELLS = 1 << 18  # steps times states and actions of a block: what is made of it stays close at hand
+_CELLS = 1 << 18  # steps times states and actions of a block: small enough for the cache
 _MOST = 690.0  # of ln E: more than any level that is asked for
 
 
@@ -37,14 +37,14 @@ class AuditSettings(NamedTuple):
     horizon: int
     delta: float
     temperature: float
-    level: float  # of E: where a stream's e-value is stopped, or at its end
+    level: float  # of E: a stream's e-value stops there, or at the end
     fallback: bool  # whether the fallback plays alone as well
     events: bool  # whether it is said since when models were wrong, and when they returned
     episode: int | None
     steps: str  # what they are, as ``Steps`` has it
     every: Every | None  # how far apart times must be
     alone: str  # why all rows are one stream, where no column names it
-    lag: int | None  # how late outcomes were known; None: nobody says, and the next step knows them
+    lag: int | None  # how late outcomes were known; None: not given, and known by the next step
     beyond: float  # how many standard errors of a correlation are beyond chance, over all streams
     columns: Columns
     tells: Tells = NOTHING  # what else was known before each state
@@ -73,7 +73,7 @@ def guard_of(
     test: bool = True,
     internal: bool = False,
 ) -> Guard:
-    """The guard of an audit; with episodes they share delta evenly."""
+    """The guard of an audit; episodes share delta evenly."""
     more = {"test": test, "internal": internal}
     return guard_for(problem, horizon, tells, lag, delta=delta, temperature=temperature, episode=episode, **more)
 
@@ -98,12 +98,12 @@ class StreamFound(NamedTuple):
     lag: int  # after how many steps its outcomes were known, at most
     early: int  # outcomes that were known before their own step, by what the log says
     excluded: int  # outcomes to which its model had given probability 0
-    seems: int | None  # the lag that its residuals look like, where nobody said one
+    seems: int | None  # the lag that its residuals look like, where none was given
     then: float | None  # what the guard would have earned at that lag, in utility in all
 
 
 def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> dict[str, Any]:
-    """Everything about a partition as plain numbers: streams, curves added up, the alarmed ones in detail."""
+    """Everything about a partition as plain numbers: streams, curves added up, streams with an alarm in detail."""
     dated = _streams(settings, names, records, where)
     problem, grid, every = settings.problem, settings.grid, dated.streams
     each: list[Any] = [None] * len(every.names)
@@ -161,7 +161,7 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
 
 
 def _sure(problem: DecisionProblem | Payoff, block: Block) -> Any:
-    """What scales take off, ``[N, T]``: of payoffs, what is sure counts as much as the step does, as utility does."""
+    """What a scale takes off, ``[N, T]``: it applies to payoffs as a whole, so also to what utility 0 stands for."""
     if block.told is None or block.told.scale is None:
         return 0.0
     sure = float(problem.in_payoffs(0.0)) / float(problem.regret_in_payoffs(1.0))
@@ -176,7 +176,7 @@ def _guard(settings: AuditSettings, lag: int) -> Guard:
 
 
 def _by_lag(settings: AuditSettings, streams: Streams) -> list[tuple[int, list[int]]]:
-    """Lags, and which streams have them: as was said, or of each the latest of its outcomes."""
+    """Lags, and which streams have them: the one given, or for each stream that of its latest outcome."""
     if streams.lags is None:
         return [(settings.lag or 1, list(range(len(streams.names))))] if streams.names else []
     found: dict[int, list[int]] = {}
@@ -194,7 +194,7 @@ def _excluded(block: Block) -> np.ndarray:
 
 
 def _best_comparator(block: Block, tells: Tells, seen: "Seen") -> np.ndarray:
-    """What the best of all that is promised was paid, ``[N, T]``: an action for each context, or a reference."""
+    """What the best comparator of the promise was paid, ``[N, T]``: an action for each context, or a reference."""
     N, own_NxT = len(block.index_N), np.zeros(block.came_NxT.shape)
     assert block.told is not None
     for c in range(len(tells.contexts or (0,))):
@@ -220,7 +220,7 @@ class Seen(NamedTuple):
 
 
 def _apart(guard: Guard) -> bool:
-    """Whether episodes are streams of their own; of numbers, of late outcomes and without a test play goes on."""
+    """Whether episodes are streams of their own; with numbers, late outcomes or no test, play goes on through them."""
     rule = guard.rule
     return guard.episode is not None and not (rule.of_numbers or rule.untested or rule.lag > 1)
 
@@ -254,10 +254,10 @@ def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
 def _evidence(
     rule: Rule, block: Block, log_level: float, level_NxT: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """ln E as it was known at every step, ``[N, T]``, and of each stream an e-value; ``level_NxT`` is E, if known.
+    """ln E as it was known at every step, ``[N, T]``, and an e-value for each stream; ``level_NxT`` is E, if known.
 
-    Of late outcomes the average over classes of steps that are a lag apart, each of which is stopped by itself: at a
-    time that all of them choose together, their average need not be an e-value.
+    With late outcomes it is the average over classes of steps that are a lag apart, each stopped by itself: stopped at
+    one common time, their average need not be an e-value.
     """
     (N, T), d = block.came_NxT.shape, rule.lag
     if d == 1:
@@ -276,7 +276,7 @@ def _evidence(
 
 
 def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
-    """By row: in how many episodes it switched, since when its model lost to whom, returns, and how often left."""
+    """By row: in how many episodes it switched, since when its model lost and to what, returns, exits after them."""
     since: dict[int, tuple[int | None, str | None]] = {}
     returns = dict.fromkeys(range(len(seen.trips_N)), 0)
     left = dict(returns)
@@ -296,7 +296,7 @@ def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
 
 
 def _better(settings: AuditSettings, switch: Switch) -> str:
-    """Whom the model lost to."""
+    """What the model lost to."""
     if switch.gain is not None:
         return switch.whom or RECENT
     whom = str(switch.whom) if switch.action is None else str(settings.problem.actions[switch.action])
@@ -307,7 +307,7 @@ def _better(settings: AuditSettings, switch: Switch) -> str:
 
 
 class Dated(NamedTuple):
-    """The streams of a partition by name, and what the times of their rows say."""
+    """The streams of a partition by name, and the times of their rows."""
 
     streams: Streams
     clock: Steps
@@ -316,7 +316,7 @@ class Dated(NamedTuple):
     rhythms: Rhythms
 
     def time(self, i: int, step: int | None) -> str | int | None:
-        """What the log calls a step of a stream: a time, or a number; None where it says none."""
+        """What the log calls a step of a stream: a time or a number; None where it has neither."""
         if step is None or self.clock.kind == ROWS:
             return None
         row = int(self.first_B[i]) + step - 1
@@ -331,7 +331,7 @@ class Dated(NamedTuple):
 
     @property
     def span(self) -> list[list[int]]:
-        """The first and the last time of all, each with its offset; nothing where there are no dates."""
+        """The first and the last time of all streams, each with its offset; nothing where there are no dates."""
         if not self.clock.dated or not len(self.clock.at_R):
             return []
         ends = int(self.clock.at_R.argmin()), int(self.clock.at_R.argmax())
@@ -339,7 +339,7 @@ class Dated(NamedTuple):
 
 
 def _streams(settings: AuditSettings, names: dict[int, str], records: np.ndarray, where: Any) -> Dated:
-    """The streams of a partition by name, when their rows were, and what these times say of missing ones."""
+    """The streams of a partition by name, the times of their rows, and which steps these show to be missing."""
     ordered = sorted(names, key=names.__getitem__)
     rank = np.zeros(max(names, default=0) + 1, dtype=np.int64)
     rank[ordered] = np.arange(len(ordered))
@@ -367,7 +367,7 @@ def _streams(settings: AuditSettings, names: dict[int, str], records: np.ndarray
     return Dated(streams, steps, np.append(0, cuts), known_R, rhythms)
 
 
-# A lag that nobody said: forecasts that were made some steps ahead, or of sums over some steps, err alike in a row.
+# A lag that was not given: forecasts some steps ahead, or of sums over some steps, have errors alike in a row.
 
 
 _TRIED = 30  # lags, at most
@@ -377,12 +377,13 @@ _REPLAYED = 20_000  # steps of a stream: up to here it is said what the guard wo
 
 
 def seeming_lag(probs_TxS: np.ndarray, states_T: np.ndarray, beyond: float) -> int | None:
-    """The lag that residuals look like: correlated up to one step less than that, and more than further back.
+    """The lag that residuals look like: they are correlated over fewer steps than that, more so than further back.
 
     A residual is 1 for what came and 0 for all else, minus the probabilities. If each law was stated knowing the
     outcome before, its product with an earlier residual has mean 0, and the sum of such products over the root of that
-    of their squares is about standard normal. A model that is wrong for long errs as much alike further back, which is
-    taken off. Of neighbours ``beyond`` standard errors are asked; of the others it is enough that it goes on.
+    of their squares is about standard normal. The errors of a model that is wrong for long are as much alike further
+    back, so that is subtracted. One step apart the correlation must exceed ``beyond`` standard errors; further apart it
+    is enough that it goes on.
     """
     T, S = probs_TxS.shape
     K = min(_TRIED, T // 8)
@@ -406,7 +407,7 @@ def seeming_lag(probs_TxS: np.ndarray, states_T: np.ndarray, beyond: float) -> i
 
 
 def _lately(settings: AuditSettings, block: Block) -> dict[int, tuple[int, float | None]]:
-    """By row: the lag that its residuals look like, where none was said, and what the guard would then have earned."""
+    """By row: the lag that its residuals look like, where none was given, and what the guard would then have earned."""
     if settings.lag is not None or block.lags_NxT is not None or settings.columns.levels or not settings.test:
         return {}
     found: dict[int, list[int]] = {}
@@ -462,7 +463,7 @@ def _detail(
 
 
 def _tried(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """What that guard was paid on a block ``[N, T]``, and when it first switched."""
+    """What this guard was paid on a block ``[N, T]``, and when it first switched."""
     if guard.episode is None or not _apart(guard):
         played = play(guard, block, fallback=False, live=False)
         return played.paid["guard"], played.trips_N
@@ -481,7 +482,7 @@ class Cut(NamedTuple):
     number_M: np.ndarray  # which episode of it, from 0
 
     def joined(self, values_MxT: np.ndarray, steps: int) -> np.ndarray:
-        """What stands for every step of the episodes, ``[M, T]``, in the places of the streams ``[N, steps]``."""
+        """Values of every step of the episodes, ``[M, T]``, in their places in the streams ``[N, steps]``."""
         T = values_MxT.shape[1]
         found_NxExT = np.zeros((int(self.owner_M.max()) + 1, -(-steps // T), T))
         found_NxExT[self.owner_M, self.number_M] = values_MxT
@@ -489,7 +490,7 @@ class Cut(NamedTuple):
 
 
 def cut(block: Block, episode: int) -> Cut:
-    """The episodes of so many steps each; the last of a stream may be shorter, and its last step is filler then."""
+    """The episodes, of this many steps each; the last of a stream may be shorter, and is then filled up."""
     T = block.came_NxT.shape[1]
     E = -(-T // episode)
     lengths = np.clip(block.lengths_N[:, None] - episode * np.arange(E), 0, episode).ravel()
@@ -512,7 +513,7 @@ class EpisodesPlayed(NamedTuple):
 
 
 def guarded(guard: Guard, block: Block, episodes: Cut, live: bool) -> EpisodesPlayed:
-    """The guard on every episode; ``live``: it tells what happened, and takes longer."""
+    """The guard on every episode; ``live``: with its events, which takes longer."""
     assert guard.episode is not None
     single = Guard(guard.problem, guard.rule.horizon, rule=guard.rule)
     played = play(single, episodes.block, fallback=False, live=live)

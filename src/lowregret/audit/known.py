@@ -1,4 +1,4 @@
-"""What a recording may tell beside laws and states: incumbents' laws, a context, what was at stake in each step."""
+"""What a recording may hold beside laws and states: incumbents' laws, contexts, the payoffs of each step."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ GIVEN = ("references", "contexts", "payoffs", "scale")  # as arguments of a back
 
 
 class Tells(NamedTuple):
-    """Of what kind that is, over all streams."""
+    """What kinds of such things there are, over all streams."""
 
     references: tuple[str, ...] = ()  # the names of the incumbents
     contexts: tuple[Any, ...] | None = None  # the names of the contexts, in the order of their numbers
@@ -69,7 +69,7 @@ class Told(NamedTuple):
 
     @staticmethod
     def beside(each: Sequence["Told"], longest: int) -> "Told":
-        """Streams side by side, ``[N, T, ...]``; the last step of one that is over is told again, to nobody."""
+        """Streams side by side, ``[N, T, ...]``; one that is over repeats its last step, which counts nowhere."""
         places = [np.minimum(np.arange(longest), _steps(told) - 1) for told in each]
         laws, *others = zip(*each, strict=True)
         if isinstance(laws[0], tuple):  # of numbers, and as long
@@ -103,7 +103,7 @@ def labelled(each: Sequence[Any], name: str) -> tuple[tuple[Any, ...], list[np.n
     try:  # with their types: True is not 1
         labels = [value for _, value in dict.fromkeys((_kind(value), value) for part in listed for value in part)]
     except TypeError as error:
-        raise ValueError(f"{name} must be names or numbers, one a step, got {inputs.shown(each[0])}") from error
+        raise ValueError(f"{name} must be names or numbers, one per step, got {inputs.shown(each[0])}") from error
     if any(value is None or value != value for value in labels):
         raise ValueError(f"{name} must be given for every step, and one is missing")
     with contextlib.suppress(TypeError):  # of several kinds: as they come
@@ -113,7 +113,7 @@ def labelled(each: Sequence[Any], name: str) -> tuple[tuple[Any, ...], list[np.n
 
 
 def _kind(value: Any) -> bool:
-    """Whether it is a truth: all else that is equal is one label."""
+    """Whether it is a bool: any other values that are equal are one label."""
     return isinstance(value, (bool, np.bool_))
 
 
@@ -127,7 +127,7 @@ def told_of(
     payoffs: Any = None,
     scale: Any = None,
 ) -> tuple[list[Told] | None, Tells]:
-    """What arrays tell of every stream, checked; laid out as ``states`` are. ``streams`` are their names."""
+    """What the arrays say of every stream, checked; laid out as ``states`` are. ``streams`` are their names."""
     if references is None and contexts is None and payoffs is None and scale is None:
         return None, NOTHING
     states, numbers = states.at if isinstance(states, Positions) else states, isinstance(problem, Payoff)
@@ -171,13 +171,13 @@ def told_of(
         amounts = [inputs.numbers_of(part, "payoffs", "numbers") for part in _each(payoffs, lengths, alone, "payoffs")]
         for part, T in zip(amounts, lengths, strict=True):
             if part.shape != (T, A, S):
-                raise ValueError(f"payoffs must have shape {(T, A, S)}, a matrix a step, got {part.shape}")
+                raise ValueError(f"payoffs must have shape {(T, A, S)}, one matrix per step, got {part.shape}")
             problem.utility_of(part)  # type: ignore[union-attr]
     if scale is not None:
         share = [inputs.numbers_of(part, "scale", "numbers") for part in _each(scale, lengths, alone, "scale")]
         for part in share:
             if part.ndim != 1 or not ((part > 0) & (part <= 1)).all():
-                raise ValueError(f"scale must be a number a step, above 0 and at most 1, got {inputs.shown(part)}")
+                raise ValueError(f"scale must be one number per step, above 0 and at most 1, got {inputs.shown(part)}")
     kind = "change" if payoffs is not None else "scaled" if scale is not None else None
     return [Told(*own) for own in zip(laws, context, amounts, share, strict=True)], Tells(names, labels, kind, act)
 
@@ -188,9 +188,9 @@ def _laws(width: int) -> Any:
 
 
 def _is_mixed(problem: Any, value: Any) -> bool:
-    """Whether a reference is given by what it played: as many numbers a step as actions, where states are not as many.
+    """Whether a reference is given by what it played: one number per action at each step, not one per state.
 
-    Where they are, what is given is laws, unless the guard says otherwise (``references_act``).
+    Where there are as many actions as states, laws are meant, unless the guard says otherwise (``references_act``).
     """
     first = value[0] if isinstance(value, (list, tuple)) and len(value) else value
     if isinstance(first, Forecast) or isinstance(value, Forecast):
@@ -211,7 +211,7 @@ def _forecasts(problem: Payoff, value: Any, lengths: list[int], of: str) -> list
         given = list(value) if isinstance(value, (list, tuple)) else []
     right = len(given) == len(lengths) and all(isinstance(each, Forecast) for each in given)
     if not right or [each.batch_shape for each in given] != [(T,) for T in lengths]:
-        raise ValueError(f"{of} must be forecasts of the outcomes, one a step, got {inputs.shown(value)}")
+        raise ValueError(f"{of} must be forecasts of the outcomes, one per step, got {inputs.shown(value)}")
     for each in given:
         each.refuse_misfit(problem)
     return given
@@ -234,18 +234,18 @@ def _each(values: Any, lengths: list[int], alone: bool, name: str) -> list[Any]:
 
 
 def known_in(table: Any, name: str, steps: Steps, where: str, before: int = 0) -> np.ndarray:
-    """When the outcome of each row was known, by the clock of its steps."""
+    """When the outcome of each row was known, on the same clock as its steps."""
     known = order_in(table, name, where, before)
     if known.kind != steps.kind:
-        reason = f"when outcomes were known ({name}) must be said as steps are, which are {steps.kind}"
+        reason = f"when outcomes were known ({name}) must be given as steps are, which are {steps.kind}"
         raise Refused(where, None, f"{reason}, got {known.kind}")
     return known.at_R
 
 
 def lags_of(at_T: np.ndarray, known_T: np.ndarray) -> np.ndarray:
-    """After how many steps each outcome of a stream was known: for the first step after that time, not for its own.
+    """After how many steps each outcome of a stream was known: the first step after that time knows it.
 
-    At the end of a stream, how many steps did not know it.
+    Near the end of a stream, how many steps did not know it.
 
     >>> lags_of(np.array([1, 2, 3, 4, 5]), np.array([1, 3, 3, 9, 9])).tolist()
     [1, 2, 1, 2, 1]
@@ -253,14 +253,14 @@ def lags_of(at_T: np.ndarray, known_T: np.ndarray) -> np.ndarray:
     return np.maximum(np.searchsorted(at_T, known_T, side="right") - np.arange(len(at_T)), 1)
 
 
-# What is wrong with a recording in arrays: of which stream, and at which step.
+# What is wrong with a recording in arrays: in which stream, and at which step.
 
 
 Check = Callable[[Any, str], Any]  # of values and what they are called
 
 
 def located(check: Check, values: Any, what: str, axes: int, name_of: Callable[[int], Sequence[Any]]) -> Any:
-    """``check(values, what)`` of one stream, which has so many axes, or of several; ``name_of(n)`` are their names.
+    """``check(values, what)`` of one stream, which has ``axes`` axes, or of several; ``name_of(n)`` are their names.
 
     What is refused of all is asked of each stream, and of each of its steps: the first that is wrong is named.
     """

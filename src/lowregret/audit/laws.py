@@ -1,4 +1,4 @@
-"""Laws in the rows of a table: probabilities a state, each law checked."""
+"""Laws in the rows of a table: one probability per state, each law checked."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from ..problems import Names
 from .cells import Refused, also, arrow, numbers_in, one_column, without_nulls
 
 _TOLERATED = 0.1  # at most, of what probabilities sum to
-_ROUNDED = 1e-3  # that much is rounding, by single or half precision if not by decimals
+_ROUNDED = 1e-3  # this much is rounding, by single or half precision if not by decimals
 _ULPS = 1e-9  # of a tolerance: 0.51 + 0.5 is off by a little more than 0.01
 
 
@@ -36,7 +36,7 @@ def _laws(table: Any, names: tuple[str | None, ...], states: tuple[str, ...], wh
         without_nulls(column, f"the list of probabilities ({name})", where, before)
         lengths = np.asarray(pa.compute.list_value_length(column)) if len(column) else np.zeros(0)
         if len(bad := np.flatnonzero(lengths != S)):
-            reason = f"there must be {S} probabilities ({name}), one a state, got {int(lengths[bad[0]])}"
+            reason = f"there must be {S} probabilities ({name}), one per state, got {int(lengths[bad[0]])}"
             raise Refused(where, before + int(bad[0]) + 1, reason)
         return numbers_in(column.flatten(), name, "probabilities", where).reshape(-1, S)
     probs_RxS = np.empty((table.num_rows, S))
@@ -49,7 +49,7 @@ def _laws(table: Any, names: tuple[str | None, ...], states: tuple[str, ...], wh
 
 
 def _normal(probs_RxS: np.ndarray, tolerance: float, where: str, before: int) -> tuple[np.ndarray, int]:
-    """The laws, made to sum to one where they are off by more than floating point explains and no more than may be."""
+    """The laws, made to sum to one where they are off by more than floating point explains, within the tolerance."""
     if not len(probs_RxS):
         return probs_RxS, 0
     sums_R = probs_RxS[:, 0].copy()
@@ -81,23 +81,23 @@ def _normal(probs_RxS: np.ndarray, tolerance: float, where: str, before: int) ->
 
 
 def _how_to_sum(total: float, most: float, probs_RxS: np.ndarray) -> str:
-    """What to do about these laws: the first sums to ``total``, all are off by ``most`` at most."""
+    """What to do about these laws, of which the first sums to ``total`` and all are off by at most ``most``."""
     if abs(total - 100) <= 100 * _TOLERATED:
         return "; they look like percentages: divide them by 100"
     if not most <= _TOLERATED * (1 + _ULPS):
-        return "; that is no rounding: if these are logits, take the softmax; if they are counts, divide by the sum"
+        return "; that is not rounding: if these are logits, take the softmax; if they are counts, divide by the sum"
     enough = _rounded_up(most)
     if most <= max(_ROUNDED, _by_decimals(probs_RxS)) * (1 + _ULPS):
         how = f"; if that is rounding, --tolerance {enough:g} renormalises them, audit_log(tolerance={enough:g})"
         return f"{how}; in a frame for backtest divide each row by its sum"
     return (
-        "; that is no rounding: see whether they are probabilities, and of all states; "
+        "; that is not rounding: check that they are probabilities, and of all states; "
         f"--tolerance {enough:g} would renormalise them all the same"
     )
 
 
 def _rounded_up(off: float) -> float:
-    """The least number of two digits that a sum may be off by, so that this one may.
+    """The smallest tolerance with two digits that lets this sum pass.
 
     >>> _rounded_up(0.51 + 0.5 - 1), _rounded_up(0.00412)
     (0.01, 0.0042)
@@ -107,7 +107,7 @@ def _rounded_up(off: float) -> float:
 
 
 def _by_decimals(probs_RxS: np.ndarray) -> float:
-    """By how much sums may be off if these numbers were rounded to as many decimals as they have; 0 for many."""
+    """How far sums may be off if these numbers were rounded to the decimals they show; 0 for many decimals."""
     for decimals in range(1, 7):
         if (np.abs(probs_RxS - np.round(probs_RxS, decimals)) < 1e-9).all():
             return float(probs_RxS.shape[1] / 2 * 10.0**-decimals)
@@ -115,21 +115,21 @@ def _by_decimals(probs_RxS: np.ndarray) -> float:
 
 
 def tolerance_of(value: Any) -> float:
-    """How far from one probabilities may sum: so little that it can be rounding."""
+    """How far from one probabilities may sum: no more than rounding explains."""
     tolerance = inputs.positive(value, "tolerance")
     if tolerance > _TOLERATED:
         raise ValueError(
-            f"tolerance must be above 0 and at most {_TOLERATED:g}, it is for rounding, got {value!r}: percentages are "
-            "to be divided by 100"
+            f"tolerance must be above 0 and at most {_TOLERATED:g}, it is for rounding, got {value!r}: "
+            "divide percentages by 100"
         )
     return tolerance
 
 
-# Which columns hold the probabilities of which states: as they are told, or by their names.
+# Which columns hold the probabilities of which states: as the caller says, or by their names.
 
 
 USUAL = ("probs", "probabilities", "p")  # one that holds lists
-_SPELT = ("p_{}", "prob_{}", "p{}", "{}")  # one column a state
+_SPELT = ("p_{}", "prob_{}", "p{}", "{}")  # one column per state
 _SHORTEST = 2  # letters of a state's name that may stand at an end of a word: pup is up, data is not a
 
 
@@ -139,9 +139,9 @@ def listed(names: Any) -> str:
 
 
 def probs_in(there: Sequence[str], states: Sequence[str], told: Any, taken: Sequence[str]) -> tuple[str | None, ...]:
-    """The columns of probabilities, one a state in the order of the states, or one that holds lists.
+    """The columns of probabilities, one per state in the order of the states, or one that holds lists.
 
-    Of two states one may be None: what the other leaves.
+    Of two states one may be None: 1 minus the other.
     """
     if told is not None:
         return told_laws(there, states, told, "probabilities", "probs")
@@ -157,13 +157,13 @@ def probs_in(there: Sequence[str], states: Sequence[str], told: Any, taken: Sequ
         None,
     )
     raise ValueError(
-        f"there must be a column of probabilities a state ({', '.join(asked)}{more}), or one of lists (probs): say "
+        f"there must be one column of probabilities per state ({', '.join(asked)}{more}), or one of lists (probs): say "
         f"which of {listed(there)} they are, {_how('probs', states)}{lone(alone, states) if alone else ''}"
     )
 
 
 def column_names(there: Sequence[str], states: Sequence[str], taken: Sequence[str]) -> tuple[str, ...]:
-    """Columns that are called after the states, one for each; none otherwise."""
+    """Columns named after the states, one for each; empty if any is missing."""
     each = [tuple(spelt.format(state) for state in states) for spelt in _SPELT]
     found = [names for names in each if all(name in there and name not in taken for name in names)]
     # else as a value would be matched: 0.0 is 0, and True is true
@@ -172,7 +172,7 @@ def column_names(there: Sequence[str], states: Sequence[str], taken: Sequence[st
 
 
 def _alike(there: Sequence[str], states: Sequence[str], spelt: str, taken: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns that are spelt so of what means each state, one each."""
+    """The columns whose names mean the states in this spelling, one each."""
     names, begin = Names(states), spelt.removesuffix("{}")
     free = [name for name in there if name.startswith(begin) and name not in taken]
     placed = [(names.position(name[len(begin) :]), name) for name in free]
@@ -194,7 +194,7 @@ def told_laws(
 
 
 def several(there: Sequence[str], told: Any, n: int, what: str, how: str = "") -> tuple[str, ...]:
-    """So many columns, or one that holds lists."""
+    """The given number of columns, or one that holds lists."""
     names = (told,) if isinstance(told, str) else tuple(told) if isinstance(told, (list, tuple)) else ()
     if len(names) not in (1, n) or not all(isinstance(name, str) and name in there for name in names):
         raise ValueError(
@@ -227,7 +227,7 @@ def told_in_words(text: str, states: Sequence[str]) -> list[str] | dict[str, str
 
 
 def lone(name: str | None, states: Sequence[str]) -> str:
-    """A hint for those who have one column for two states; nothing otherwise."""
+    """A hint for a table with one column for two states; empty otherwise."""
     if name is None or len(states) != 2:
         return ""
     at = state_named(name, states)
@@ -248,16 +248,16 @@ def _by_state(
     if len(named) < len(told) or not enough or not right or len(set(named.values())) < len(named):
         other = ", or one for one of the two" if len(states) == 2 else ""
         raise ValueError(
-            f"the columns of {what} by state must name a column of its own, of {listed(there)}, for each of "
+            f"the columns of {what} by state must name a different column, of {listed(there)}, for each of "
             f"{listed(states)}{other}, got {inputs.shown(told)}"
         )
     return tuple(named.get(state) for state in states)
 
 
 def _refuse_swapped(names: Sequence[str], states: Sequence[str], what: str) -> None:
-    """Refuse columns in the order of the states whose names say that they are another state's.
+    """Refuse columns in the order of the states whose names say that they belong to other states.
 
-    Numbers in names may mean something else, model_1_a and model_1_b: they must all be there to count.
+    Numbers in names may mean something else, model_1_a and model_1_b: they count only if all are there.
     """
     said = [state_named(name, states) for name in names]
     wrong = [i for i, state in enumerate(said) if state is not None and state != i]

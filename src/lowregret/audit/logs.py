@@ -25,7 +25,7 @@ _FEWEST, _MOST = 4, 4096  # partitions
 
 
 class Fragment(NamedTuple):
-    """A part of a file that is read on its own."""
+    """A part of a file that can be read on its own."""
 
     file: int
     path: str
@@ -45,7 +45,7 @@ class Log(NamedTuple):
 
     @property
     def tells(self) -> Tells:
-        """Of what kind that is which was known before the state."""
+        """What kinds of things were known before each state."""
         columns = self.columns
         kind = "change" if columns.payoffs else "scaled" if columns.scale else None
         labels = None if self.contexts is None else tuple(map(plainly, self.contexts))
@@ -58,21 +58,21 @@ class Log(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the answer must know of how the files were read: the same is said of the first alone."""
+        """What a reader of the answer should know of how the files were read; the same note is given once."""
         return next((table.notes for table in self.tables if table.notes), ())
 
     @property
     def partitions(self) -> int:
-        """Into how many parts its streams are dealt out: by the log alone, so that everyone deals alike."""
+        """Into how many parts its streams are dealt out: by the log alone, so that every process agrees."""
         return int(min(max(-(-self.rows // _PARTITION), _FEWEST), _MOST))
 
     @property
     def exact(self) -> bool:
-        """Whether ``rows`` is how many there are, as all but text says beforehand."""
+        """Whether ``rows`` is exact: all formats but text say it beforehand."""
         return all(table.counts for table in self.tables)
 
     def where(self, row: int) -> tuple[str, int]:
-        """Of which file a row is, and which row of it, from 1."""
+        """The file of a row, and which row of that file it is, from 1."""
         return self.paths[row >> _FILE], (row & ((1 << _FILE) - 1)) + 1
 
 
@@ -90,7 +90,7 @@ class StreamNumbers:
 
 
 def record_of(problem: DecisionProblem | Payoff, columns: Columns) -> np.dtype:
-    """What is kept of a row; what else was known is called as in ``Told``."""
+    """What is kept of a row; fields of what else was known have the names that ``Told`` gives them."""
     A, S = problem.n_actions, len(columns.levels) or problem.n_states  # type: ignore[union-attr]
     told: list[tuple[str, str, tuple[int, ...]]] = []
     if columns.references:
@@ -119,7 +119,7 @@ def log_at(
     told: dict[str, Any] | None = None,
     found_in: Callable[[list[str], Any, Any], Columns] | None = None,
 ) -> Log:
-    """The log in a file or a folder, or in what hands over columns by Arrow: what it holds is read later.
+    """The log in a file, a folder, or anything with columns by Arrow; its rows are read later.
 
     ``found_in`` says which of its columns matter.
     """
@@ -139,23 +139,22 @@ def log_at(
             raise Refused(table.where, None, str(error)) from error
         if columns is not None:
             if here._replace(guesses=None) != columns._replace(guesses=None):
-                raise Refused(table.where, None, f"its columns are others than those of {tables[0].where}")
+                raise Refused(table.where, None, f"its columns differ from those of {tables[0].where}")
             if here.guesses is not None:
                 here = here._replace(guesses=tuple(name for name in here.guesses if name in (columns.guesses or ())))
         columns = here
         if not table.lists and isinstance(problem, DecisionProblem) and len(columns.probs) != problem.n_states:
             hint = lone(columns.probs[0], problem.states)
-            raise Refused(table.where, None, f"a CSV file must have one column of probabilities a state{hint}")
+            raise Refused(table.where, None, f"a CSV file must have one column of probabilities per state{hint}")
     assert columns is not None
     if not fragments:
-        raise Refused(tables[0].where, None, "there is no row in it")
+        raise Refused(tables[0].where, None, "it has no rows")
     return _looked_over(Log(tuple(tables), sum(f.rows for f in fragments), tuple(fragments), columns))
 
 
 def _looked_over(log: Log) -> Log:
-    """The log with what must be known of all rows before one is read: the contexts, and whether a forecast is a median.
-
-    Columns that are told are read twice.
+    """The log with what must be known of all rows before the first is read: the contexts, and whether a forecast is a
+    median. Such columns are read twice.
     """
     columns = log.columns
     contexts: dict[Any, None] = {}
@@ -183,7 +182,7 @@ def records_in(
 ) -> Iterator[tuple[np.ndarray, str, int]]:
     """Checked rows of a fragment as records, what their steps are, and how many were renormalised.
 
-    ``digest``, as ``hashlib`` has them, is told of all that is kept of them, in whatever batches they come.
+    ``digest``, as ``hashlib`` has them, is updated with all that is kept of them, in whatever batches they come.
     """
     before, pa = fragment.before, arrow()
     record = record_of(problem, log.columns)
@@ -219,7 +218,7 @@ def records_in(
 
 
 def _refuse_crowd(rows: Rows, row_R: np.ndarray, log: Log) -> None:
-    """Refuse rows that are more than their streams have steps for, before all the others are gathered."""
+    """Refuse more rows than their streams have steps for, before all the others are gathered."""
     at_R = rows.steps.at_R
     if log.columns.order is None or not len(at_R):
         return
@@ -247,7 +246,7 @@ def pieces_in(log: Log, read: Callable[[Any, str, int], Any]) -> Iterator[tuple[
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """Where a stream belongs: the same on every machine."""
+    """The partition of a stream: the same on every machine."""
     return zlib.crc32(_bytes(name)) % partitions
 
 
@@ -265,6 +264,6 @@ def _batches(fragment: Fragment, log: Log, only: list[str] | None = None) -> Ite
 
 
 def _row_said(error: Exception) -> int | None:
-    """The row that a reader of CSV names, which counts the header too."""
+    """The row that a CSV reader names, which counts the header too."""
     found = re.search(r"Row #(\d+)", str(error))
     return None if found is None else max(int(found.group(1)) - 1, 1)

@@ -32,7 +32,7 @@ _MEDIAN = "-median"
 
 
 def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None) -> Columns:
-    """The columns of a table that has those names; what is ``told`` goes before what is usual.
+    """The columns of a table that has those names; what the caller ``told`` goes before the usual names.
 
     >>> found = quantile_columns(["unique_id", "ds", "y", "ETS", "ETS-lo-90", "ETS-hi-90"])
     >>> found.levels, found.probs, found.point
@@ -113,7 +113,7 @@ def models_in(there: Sequence[str]) -> dict[str, dict[float, str]]:
 
 
 def _of_model(models: dict[str, dict[float, str]], asked: Any, there: Sequence[str]) -> tuple[dict[float, str], str]:
-    """The quantiles of the model that is asked for, or of the only one, and its name."""
+    """The quantiles of the model asked for, or of the only one, and its name."""
     if asked is None and len(models) == 1:
         model, own = next(iter(models.items()))
         return own, model
@@ -155,7 +155,7 @@ def outcomes_in(problem: Payoff, frame: Any, state: Any = None, columns: Any = N
     found = quantile_columns(table.column_names, columns)
     needs_knots(problem, "Quantiles")
     if not table.num_rows:
-        raise ValueError("the frame must have a row a step, got none")
+        raise ValueError("the frame must have one row per step, got no rows")
     table, found = needed_of(table, frame, found)
     names, stream_R = streams_in_rows(table, found.stream, FRAME)
     steps = order_in(table, found.order, FRAME, every=found.every)
@@ -193,7 +193,7 @@ def outcomes_in_rows(table: Any, name: str, problem: Payoff, where: str, before:
 
 
 def with_median(found: Columns, tables: Iterable[Any], where: str) -> Columns:
-    """The columns, the forecast without a level being the median if it is in the middle of all intervals, else none's.
+    """The columns, with the forecast without a level as the median if it is in the middle of all intervals.
 
     ``tables`` hold all rows between them.
     """
@@ -214,7 +214,7 @@ def with_median(found: Columns, tables: Iterable[Any], where: str) -> Columns:
 def quantiles_in(
     table: Any, found: Columns, problem: Payoff, where: str, before: int = 0
 ) -> tuple[np.ndarray, int, int]:
-    """Values ``[R, Q]`` that neither cross nor leave the outcomes; in how many rows they did one and the other."""
+    """Values ``[R, Q]`` that neither cross nor leave the outcomes, and in how many rows each had to be mended."""
     values_RxQ = _values(table, found.probs, where)
     if not np.isfinite(values_RxQ).all():
         row, k = np.argwhere(~np.isfinite(values_RxQ))[0].tolist()
@@ -229,7 +229,7 @@ def quantiles_in(
 def rows_in(
     table: Any, columns: Columns, problem: DecisionProblem | Payoff, tolerance: float, where: str, before: int = 0
 ) -> Rows:
-    """``rows_of``, also of numbers: then states are these, and probabilities the values of quantiles."""
+    """``rows_of``, also for numbers: they take the place of states, and quantiles that of probabilities."""
     if isinstance(problem, DecisionProblem):
         return rows_of(table, columns, problem, tolerance, where, before)
     names, stream_R = streams_in_rows(table, columns.stream, where, before)
@@ -240,9 +240,9 @@ def rows_in(
 
 
 def mended_told(crossed: int, beyond: int) -> tuple[str, ...]:
-    """What was done to quantiles of so many rows."""
+    """What was done to the quantiles, and in how many rows."""
     notes = (f"{crossed:,} rows had quantiles that cross, and were sorted",) if crossed else ()
-    clipped = (f"{beyond:,} rows had quantiles beyond what can come, and were clipped to it",) if beyond else ()
+    clipped = (f"{beyond:,} rows had quantiles outside the possible outcomes, and were clipped",) if beyond else ()
     return (*notes, *clipped)
 
 
@@ -265,7 +265,7 @@ def _in_the_middle(levels: Sequence[float], values_RxQ: np.ndarray, point_R: np.
 
 
 def _refuse_several(table: Any, found: Columns, stream_R: np.ndarray, order_R: np.ndarray) -> None:
-    """Refuse several forecasts of one step, made at different times: who acts on them must say on which."""
+    """Refuse several forecasts of one step, made at different times: the caller must choose one."""
     place = np.lexsort((order_R, stream_R))
     same = (np.diff(stream_R[place]) == 0) & (np.diff(order_R[place]) == 0)
     if same.any():
@@ -274,14 +274,14 @@ def _refuse_several(table: Any, found: Columns, stream_R: np.ndarray, order_R: n
         raise Refused(
             FRAME,
             second + 1,
-            f"this step was forecast before, in row {first + 1}, at another {found.cutoff}: keep one forecast a step, "
-            f"the latest by frame.sort_values({found.cutoff!r}).drop_duplicates({[found.stream, found.order]}, "
+            f"this step was forecast before, in row {first + 1}, at another {found.cutoff}: keep one forecast per "
+            f"step, the latest by frame.sort_values({found.cutoff!r}).drop_duplicates({[found.stream, found.order]}, "
             "keep='last')",
         )
 
 
 def _made_early(table: Any, found: Columns, steps: Steps, each: list[np.ndarray]) -> tuple[str, ...]:
-    """Forecasts that were made before the outcome of the step before was known: delta is not promised of them."""
+    """How many forecasts were made before the previous outcome was known: delta is not promised for them."""
     if found.cutoff is None or found.order is None:
         return ()
     made = order_in(table, found.cutoff, FRAME)
@@ -293,8 +293,8 @@ def _made_early(table: Any, found: Columns, steps: Steps, each: list[np.ndarray]
     if not early:
         return ()
     return (
-        f"{early:,} forecasts were made before the outcome of the step before was known ({found.cutoff}): regret is "
-        "bounded as ever, but the chance of a false switch is not: they say nothing of what came since",
+        f"{early:,} forecasts were made before the previous outcome was known ({found.cutoff}): the bound on regret "
+        "still holds, that on the chance of a false alarm does not",
     )
 
 

@@ -1,4 +1,4 @@
-"""One page that answers the question: opens offline, holds all it needs, and runs nothing that stands in a log."""
+"""The page of an audit: one file that opens offline, holds all it needs, and never runs text from a log."""
 
 import html
 import json
@@ -30,7 +30,7 @@ _TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def plotly_js() -> str:
-    """The drawing library, out of its installed package."""
+    """The drawing library, from its installed package."""
     try:
         from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
@@ -51,7 +51,7 @@ def page(found: Audit) -> str:
 
 
 def _in_script(data: Any) -> str:
-    """JSON that cannot end the element it stands in, whatever its strings say."""
+    """JSON that cannot end the script element it stands in, whatever its strings say."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -105,7 +105,7 @@ def _data(found: Audit) -> dict[str, Any]:
 
 
 def _payoffs(problem: Any) -> dict[str, Any] | None:
-    """What is at stake, where outcomes are states; of many, the first."""
+    """The payoffs, where outcomes are states; the first of them where there are many."""
     if isinstance(problem, Payoff):
         return None
     payoffs = problem.in_payoffs(problem.utility[:_LISTED, :_LISTED]).tolist()
@@ -117,7 +117,7 @@ def _payoffs(problem: Any) -> dict[str, Any] | None:
 
 
 def _together(found: Audit, dated: bool) -> dict[str, Any]:
-    """The curves of all streams, over times where these have the same ones, and over steps else."""
+    """The curves of all streams: over times where all have the same ones, else over steps."""
     grid, curves = found.curves()
     parts = [part["sketch"] for _, part in sorted(found.parts.items())]
     low, high = (
@@ -157,7 +157,7 @@ def _detail(found: Audit, one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _measured(told: dict[str, Any]) -> dict[str, Any]:
-    """How reliable, and what would have been better, in six digits."""
+    """How reliable the forecasts were and what would have been better, in six digits."""
     return {
         "reliability": [
             {
@@ -174,7 +174,7 @@ def _measured(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _row(one: Judgement, players: list[str], spark: list[Any], axes: dict[str, int]) -> list[Any]:
-    """A stream of the table: its name, what happened, what everybody earned in all, and its spark line."""
+    """A row of the table of streams: its name, what happened, what each player earned in all, and its spark line."""
     low, high, axis, lines, threshold = spark
     happened = one.switched_at, _said(one.switched_time), one.since, _said(one.since_time), one.returns, one.left
     earned = [_short(one.earned[name] * one.steps) for name in players]
@@ -205,5 +205,5 @@ def _name(name: str) -> str:
 
 
 def _short(value: float) -> float:
-    """Six digits: nobody sees more, and the page stays small."""
+    """A number in six digits: more cannot be seen, and the page stays small."""
     return float(f"{value:.6g}")

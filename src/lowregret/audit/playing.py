@@ -1,10 +1,10 @@
-"""Who would have been paid what: the model, the guard, the fallback, Hedge, references, and every fixed action.
+"""What each player would have been paid: the model, the guard, the fallback, Hedge, references, every fixed action.
 
-What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm it answers the
-model. The model alone is its best response, as people act; the guard plays the same until then unless its rule has a
-temperature. In episodes, where what is promised goes by the charges of every step (numbers), and of late outcomes those
-streams whose evidence may do for an alarm, a guard is played step by step. Those who are there to be compared with
-stand in ``YARDSTICKS``.
+What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm it responds to
+the model. The model plays its best response, as people do; so does the guard until then, unless its rule has a
+temperature. A guard is played step by step in episodes; for numbers, where the promise depends on the charges of every
+step; and with late outcomes, for streams whose evidence may suffice for an alarm. Players that are only there for
+comparison stand in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ PLAYERS = ("model", "guard", "fallback")
 
 
 class Played(NamedTuple):
-    """What everyone was paid at every step of a block, in utility; after the end of a stream, 0."""
+    """What each player was paid at every step of a block, in utility; 0 after the end of a stream."""
 
     paid: dict[str, np.ndarray]  # by player, [N, T]
     actions_NxA: np.ndarray  # what each fixed action was paid in all
@@ -40,11 +40,11 @@ class Played(NamedTuple):
 
 
 def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
-    """The players on a block; ``guard`` says how the guard is made, and is not touched.
+    """The players on a block; ``guard`` says how the guard is made, and stays as it is.
 
     Unless ``live``, what the guard played is taken from the recorded form of its rule where there is one: the same, but
-    it tells nothing, and its share after a switch may stay unknown (NaN). ``others``: all but the guard, who stays with
-    the model.
+    without events, and its share after a switch may stay unknown (NaN). ``others``: all players but the guard, which
+    stays with the model.
     """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
     assert problem is not None
@@ -88,7 +88,7 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
 
 
 def _may_alarm(rule: Rule, block: Block) -> np.ndarray:
-    """Which rows have evidence enough for an alarm, in whatever order their late outcomes come: the others play on."""
+    """Which rows may have evidence enough for an alarm, in whatever order their late outcomes come."""
     most_N = np.full(len(block.index_N), max(0.0, 1 - block.came_NxT.shape[1] / rule.lag))  # classes without a step
     for log_e_NxT in evidence_by_class(rule, block):
         with np.errstate(over="ignore"):
@@ -122,7 +122,7 @@ def unspent(rule: Rule) -> float:
 
 
 def _alike(block: Block, rows: np.ndarray) -> list[np.ndarray]:
-    """These rows, those together whose outcomes came to be known alike."""
+    """These rows, grouped by when their outcomes were known."""
     if block.lags_NxT is None or not len(rows):
         return [rows] if len(rows) else []
     _, which = np.unique(block.lags_NxT[rows], axis=0, return_inverse=True)
@@ -142,7 +142,7 @@ def _scene(guard: Guard, block: Block) -> Any:
 
 
 def _hedge(guard: Guard, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
-    """Hedge on every stream at the rate for its own length: whatever it lies beside."""
+    """Hedge on every stream, at the rate for that stream's own length."""
     problem, lag = guard.problem, guard.lag
     lengths, which_N = np.unique(block.lengths_N, return_inverse=True)
     rates = [T**-0.5 if not isinstance(problem, DecisionProblem) else Hedge(problem, int(T)).rate for T in lengths]
@@ -152,7 +152,7 @@ def _hedge(guard: Guard, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
 
 
 def _best_last_time(guard: Guard, block: Block, utility_AxNxT: np.ndarray) -> np.ndarray:
-    """Whoever does what would have been best in the last step that is known; first, any alike."""
+    """A player who does what would have been best in the last known step; before that, each action alike."""
     lag, paid_NxT = guard.lag, utility_AxNxT.mean(axis=0)
     best_NxT = utility_AxNxT[..., :-lag].argmax(axis=0)
     paid_NxT[:, lag:] = np.take_along_axis(utility_AxNxT[..., lag:], best_NxT[None], axis=0)[0]
@@ -169,7 +169,7 @@ YARDSTICKS: dict[str, Callable[[Guard, Block, np.ndarray], np.ndarray]] = {
 
 
 def guard_for(problem: Any, horizon: int, tells: Tells, lag: int = 1, **settings: Any) -> Guard:
-    """A guard with these settings that is told what a recording tells."""
+    """A guard with these settings for all that the recording holds."""
     if settings.get("test") is False:
         settings["delta"] = None  # no alarm, whose chance it is
     episode, made = settings.get("episode"), Guard(problem, horizon, **settings, **tells.settings())
@@ -244,14 +244,14 @@ def _replayed(
     times_N: np.ndarray,
     live: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]]]:
-    """What a guard was paid on these rows, how much of it was the model's, when it first switched, what it told.
+    """What a guard was paid on these rows, how much of it was the model's, when it first switched, its events.
 
     ``followed_NxT``: what the rule's answers to the model were paid; ``times_N``: when each row switches. Unless
-    ``live``, nothing need be told.
+    ``live``, events may be left out.
     """
     probs_NxTxS, states_NxT, N = block.forecasts[rows], block.came_NxT[rows], len(rows)
     lengths_N = block.lengths_N[rows]
-    beside = live and states_NxT.shape[1] < N  # so many are told of sooner side by side
+    beside = live and states_NxT.shape[1] < N  # this many are quicker side by side
     after = None if beside or block.told is not None else _after_alarms(rule, probs_NxTxS, states_NxT, times_N)
     if after is not None:
         late_NxT = np.arange(states_NxT.shape[1]) >= times_N[:, None]
@@ -298,7 +298,7 @@ def _after_alarms(rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, t
 def _told_of(
     rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, times_N: np.ndarray, after: Any
 ) -> list[tuple[int, Event]]:
-    """What a guard tells of these rows: its switches, each by the step that did it, and what happened after them."""
+    """A guard's events on these rows: its switches, each with the step that caused it, and what happened after them."""
     assert isinstance(rule, ExactTest)
     found: list[tuple[int, Event]] = []
     for n, time in enumerate(times_N.tolist()):
@@ -316,7 +316,7 @@ def _told_of(
 def _live(
     guard: Guard, block: Block, utility_AxNxT: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[int, Event]], Any]:
-    """The same of all rows, step by step; of numbers with what is promised of the run."""
+    """The same for all rows, step by step; for numbers also what is promised of the run."""
     (N, T), live = block.came_NxT.shape, made_like(guard, len(block.index_N))
     paid_TxN, share_TxN = np.zeros((T, N)), np.ones((T, N))
     every, known = np.arange(N), _known(guard, block)
@@ -338,10 +338,7 @@ def _live(
 
 
 def _known(guard: Guard, block: Block) -> list[list[int]]:
-    """The steps whose outcomes came to be known after each was advised and before the next; the others after the last.
-
-    All rows are alike.
-    """
+    """The steps whose outcomes became known between each step and the next, or after the last. All rows are alike."""
     T = block.came_NxT.shape[1]
     lags_T = np.full(T, guard.lag) if block.lags_NxT is None else block.lags_NxT[0]
     found: list[list[int]] = [[] for _ in range(T)]
@@ -351,19 +348,19 @@ def _known(guard: Guard, block: Block) -> list[list[int]]:
 
 
 def _clock(guard: Guard, event: Event, known: bool = False) -> int:
-    """Of which step of the whole recording the outcome was that did it, or at which step that was known."""
+    """The step of the whole recording whose outcome caused the event, or the step at which it was known."""
     step = event.known if known and event.known is not None else event.step
     return step if guard.episode is None else (event.episode - 1) * guard.episode + step
 
 
 def _by_its_end(guard: Guard, event: Event, end: int) -> Event:
-    """The event as of a stream that is over: known at its end at the latest, whatever longer ones beside it have."""
+    """The event, dated at the end of its stream at the latest, however long the streams beside it are."""
     over = _clock(guard, event, known=True) - end
     return event if over <= 0 or event.known is None else event._replace(known=event.known - over)
 
 
 def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
-    """What the fallback would have played from the first step on, ``[A, N, T]``; afresh with each episode."""
+    """What the fallback would have played from the first step on, ``[A, N, T]``; it starts afresh with each episode."""
     rule, (N, T) = guard.rule, block.came_NxT.shape
     own, each = rule.each.in_play, guard.episode or T
     if own.follows and (own.acts or rule.lag > 1 or block.told is not None):

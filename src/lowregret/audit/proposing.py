@@ -21,9 +21,9 @@ from .tables import Wanted, tables_at, words
 from .times import order_in
 
 _SEEN = 200_000  # rows that are looked at
-_STATES = 50  # more different values than that are no states
+_STATES = 50  # a column with more different values does not hold states
 _CONTEXTS = 24
-_OFF = 0.02  # that much sums of probabilities may be off and still be proposed
+_OFF = 0.02  # how far off 1 sums of probabilities may be and still be proposed
 _FILL = "?"
 _KNOWN = ("known", "available", "reported", "published", "released")
 
@@ -38,7 +38,7 @@ class Proposal(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Which column may be what; None: none that one could tell."""
+    """Which column may be what; None: it cannot be told."""
 
     stream: str | None
     order: str | None
@@ -57,7 +57,7 @@ def proposed(log: str | Path) -> Proposal:
     log = files.a_path(log)
     table = first_rows(log)
     if not table.num_rows:
-        raise Refused(str(log), None, "there is no row in it")
+        raise Refused(str(log), None, "it has no rows")
     found = looked(table, str(log))
     of_numbers = bool(found.quantiles)
     name = "payoffs.toml" if of_numbers else "payoffs.csv"
@@ -69,7 +69,7 @@ def proposed(log: str | Path) -> Proposal:
     unclear += ["probs"] if found.probs is None and not of_numbers else []
     said = [f"fill in {name}: what every action earns"]
     if unclear:
-        said.insert(0, f"say in audit.toml which columns are {' and '.join(unclear)}: {_FILL} stands for them")
+        said.insert(0, f"say in audit.toml which columns are {' and '.join(unclear)}, in place of {_FILL}")
     return Proposal(_settings(log, name, table.num_rows, found), name, payoffs, tuple(said))
 
 
@@ -159,7 +159,7 @@ def _quantiles_of(there: Sequence[str], taken: Sequence[str]) -> dict[float, str
 def _stream_of(
     table: Any, usual: Sequence[str | None], order: str | None, taken: Sequence[str], where: str
 ) -> str | None:
-    """One of the usual columns whose values repeat; else one by which times that are there twice come apart."""
+    """One of the usual columns whose values repeat; else one that tells rows with the same time apart."""
 
     def coded(name: str) -> np.ndarray | None:
         try:
@@ -188,7 +188,7 @@ def _stream_of(
 
 
 def _values(table: Any, name: str) -> tuple[str, ...]:
-    """The different values of a column of names, whole numbers or truths, in their order; none of any other."""
+    """The different values of a column of names, whole numbers or bools, sorted; none for any other column."""
     kinds, kind = arrow().types, table.schema.field(name).type
     if kinds.is_floating(kind) or kinds.is_nested(kind) or kinds.is_temporal(kind) or kinds.is_binary(kind):
         return ()
@@ -199,7 +199,7 @@ def _values(table: Any, name: str) -> tuple[str, ...]:
 def _state_of(
     there: Sequence[str], values: dict[str, tuple[str, ...]], taken: Sequence[str], of_numbers: bool
 ) -> str | None:
-    """A column whose values the columns of probabilities are called after; else the only one with few values."""
+    """A column whose values the columns of probabilities are named after; else the only one with few values."""
     if of_numbers:
         return None
     few = [name for name, own in values.items() if name not in taken and 1 < len(own) <= _STATES]
@@ -210,7 +210,7 @@ def _state_of(
 def _probs_of(
     table: Any, there: Sequence[str], states: Sequence[str], state: str | None, taken: Sequence[str], where: str
 ) -> dict[str, str] | str | None:
-    """Columns that are called after the states; else numbers that sum to one; else one number, of two states."""
+    """Columns named after the states; else numbers that sum to one; else one number, for two states."""
     try:
         names = probs_in(there, states, None, taken)
     except ValueError:
@@ -242,7 +242,7 @@ def _is_float(table: Any, name: str) -> bool:
 
 
 def _within(table: Any, name: str, where: str) -> bool:
-    """Whether numbers are above 0 and at most 1, as a scale is, and not all alike."""
+    """Whether numbers are above 0 and at most 1, as a scale is, and not all equal."""
     if not _is_float(table, name):
         return False
     own = numbers_in(one_column(table, name), name, "scale", where)
@@ -267,19 +267,19 @@ def _settings(log: Path, payoffs: str, rows: int, found: Found) -> str:
     seen = f"its first {rows:,} rows" if rows >= _SEEN else f"its {rows:,} rows"
     lines = [
         "# How `lowregret audit --config audit.toml` audits this log. Proposed by a look at " + seen + ":",
-        f"# see that every line is right, and fill in {payoffs}. Paths go from this file; options given on the",
-        "# command line win. What stands behind # is not in force.",
+        f"# check every line, and fill in {payoffs}. Paths are relative to this file; options given on the",
+        "# command line win. Lines that begin with # have no effect.",
         f"log = {_quoted(log.name)}",
         f"payoffs = {_quoted(payoffs)}",
         '# out = "results/audit"',
-        "delta = 0.05  # the chance that a stream whose model is right ever has an alarm",
+        "delta = 0.05  # the chance of ever having a false alarm, for each stream",
     ]
     if "lag" in TAKEN:
-        sign = "" if found.lag > 1 else "# "  # what nobody says is looked at by the audit itself
+        sign = "" if found.lag > 1 else "# "  # the audit itself looks for a lag that is not given
         lines.append(f"{sign}lag = {found.lag}  # after how many steps an outcome is known; 1: before the next")
     lines += [
-        "# episode = 365  # a guard begins afresh after so many steps",
-        "# internal = true  # be told: when it says one thing, another is better",
+        "# episode = 365  # the guard begins afresh after this many steps",
+        "# internal = true  # also look for: whenever it says one thing, another is better",
         "# test = false  # play the mixture from the first step on",
         "",
         "[columns]",
@@ -296,10 +296,10 @@ def _settings(log: Path, payoffs: str, rows: int, found: Found) -> str:
         lines.append(f"probs = {_inline(found.probs)}")
     else:
         lines.append(f"probs = {_quoted(found.probs or _FILL)}")
-    lines += [f"# context = {_quoted(name)}  # compare with an action for each" for name in found.contexts]
-    lines += [f"# scale = {_quoted(name)}  # how much of the payoffs a step counts" for name in found.scales]
+    lines += [f"# context = {_quoted(name)}  # compare with one action for each context" for name in found.contexts]
+    lines += [f"# scale = {_quoted(name)}  # how much of the payoffs counts at a step" for name in found.scales]
     if found.references:
-        lines += ["", "# Be compared with what runs today:", "# [columns.references]"]
+        lines += ["", "# Compare with what runs today:", "# [columns.references]"]
         lines += [f"# {_key(name)} = {_inline(own)}" for name, own in found.references.items()]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
@@ -338,7 +338,7 @@ def _numeric(text: str) -> bool:
 
 
 def _stall(outcomes_R: np.ndarray) -> str:
-    """The text of payoffs.toml: a newsvendor's, or where outcomes may be negative any, by what it is at some."""
+    """The text of payoffs.toml: a newsvendor's, or where outcomes may be negative, payoffs at a few outcomes."""
     ends = np.quantile(outcomes_R, [0.01, 0.99]) if len(outcomes_R) else np.array([0.0, 1.0])
     low = 0.0 if ends[0] >= 0 else float(ends[0])
     unit = 10.0 ** np.floor(np.log10(max(float(ends[1]) - low, 1e-9) / 4))
@@ -347,7 +347,7 @@ def _stall(outcomes_R: np.ndarray) -> str:
     shown = ", ".join(f"{value:g}" for value in at)
     if low >= 0:
         return (
-            "# What an order earns, where the demand is a number. Other payoffs: docs/audit-settings.md.\n"
+            "# What an order earns, where the demand is a number. Other payoffs: docs/reference/audit-settings.md.\n"
             'kind = "newsvendor"\n'
             f'price = "{_FILL}"  # for each one sold\n'
             f'cost = "{_FILL}"  # for each one ordered\n'

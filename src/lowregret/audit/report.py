@@ -1,4 +1,4 @@
-"""What an audit found, over all streams and of each: added up the same way however it was divided."""
+"""What an audit found, for each stream and over all of them: the same sums however the work was divided."""
 
 import json
 import math
@@ -24,7 +24,7 @@ KIND = "lowregret audit"
 
 
 class Judgement(NamedTuple):
-    """One stream of an audit: payoffs a step by player, and what the guard did."""
+    """One stream of an audit: payoffs per step by player, and what the guard did."""
 
     stream: str
     steps: int
@@ -37,15 +37,15 @@ class Judgement(NamedTuple):
     v_regret: float | None
     episodes: int  # that its guard began
     switches: int  # in how many of them it switched
-    since: int | None  # from about which step on its model was wrong, at the first switch; None where nobody looked
-    returns: int | None  # how often its model came back; None where nobody looked
+    since: int | None  # from about which step on its model was wrong, at the first switch; None: not looked for
+    returns: int | None  # how often its model came back; None: not looked for
     left: int | None  # how often it was left again after that; likewise
     lost_to: str | None  # which action, or what else, did better than its model from then on
     switched_time: str | int | None  # what the log calls step ``switched_at``: a time, or a number
     since_time: str | int | None  # likewise ``since``
     lag: int  # after how many steps its outcomes were known, at most
     excluded: int  # outcomes to which its model had given probability 0
-    seems: int | None  # the lag that its residuals look like, where nobody said one
+    seems: int | None  # the lag that its residuals look like, where none was given
     then: float | None  # what the guard would have earned a step at that lag
 
 
@@ -67,13 +67,13 @@ class Audit:
 
     @property
     def named(self) -> str:
-        """What actions and states the payoffs were read as having."""
+        """The actions and states that the payoffs were read to have."""
         outcomes = getattr(self.problem, "state_names", "outcomes are numbers")
         return printable(f"{self.problem.action_names}; {outcomes}")
 
     @property
     def certificate(self) -> Certificate:
-        """What is guaranteed of every stream: that with the latest outcomes."""
+        """What is guaranteed of every stream: the certificate at the longest lag."""
         a, latest = self.about, max((row.lag for row in self.rows), default=1)
         references, contexts, *more = a["tells"].values()
         tells = Tells(tuple(references), None if contexts is None else tuple(contexts), *more)
@@ -84,7 +84,7 @@ class Audit:
 
     @cached_property
     def streams(self) -> list[Judgement]:
-        """By name."""
+        """The streams by name."""
         survivors, problem = set(self.survivors), self.problem
         scale, shift = float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
         found, players = [], self.about["players"]
@@ -130,17 +130,17 @@ class Audit:
 
     @cached_property
     def alarms(self) -> int:
-        """Streams that switched."""
+        """How many streams switched."""
         return sum(row.switched_at is not None for row in self.rows)
 
     @property
     def allowed(self) -> float:
-        """How many of all streams may switch on average though their models are right."""
+        """The most streams that switch on average if every model is right."""
         return self.about["delta"] * self.about["streams"] if self.about["test"] else 0.0
 
     @cached_property
     def survivors(self) -> tuple[str, ...]:
-        """Streams whose alarm survives e-BH: of those named, a share of ``fdr`` is wrong on average at most."""
+        """Streams whose alarm survives e-BH: on average at most a share ``fdr`` of them is named wrongly."""
         if not self.whole:
             return ()
         alarmed = [(row.log_e, row.stream) for row in self.rows if row.switched_at]
@@ -156,28 +156,28 @@ class Audit:
         if self.about["renormalised"]:
             done = "did not sum to one and were renormalised"
             if isinstance(self.problem, Payoff):
-                done = "had quantiles that cross or lie beyond what can come, and were sorted and clipped"
+                done = "had quantiles that cross or lie outside the possible outcomes, and were sorted and clipped"
             found.append(f"{self.about['renormalised']:,} rows {done}")
         return (*found, *self.about["notes"], *self.rhythms.told)
 
     @property
     def answer(self) -> str:
-        """What acting on the model earned, what the guard would have, when it would have left the model."""
+        """What acting on the model earned, what the guard would have earned, and when it would have left the model."""
         return answer.answer(self)
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What was taken to be so, said or not."""
+        """What the audit assumed, whether or not the user said so."""
         return answer.assumed(self)
 
     @property
     def first(self) -> str | None:
-        """The first time of all, where steps are dates."""
+        """The first time in the log, where steps are dates."""
         return self._end(min, 0)
 
     @property
     def last(self) -> str | None:
-        """The last one."""
+        """The last time in the log, where steps are dates."""
         return self._end(max, 1)
 
     def _end(self, which: Any, at: int) -> str | None:
@@ -189,7 +189,7 @@ class Audit:
 
     @property
     def gaps(self) -> tuple[int, int]:
-        """How many times are not as far from the one before as is usual in their stream, and in how many streams."""
+        """How many times break the rhythm of their stream (steps may be missing), and in how many streams."""
         return self.rhythms.gaps, self.rhythms.streams
 
     @cached_property
@@ -202,11 +202,11 @@ class Audit:
         return chosen_told(self.about["columns"])
 
     def table(self) -> Table:
-        """The answer and what warns, and what everyone earned, in all and a step."""
+        """The answer, the warnings, and what each player earned, in all and per step."""
         return answer.table(self)
 
     def report(self) -> str:
-        """All that the command prints: the table, what is promised, the payoffs, what was assumed and read."""
+        """All that the command prints: the table, the promise, the payoffs, what was assumed and read."""
         return answer.report(self)
 
     @cached_property
@@ -229,7 +229,7 @@ class Audit:
 
     @property
     def details(self) -> list[dict[str, Any]]:
-        """The curves of the streams with most evidence against their models."""
+        """The curves of the streams with the most evidence against their models."""
         found = [one for part in self.parts.values() for one in part["details"]]
         return sorted(found, key=lambda one: (-one["log_e"], one["stream"]))[:LISTED]
 
@@ -265,7 +265,7 @@ class Audit:
 
 
 def e_bh(alarmed: list[tuple[float, str]], streams: int, level: float) -> tuple[str, ...]:
-    """Names by e-Benjamini-Hochberg, from pairs of ln e and name, of so many streams in all (the others count as 0).
+    """Names by e-Benjamini-Hochberg, from pairs of ln e and name, among ``streams`` in all (the others count as 0).
 
     The k with the largest e-values, for the largest k of which all are at least streams / (level k); whatever the
     dependence between streams, an expected share of at most ``level`` of those named is named wrongly.
@@ -295,7 +295,7 @@ def problem_told(problem: DecisionProblem | Payoff) -> dict[str, Any]:
 
 
 def problem_in(told: dict[str, Any]) -> DecisionProblem | Payoff:
-    """The problem out of ``problem_told``."""
+    """The problem that ``problem_told`` wrote."""
     if "knots" in told:
         return Payoff.from_knots(**told)
     problem = DecisionProblem(told["utility"], told["actions"], told["states"])

@@ -22,7 +22,7 @@ BEST, BEST_OF_ALL, LAST = "best fixed action", "best comparator", "last outcome"
 def warnings_of(
     problem: Any, earned: dict[str, float], certificate: Any, streams: int, step: str = "step"
 ) -> tuple[str, ...]:
-    """What speaks against relying on the guarantee, or on the model, by what was earned a step."""
+    """What speaks against relying on the guarantee, or on the model, by what was earned per step."""
     best = BEST_OF_ALL if BEST_OF_ALL in earned else BEST
     bound, edge, found = certificate.regret_bound_in_payoffs, earned["model"] - earned[best], []
     if edge <= 0:
@@ -42,7 +42,7 @@ def warnings_of(
 
 
 class StreamResult(NamedTuple):
-    """One stream: payoffs a step by player, and what the guard did."""
+    """One stream: payoffs per step by player, and what the guard did."""
 
     stream: Any
     steps: int
@@ -76,7 +76,7 @@ class Backtest:
 
     @property
     def earned(self) -> dict[str, float]:
-        """Payoff a step by player, over all streams."""
+        """Payoff per step by player, over all streams."""
         totals = {name: 0.0 for name in self.streams[0].earned}
         for result in self.streams:
             for name, value in result.earned.items():
@@ -92,7 +92,7 @@ class Backtest:
         )
 
     def table(self) -> Table:
-        """Payoffs a step over all streams, and what the guard did."""
+        """Payoffs per step over all streams, and what the guard did."""
         rows = [(name, f"{value:.6g}") for name, value in self.earned.items()]
         switched = sum(result.switched_at is not None for result in self.streams)
         left = sum(result.left for result in self.streams)
@@ -128,15 +128,15 @@ class Backtest:
         return json.dumps(json_of(about), indent=1, allow_nan=False)
 
     def to_frame(self) -> Any:
-        """A row a step (extra: ``data``): payoffs by player, and whether the guard ``used_fallback``.
+        """One row per step (extra: ``data``): payoffs by player, and whether the guard ``used_fallback``.
 
-        Of a frame, its rows as they stand, with its columns of streams and steps: as an Arrow table, or for pandas as
+        For a frame, its rows as they stand, with its columns of streams and steps: as an Arrow table, or for pandas as
         a frame with the same index.
         """
         return result_frame(self)
 
     def regret(self, player: str = "guard") -> tuple[np.ndarray, ...]:
-        """By stream, ``[T]``: average regret of every prefix to the best comparator until then, in utility."""
+        """By stream, ``[T]``: the average regret of every prefix to its best comparator, in utility."""
         inputs.choice(player, "player", tuple(self.paid))
         found = []
         for i, paid_T in enumerate(self.paid[player]):
@@ -148,7 +148,7 @@ class Backtest:
         return best_of(self.recording, self.problem, self.guard.rule, i, {n: paid[i] for n, paid in self.paid.items()})
 
     def evidence(self, stream: Any) -> dict[str, np.ndarray]:
-        """All that the alarm of one stream waited for at every step, by name: ``[T, 2]``, what was and what it asks."""
+        """Each condition of one stream's alarm by name, ``[T, 2]``: the statistic and its threshold at every step."""
         found: dict[str, list[tuple[float, float]]] = {}
         for conditions in waits(self.guard, self.recording, self.recording.place(stream)):
             for name, (reached, needed) in conditions.items():
@@ -156,7 +156,7 @@ class Backtest:
         return {name: np.array(values) for name, values in found.items()}
 
     def plot(self, stream: Any = None) -> Any:
-        """Money over time, evidence with its threshold, switch marks: of one stream, or of all together."""
+        """Money over time, evidence with its threshold, and marks for switches: for one stream, or all together."""
         return picture(self, stream)
 
     def _mean(self, name: str) -> float:
@@ -164,14 +164,14 @@ class Backtest:
 
 
 def best_of(recording: Any, problem: Any, rule: Any, i: int, paid: dict[str, np.ndarray]) -> np.ndarray:
-    """What the best comparator of each prefix of the i-th stream had earned, ``[T]``: those that the rule has."""
+    """What the best of the rule's comparators had earned after each prefix of the i-th stream, ``[T]``."""
     theirs = [np.cumsum(paid[name]) for name in recording.tells.players()]
     own = [recording.best_T(problem, i)] if getattr(rule.each, "actions", True) else []
     return np.max(own + theirs, axis=0)
 
 
 def json_of(value: Any) -> Any:
-    """The same in what JSON has: no infinities, and other things as they print."""
+    """The same as JSON values: no infinities, and other objects as they print."""
     if isinstance(value, dict):
         return {name if isinstance(name, str) else str(name): json_of(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -248,13 +248,13 @@ def curves(found: Any, chosen: Any) -> dict[str, np.ndarray]:
 
 
 def thinned(line_T: np.ndarray, most: int = _MOST) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many points of a line, the last among them, with their steps."""
+    """At most this many points of a line, the last among them, with their steps."""
     at = np.unique(np.linspace(0, len(line_T) - 1, min(most, len(line_T))).round().astype(np.int64))
     return at + 1, line_T[at]
 
 
 def _draw_evidence(found: Any, chosen: Any, events: list, ax: Any) -> None:
-    """Of the streams that switched, else of the first: ln E beside what the alarm asks for."""
+    """ln E beside the alarm's threshold, for the streams that switched, else for the first."""
     switched = list(dict.fromkeys(event.stream for event in events if isinstance(event, Switch)))
     drawn = (switched or [found.recording.names[i] for i in chosen])[:_SUSPECTS]
     for k, name in enumerate(drawn):

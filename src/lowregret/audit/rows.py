@@ -1,4 +1,4 @@
-"""Rows of a table as numbers, each checked: who trusts a log trusts whoever wrote it."""
+"""Rows of a table as numbers, each checked: nothing in a log is taken on trust."""
 
 from typing import Any, NamedTuple
 
@@ -22,13 +22,13 @@ class Rows(NamedTuple):
     states_R: np.ndarray
     probs_RxS: np.ndarray
     renormalised: int  # rows whose probabilities were off by more than they may
-    known_R: np.ndarray | None  # when their outcomes were known, as ``Steps.at_R``; None: nobody says
+    known_R: np.ndarray | None  # when their outcomes were known, as ``Steps.at_R``; None: not given
 
 
 def rows_of(
     table: Any, columns: Columns, problem: DecisionProblem, tolerance: float, where: str, before: int = 0
 ) -> Rows:
-    """The rows of an Arrow table, of which ``before`` others come before in ``where``; refused at the first bad one."""
+    """The rows of an Arrow table, which ``before`` others precede in ``where``; refused at the first bad one."""
     names, stream_R = streams_in_rows(table, columns.stream, where, before)
     steps = order_in(table, columns.order, where, before, columns.every)
     states_R = places_in(table, columns.state, problem.state_names, "the state", where, before)
@@ -47,7 +47,7 @@ def sorted_rows(
     alone: str = "",
     whole: bool = True,
 ) -> np.ndarray:
-    """Places of the rows by stream and step; a step that is there twice, or that is missing, is refused.
+    """Places of the rows by stream and step; a repeated or missing step is refused.
 
     ``row_R`` says which row of the log each is, ``where(row)`` of which file that is and which row of it; ``alone``
     says why all rows are one stream, where no column names it; unless ``whole``, other rows may have what is missing.
@@ -79,7 +79,7 @@ def sorted_rows(
 
 
 def _in_order(stream_R: np.ndarray, at_R: np.ndarray) -> np.ndarray:
-    """Places of rows by stream and step: they often stand so."""
+    """Places of rows by stream and step; often they are in that order already."""
     later = (stream_R[1:] > stream_R[:-1]) | ((stream_R[1:] == stream_R[:-1]) & (at_R[1:] >= at_R[:-1]))
     return np.arange(len(at_R)) if later.all() else np.lexsort((at_R, stream_R))
 
@@ -101,7 +101,7 @@ def streams_in_rows(table: Any, name: str | None, where: str, before: int = 0) -
 
 
 def encoded(column: Any, what: str, where: str) -> Any:
-    """A column by its different values, which must be names or numbers: each once, and none that no row has."""
+    """The different values of a column, which must be names or numbers, and which of them each row has."""
     pa = arrow()
     kind = column.dictionary.type if hasattr(column, "dictionary") else column.type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -130,10 +130,10 @@ def places_in(table: Any, name: str, names: Names, what: str, where: str, before
 
 
 def _exactly(values: Any) -> list[Any]:
-    """The values of a column, floats in their own precision: a narrow 0.1 is not that of Python."""
+    """The values of a column, floats in their own precision: a float32 0.1 differs from Python's."""
     return list(values.to_numpy(zero_copy_only=False)) if arrow().types.is_floating(values.type) else values.to_pylist()
 
 
 def plainly(value: Any) -> str:
-    """A stream as its name would be: 1.0 is 1."""
+    """A stream's value as its name: 1.0 is 1."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -12,12 +12,12 @@ from .auditing import audit_log
 from .laws import listed
 
 _PATHS = ("log", "payoffs", "out")
-_OTHERS = ("log", "problem", "part", "told")  # of ``audit_log``, which no file says
+_OTHERS = ("log", "problem", "part", "told")  # arguments of ``audit_log`` that a file cannot give
 TAKEN = tuple(name for name in inspect.signature(audit_log).parameters if name not in _OTHERS)
 
 
 class AuditFile(NamedTuple):
-    """What a file says of an audit: which log, what is at stake, where the answer goes, and the keyword arguments."""
+    """The settings of an audit in a file: the log, the payoffs, where the answer goes, and the keyword arguments."""
 
     log: Path | None = None
     payoffs: Path | None = None
@@ -26,16 +26,16 @@ class AuditFile(NamedTuple):
 
     @property
     def problem(self) -> DecisionProblem | Payoff:
-        """What is at stake, out of the file of payoffs."""
+        """The problem in the file of payoffs."""
         if self.payoffs is None:
             raise ValueError("the settings must name a file of payoffs: payoffs = NAME")
         return stakes_in(self.payoffs)
 
 
 def settings_in(path: str | Path) -> AuditFile:
-    """The settings in a .toml file; its paths go from where it is.
+    """The settings in a .toml file; its paths are relative to the file.
 
-    ``audit_log(told.log, told.problem, **told.settings)`` is the audit that it speaks of.
+    ``audit_log(told.log, told.problem, **told.settings)`` is the audit that it describes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def settings_in(path: str | Path) -> AuditFile:
     if unknown := [name for name in told if name not in (*_PATHS, *TAKEN)]:
         raise ValueError(
             f"settings may have {listed((*_PATHS, *TAKEN))}, and {path} has {listed(unknown)}"
-            + (": those of columns stand below [columns]" if "columns" not in unknown else "")
+            + (": those of columns belong below [columns]" if "columns" not in unknown else "")
         )
     paths = {}
     for name in _PATHS:

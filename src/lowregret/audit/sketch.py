@@ -1,6 +1,6 @@
-"""What the page draws beside what was earned: how reliable forecasts were, what would have been better, thinned curves.
+"""What the page draws beside the money: how reliable forecasts were, what would have been better, thinned curves.
 
-Measured on each block of streams, added up over partitions, and small however long the log is.
+It is measured on each block of streams, added up over partitions, and small however long the log is.
 """
 
 import math
@@ -46,7 +46,7 @@ class Sketch:
     def add(
         self, guard: Guard, block: Block, money: dict[str, np.ndarray], log_e_NxT: np.ndarray, trips_N: np.ndarray
     ) -> None:
-        """The streams of a block, played by that guard: ``money`` is added up over time, in utility."""
+        """Add the streams of a block, played by this guard: ``money`` is added up over time, in utility."""
         every = np.arange(len(block.index_N))
         instead_AxA, said_A = _instead(guard, block)
         self.instead_AxA, self.said_A = self.instead_AxA + instead_AxA, self.said_A + said_A
@@ -75,7 +75,7 @@ class Sketch:
             ]
 
     def tried(self, block: Block, delta: float, paid_NxT: np.ndarray, trips_N: np.ndarray) -> None:
-        """What a guard with that delta did on a block."""
+        """What a guard with this delta did on a block."""
         left, earned, first = self.deltas.get(repr(delta), [0, 0.0, None])
         rows = np.flatnonzero(trips_N)
         when = [int(self._at(int(block.index_N[n]), trips_N[n] - 1)) for n in rows]
@@ -105,7 +105,7 @@ class Sketch:
         }
 
     def marks(self, i: int, trip: int, events: list[Event], episode: int) -> list[list[Any]]:
-        """What happened in a stream, each with its step and where that is: the alarm, wrong since, returns."""
+        """What happened in a stream, with the step and its place on the axis: the alarm, wrong since, returns."""
         found: list[tuple[str, int]] = []
         for event in events:
             before, step = (event.episode - 1) * episode, getattr(event, "known", None) or event.step
@@ -118,7 +118,7 @@ class Sketch:
         return [[what, step, int(self._at(i, step - 1))] for what, step in found[:_MARKS]]
 
     def told(self) -> dict[str, Any]:
-        """All of it in what JSON has."""
+        """All of it as JSON values."""
         return {
             "reliable": self.reliable_Sx3xK.tolist(),
             "instead": self.instead_AxA.tolist(),
@@ -131,7 +131,7 @@ class Sketch:
         }
 
     def _at(self, i: int, idx: Any) -> Any:
-        """Where on the axis of time those steps of a stream are, counted from 0."""
+        """Where these steps of a stream, counted from 0, are on the axis of time."""
         return idx + 1 if self._where_R is None else self._where_R[self._first_B[i] + idx]
 
     def _dates(self, block: Block) -> None:
@@ -161,12 +161,12 @@ def threshold_of(guard: Guard) -> float:
 
 
 def payoff_scale(problem: Any) -> tuple[float, float]:
-    """What one of utility is in payoffs, and what none is."""
+    """What one unit of utility is in payoffs, and what utility 0 is."""
     return float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
 
 
 def _instead(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """By what the model's best response was and what else might have been: what that earned; and how often it was."""
+    """For each best response to the model and each action: what that would have earned; and how often it came up."""
     scene = _scene(guard, block)
     A = scene.base_A.shape[0]
     there_NxT = block.there_NxT
@@ -176,7 +176,7 @@ def _instead(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _reliable(block: Block) -> np.ndarray:
-    """By state and bin of its probability: how many steps, the sum of what was said, how often it came; of states."""
+    """By state and bin of its probability: how many steps, the sum of the probabilities, how often the state came."""
     if not isinstance(block.forecasts, np.ndarray):
         return np.zeros((0, 3, BINS))
     laws_RxS, came_R = block.forecasts[block.there_NxT], block.came_NxT[block.there_NxT]
@@ -204,7 +204,7 @@ def _lettered(height_NxM: np.ndarray) -> list[str]:
 
 
 def _axis(at_P: np.ndarray) -> str:
-    """Places on an axis as text: the first, the unit, and how many units on each of the others is."""
+    """Places on an axis as text: the first, the unit, and by how many units each of the others is further on."""
     apart_P = np.diff(at_P)
     unit = int(np.gcd.reduce(apart_P)) or 1
     return " ".join(map(str, [int(at_P[0]), unit, *(apart_P // unit).tolist()]))
@@ -214,7 +214,7 @@ def _axis(at_P: np.ndarray) -> str:
 
 
 def pictures(found: Any) -> dict[str, Any]:
-    """How reliable, what would have been better, what each delta would have done: in payoffs, of all streams."""
+    """Over all streams, in payoffs: how reliable, what would have been better, what each delta would have done."""
     parts = [part["sketch"] for _, part in sorted(found.parts.items())]
     return {
         "reliability": reliability(found.problem, _summed(parts, "reliable")),
@@ -242,7 +242,7 @@ def reliability(problem: Any, reliable_Sx3xK: np.ndarray) -> list[dict[str, Any]
 
 
 def instead(problem: Any, instead_AxA: np.ndarray, said_A: np.ndarray) -> list[dict[str, Any]]:
-    """For every pair: what the other action would have earned more whenever the model said the one; most first."""
+    """For every pair: how much more the other action would have earned whenever the model said the one; most first."""
     scale, _ = payoff_scale(problem)
     found = []
     for a, steps in enumerate(np.asarray(said_A).tolist()):

@@ -1,4 +1,4 @@
-"""Rows dealt out by stream, so that each stream lies in one place, in memory or on the disk: pass one of an audit."""
+"""Pass one of an audit: rows dealt out by stream, so that each stream lies in one place, in memory or on the disk."""
 
 import hashlib
 import threading
@@ -18,7 +18,7 @@ HELD = 192 << 20  # bytes of rows in memory; what is more goes to the disk
 
 
 class Counted(NamedTuple):
-    """What pass one knows of the whole log, whoever keeps which rows."""
+    """What pass one knows of the whole log, whichever process keeps the rows."""
 
     rows: int
     streams: int
@@ -30,7 +30,7 @@ class Counted(NamedTuple):
 
 
 class Tally:
-    """What is told of the fragments of a log, one after the other in its order, whoever reads them."""
+    """A count over the fragments of a log, one after the other in its order, whichever process reads them."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}  # of steps, and the file where they were met
@@ -48,14 +48,14 @@ class Tally:
     def counted(self, lengths: np.ndarray, log: Log) -> Counted:
         """With the lengths of all streams."""
         if not lengths.sum():
-            raise Refused(log.paths[0], None, "there is no row in it")
+            raise Refused(log.paths[0], None, "it has no rows")
         single, (kind,) = int((lengths == 1).sum()), self._kinds
         rows, longest = int(lengths.sum()), int(lengths.max())
         return Counted(rows, len(lengths), longest, single, kind, self._renormalised, self._digest.hexdigest())
 
 
 def new_digest() -> Any:
-    """Of rows: to see whether they are the same, not to keep anyone from making others that look so."""
+    """A digest of rows, to see whether they are the same; it is no defence against forgery."""
     return hashlib.blake2b(digest_size=16)
 
 
@@ -73,7 +73,7 @@ class Spool:
         self._lengths = np.zeros(0, dtype=np.int64)
 
     def fill(self, tolerance: float, jobs: int, told: Callable[[int], None]) -> Counted:
-        """Read the log, by as many threads; ``told`` hears of rows that were read."""
+        """Read the log, by this many threads; ``told`` is called with the rows read so far."""
         tally = Tally()
 
         def read(fragment: Fragment) -> tuple[str, set[str], int, bytes]:
@@ -113,7 +113,7 @@ class Spool:
                 self.to_disk()
 
     def to_disk(self) -> None:
-        """Everything that is held in memory."""
+        """Move everything held in memory to the disk."""
         for p, pieces in self._pieces.items():
             if pieces:
                 with open(self.file(p), "ab") as file:
@@ -124,7 +124,7 @@ class Spool:
 
     @property
     def on_disk_at_most(self) -> int:
-        """Bytes that the rows take there, if the log has as many as it says; 0 where they stay in memory."""
+        """Bytes that the rows take on the disk, if the log has as many as it says; 0 where they stay in memory."""
         share = len(self.kept) / self.log.partitions
         n_bytes = self.log.rows * self.record.itemsize
         return int(n_bytes * share) if n_bytes > HELD else 0
@@ -143,7 +143,7 @@ class Spool:
         return {int(i): names[i] for i in numbers}
 
     def taken(self, p: int) -> np.ndarray:
-        """The rows of a partition, in no order; they are not kept."""
+        """The rows of a partition, in no order; afterwards they are gone."""
         pieces = self._pieces.pop(p)
         if self.file(p).exists():
             pieces = [np.fromfile(self.file(p), dtype=self.record), *pieces]
@@ -151,7 +151,7 @@ class Spool:
 
 
 def _in_turn(pool: ThreadPoolExecutor, work: Callable, items: tuple[Fragment, ...], ahead: int) -> Iterator[Future]:
-    """Futures in the order of the items, with few under way: the first to be refused is the first of the log."""
+    """Results in the order of the items, few under way at a time: the first refusal is the first of the log."""
     waiting: deque[Future] = deque()
     try:
         for item in items:

@@ -13,12 +13,12 @@ from ..forecasts import Forecast, side_by_side
 from ..problems import DecisionProblem, Payoff, Positions, action_utilities, by_name
 from .known import NOTHING, Tells, Told, in_stream, located, of_stream, part_of
 
-CELLS = 1 << 20  # steps in a block: few enough for memory, many enough that a step is worth it
+CELLS = 1 << 20  # steps in a block: few enough for memory, many enough to be worth a pass
 _SLACK = 1.25  # how much longer the longest stream of a block may be than the shortest
 
 
 class Block(NamedTuple):
-    """Some streams side by side; what comes after the end of one is filler, and nobody's business."""
+    """Some streams side by side; what comes after the end of one is filler, which nothing reads."""
 
     index_N: np.ndarray  # which streams they are
     lengths_N: np.ndarray
@@ -94,7 +94,7 @@ class Streams:
         return utility_AxT if told is None or told.scale is None else utility_AxT * told.scale
 
     def sure(self, problem: Any, i: int) -> Any:
-        """What utility 0 is in payoffs, by step where steps count more or less: ``[T]`` or a number."""
+        """What utility 0 is in payoffs: a number, or ``[T]`` where steps count more or less."""
         shift = float(problem.in_payoffs(0.0))
         scale = None if self.told is None else self.told[i].scale
         return shift if scale is None else shift * scale
@@ -109,7 +109,7 @@ class Streams:
         return np.sum(own, axis=0)
 
     def cut(self, steps_B: np.ndarray, rest: bool) -> "Streams":
-        """The first so many steps of each stream, or what is left after them; streams without any are dropped."""
+        """The first steps of each stream, or what is left after them; streams without any are dropped."""
         parts = [(slice(n, None) if rest else slice(0, n)) for n in steps_B.tolist()]
         kept = [i for i, part in enumerate(parts) if len(self.states[i][part])]
         return Streams(
@@ -123,7 +123,7 @@ class Streams:
         )
 
     def some(self, index: Sequence[int]) -> "Streams":
-        """Those of these places, without their rows."""
+        """The streams at these places, without their rows."""
         names, forecasts, states = ([part[i] for i in index] for part in (self.names, self.forecasts, self.states))
         told: Any = None if self.told is None else [self.told[i] for i in index]
         lags = None if self.lags is None else [self.lags[i] for i in index]
@@ -221,12 +221,12 @@ def streams_of(problem: DecisionProblem, probs: Any, states: Any, names: Any = N
     if not pairs:
         raise ValueError("states must have at least one stream, got none")
     laws, came = zip(*pairs, strict=True)
-    wide = [law.astype(np.float64) for law in laws]  # of its own: the caller may fill the same arrays anew
+    wide = [law.astype(np.float64) for law in laws]  # a copy: the caller may fill the same arrays again
     return Streams(names_of(names, len(pairs)), wide, [states.astype(np.int64) for states in came])
 
 
 def _is_stream(states: Any) -> bool:
-    """Whether that is a whole sequence of states, and not one of them."""
+    """Whether that is a whole sequence of states, not a single one."""
     return isinstance(states, (list, tuple)) or getattr(states, "ndim", 0) > 0
 
 
@@ -239,7 +239,7 @@ def names_of(names: Any, n: int) -> tuple[Any, ...]:
             return listed
     except TypeError:  # not a list, or what it holds cannot be told apart
         pass
-    raise ValueError(f"names must be {n} different ones, one a stream, got {inputs.shown(names)}")
+    raise ValueError(f"names must be {n} different ones, one per stream, got {inputs.shown(names)}")
 
 
 def _one(probs: Any, states: Any, problem: DecisionProblem, name: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ from .cells import Refused, arrow
 _BATCH = 1 << 17  # rows that are decoded at a time
 _PART = 1 << 18  # rows of a part, in whole row groups
 _CSV_BLOCK = 1 << 23  # bytes
-_CSV_ROW = 32  # bytes that a row of CSV may be taken to have, where rows are not counted beforehand
-_UNPACKED = 4  # how many times as much compressed text is taken to be
+_CSV_ROW = 32  # the assumed bytes of a row of CSV, where rows are not counted beforehand
+_UNPACKED = 4  # by how much compressed text is assumed to grow
 _SAMPLE, _SEEN = 1 << 18, 1000  # bytes and rows of a text that are looked at before it is read
 _DELIMITERS = (",", ";", "\t", "|")
 _PACKED = (".gz", ".bz2", ".zst")
@@ -26,7 +26,7 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+\s*%?", re.ASCII)
 
 
 class Wanted(NamedTuple):
-    """Which columns are read, and which of them are names or numbers whatever they look like; ``order`` has times."""
+    """Which columns are read, and which of them are names or numbers whatever they look like; ``order`` holds times."""
 
     needed: list[str]
     texts: list[str]
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What is read on its own: some row groups of a file (None: all of it), and about how many rows they have."""
+    """A part that is read on its own: some row groups of a file (None: all of it), and about how many rows it has."""
 
     groups: tuple[int, ...] | None
     rows: int
@@ -48,9 +48,9 @@ class Table:
     Parameters
     ----------
     where
-        What a refusal calls it: a path, unless it is no file.
+        What a refusal calls it: a path if it is a file.
     keys
-        Columns that stand in the names of its folders, ``town=Aa/``, with their values.
+        Columns from the names of its folders, ``town=Aa/``, with their values.
     """
 
     where: str
@@ -64,7 +64,7 @@ class Table:
         return Path(self.where).stat().st_size
 
     def names(self) -> list[str]:
-        """Of its columns."""
+        """The names of its columns."""
         own = self._names()
         return [*own, *(name for name, _ in self.keys if name not in own)]
 
@@ -83,7 +83,7 @@ class Table:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the answer must know of how it was read."""
+        """What a reader of the answer should know of how it was read."""
         return ()
 
     def _names(self) -> list[str]:
@@ -97,7 +97,7 @@ class Table:
 
 
 class Look(NamedTuple):
-    """How a text is written, by its first lines."""
+    """The format of a text file, judged by its first lines."""
 
     header: list[str]
     delimiter: str
@@ -179,7 +179,7 @@ def _look_at(where: str) -> Look:
         delimiter = max(tried, key=lambda sign: len(headers[sign]))  # the first of those with as many
         header, cells = headers[delimiter], [row for row, _ in zip(rows[delimiter], range(_SEEN), strict=False)]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise Refused(where, None, f"it is no CSV in UTF-8: {error}") from error
+        raise Refused(where, None, f"it is not CSV in UTF-8: {error}") from error
     except (arrow().ArrowException, OSError) as error:
         raise Refused(where, None, f"it cannot be read: {words(error)}") from error
     if not header:
@@ -209,7 +209,7 @@ class Parquet(Table):
                 sizes = [about.row_group(g).num_rows for g in range(about.num_row_groups)]
                 return file.schema_arrow.names, sizes
         except (pa.ArrowException, OSError) as error:
-            raise Refused(self.where, None, f"it is no Parquet file: {words(error)}") from error
+            raise Refused(self.where, None, f"it is not a Parquet file: {words(error)}") from error
 
     def parts(self) -> list[Part]:
         sizes, found, begin = self._about()[1], list[Part](), 0
@@ -244,7 +244,7 @@ class Feather(Table):
             options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
             return pa.ipc.open_file(pa.memory_map(self.where), options=options)
         except (pa.ArrowException, OSError) as error:
-            raise Refused(self.where, None, f"it is no Feather file: {words(error)}") from error
+            raise Refused(self.where, None, f"it is not a Feather file: {words(error)}") from error
 
     def _names(self) -> list[str]:
         names: list[str] = self._open()[0]
@@ -293,7 +293,7 @@ def _sliced(rows: Any) -> Iterator[Any]:
 
 
 def _workbook(where: str, keys: Any) -> Held:
-    """The first sheet: a header, then a row a step; rows without anything in them are passed over at its end."""
+    """The first sheet: a header, then one row per step; empty rows at the end are dropped."""
     try:
         import openpyxl
     except ModuleNotFoundError as error:
@@ -304,7 +304,7 @@ def _workbook(where: str, keys: Any) -> Held:
         lines, others = [list(line) for line in book.worksheets[0].iter_rows(values_only=True)], book.sheetnames[1:]
         book.close()
     except Exception as error:  # a broken archive, whatever its reader says of it
-        raise Refused(where, None, f"it is no workbook: {words(error)}") from error
+        raise Refused(where, None, f"it is not a workbook: {words(error)}") from error
     while lines and not any(cell is not None for cell in lines[-1]):
         lines.pop()
     if not lines:
@@ -325,7 +325,7 @@ def _column(cells: list[Any]) -> Any:
 
 
 def held(frame: Any, where: str) -> Held:
-    """What hands over its columns by the Arrow PyCapsule interface."""
+    """The rows of anything with columns by the Arrow PyCapsule interface."""
     pa = arrow()
     try:
         return Held(where, (), pa.table(frame))
@@ -343,7 +343,7 @@ ENDINGS = ", ".join(_KINDS)
 
 
 def kind_of(path: Path) -> Any:
-    """Who reads a file, by what its name ends in; None: nobody."""
+    """The class that reads a file, by the ending of its name; None if there is none."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if len(suffixes) > 1 and suffixes[-1] in _PACKED and _KINDS.get(suffixes[-2]) is Text:
         return Text
@@ -351,7 +351,7 @@ def kind_of(path: Path) -> Any:
 
 
 def tables_at(path: Path) -> list[Table]:
-    """The file, or those of a folder by name; but for hidden ones, as whoever writes many files leaves them there."""
+    """The file, or those of a folder by name, without the hidden ones that programs leave there."""
     if not path.exists():
         raise ValueError(f"LOG must be a file that ends in {ENDINGS}, or a folder of them, and {path} is not there")
     found = [path]
@@ -359,7 +359,7 @@ def tables_at(path: Path) -> list[Table]:
         found = sorted(p for p in path.rglob("*") if kind_of(p) and not p.is_dir() and not _hidden(p, path))
     for file in found:
         if not file.is_file():  # a link that leads nowhere, or a pipe that never ends
-            raise Refused(str(file), None, "it is no file")
+            raise Refused(str(file), None, "it is not a regular file")
     kinds = {kind_of(p) for p in found}
     if len(kinds) != 1 or None in kinds:
         endings = " and ".join(sorted({p.suffix.lower() for p in found})) or "none"
@@ -383,7 +383,7 @@ def _keys(file: Path, folder: Path) -> tuple[tuple[str, str | None], ...]:
 
 
 def asked(query: str, database: str | Path | None = None) -> Held:
-    """What a query gives: of an SQLite file, or of DuckDB (extra: ``duckdb``), which without a file reads others."""
+    """The rows of a query, from an SQLite file or from DuckDB (extra: ``duckdb``), which can also read other files."""
     path = None if database is None else Path(database)
     if path is not None and not path.is_file():
         raise ValueError(f"--database must be a file of DuckDB or SQLite, and {path} is not there")
@@ -422,5 +422,5 @@ def _of_sqlite(query: str, path: Path) -> Held:
 
 
 def words(error: Exception) -> str:
-    """The first line of what went wrong."""
+    """The first line of an error's message."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]

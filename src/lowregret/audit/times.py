@@ -31,12 +31,12 @@ class Steps(NamedTuple):
 
     @property
     def counted(self) -> bool:
-        """They count steps: none may be missing."""
+        """Whether they count steps, so that none may be missing."""
         return self.kind == NUMBERS
 
     @property
     def dated(self) -> bool:
-        """They have a day, by the clock of the log."""
+        """Whether they have a date, by the clock of the log."""
         return self.kind in (TIMES, ZONED, *UNIX.values())
 
     @property
@@ -61,7 +61,7 @@ class Every(NamedTuple):
         return f"{self.number}{self.unit}"
 
     def kept(self, steps: Steps) -> np.ndarray:
-        """Between which steps and those after them it is so: days, weeks and months by the clock of the log."""
+        """Which steps are that far from the next: days, weeks and months go by the clock of the log."""
         clock_R = steps.clock_R
         if self.unit == "mo":
             return np.diff(_months(clock_R)) == self.number
@@ -87,7 +87,7 @@ def every_of(text: Any) -> Every:
 
 
 def spelt(time: int, offset: int = 0, kind: str = TIMES) -> str:
-    """A time as people write it, by the clock of the log; one with a zone says by how much that is ahead of UTC.
+    """A time as people write it, by the clock of the log; one with a zone has its offset from UTC.
 
     >>> spelt(0), spelt(0, 9 * 3600 * 10**9, ZONED), spelt(0, 0, ZONED)
     ('1970-01-01', '1970-01-01T09:00:00+09:00', '1970-01-01T00:00:00Z')
@@ -116,7 +116,7 @@ class Rhythms(NamedTuple):
 
     gaps: int  # times that are not as far from the one before as is usual in their stream
     streams: int  # that have such
-    kept: dict[str, int]  # by rhythm, as ``every`` has it ("": it has no word for it): streams that keep it
+    kept: dict[str, int]  # how many streams keep each rhythm, spelt as for ``every`` ("": it has no spelling)
     zones: int  # streams whose offsets are further apart than clocks change
 
     @staticmethod
@@ -130,7 +130,7 @@ class Rhythms(NamedTuple):
 
     @property
     def told(self) -> tuple[str, ...]:
-        """The same in words, if there is anything to tell."""
+        """The same in words, if there is anything to report."""
         found = []
         if self.gaps:
             found.append(
@@ -156,7 +156,7 @@ def irregular(stream_R: np.ndarray, steps: Steps) -> Rhythms:
     """How many steps of sorted rows break the rhythm of their stream.
 
     The rhythm is the most common distance, between moments or by the clock of the log; in months, or in business days
-    where no time is on a weekend, if more steps keep that. A stream of which less than half of the steps keep any has
+    where no time is on a weekend, if more steps keep that. A stream in which less than half of the steps keep any has
     none, and is not counted.
     """
     same = np.flatnonzero(stream_R[1:] == stream_R[:-1])
@@ -189,7 +189,7 @@ def irregular(stream_R: np.ndarray, steps: Steps) -> Rhythms:
 
 
 def _word(apart: int, unit: str) -> str:
-    """A distance as ``every`` has it; nothing where it has no word for it."""
+    """A distance as ``every`` spells it; empty where it cannot."""
     if unit:
         return f"{apart}{unit}" if apart <= _LONGEST else ""
     for name in ("w", "d", "h", "min", "s"):
@@ -210,7 +210,7 @@ def _of_several_zones(stream_R: np.ndarray, offset_R: np.ndarray) -> int:
 def _most_common(
     owner: np.ndarray, apart: np.ndarray, streams: int, least: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many steps of each stream have its most common distance, one of at least so much; and that distance."""
+    """How many steps of each stream have its most common distance, of those above a minimum; and that distance."""
     if least is not None:
         owner, apart = owner[apart >= least], apart[apart >= least]
     most, usual = np.zeros(streams, dtype=np.int64), np.zeros(streams, dtype=np.int64)
@@ -257,9 +257,9 @@ def order_in(table: Any, name: str | None, where: str, before: int = 0, every: E
 
 
 def with_own_clocks(table: Any, frame: Any, name: str | None) -> Any:
-    """The table of a frame, whose times are strings where pandas has them as Python's own, each with a zone of its own.
+    """The table of a frame; times that pandas holds as Python objects, each with its own zone, become strings.
 
-    Arrow would read them by the zone of the first, and those without one as if they were in UTC.
+    Arrow would read them all in the zone of the first, and those without one as if they were in UTC.
     """
     if name is None or type(frame).__module__.split(".")[0] != "pandas" or frame[name].dtype != object:
         return table
@@ -307,7 +307,7 @@ def _order(table: Any, name: str | None, where: str, before: int) -> Steps:
 
 
 def _numbered(number_R: np.ndarray) -> Steps:
-    """Steps that are counted; or Unix times, where all numbers are such in one unit and in a year that people have."""
+    """Steps that are counted; or Unix times, where all numbers fit one unit and a plausible year."""
     if len(number_R):
         low, high = int(number_R.min()), int(number_R.max())
         for each, kind in UNIX.items():  # nanoseconds
@@ -317,7 +317,7 @@ def _numbered(number_R: np.ndarray) -> Steps:
 
 
 def unix_told(name: str | None, kind: str) -> tuple[str, ...]:
-    """That steps were read as times, where they are numbers."""
+    """A note where numbers were read as times."""
     return (f"the steps ({name}) are read as times: {kind}",) if kind in UNIX.values() else ()
 
 
@@ -326,7 +326,7 @@ def _unzoned(at_R: np.ndarray, kind: str) -> Steps:
 
 
 def _written(column: Any, name: str, where: str, before: int) -> Steps:
-    """Times that are written out, as ISO 8601 does, with a zone or without."""
+    """Times written as text in ISO 8601, with a zone or without."""
     pa = arrow()
     for zone in (None, "UTC"):
         try:
@@ -357,7 +357,7 @@ def _is_time(value: str) -> bool:
 
 
 def _times(column: Any, name: str, where: str) -> Steps:
-    """Times in nanoseconds, whatever the file has them in: another file may have others."""
+    """Times in nanoseconds, whatever unit the file has: another file may have a different one."""
     pa = arrow()
     kind, zone = column.type, getattr(column.type, "tz", None)
     if pa.types.is_time(kind):
@@ -373,6 +373,6 @@ def _times(column: Any, name: str, where: str) -> Steps:
         return _unzoned(at_R, CLOCK if pa.types.is_time(kind) else SPANS if pa.types.is_duration(kind) else TIMES)
     try:
         clock = pa.compute.local_timestamp(column)
-    except pa.ArrowInvalid:  # a zone that this machine does not know: told in UTC
+    except pa.ArrowInvalid:  # a zone that this machine does not know: shown in UTC
         return _unzoned(at_R, ZONED)
     return Steps(at_R, np.asarray(clock.cast(pa.int64())) - at_R, ZONED)

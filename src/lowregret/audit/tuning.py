@@ -21,7 +21,7 @@ from .streams import Streams
 
 
 class Setting(NamedTuple):
-    """One way to make the guard, and what it earned a step, in payoffs."""
+    """One way to make the guard, and what it earned per step, in payoffs."""
 
     delta: float | None  # None: no test
     episode: int | None
@@ -32,7 +32,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What ``tune`` found: settings, best first by the earlier part, and the best of them on the rest beside the usual.
+    """What ``tune`` found: settings, best first on the earlier part; on the rest, the best of them beside the default.
 
     Only ``rest`` says what to expect: the best of many on the earlier part is there partly by luck.
     """
@@ -43,7 +43,7 @@ class Tuned:
     usual: Backtest  # the default guard on the rest
 
     def table(self) -> Table:
-        """The settings tried, and what the chosen one earned where it was not chosen by."""
+        """The settings tried, and what the chosen one earned on the part that it was not chosen on."""
         rows = tuple(
             (_said(s.delta), str(s.episode or "-"), s.fallback, f"{s.earlier:.6g}", str(s.switched))
             for s in self.settings
@@ -123,7 +123,7 @@ def tune(
 def _guard(
     problem: Any, recording: Streams, delta: Any, episode: int | None, fallback: Any, temperature: Any, lag: int
 ) -> Guard:
-    """A guard with these settings; with episodes delta is for all of them together, as by default."""
+    """A guard with these settings; delta is for all episodes together, as by default."""
     horizon = recording.longest
     lasts = None if episode is None or episode >= horizon else episode
     settings = {"delta": delta, "test": delta is not None, "fallback": fallback, "temperature": temperature}
@@ -131,7 +131,7 @@ def _guard(
 
 
 def _deltas_of(deltas: Any, longest: int, mixes: bool) -> list[float | None]:
-    """Those to try, each once; None for no test, where the mixture can be played from the first step on."""
+    """The deltas to try, each once; None for no test, where the mixture can be played from the first step on."""
     if deltas is None:
         return list(dict.fromkeys([0.1, 0.05, 0.01, 1 / max(longest, 2), *([None] if mixes else [])]))
     given = list(deltas) if isinstance(deltas, (list, tuple)) else deltas

@@ -34,6 +34,7 @@ from .bounds import (
 from .certificate import Certificate, certify
 from .detection import Delay, delay
 from .for_ever import ForEver
+from .named import NamedCertificate, certify_named
 from .switching import WayBack
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Certificate",
     "Delay",
     "ForEver",
+    "NamedCertificate",
     "Terms",
     "WayBack",
     "ada_hedge",
@@ -48,6 +50,7 @@ __all__ = [
     "best_response",
     "certify",
     "certify_any_problem",
+    "certify_named",
     "clipping_loss",
     "coupled",
     "delay",

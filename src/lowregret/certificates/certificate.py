@@ -84,6 +84,26 @@ class Certificate:
             raise ValueError("against_model is that of a number of steps: certificate.at(step).against_model")
         return min(self.problem.span, self.behind_model(self.horizon) / self.horizon)
 
+    @property
+    def next_token_tv(self) -> float | None:
+        """How far the next-token laws are from the base's, on average over steps and the base's law; None: no promise.
+
+        Let tau be the number of tokens seen at the alarm, more than T for none, and TV_t the distance at step t between
+        the law in force and the base's, both after the same tokens, which are drawn from the base's own law. Up to step
+        tau the law in force is the base's, so TV_t = 0, and no distance is above 1. The alarm sounds with a chance of
+        at most delta (``tv_bound``), and not before the first token is seen, tau >= 1. So
+
+            E[(1/T) sum_t TV_t] <= E[(T - tau)^+ / T] = P(tau < T) E[(T - tau) / T | tau < T] <= delta (T - 1) / T.
+
+        The middle is the chance of a switch times the expected share of steps after it, given one; the last is the
+        number. An unknown T gives delta, and so do several episodes, each with its own alarm: an average over them.
+        """
+        if self.tv_bound >= 1:  # there is no alarm, or nothing is known of it
+            return None
+        if self.horizon is None or self.episodes > 1:
+            return self.tv_bound / self.episodes
+        return self.tv_bound * (self.horizon - 1) / self.horizon
+
     def realised(self, confidence: float) -> "Certificate":
         """The same of the actions that are really drawn, with this confidence: what the draws may add is in it.
 
@@ -125,14 +145,25 @@ class Certificate:
             raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
         return self.between(start, end)
 
-    @property
-    def limit(self) -> float | None:
+    def limit(self, longest: int = 4096) -> float | None:
         """What no rule that switches once at this TV can go below, by dynamic programming (``certificates.limits``).
 
-        Of rules that respond at this temperature until they switch, for two actions that are each better in some state
-        and up to 4,096 steps (seconds from 1,000 on); else None.
+        Of rules that respond at this temperature until they switch, for two actions that are each better in some state;
+        else None. It is a computation, kept for the next time: the time grows with the square of the steps, to a third
+        of a second at 256 steps, one or two at 1,024, and eight at 4,096.
+
+        Parameters
+        ----------
+        longest
+            With a longer horizon it is not computed, and the answer is None.
+
+        >>> from lowregret import ExactTest, matching
+        >>> certificate = ExactTest(matching(), 64).certificate
+        >>> round(certificate.limit(), 3), certificate.limit(longest=32)
+        (0.172, None)
         """
-        if self.temperature is None or self.horizon is None or self.horizon > 4096:
+        longest = inputs.whole(longest, "longest")
+        if self.temperature is None or self.horizon is None or self.horizon > longest:
             return None
         apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
         if not apart or not 0 < self.tv_bound < 1 or self.episodes > 1:
@@ -197,6 +228,7 @@ class Certificate:
             "payoff_bound": self.payoff_bound,
             **({"against_model": self.against_model} if known else {}),
             "tv_bound": self.tv_bound,
+            "next_token_tv": self.next_token_tv,
             "horizon": self.horizon,
             "episodes": self.episodes,
             "terms": self.terms,
@@ -224,9 +256,11 @@ class Certificate:
         if self.behind_model is not None and self.horizon is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
             lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
-        if self.horizon is not None and self.horizon <= 256 and self.limit is not None and self.terms:
-            lines.append(f"  limit      {self.limit:.4f}: no rule that switches once at this TV can promise less")
+        if self.terms and (limit := self.limit(longest=256)) is not None:
+            lines.append(f"  limit      {limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
+        if self.next_token_tv is not None:
+            lines.append(f"  token   <= {self.next_token_tv:.3g} in TV of the next state's law, on average under it")
         if self.terms:
             made_of = " + ".join(f"{value:.4f} {name}" for name, value in self.terms.items() if value > 0)
             capped = sum(self.terms.values()) > self.regret_bound * (1 + 1e-12)

@@ -106,7 +106,8 @@ class ForEver:
     horizon = None  # it has none, and no bound for all time but the trivial ones
     tv_bound = 1.0
     theorem = "the exact test, for ever"
-    against_model = limit = None  # nothing is promised against the model, and no limit is known
+    # Nothing is promised against the model or of the next token's law, and no limit is known.
+    against_model = limit = next_token_tv = None
 
     def __post_init__(self) -> None:
         inputs.keep(

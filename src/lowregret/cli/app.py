@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 if TYPE_CHECKING:
     import typer
 
-HELP = "Make any next-token predictor safe to act on."
+HELP = "Guard decisions that are made on a model's probabilities."
 
 
 def main() -> None:
@@ -64,7 +64,9 @@ def _app() -> "typer.Typer":
     def verify(
         only: Annotated[
             list[str] | None,
-            typer.Option(help="Only statements whose name begins so, such as 'Lemma 2'; may be given again."),
+            typer.Option(
+                help="Only statements whose name begins like this, such as 'Lemma 2'; may be given several times."
+            ),
         ] = None,
         out: Annotated[Path, typer.Option(help="Folder for the page and the numbers.")] = Path("results/verify"),
         jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,

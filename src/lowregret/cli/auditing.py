@@ -14,22 +14,25 @@ from .options import PAYOFFS, folder_for, refusals
 ALARM, REFUSED = 3, 4  # exit codes, beside 0 (no alarm), 1 (an error) and 2 (wrong options)
 _EVERY = 1 << 18  # rows between two looks at the progress bar
 _HEDGE = (
-    "Hedge weighs actions by what they have earned, without the model; fallback is what the guard does after a switch."
+    "Hedge weighs actions by what they have earned, without the model; fallback is what the guard plays after a switch."
 )
 _STREAM = (
-    "The column of streams; by default stream, unique_id or the like, if its values repeat. none: all rows are one."
+    "The column of streams; by default stream, unique_id or the like, if its values repeat. "
+    "none: all rows are one stream."
 )
 _LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind; --merge: parts."
-_QUERY = "SQL in place of LOG, by DuckDB, which reads files by name too: SELECT * FROM 'log.parquet'. Extra: duckdb."
+_QUERY = (
+    "SQL in place of LOG, run by DuckDB, which can also read files by name: SELECT * FROM 'log.parquet'. Extra: duckdb."
+)
 _LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
-_FDR = "Of the streams that are named (by e-BH), the share that may be named wrongly on average."
+_FDR = "The largest share of the streams named (by e-BH) that may be named wrongly, on average."
 _PAYOFFS = PAYOFFS.replace(", in place of --problem", "") + " With quantiles of a number, .toml with kind or knots."
 _REFERENCE = (
-    "What is compared with: NAME=COLUMNS, of probabilities as --probs has them, or NAME=action=COLUMN. As many as you "
-    "like."
+    "What to compare with: NAME=COLUMNS of probabilities, as for --probs, or NAME=action=COLUMN. "
+    "May be given several times."
 )
 _ROLES = ("stream", "order", "state", "every", "context", "scale", "model", "median", "known_at")  # one column each
-_NO_PAYOFFS = """--payoffs is missing: a file that says what is at stake, a row an action and a column a state:
+_NO_PAYOFFS = """--payoffs is missing: a file with one row per action and one column per state:
 
 euros,dry,wet
 open,100,-20
@@ -47,11 +50,15 @@ def audit(
     out: Annotated[Path, typer.Option(help="Folder for audit.json and audit.html.")] = Path("results/audit"),
     delta: Annotated[float, typer.Option(help="Chance that a stream whose model is right ever switches.")] = 0.05,
     temperature: Annotated[
-        float, typer.Option(help="Of what is played on probabilities: 0, the best action; above it, at random.")
+        float, typer.Option(help="Of the response to probabilities: 0 takes the best action; above 0 it is random.")
     ] = 0.0,
-    family_delta: Annotated[bool, typer.Option("--family-delta", help="Divide delta by the streams' number.")] = False,
+    family_delta: Annotated[
+        bool, typer.Option("--family-delta", help="Divide delta by the number of streams.")
+    ] = False,
     fdr: Annotated[float, typer.Option(help=_FDR)] = 0.1,
-    horizon: Annotated[int | None, typer.Option(min=1, help="Steps of a stream; the longest one's.")] = None,
+    horizon: Annotated[
+        int | None, typer.Option(min=1, help="Steps of a stream; by default those of the longest.")
+    ] = None,
     tolerance: Annotated[
         float,
         typer.Option(help="How far probabilities may be from summing to one, 0.1 at most; they are then renormalised."),
@@ -63,37 +70,43 @@ def audit(
         str | None,
         typer.Option(
             help="Columns of probabilities: STATE=COLUMN each, with commas (of two states one is enough); or columns "
-            "alone in the order of the states in --payoffs; or one of lists. By default p_STATE each, or probs."
+            "alone in the order of the states in --payoffs; or one that holds lists. By default p_STATE, or probs."
         ),
     ] = None,
-    every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
-    context: Annotated[str | None, typer.Option(help="The column of contexts: an action for each is compared.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Refuse times that are not this far apart: 1h, 1d, 1b, 1mo.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="The column of contexts: compare with one action for each.")
+    ] = None,
     reference: Annotated[list[str] | None, typer.Option(help=_REFERENCE)] = None,
     payoff_columns: Annotated[
-        str | None, typer.Option(help="Columns of payoffs that change, action by action, with commas; or one of lists.")
+        str | None,
+        typer.Option(help="Columns of payoffs that change, action by action, with commas; or one that holds lists."),
     ] = None,
     scale: Annotated[str | None, typer.Option(help="The column that says how much of the payoffs counts.")] = None,
     quantiles: Annotated[
         str | None, typer.Option(help="Columns of quantiles of a number: LEVEL=COLUMN each, with commas.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Whose quantiles, where there are several models'.")] = None,
+    model: Annotated[str | None, typer.Option(help="Which model's quantiles, where there are several.")] = None,
     median: Annotated[str | None, typer.Option(help="The column of medians, where its name does not say so.")] = None,
     lag: Annotated[int | None, typer.Option(min=1, help=_LAG)] = None,
     known_at: Annotated[str | None, typer.Option(help="The column that says when each outcome was known.")] = None,
     currency: Annotated[str | None, typer.Option(help="Of the payoffs; by default the corner of their table.")] = None,
-    episode: Annotated[int | None, typer.Option(min=1, help="Steps after which a guard begins afresh.")] = None,
+    episode: Annotated[int | None, typer.Option(min=1, help="Steps after which the guard begins afresh.")] = None,
     test: Annotated[bool, typer.Option(help="Without a test the mixture is played from the first step on.")] = True,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Internal regret: when it says one thing, another is better.")
+        bool, typer.Option("--internal", help="Internal regret: whenever it says one thing, another is better.")
     ] = False,
     events: Annotated[
-        bool | None, typer.Option(help="Say since when, and returns; up to a million rows unless told.")
+        bool | None,
+        typer.Option(help="Say since when models were wrong, and returns; by default up to a million rows."),
     ] = None,
     fallback: Annotated[
-        bool | None, typer.Option(help="Play the fallback alone too; up to a million rows unless told.")
+        bool | None, typer.Option(help="Play the fallback alone too; by default up to a million rows.")
     ] = None,
     query: Annotated[str | None, typer.Option(help=_QUERY)] = None,
-    database: Annotated[Path | None, typer.Option(help="A file of DuckDB or SQLite that --query asks.")] = None,
+    database: Annotated[Path | None, typer.Option(help="A file of DuckDB or SQLite for --query.")] = None,
     part: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, written for --merge.")] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Put the files of all parts together.")] = False,
     engine: Annotated[str, typer.Option(help="local, or ray (extra: ray).")] = "local",
@@ -101,7 +114,7 @@ def audit(
 ) -> None:
     """Was acting on this model safe? What every stream of a log would have earned, guarded and not.
 
-    Ends with 0 where no stream switched, 3 where one did, 4 where the log is refused, 1 on an error, 2 on bad options.
+    Exit codes: 0 no stream switched, 3 at least one did, 4 the log is refused, 1 an error, 2 bad options.
     """
     with refusals():
         from ..audit import auditing
@@ -118,7 +131,7 @@ def audit(
             return
         if merge and (payoffs or part or config):
             raise ValueError(
-                "--merge takes the files of parts, which say the rest: --payoffs, --part and --config do not go with it"
+                "--merge takes the files of parts, which hold all settings: leave --payoffs, --part and --config out"
             )
         said = AuditFile() if config is None else settings_in(config)
         log = log or [path for path in (said.log,) if path is not None and query is None]
@@ -167,7 +180,7 @@ def audit(
 
 @contextlib.contextmanager
 def _refused() -> Iterator[None]:
-    """A log that is refused is said so, and has an exit code of its own."""
+    """A refused log is reported as such, with its own exit code."""
     from ..audit.cells import Refused
 
     try:
@@ -190,7 +203,7 @@ def _table(columns: Any) -> dict[str, Any]:
 
 
 def _columns(given: dict[str, Any], problem: Any) -> dict[str, Any]:
-    """What options say of columns, by the role of each."""
+    """What the options say of columns, by role."""
     from ..audit.laws import told_in_words
     from ..audit.settings import quantiles_in_words
 
@@ -245,7 +258,7 @@ def _piece(part: str | None) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each pass over the rows, where someone is watching."""
+    """A progress bar for each pass over the rows, on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

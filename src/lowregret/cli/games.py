@@ -30,26 +30,29 @@ def arena(
     player: Annotated[
         list[str] | None,
         typer.Option(
-            help="mixture, guarded, guarded-maximin, urn, guarded-urn, uniform, nemesis, or a program; again for more."
+            help="mixture, guarded, guarded-maximin, urn, guarded-urn, uniform, nemesis, "
+            "or a program. May be given several times."
         ),
     ] = None,
     opponents: Annotated[
         str, typer.Option(help="roshambo (all 43 programs) or names of players, with commas.")
     ] = "roshambo",
     half: Annotated[
-        str | None, typer.Option(help="A or B: every other one of the 43, from the first or the second name.")
+        str | None, typer.Option(help="A or B: every second one of the 43, from the first or the second name on.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Of a match; the programs play 1,000 and no others.")] = 1000,
-    matches: Annotated[int, typer.Option("--matches", "-n", min=2, help="With each opponent, half in each seat.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the matches.")] = 0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of a match; the programs play exactly 1,000.")] = 1000,
+    matches: Annotated[
+        int, typer.Option("--matches", "-n", min=2, help="Matches with each opponent, half in each seat.")
+    ] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the matches.")] = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
     out: Annotated[Path, typer.Option(help="Folder for the matches, the figure and the numbers.")] = Path(
         "results/arena"
     ),
 ) -> None:
-    """Rock-paper-scissors against 43 tournament programs: what players earn of them all, and of the worst for them.
+    """Rock-paper-scissors against 43 tournament programs: what players earn in all, and against the worst.
 
-    A run that was stopped goes on where it was; so do more matches, or more opponents, in the same folder.
+    A run that was stopped continues where it was; more matches or more opponents in the same folder are added to it.
     """
     with refusals(), resumable(lambda: "where it was"):
         names = player or ["mixture", "guarded", "greenberg", "iocainebot"]
@@ -93,7 +96,7 @@ def _player(name: str) -> "Player":
 
 
 def _maximin(problem: "DecisionProblem", rounds: int) -> "Policy":
-    """The safest mixed action, from the alarm on."""
+    """The safest mixed action, played from the alarm on."""
     from ..policies import SecurityPlay
 
     return SecurityPlay(problem)
@@ -110,7 +113,7 @@ def _opponents(text: str, half: str | None) -> "list[Player]":
 
 
 def _seated(players: "list[Player]", rounds: int) -> None:
-    """Who refuses so many rounds does so before the first has played for an hour."""
+    """Let every player take a seat: one that refuses this many rounds does so before hours of play."""
     import numpy as np
 
     from ..problems import rock_paper_scissors
@@ -129,7 +132,7 @@ def _faced(
 
 
 def _halves(found: "Arena") -> dict[str, list[str]]:
-    """The names of both halves, where all programs were there."""
+    """The names of both halves, if all programs took part."""
     from ..games.open_spiel import bots
 
     halves = {half: [bot.name for bot in bots(half)] for half in ("A", "B")}
@@ -139,7 +142,17 @@ def _halves(found: "Arena") -> dict[str, list[str]]:
 def _scores(found: "list[Arena]", title: str) -> "Table":
     from ..tables import Table
 
-    header = ("player", "population", "worst", "of", "worst, split", "aggregate", "ms a throw", "alarms", "certificate")
+    header = (
+        "player",
+        "population",
+        "worst",
+        "of",
+        "worst, split",
+        "aggregate",
+        "ms per throw",
+        "alarms",
+        "certificate",
+    )
     held = {True: "held", False: "broken", None: ""}
     rows = (
         (
@@ -173,7 +186,7 @@ def _write(found: "list[Arena]", out: Path) -> None:
 
 @contextlib.contextmanager
 def _progress(name: str) -> Iterator[Callable[[float, str], None]]:
-    """A bar of the matches, where someone is watching."""
+    """A progress bar of the matches, on a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -190,20 +203,20 @@ def _progress(name: str) -> Iterator[Callable[[float, str], None]]:
 def play(
     game: Annotated[str, typer.Option(help="rock-paper-scissors or matching-pennies.")] = "rock-paper-scissors",
     rounds: Annotated[int, typer.Option(min=2, max=10_000, help="Rounds of a new game.")] = 300,
-    new: Annotated[bool, typer.Option("--new", help="Begin a new game rather than go on with the last.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Begin a new game instead of continuing the last one.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the record of your games.")] = Path("results/play"),
     host: Annotated[
-        str, typer.Option(help="The address to listen to. Any but this one lets others in your network play.")
+        str, typer.Option(help="The address to listen on. Any other than the default lets others on your network play.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any that is free.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 0,
     open_: Annotated[
         bool | None,
-        typer.Option("--open/--no-open", help="Open it in a browser; by default where there is a terminal."),
+        typer.Option("--open/--no-open", help="Open it in a browser; by default on a terminal."),
     ] = None,
 ) -> None:
-    """Play against the machine in your browser, and see its regret, its promise and its doubts drawn as you do.
+    """Play against the machine in your browser, and watch its regret, its promise and the evidence against it.
 
-    Every round is kept: the same command goes on where you stopped.
+    Every round is kept: the same command continues where you stopped.
     """
     with refusals():
         from ..games.page import server
@@ -218,7 +231,7 @@ def play(
 
             def ready() -> None:
                 if sitting.number:
-                    typer.echo(f"Going on at round {sitting.number + 1}; --new begins a new game.")
+                    typer.echo(f"Continuing at round {sitting.number + 1}; --new begins a new game.")
                 typer.echo(f"Play at {address} (Ctrl-C to stop); your rounds are kept in {path}")
                 if sys.stdout.isatty() if open_ is None else open_:
                     import webbrowser
@@ -230,7 +243,7 @@ def play(
 
 
 def _address(name: tuple) -> str:
-    """How a browser on this machine gets to a socket."""
+    """The address of a socket, for a browser on this machine."""
     host, port = name[0], name[1]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -13,17 +13,17 @@ from .. import files
 from .auditing import REFUSED
 from .options import PAYOFFS, folder_for, refusals
 
-UNDECIDED = 3  # an error or options that make no sense: 1 and 2, as other commands have them, are verdicts here
+UNDECIDED = 3  # an error or bad options: 1 and 2, their codes elsewhere, are verdicts here
 _PROBS = (
     "Columns of probabilities: STATE=COLUMN each, with commas (of two states one is enough), {} standing for the name "
-    "of the model; by default MODEL_p_STATE, p_STATE_MODEL or the like. With a column of models as audit takes them."
+    "of the model; by default MODEL_p_STATE, p_STATE_MODEL or the like. With a column of models, as for audit."
 )
 _MODEL_COLUMN = "The column that names the model of each row, where each model has rows of its own: model."
 
 
 @contextlib.contextmanager
 def undecided() -> Iterator[None]:
-    """Whatever goes wrong ends with a code that is no verdict."""
+    """Whatever goes wrong ends with a code that is not a verdict."""
     try:
         yield
     except typer.Exit as done:
@@ -39,7 +39,7 @@ def undecided() -> Iterator[None]:
 
 
 class GateCommand(TyperCommand):
-    """A command whose options that make no sense are no verdict either."""
+    """A command whose bad options do not end with the code of a verdict."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with undecided():
@@ -53,21 +53,26 @@ def gate(
     payoffs: Annotated[Path, typer.Option(help=PAYOFFS.replace(", in place of --problem", ""))],
     out: Annotated[Path, typer.Option(help="Folder for gate.json.")] = Path("results/gate"),
     alpha: Annotated[
-        float, typer.Option(help="Chance of ever promoting a model that earns no more; of ever keeping out a good one.")
+        float,
+        typer.Option(
+            help="Chance of ever promoting a model that earns no more, and of ever keeping out one that earns no less."
+        ),
     ] = 0.05,
     lag: Annotated[int, typer.Option(min=1, help="How many steps later an outcome is known.")] = 1,
     tolerance: Annotated[float, typer.Option(help="How far probabilities may be from summing to one.")] = 1e-6,
-    stream: Annotated[str | None, typer.Option(help="The column of streams; none: all rows are one.")] = None,
+    stream: Annotated[str | None, typer.Option(help="The column of streams; none: all rows are one stream.")] = None,
     order: Annotated[str | None, typer.Option(help="The column of steps or times: step, ds, time.")] = None,
     state: Annotated[str | None, typer.Option(help="The column of states: state, y.")] = None,
     probs: Annotated[str | None, typer.Option(help=_PROBS)] = None,
     model_column: Annotated[str | None, typer.Option(help=_MODEL_COLUMN)] = None,
-    every: Annotated[str | None, typer.Option(help="Refuse times that are not so far apart: 1h, 1d, 1b, 1mo.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Refuse times that are not this far apart: 1h, 1d, 1b, 1mo.")
+    ] = None,
 ) -> None:
     """May the new model take the place of the current one? By what acting on each earned on the same days.
 
-    Ends with 0: promote; 1: keep the current one; 2: not enough yet. Nothing was decided: 3, an error or bad options;
-    4, the log is refused.
+    Exit codes: 0 promote, 1 keep the current one, 2 not enough yet; without a verdict: 3 an error or bad options, 4 the
+    log is refused.
     """
     with undecided(), refusals():
         from ..audit import gating

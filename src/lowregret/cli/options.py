@@ -1,4 +1,4 @@
-"""What is typed after a command, as what it means; and what is refused, as a sentence."""
+"""What is typed after a command, turned into what it means; and refusals as one sentence."""
 
 import contextlib
 import json
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ..transformer.recording import Learnt
 
 
-Where = Annotated[str | None, typer.Option(help="cpu or cuda; a GPU if there is one.")]
+Where = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
 PAYOFFS = (
-    "Payoffs in your own units, in place of --problem: .csv with a row for each action and a column for each state, a "
-    "first row and a first column of names if you like (of numbers, if the first cell is empty); or .npy, or .toml "
-    "with payoffs, actions and states."
+    "Payoffs in your own units, in place of --problem: .csv with one row per action and one column per state, "
+    "with names in the first row and column if you like (numbers too, if the first cell is empty); or .npy, "
+    "or .toml with payoffs, actions and states."
 )
 
 _EXTRAS = {
@@ -44,7 +44,7 @@ _EXTRAS = {
 
 @contextlib.contextmanager
 def refusals() -> Iterator[None]:
-    """What the library or the system refuses is said in a sentence, without a traceback."""
+    """Print what the library or the system refuses as one sentence, without a traceback."""
     try:
         yield
     except ValueError as error:
@@ -59,7 +59,7 @@ def refusals() -> Iterator[None]:
         advice = "" if "pip install" in str(error) else f": pip install 'lowregret[{_EXTRAS[name]}]'"
         _fail(f"{error}{advice}", error)
     except MemoryError as error:
-        _fail(f"there is not enough memory for this: {error or 'try a smaller size, or fewer sequences'}", error)
+        _fail(f"there is not enough memory for this: {str(error) or 'try a smaller size, or fewer sequences'}", error)
     except RuntimeError as error:  # as torch says it
         words = str(error).strip().splitlines()[0] if str(error).strip() else ""
         if "memory" not in words or not ("allocate" in words or "out of memory" in words):
@@ -74,11 +74,11 @@ def _fail(words: str, error: BaseException) -> NoReturn:
 
 @contextlib.contextmanager
 def resumable(where: Callable[[], str]) -> Iterator[None]:
-    """Ctrl-C is no loss, and says so."""
+    """On Ctrl-C, say that nothing is lost and how to continue."""
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"\nStopped. The same command goes on {where()}.", err=True)
+        typer.echo(f"\nStopped. The same command continues {where()}.", err=True)
         raise typer.Exit(130) from None
 
 
@@ -116,7 +116,7 @@ def model_in(path: Path, device: str) -> "Transformer | Constructed":
 
 
 def learnt_in(path: Path) -> "Learnt | None":
-    """What recording the model of a file learnt from, if it did."""
+    """The recording that the model in a file learnt from, if it did."""
     from ..transformer import checkpoints
     from ..transformer.recording import learnt_from
 
@@ -151,7 +151,7 @@ def problem_named(text: str, n_states: int = 2) -> "DecisionProblem":
 
 
 def problem_of(named: str | None, payoffs: Path | None, n_states: int = 2) -> "DecisionProblem":
-    """What --problem or --payoffs say; guessing the state where neither does."""
+    """The problem of --problem or --payoffs; guessing the state where neither is given."""
     from ..audit.cells import printable
     from ..problems import payoffs_in
 
@@ -165,12 +165,12 @@ def problem_of(named: str | None, payoffs: Path | None, n_states: int = 2) -> "D
 
 
 def names_of(problem: "DecisionProblem") -> tuple[str, ...] | None:
-    """The names of its states, where it has any but their numbers."""
+    """The names of its states, unless they are just numbers."""
     return None if problem.state_names.unnamed else problem.states
 
 
 def agreed_names(problem: "DecisionProblem", recorded: "Learnt | None") -> tuple[str, ...] | None:
-    """The names of the states, the problem's or those that a model learnt; None: there are only numbers."""
+    """The names of the states, from the problem or as a model learnt them; None: they are just numbers."""
     names, learnt = names_of(problem), None if recorded is None else recorded.states
     if learnt is None or names == learnt:
         return names
@@ -185,7 +185,7 @@ def recording_in(
 ) -> "Recording":
     """The recording in a file; its names stand for states in the order of the problem, or of what the model learnt.
 
-    Only where there is neither a problem nor a model (``of_model``) to go by, theirs is the order of the alphabet.
+    Without a problem and a model (``of_model``) they are in alphabetical order.
     """
     from ..transformer import Recording
 
@@ -204,7 +204,7 @@ def recording_in(
 
 
 def _refuse_unnamed(problem: "DecisionProblem", who: str, names: tuple[str, ...]) -> None:
-    """Which column is which state nobody could tell; to guess the state is the same whatever they are called."""
+    """Refuse names for states without names: their order is unknown. (In guessing the state it does not matter.)"""
     from ..problems import matching
 
     if problem.utility.tolist() != matching(problem.n_states).utility.tolist():
@@ -214,7 +214,14 @@ def _refuse_unnamed(problem: "DecisionProblem", who: str, names: tuple[str, ...]
 
 
 def rule_named(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":
-    from ..rules import FirstTest, RegretGap, RegretRate
+    from ..predictors import PolyaUrn
+    from ..rules import ExactTest, FirstTest, RegretGap, RegretRate
 
-    kind = one_of("rule", name, {"exact": FirstTest, "rate": RegretRate, "gap": RegretGap})
-    return kind(problem, horizon, delta=2 / horizon) if kind is FirstTest else kind(problem, horizon)
+    made = {
+        "exact": lambda: FirstTest(problem, horizon, delta=2 / horizon),
+        "every-start": lambda: ExactTest(problem, horizon, delta=2 / horizon, fallback=PolyaUrn(problem.n_states)),
+        "rate": lambda: RegretRate(problem, horizon),
+        "gap": lambda: RegretGap(problem, horizon),
+    }
+    rule: ResponseRule = one_of("rule", name, made)()
+    return rule

@@ -1,4 +1,4 @@
-"""``lowregret plan``: bad luck or broken, and how long to wait; before one decides for a guard (extra: ``cli``)."""
+"""``lowregret plan``: bad luck or broken, and how long to wait: whether a guard is worth having (extra: ``cli``)."""
 
 import math
 from pathlib import Path
@@ -13,25 +13,27 @@ if TYPE_CHECKING:
     from ..certificates import Delay
     from ..problems import DecisionProblem
 
-_LAW = "What the model says, at every step: STATE=CHANCE each, with commas, or the chances in the order of the states."
+_LAW = "What the model says at every step: STATE=CHANCE each, with commas, or the chances in the order of the states."
 _EDGE = (
-    "In place of --law and --truth, in your payoffs: what the model's advice earns a step beyond another action, and "
-    "loses against that one once it is broken."
+    "In place of --law and --truth, in your payoffs: how much more per step the model's advice earns than another "
+    "action, and how much less once it is broken."
 )
 
 
 def plan(
     payoffs: Annotated[Path, typer.Argument(help=PAYOFFS.replace(", in place of --problem", ""))],
     law: Annotated[str | None, typer.Option(help=_LAW)] = None,
-    truth: Annotated[str | None, typer.Option(help="What is true once the model is broken, likewise.")] = None,
+    truth: Annotated[str | None, typer.Option(help="What is true once the model is broken, in the same form.")] = None,
     edge: Annotated[float | None, typer.Option(help=_EDGE)] = None,
     delta: Annotated[float, typer.Option(help="The chance of ever leaving a model that is right.")] = 0.05,
     horizon: Annotated[int, typer.Option(min=2, help="How many steps there are.")] = 1000,
-    since: Annotated[int | None, typer.Option(min=1, help="The first step of the break; in the middle.")] = None,
+    since: Annotated[
+        int | None, typer.Option(min=1, help="The first step of the break; by default in the middle.")
+    ] = None,
     runs: Annotated[int, typer.Option(min=1, help="How many runs are drawn.")] = 400,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the runs.")] = 0,
 ) -> None:
-    """Bad luck or broken, and how long to wait? How a guard hears an assumed break, and what is lost until then."""
+    """Bad luck or broken, and how long to wait? How soon a guard notices a break, and what is lost until then."""
     with refusals():
         from ..certificates import delay
         from ..problems import payoffs_in
@@ -61,7 +63,7 @@ def told(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
         lost = found.lost(steps)
         amount = f"{lost:,.0f}" if lost >= 1000 else f"{lost:.4g}"
         if math.isfinite(steps):
-            return f"within {steps:,.0f} steps, when {amount} are lost"
+            return f"within {steps:,.0f} steps, at a cost of {amount}"
         return f"not within the {left:,} steps that are left, in which {amount} are lost"
 
     lines = [
@@ -72,27 +74,27 @@ def told(found: "Delay", problem: "DecisionProblem", delta: float) -> str:
         "",
     ]
     if found.edge <= 0:
-        return "\n".join([*lines[:3], "", "Nothing is lost by such a break: there is nothing to hear."])
-    verdict = f"{found.heard:.0%} of such breaks are heard by the end."
+        return "\n".join([*lines[:3], "", "Nothing is lost by such a break: there is nothing to notice."])
+    verdict = f"{found.heard:.0%} of such breaks raise it by the end."
     if found.heard < 0.9:
         verdict += " That is too small an edge for so few steps: do not count on a guard here."
     return "\n".join([
         *lines,
-        "Bad luck or broken? Until the alarm it may be luck. Luck alone ever sounds it with a chance of at most "
+        "Bad luck or broken? Until the alarm it may be luck. The chance that luck alone ever raises it is at most "
         f"{delta:.3g}.",
-        f"How long to wait: half of such breaks are heard {waited(found.median)};",
+        f"How long to wait: half of such breaks raise the alarm {waited(found.median)};",
         f"nine in ten {waited(found.ninetieth)}. {verdict}",
         f"({found.runs:,} runs; in {found.too_early:.1%} of them the alarm came before the break, and was false.)",
         "",
-        f"Whatever comes, all {found.steps:,} steps together cost at most {found.certificate:.4g} a step against the "
-        "best fixed action.",
-        f"Sure to be heard, however it comes, is only what costs more than {found.least_edge:.4g} a step from the "
-        "break to the end: no smaller edge is protected for certain.",
+        f"Whatever comes, over all {found.steps:,} steps the guard earns at most {found.certificate:.4g} a step less "
+        "than the best fixed action.",
+        f"An alarm is certain only if the break costs more than {found.least_edge:.4g} a step until the end: no "
+        "smaller edge is protected for sure.",
     ])  # fmt: skip
 
 
 def _law_in(text: str | None, problem: "DecisionProblem", name: str) -> list[float] | None:
-    """A law as it is typed: by the names of the states, or in their order."""
+    """A law as it was typed: by the names of the states, or in their order."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]

@@ -49,8 +49,8 @@ def train(
     tokens: Annotated[
         Path | None,
         typer.Option(
-            help="Your own recording (imitate, robust, distilled): .npy with whole numbers, a sequence or a row for "
-            "each; .csv or .txt with a sequence a line, whole numbers or names."
+            help="Your own recording (imitate, robust, distilled): .npy with whole numbers, one sequence or "
+            "one per row; .csv or .txt with one sequence per line, whole numbers or names."
         ),
     ] = None,
     held_out: Annotated[
@@ -80,9 +80,9 @@ def train(
         typer.Option(help="quick, paper, or context,width,heads,layers,inner; that of --base, or quick, by default."),
     ] = None,
     steps: Annotated[int, typer.Option(min=1)] = 500,
-    batch: Annotated[int, typer.Option(min=1, help="Sequences in a step, of all processes together.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Sequences per step, over all processes together.")] = 32,
     seed: Annotated[
-        int, typer.Option(min=0, help="On a CPU it decides every bit; on a GPU sums are taken in any order.")
+        int, typer.Option(min=0, help="On a CPU the same seed gives the same model; on a GPU only nearly.")
     ] = 0,
     optimiser: Annotated[str, typer.Option(help="decaying, or nanodo (NanoDO's defaults).")] = "decaying",
     soft: Annotated[
@@ -91,7 +91,7 @@ def train(
     save_every: Annotated[int, typer.Option(min=1, help="Steps between saves.")] = 100,
     device: Where = None,
 ) -> None:
-    """Train one transformer; go on where an earlier run stopped. Several GPUs: torchrun -m lowregret train ..."""
+    """Train one transformer; continue where an earlier run stopped. Several GPUs: torchrun -m lowregret train ..."""
     with refusals():
         from rich.console import Console
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 def on_recording(
     recording: "Recording", model: "Transformer | Constructed", problem: "DecisionProblem"
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """The numbers, printed too, and the windows ``[N, T]`` that are whole.
+    """The numbers, which are also printed, and the windows ``[N, T]`` that are complete.
 
-    Of a recording with a part held out, on that part.
+    On the part held out, where there is one.
     """
     from ..policies import Respond
     from ..predictors import PolyaUrn
@@ -83,7 +83,7 @@ def reproduce(
     collect: Annotated[Path | None, typer.Option(help="Folder for copies of the eight files that matter.")] = None,
     device: Where = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Steps of every training, for a shorter try.")] = None,
-    batch: Annotated[int | None, typer.Option(min=2, help="Sequences in a step.")] = None,
+    batch: Annotated[int | None, typer.Option(min=2, help="Sequences per step.")] = None,
     samples: Annotated[int | None, typer.Option(min=2, help="Sequences from each source when measuring.")] = None,
     size: Annotated[str | None, typer.Option(help="Another size of decoder: quick or paper.")] = None,
     response_weight: Annotated[float | None, typer.Option(min=0, help="Weight of responses beside laws.")] = None,
@@ -92,12 +92,12 @@ def reproduce(
         typer.Option(min=0, help="Of weights, batches and measurements; on a GPU a run repeats only nearly."),
     ] = None,
     repeatable: Annotated[
-        bool, typer.Option("--deterministic", help="On a GPU, too, the same models for the same seed; slower.")
+        bool, typer.Option("--deterministic", help="The same models for the same seed on a GPU, too; slower.")
     ] = False,
 ) -> None:
     """Train BERNOULLI (two seeds), POLYAURN and ROBUST; draw the figure, print the tables beside the paper's.
 
-    A run that was stopped goes on where it was.
+    A run that was stopped continues where it was.
     """
     with refusals(), resumable(lambda: "where it was"):
         from ..paper.reproduce import preset_named
@@ -114,7 +114,7 @@ def reproduce(
         }
         given = [f"--{name.replace('_', '-')} {value}" for name, value in changes.items() if value is not None]
         given += ["--deterministic"] if repeatable else []
-        command = " ".join(["lowregret reproduce --preset", preset, *given])  # where it was written is nobody's matter
+        command = " ".join(["lowregret reproduce --preset", preset, *given])  # the folder does not matter
         chosen, folder = preset_named(preset).changed(**changes), out or Path("results") / preset
         if response_weight is not None and not chosen.distilled:
             raise ValueError(f"--response-weight means nothing to the preset {preset}, which learns no responses")
@@ -124,7 +124,7 @@ def reproduce(
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Checkpoint or built model to measure.")],
-    against: Annotated[Path | None, typer.Option(help="Another, to say how far apart they are.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another model, to measure how far apart they are.")] = None,
     tokens: Annotated[
         Path | None, typer.Option(help="A recording, as train takes it, in place of the paper's sources.")
     ] = None,
@@ -138,7 +138,7 @@ def evaluate(
         ),
     ] = None,
     problem: Annotated[
-        str | None, typer.Option(help="matching, rock_paper_scissors, or a JSON matrix, of a trained model.")
+        str | None, typer.Option(help="For a trained model: matching, rock_paper_scissors, or a JSON matrix.")
     ] = None,
     payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS)] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", min=2, help="Sequences from each source.")] = 128,
@@ -213,7 +213,7 @@ def evaluate(
 def construct(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    rule: Annotated[str, typer.Option(help="exact (delta = 2/T), rate or gap.")] = "exact",
+    rule: Annotated[str, typer.Option(help="exact or every-start (delta = 2/T), rate, gap.")] = "exact",
     problem: Annotated[
         str | None, typer.Option(help="matching (by default), rock_paper_scissors, or a JSON matrix.")
     ] = None,
@@ -221,10 +221,12 @@ def construct(
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
     shallow: Annotated[
-        bool, typer.Option("--shallow", help="ExactTest, two actions and states: a layer less.")
+        bool, typer.Option("--shallow", help="For ExactTest with two actions and states: one layer less.")
     ] = False,
     onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too, for sequences (extra: onnx).")] = None,
-    onnx_stream: Annotated[Path | None, typer.Option(help="As ONNX that takes a token at a time.")] = None,
+    onnx_stream: Annotated[
+        Path | None, typer.Option(help="Write it as ONNX that takes one token at a time, too.")
+    ] = None,
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
     with refusals():

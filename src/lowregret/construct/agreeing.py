@@ -9,7 +9,7 @@ import torch
 from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
-from ..rules import FirstTest, RegretGap, RegretRate
+from ..rules import ExactTest, FirstTest, RegretGap, RegretRate
 from .base_model import LEAST
 from .exact import scale
 from .parts import sharpness_of
@@ -73,6 +73,8 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
     if rule.pointless:
         never = np.zeros(tokens_NxT.shape, dtype=bool)
         return never, never
+    if isinstance(rule, ExactTest):
+        return every_start_alarms(rule, laws_NxTxS, tokens_NxT, model.module.about["late"])
     if isinstance(rule, FirstTest):
         sharpness = sharpness_of(model.module.dtype)
         late = parts_of(rule, sharpness, model.module.about["shallow"]).late
@@ -116,12 +118,26 @@ def exact_alarms(
     gap_NxT = gain_NxT.cumsum(axis=-1)
     rise_NxT = gap_NxT - np.minimum(np.minimum.accumulate(gap_NxT, axis=-1), 0)
     short_NxT = rise_NxT / problem.span - rule.gate * np.sqrt(step_T)
-    came_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
     # Evidence is a sum of logarithms that the layers round down: the alarm never comes before the rule's.
     may = (evidence_NxT > -1e-9) & (short_NxT > -band * step_T)
     must = (evidence_NxT > late) & (short_NxT > width + band * step_T)
-    # A token that was all but excluded may sound it (``gadgets.excluded``), one that was does.
-    return may | (came_NxT < 10 * problem.n_states * LEAST), must | (came_NxT == 0)
+    return _or_excluded(may, must, laws_NxTxS, tokens_NxT)
+
+
+def every_start_alarms(
+    rule: ExactTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, late: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for the test with every start: it has no gate."""
+    evidence_NxT = rule.log_evidence(laws_NxTxS, tokens_NxT) + np.log(rule.delta)
+    return _or_excluded(evidence_NxT > -1e-9, evidence_NxT > late, laws_NxTxS, tokens_NxT)
+
+
+def _or_excluded(
+    may_NxT: np.ndarray, must_NxT: np.ndarray, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A token that was all but excluded may sound the alarm (``gadgets.excluded``), one that was does."""
+    came_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
+    return may_NxT | (came_NxT < 10 * laws_NxTxS.shape[-1] * LEAST), must_NxT | (came_NxT == 0)
 
 
 def _refuse_another(model: Constructed, rule: Any) -> None:

@@ -38,14 +38,17 @@ class PredictorModule(nn.Module):
 
 
 def base_of(
-    base: Any, gives: str | None, n_states: int | None, needs_logits: bool
+    base: Any, gives: str | None, n_states: int | None, bets: str | None
 ) -> tuple[nn.Module, str, int | None, int | None]:
-    """The base as a module, what it gives, its number of states and its context (None where it does not say)."""
+    """The base as a module, what it gives, its number of states and its context (None where it does not say).
+
+    ``bets`` names the rule where it bets on logits, and so needs them.
+    """
     if gives not in (None, *GIVES):
         raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
-    if gives == "probabilities" and needs_logits:
+    if gives == "probabilities" and bets:
         raise ValueError(
-            "gives must be logits for a FirstTest, which bets on them, got 'probabilities': "
+            f"gives must be logits for {bets}, which bets on them, got 'probabilities': "
             "let the module return their logarithms"
         )
     if isinstance(base, Transformer):
@@ -65,7 +68,7 @@ def base_of(
         return base, gives, getattr(base, "n_states", n_states), context
     if not hasattr(base, "predict_sequence"):
         raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
-    gives = gives or ("logits" if needs_logits else "probabilities")
+    gives = gives or ("logits" if bets else "probabilities")
     return PredictorModule(base, gives), gives, base.n_states, context
 
 

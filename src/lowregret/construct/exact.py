@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from .. import certificates
-from ..rules import FirstTest, ResponseRule
+from ..rules import ExactTest, FirstTest, ResponseRule
 from . import gadgets
 from .layers import Head
 from .parts import Parts, Sharpness, Stage, utility_in_units
@@ -51,10 +51,11 @@ def nodes(largest: float, error: float) -> tuple[np.ndarray, np.ndarray]:
 def tilts(x: Residual, gain_SxD: np.ndarray, rates_K: np.ndarray, error: float, into: str) -> list[Head]:
     """psi at each rate less psi at the next, the slowest less 0, for the row's own law; ``psi`` adds them up.
 
-    Rates halve, and |d psi / d lam| <= max |x|, so that with lam |x| <= 4 the first difference is at most 2, each
-    further one half of that: few nodes. Of 2S cells the best scores at least -ln 2 - 4 (logits are centred: their
-    maximum is at least 0); all other rows score -FAR - 8 and hold nothing: they take at most N e of each share. As
-    A / s and B / (1 - s) are at most e^2, each difference is off by at most ``error`` + 16 N e.
+    Rates come from the fastest down and at most halve, and |d psi / d lam| <= max |x| <= 1, so that with lam <= 4 the
+    first difference is at most 2, each further one half of that: few nodes. Of 2S cells the best scores at least
+    -ln 2 - 4 (logits are centred: their maximum is at least 0); all other rows score -FAR - 8 and hold nothing: they
+    take at most N e of each share. As A / s and B / (1 - s) are at most e^2, each difference is off by at most
+    ``error`` + 16 N e.
     """
     n_states = len(gain_SxD)
     cells_2SxD = x.cells[: 2 * n_states]
@@ -63,12 +64,12 @@ def tilts(x: Residual, gain_SxD: np.ndarray, rates_K: np.ndarray, error: float, 
     heads = []
     for k, (rate, slower) in enumerate(zip(rates_K, [*rates_K[1:], 0.0], strict=True)):
         at = slice(x.at(into).start + k, x.at(into).start + k + 1)
-        for node, weight in zip(*nodes(4 * (rate - slower) / rates_K[0], error), strict=True):
+        for node, weight in zip(*nodes(rate - slower, error), strict=True):
             faster_SxD = centred_SxD + rate * gain_SxD + np.log(node) * x["one"]
             slower_SxD = centred_SxD + slower * gain_SxD + np.log1p(-node) * x["one"]
             value_2S = weight * np.repeat([1 / node, -1 / (1 - node)], n_states)
             query = np.concatenate([faster_SxD, slower_SxD, x["one"]])
-            heads.append(Head(f"tilt {k}, node {node:.4g}", query, key, value_2S[None] @ cells_2SxD, at))
+            heads.append(Head(f"{into} {k}, node {node:.4g}", query, key, value_2S[None] @ cells_2SxD, at))
     return heads
 
 
@@ -108,7 +109,7 @@ def exact_parts(rule: FirstTest, sharpness: Sharpness) -> Parts:
     )
 
 
-def slack_of(rule: FirstTest, sharpness: Sharpness) -> float:
+def slack_of(rule: ResponseRule, sharpness: Sharpness) -> float:
     """What is asked for on top of ln(1/delta), and once more for what psi and the sums may be off the other way."""
     assert rule.horizon is not None
     return 2 * sharpness.slack * rule.horizon
@@ -116,9 +117,11 @@ def slack_of(rule: FirstTest, sharpness: Sharpness) -> float:
 
 def later(rule: ResponseRule, late: float) -> float:
     """How much more regret a step an alarm may cost that needs ``late`` more of ln E."""
-    if not isinstance(rule, FirstTest):
+    if not isinstance(rule, FirstTest | ExactTest):
         return 0.0
     assert rule.horizon is not None
+    if isinstance(rule, ExactTest):  # statement (iv): B is a minimum of [charges + ln(1 / (m delta))] / rate
+        return late / (float(rule.rates_K.min()) * rule.horizon)
     exact, rounded = (
         certificates.exact_test(
             rule.problem, rule.horizon, rule.temperature, rule.rates_K, rule.log_costs_K + more, rule.gate
@@ -133,7 +136,7 @@ def rates_in_units(rule: FirstTest) -> np.ndarray:
     return rule.rates_K * (rule.problem.span or 1.0)
 
 
-def scale(rule: FirstTest) -> float:
+def scale(rule: ResponseRule) -> float:
     """What sums are divided by: W = 2T."""
     assert rule.horizon is not None
     return 2.0 * rule.horizon
@@ -163,7 +166,8 @@ def verdict(x: Residual, rule: FirstTest, wealth_KxD: np.ndarray, sharpness: Sha
         bets.append(lowest(x, gap, sharpness.key))
         excess = np.concatenate([excess, gap - x["low"] - x["rise"]])
     needed = x.sizes["step"]
-    enough = np.concatenate([x["step"]] + [x["excluded"]] * needed)  # all steps, or a token that was excluded
+    alone = 0 if rule.pointless else needed
+    enough = np.concatenate([x["step"]] + [x["excluded"]] * alone)  # all steps, or a token that was excluded
     return [
         Stage(bets, [gadgets.clamp(x, excess, sharpness.step, "step")]),
         Stage([gadgets.any_of(x, enough, needed)], [gadgets.select(x)]),

@@ -11,6 +11,8 @@ from . import gadgets
 from .layers import Head, Perceptron
 from .residual import Residual
 
+OUT_OF_REACH = 4.0  # more than any mean, in units of the span, and than any level that is asked for
+
 
 class Stage(NamedTuple):
     """One layer: heads, then perceptrons."""

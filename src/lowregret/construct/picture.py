@@ -134,12 +134,12 @@ def _draw_traffic(ax: "Axes", marks: dict[str, dict[str, str]]) -> None:
 
 
 def _statistics(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The lines that show why it switches, whatever the rule; START has no threshold."""
+    """The lines that show why it switches, whatever the rule; START has no threshold, and no line is above 2."""
     lines = {}
-    for name in ("gain", "mean", "bar", "share", "flag"):
+    for name in ("gain", "mean", "bar", "share", "level", "needed", "flag"):
         for k, values_T in enumerate(held.get(name, np.zeros((0, 0))).T):
             label = name if held[name].shape[-1] == 1 else f"{name} {k}"
-            lines[label] = np.append(np.nan, values_T[1:]) if name == "bar" else values_T
+            lines[label] = np.append(np.nan, values_T[1:]) if name in ("bar", "needed") else np.minimum(values_T, 2)
     return lines
 
 

@@ -2,7 +2,7 @@
 
 The first of the layers planned here, ``beside``, holds the urn, which needs nothing from the base model: it shares the
 base's last layer where the base gives probabilities. Where the base gives logits that layer also turns them into
-probabilities, and counts. The exact test takes logits and base + 5, or, ``shallow``, 4.
+probabilities, and counts. The exact tests take logits and base + 5; the first, ``shallow``, 4.
 """
 
 from dataclasses import fields
@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..predictors import PolyaUrn
-from ..rules import FirstTest, RegretGap, RegretRate
+from ..rules import ExactTest, FirstTest, RegretGap, RegretRate
 from . import gadgets
+from .every_start import every_start_parts, refuse_settings
 from .exact import exact_parts
-from .parts import Parts, Sharpness, Stage, answer_cells, answer_sizes, answered, utility_in_units
+from .parts import OUT_OF_REACH, Parts, Sharpness, Stage, answer_cells, answer_sizes, answered, utility_in_units
 from .residual import Residual, embed_positions, embed_registers, embed_tokens, sizes_of
 from .shallow import shallow_parts
 
 # RegretGap, with any threshold, and RegretRate as layers: respond, average, compare (gadgets 3 to 6).
-
-
-OUT_OF_REACH = 4.0  # more than any mean, in units of the span
 
 
 def _bars(rule: RegretGap | RegretRate, total_T: np.ndarray, step_T: np.ndarray) -> np.ndarray:
@@ -72,7 +70,7 @@ def rate_parts(rule: RegretRate, sharpness: Sharpness) -> Parts:
     return Parts(sizes, {"bar": bar_T}, {"bar": OUT_OF_REACH}, answer_cells(rule), stages)
 
 
-FAMILIES = (RegretGap, RegretRate, FirstTest)
+FAMILIES = (RegretGap, RegretRate, FirstTest, ExactTest)
 
 
 class Plan(NamedTuple):
@@ -109,11 +107,12 @@ def changed(rule: Any, family: type) -> set[str]:
     return {name for name in own if not name.startswith(("__", "_abc_"))}
 
 
-def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
-    """The compiled form of a rule; one that has none is refused by name."""
+def refuse_unbuilt(rule: Any, shallow: bool = False) -> None:
+    """Refuse, by name, a rule that has no compiled form."""
     name = type(rule).__name__
     if not isinstance(rule, FAMILIES):
-        raise ValueError(f"rule must be a RegretGap, a RegretRate or a FirstTest: {name} has no compiled form")
+        kinds = "a RegretGap, a RegretRate, a FirstTest or an ExactTest"
+        raise ValueError(f"rule must be {kinds}: {name} has no compiled form")
     family = next(kind for kind in FAMILIES if isinstance(rule, kind))
     own = changed(rule, family) - {"threshold", "certificate"}
     if own:
@@ -121,12 +120,21 @@ def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
             f"rule must be a {family.__name__} but for its threshold and certificate: {name} has "
             f"{', '.join(sorted(own))} of its own, and no compiled form"
         )
+    if isinstance(rule, ExactTest):
+        refuse_settings(rule)
     if rule.horizon is None or rule.temperature is None:
         raise ValueError(f"rule must have a known horizon, one position a step: this {name} has None")
     if not isinstance(rule.fallback, PolyaUrn):
         raise ValueError(f"rule must fall back on a PolyaUrn, the only one built: got {type(rule.fallback).__name__}")
+    if shallow and not isinstance(rule, FirstTest):
+        raise ValueError(f"shallow is for a FirstTest only: {name} has one form")
+
+
+def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
+    """The compiled form of a rule."""
+    refuse_unbuilt(rule, shallow)
+    if isinstance(rule, ExactTest):
+        return every_start_parts(rule, sharpness)
     if isinstance(rule, FirstTest):
         return (shallow_parts if shallow else exact_parts)(rule, sharpness)
-    if shallow:
-        raise ValueError(f"shallow is for a FirstTest only: {name} has one form")
     return gap_parts(rule, sharpness) if isinstance(rule, RegretGap) else rate_parts(rule, sharpness)

@@ -12,7 +12,7 @@ from ..certificates import Certificate
 from ..policies import Respond
 from ..predictors import Predictor
 from ..problems import DecisionProblem
-from ..rules import FirstTest, ResponseRule
+from ..rules import ExactTest, FirstTest, ResponseRule
 from ..transformer import Decoder
 from ..transformer.backends import as_kind, as_tensor
 from .base_model import LEAST, PredictorModule, base_of, device_of, refuse_misfit, streaming
@@ -20,7 +20,7 @@ from .exact import later
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS, sharpness_of
-from .plan import FAMILIES, changed, plan
+from .plan import FAMILIES, changed, plan, refuse_unbuilt
 
 # What a built model says about itself: the rule it was built from, its problem with names and units, what is promised.
 #
@@ -250,11 +250,11 @@ def build(
         entry t has seen ``tokens[:, :t]``; a module is tried on a few tokens, and refused if it looks ahead. It is
         asked without dropout and where its weights are; the layers are put there too.
     rule
-        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate`` or ``FirstTest``; with a known
-        horizon and the urn.
+        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, ``FirstTest`` or ``ExactTest``;
+        with a known horizon and the urn.
     gives
         "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
-        test needs logits.
+        tests need logits.
     n_states
         Of a torch module that has no such attribute; those of the rule's problem by default.
     dtype
@@ -275,10 +275,9 @@ def build(
     """
     if str(dtype).removeprefix("torch.") not in SHARPNESS:
         raise ValueError(f"dtype must be torch.float64 or torch.float32, got {dtype}")
-    module, gives, base_states, context = base_of(base, gives, n_states, isinstance(rule, FirstTest))
-    if not isinstance(rule, ResponseRule):
-        name = type(rule).__name__
-        raise ValueError(f"rule must be a RegretGap, a RegretRate or a FirstTest: {name} has no compiled form")
+    refuse_unbuilt(rule, shallow)
+    bets = isinstance(rule, FirstTest | ExactTest)
+    module, gives, base_states, context = base_of(base, gives, n_states, type(rule).__name__ if bets else None)
     if base_states is None:
         base_states = rule.problem.n_states
     if n_states not in (None, base_states):

@@ -1,4 +1,4 @@
-"""What is written: whole or not at all, never over an input, by one process at a time; what is read; processes."""
+"""Files: written whole or not at all, never over an input, by one process at a time; reading; pools of processes."""
 
 from .compiling import compiled, is_compiled, to_read
 from .journal import Journal, lines_in

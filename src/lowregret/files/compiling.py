@@ -10,7 +10,7 @@ _COMPILED: set[Any] = set()
 
 
 def is_compiled(function: Any) -> bool:
-    """Whether this process has used it: from then on it is quicker than arrays, however little there is to do."""
+    """Whether this process has used it already: then it is quicker than arrays, however little there is to do."""
     return function in _COMPILED
 
 
@@ -30,6 +30,6 @@ def compiled(function: Any) -> Any:
 
 
 def to_read(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
-    """The array as compiled functions take what they read: they are compiled anew, for seconds, for each other kind."""
+    """The array in the one form that compiled functions read: any other would compile them again, for seconds."""
     array = np.ascontiguousarray(array, dtype)
     return array if array.flags.writeable else array.copy()

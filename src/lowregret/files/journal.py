@@ -1,4 +1,4 @@
-"""An append-only file of JSON lines, which a crash at any byte leaves whole but for its last line."""
+"""An append-only file of JSON lines: after a crash at any byte, all lines but the last are whole."""
 
 import contextlib
 import json
@@ -22,19 +22,20 @@ _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"}')
 class Journal:
     """Lines of JSON at the end of a file, one writer at a time.
 
-    Each line has a checksum. Whatever is cut short by a crash is the end of the file: it is dropped when the file is
-    opened again, and no whole line is. A line that is damaged elsewhere is refused by its number.
+    Each line has a checksum. A crash can only cut the end of the file short: what is left of that line is dropped when
+    the file is opened again, and no whole line is lost. A file with a damaged line elsewhere is refused, with the
+    line's number.
 
     Parameters
     ----------
     path
-        A file that such a journal has written, or that is not there yet.
+        A file that a journal has written, or that is not there yet.
     kind
-        What the lines are: the first line says it, and a file of another kind is refused.
+        What kind of lines they are: the first line says it, and a file of another kind is refused.
     what
         The same in a sentence, such as "a log of events".
     sync
-        Wait until the disk has them (``fsync``). False leaves that to the system.
+        Wait until the lines are on the disk (``fsync``). False leaves that to the system.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, Journal(f"{folder}/a.jsonl", "notes", "a book of notes") as book:
@@ -58,7 +59,7 @@ class Journal:
             self._open.close()
             raise
         self._writer: int | None = os.getpid()
-        self._lock = threading.Lock()  # threads may share it: one's lines must not stand over another's
+        self._lock = threading.Lock()  # threads may share it: their lines must not overlap
 
     def append(self, values: Iterable[dict[str, Any]]) -> None:
         """Append lines, all of them or, if the disk refuses, none."""
@@ -80,7 +81,7 @@ class Journal:
             try:
                 os.ftruncate(self._file, self._end)
             except OSError:
-                self._writer = None  # what comes next would stand behind half a line
+                self._writer = None  # the next line would follow half a line
             if isinstance(error, OSError):
                 raise OSError(error.errno, f"{self.path} could not be written: {error.strerror}") from error
             raise
@@ -103,7 +104,7 @@ class Journal:
         """Drop what a crash has left of a line, and begin a file that is new."""
         size = os.fstat(self._file).st_size
         if size > self._end:
-            LOG.warning("%s: dropped its last %d bytes, which are no whole line", self.path, size - self._end)
+            LOG.warning("%s: dropped its last %d bytes, an unfinished line", self.path, size - self._end)
             os.ftruncate(self._file, self._end)
         if self._end == 0:
             self._write(self._header)
@@ -125,7 +126,7 @@ class Journal:
 
 
 def lines_in(path: Path, kind: str, what: str) -> list[dict[str, Any]]:
-    """The whole lines of a journal, whoever is writing to it."""
+    """The whole lines of a journal, even while it is being written."""
     kept: list[bytes] = []
     _read(path, _header(kind), what, kept)
     return [{name: value for name, value in json.loads(line).items() if name != "crc"} for line in kept]
@@ -142,7 +143,7 @@ def _header(kind: str) -> bytes:
 
 
 def _read(path: Path, expected: bytes, what: str, kept: list[bytes] | None = None) -> int:
-    """Where the last whole line ends, 0 for a journal that is yet to begin; its lines are put into ``kept``."""
+    """Where the last whole line ends, 0 for an empty journal; its lines are put into ``kept``."""
     with open(path, "rb") as file:
         header = file.readline()
         if header != expected:
@@ -159,7 +160,7 @@ def _read(path: Path, expected: bytes, what: str, kept: list[bytes] | None = Non
                 continue
             if torn is not None:
                 raise ValueError(
-                    f"{path}, line {torn} is damaged, and whole ones come after it: a crash leaves no such"
+                    f"{path}, line {torn} is damaged, and whole lines come after it, so it was not a crash"
                 )
             end = begin
             if kept is not None:
@@ -168,7 +169,7 @@ def _read(path: Path, expected: bytes, what: str, kept: list[bytes] | None = Non
 
 
 def _in_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder, where the system can say so."""
+    """Wait until the names in a folder are on the disk, where the system can say so."""
     with contextlib.suppress(OSError):
         file = os.open(folder, os.O_RDONLY)
         try:

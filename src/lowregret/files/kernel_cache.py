@@ -1,4 +1,4 @@
-"""Compiled code on the disk, under a seal: what is damaged there is not run but compiled anew (extra: ``fast``)."""
+"""Compiled code on the disk with a digest: damaged code is not run but compiled again (extra: ``fast``)."""
 
 import contextlib
 import hashlib
@@ -22,9 +22,9 @@ class KernelCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception as error:  # whatever reading nonsense leads to
+        except Exception as error:  # reading nonsense may raise anything
             LOG.warning(
-                "%s: what was compiled of %s is damaged (%s: %s), so it is compiled anew",
+                "%s: the compiled code of %s is damaged (%s: %s), so it is compiled again",
                 *(self._cache_path, self._py_func.__qualname__, type(error).__name__, error),
             )
             with contextlib.suppress(OSError):
@@ -36,13 +36,13 @@ class KernelCache(FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             LOG.warning(
-                "%s: what was compiled of %s could not be kept (%s), so the next process compiles it again",
+                "%s: the compiled code of %s could not be kept (%s), so the next process compiles it again",
                 *(self._cache_path, self._py_func.__qualname__, error.strerror or error),
             )
 
 
 class _Sealed(IndexDataCacheFile):
-    """With a digest of what each file holds, and of what for: machine code that has changed a bit may do anything."""
+    """With a digest of each file's content and purpose: machine code with one bit changed may do anything."""
 
     def save(self, key: Any, data: Any) -> None:
         body = self._dump(data)
@@ -54,7 +54,7 @@ class _Sealed(IndexDataCacheFile):
             return None
         seal, body = found
         if seal != _seal(key, body):
-            raise ValueError("its digest is not that of what it holds")
+            raise ValueError("its digest does not match its content")
         return pickle.loads(body)
 
 

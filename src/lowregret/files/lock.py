@@ -1,10 +1,10 @@
-"""One process at a time: a lock file that names its holder, and that nobody has to remove after a kill.
+"""One process at a time: a lock file that names its holder, and that need not be removed by hand after a kill.
 
-The system holds the lock for as long as the process lives (``flock``). Where it has no such thing, the file's own words
-decide: the holder's number and when it started, since numbers are given out again.
+The system holds the lock for as long as the process lives (``flock``). Where it cannot, the text in the file decides:
+the holder's process number and when it started, since numbers are reused.
 
-A lock file has a name that anyone can tell beforehand, so whatever else stands there (a link, a file with something in
-it) is refused and stays as it is. A process that was forked off a holder holds nothing.
+The name of a lock file can be guessed, so whatever else stands there (a link, a file with other content) is refused and
+stays as it is. A process that was forked off a holder holds nothing.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _HELD: set[int] = set()  # lock files that this process holds
 
 
 def lock_of(path: Path) -> Path:
-    """The lock file of a file: one, by whichever of its names it is called.
+    """The lock file of a file: the same for every name the file has.
 
     >>> lock_of(Path("/nowhere/there/../a.jsonl")).as_posix()
     '/nowhere/.a.jsonl.lock'
@@ -39,7 +39,7 @@ def lock_of(path: Path) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path, busy: str) -> Iterator[None]:
-    """Hold the lock file ``path`` meanwhile; if another process does, refuse with ``busy`` and who that is.
+    """Hold the lock file ``path`` within the block; if another process holds it, refuse with ``busy`` and its name.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / ".lock", "this folder is in use"):
@@ -56,12 +56,12 @@ def locked(path: Path, busy: str) -> Iterator[None]:
             _HELD.discard(file)
             with contextlib.suppress(OSError):
                 if still(path, file):
-                    path.unlink()  # before it is let go: who waits for the name finds a new file
+                    path.unlink()  # before it is released: a process that waits finds a new file
             os.close(file)
 
 
 def _let_go() -> None:
-    """In a process that was just forked: its parent holds what it held, and alone."""
+    """In a process that was just forked, forget the locks: only its parent holds them."""
     while _HELD:
         with contextlib.suppress(OSError):
             os.close(_HELD.pop())
@@ -106,14 +106,14 @@ def _refuse_unless_lock(path: Path, file: int) -> None:
     """A lock file is written over: nothing else may be."""
     about = os.fstat(file)
     if not stat.S_ISREG(about.st_mode) or about.st_nlink > 1:
-        raise ValueError(f"{path} must be a lock file, and it is something else, or has another name too: remove it")
-    said = os.pread(file, 10_000, 0).strip(b"\0")  # which is what a power cut may leave of one
+        raise ValueError(f"{path} must be a lock file, and it is something else, or has a second name: remove it")
+    said = os.pread(file, 10_000, 0).strip(b"\0")  # a power cut may leave zeros
     if said and not said.startswith(b'{"pid"'):
         raise ValueError(f"{path} must be a lock file, and it holds something else: give it another name")
 
 
 def _say(path: Path, file: int) -> None:
-    """Write down whose it is."""
+    """Write the holder into the file."""
     me = {"pid": os.getpid(), "started": started(os.getpid()), "host": platform.node(), "since": _now()}
     said = json.dumps(me).encode()
     try:
@@ -131,7 +131,7 @@ def _cannot(path: Path, error: OSError) -> OSError:
 
 
 def hold(file: int) -> bool | None:
-    """Whether an open file is ours now, as long as it is open; None: here the system cannot say."""
+    """Whether this process now holds the lock on an open file; None: the system cannot say."""
     if fcntl is not None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -144,7 +144,7 @@ def hold(file: int) -> bool | None:
 
 
 def alive(holder: dict[str, Any]) -> bool:
-    """Whether the process that a lock file names is still there; of another machine's it is not known: yes."""
+    """Whether the process that a lock file names is still there; one on another machine is taken to be."""
     pid, then = holder.get("pid"), holder.get("started")
     if not isinstance(pid, int) or pid < 1:
         return False  # it was cut short: its holder has never begun
@@ -154,7 +154,7 @@ def alive(holder: dict[str, Any]) -> bool:
 
 
 def started(pid: int) -> str | None:
-    """When a process started, in words that no other process shares; None if there is none.
+    """When a process started, as a text that no other process shares; None if there is no such process.
 
     >>> started(os.getpid()) is not None
     True

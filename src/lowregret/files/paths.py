@@ -1,4 +1,4 @@
-"""Where something may be written, asked before the work rather than after it."""
+"""Where something may be written, checked before the work rather than after it."""
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ def a_path(path: Any) -> Path:
 
 
 def to_write(path: Any, suffix: str | None = None) -> Path:
-    """A path at which a file can stand: not a folder, and below no file."""
+    """A path at which a file can be written: not a folder, and not below a file."""
     path = a_path(path)
     if suffix is not None and path.suffix != suffix:
         raise ValueError(f"path must end in {suffix}, got {str(path)!r}")
@@ -46,7 +46,7 @@ def in_folder(folder: Path) -> Path:
 def writable(*paths: Path | None, folder: bool = False) -> None:
     """Try whether files can be written there (or, with ``folder``, in there), and leave nothing behind.
 
-    Permissions do not tell: of a disk that is read-only, or of a name that is too long, only trying does.
+    Permissions are not enough: a read-only disk or a name that is too long shows only when it is tried.
     """
     for path in paths:
         if path is None:
@@ -63,7 +63,7 @@ def writable(*paths: Path | None, folder: bool = False) -> None:
             prefix = "." if folder else f".{path.name}."
             descriptor, draft = tempfile.mkstemp(prefix=prefix, suffix=".part", dir=place)
             os.close(descriptor)
-            Path(draft).unlink(missing_ok=True)  # whoever swept may have been quicker
+            Path(draft).unlink(missing_ok=True)  # another process may have removed it already
         except OSError as error:
             raise OSError(error.errno, f"{path} cannot be written: {error.strerror}") from error
         finally:
@@ -78,7 +78,7 @@ def apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None])
     Parameters
     ----------
     outputs, inputs
-        Paths by the name they have for the user; None: not given.
+        Paths by the name that the user knows them by; None: not given.
 
     >>> apart({"--out": Path("a.json")}, {"the model": Path("./a.json")})
     Traceback (most recent call last):
@@ -95,7 +95,7 @@ def apart(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None])
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two names are of one file: by links of both kinds, and whether or not it is there yet."""
+    """Whether two names mean one file: links of both kinds are followed, and it need not be there yet."""
     if os.path.realpath(one) == os.path.realpath(other):
         return True
     with contextlib.suppress(OSError):

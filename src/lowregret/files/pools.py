@@ -1,4 +1,4 @@
-"""Processes that work for this one: one thread each, deaf to Ctrl-C, ended with the work and with who asked for it."""
+"""Worker processes, one thread each: they ignore Ctrl-C, end with the work or with the process that started them."""
 
 import os
 import signal
@@ -15,9 +15,9 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @contextmanager
 def processes(jobs: int, ready: Callable[..., None] | None = None, *given: Any) -> Iterator[ProcessPoolExecutor]:
-    """A pool of so many, started now, each of which calls ``ready`` with what is ``given`` before all else.
+    """A pool of this many processes, started now, each of which calls ``ready`` with what is ``given`` first.
 
-    They end with the block. An error or an interrupt in it waits for none of them, whatever they are doing.
+    They end with the block. On an error or an interrupt in it they are ended at once, whatever they are doing.
     """
     where = _Spawning()
     pool = ProcessPoolExecutor(jobs, mp_context=where, initializer=_begin, initargs=(ready, given))
@@ -37,7 +37,7 @@ def processes(jobs: int, ready: Callable[..., None] | None = None, *given: Any) 
 
 
 class _Spawning(SpawnContext):
-    """Starts processes afresh, and knows which it started."""
+    """Starts new processes, and knows which it started."""
 
     def __init__(self) -> None:
         self.started: list[SpawnProcess] = []
@@ -49,9 +49,9 @@ class _Spawning(SpawnContext):
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes started within do not hear Ctrl-C: who started them does, and ends them."""
+    """Processes started within the block ignore Ctrl-C: the process that started them ends them."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # they are deaf a moment later
+        yield  # they ignore it a moment later
         return
     heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -62,7 +62,7 @@ def _deaf() -> Iterator[None]:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes started within use one thread each: the parallelism is across them."""
+    """Processes started within the block use one thread each: the parallelism is across them."""
     names = [name for name in _THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(names, "1"))
     try:
@@ -80,7 +80,7 @@ def _begin(ready: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Who started this process may be killed: nobody else would end it then."""
+    """End this process when the one that started it is killed: nothing else would."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -88,4 +88,4 @@ def _end_with_parent() -> None:
 
 
 def _nothing() -> None:
-    """Whoever is asked for it has been started."""
+    """Do nothing: a process that returns from it has been started."""

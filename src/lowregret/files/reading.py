@@ -1,4 +1,4 @@
-"""What a user hands over as a file: text or an array; a file that is neither is refused in a sentence."""
+"""Files from a user, text or an array; a file that is neither is refused in a sentence."""
 
 import os
 import re
@@ -10,11 +10,11 @@ import numpy as np
 
 from .paths import a_path
 
-# Whether there is room for what is asked, in memory and on the disk: a refusal beats a kill in the middle.
+# Whether there is room in memory and on the disk: a refusal beats being killed halfway.
 
 
 def in_memory(n_bytes: float, what: str, have: float | None = None) -> None:
-    """Refuse what takes more than all the memory there is (or than ``have``).
+    """Refuse what takes more memory than there is (or than ``have``).
 
     >>> in_memory(1e18, "size")
     Traceback (most recent call last):
@@ -33,7 +33,7 @@ def on_disk(n_bytes: float, what: str, folder: Path) -> None:
 
 
 def memory() -> float:
-    """Of this machine in bytes, or of the part of it that we may use; without end where that is not known."""
+    """The memory of this machine in bytes, or the part of it that we may use; infinite where that is not known."""
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
     except OSError:
@@ -49,7 +49,7 @@ _NO_TEXT = re.compile("[\0-\x08\x0e-\x1f]")  # control characters that no text h
 
 
 def handed_over(path: Any, name: str, suffixes: tuple[str, ...]) -> Path:
-    """A file that is there, is not empty, and ends in one of these."""
+    """A file that is there, is not empty, and has one of these endings."""
     path = a_path(path)
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{name} must be a file that ends in {' or '.join(suffixes)}, got {str(path)!r}")
@@ -75,7 +75,7 @@ def text_in(path: Path, name: str) -> str:
 
 
 def array_in(path: Path, name: str) -> np.ndarray:
-    """The array of a .npy file; one of Python objects is refused, since to read it is to run it."""
+    """The array in a .npy file; one of Python objects is refused, since reading it would run code."""
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:

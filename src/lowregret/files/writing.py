@@ -1,7 +1,7 @@
 """Files that are written whole or not at all: under another name first, flushed to the disk, then renamed.
 
-That name is one that nobody can guess, and a draft is made, never found. Its writer holds it until it is renamed: so
-what a killed process left can be told from what another is writing now.
+The other name cannot be guessed, and a draft is always a new file. Its writer locks it until it is renamed, so what a
+killed process left behind can be told from what another process is writing now.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from ..arrays import Array, namespace, to_numpy
 from .lock import hold, still
 
-# What safetensors files of ours have in their header: a text about the tensors, and a digest of it and of them.
+# What our safetensors files have in their header: a text about the tensors, and a digest of it and of them.
 
 
 UNREADABLE = (AttributeError, KeyError, RuntimeError, TypeError, ValueError)  # what safetensors says of odd headers
@@ -52,7 +52,7 @@ def _beside(key: str) -> str:
 
 
 def _digest(text: str, tensors: Mapping[str, Array]) -> str:
-    """Of all that a file says: the text, and of each tensor its name, type, shape and bytes."""
+    """A digest of all that a file says: the text, and the name, type, shape and bytes of each tensor."""
     found = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -67,15 +67,15 @@ _SWEPT: set[Path] = set()  # by this process, before it first wrote there
 
 
 def replace(path: Path, data: bytes) -> None:
-    """The file with this content, or as it was."""
+    """Write this content to the file, or leave it as it was."""
     replace_all({path: data})
 
 
 def replace_all(contents: Mapping[Path, bytes]) -> None:
-    """The files with these contents, or all of them as they were.
+    """Write these contents to the files, or leave all of them as they were.
 
     All are written beside their places before the first is renamed, so that a disk that fills up changes none. A link
-    is followed and stays a link; what is no file (a pipe, a terminal) is written to as it is.
+    is followed and stays a link; what is not a file (a pipe, a terminal) is written to directly.
     """
     drafts: dict[Path, Path] = {}
     held = contextlib.ExitStack()
@@ -108,9 +108,9 @@ def replace_all(contents: Mapping[Path, bytes]) -> None:
 
 @contextlib.contextmanager
 def drafted(path: Path) -> Iterator[Path]:
-    """A path for a program that writes files itself: what it leaves there takes its place if nothing goes wrong.
+    """A path for a program that writes files itself: what it leaves there is moved into place if nothing goes wrong.
 
-    Files that it puts beside that path come along.
+    Files that it puts beside that path are moved too.
     """
     with _named(path):
         target = Path(os.path.realpath(path))
@@ -118,7 +118,7 @@ def drafted(path: Path) -> Iterator[Path]:
         (room, held), writer = _begun_room(target), os.getpid()
         try:
             yield room / target.name
-            # The file itself comes last: what it refers to is there by then.
+            # The file itself comes last: by then what it refers to is there.
             for written in sorted(room.iterdir(), key=lambda file: file.name == target.name):
                 place = target.with_name(written.name)
                 with open(written, "rb+") as file:
@@ -134,7 +134,7 @@ def drafted(path: Path) -> Iterator[Path]:
 
 
 def sweep(*paths: Path) -> None:
-    """Remove what killed processes left of their drafts of these files; what another is writing now stays."""
+    """Remove drafts of these files that killed processes left behind; what another is writing now stays."""
     for path in (Path(os.path.realpath(path)) for path in paths):
         _SWEPT.add(path)
         mine = re.compile(rf"\.{re.escape(path.name)}\.{_MARK}\.part")
@@ -145,7 +145,7 @@ def sweep(*paths: Path) -> None:
 
 
 def _remove_left(draft: Path) -> None:
-    """Unless someone holds it, or it is no draft but a link."""
+    """Remove it, unless a process holds it, or it is not a draft but a link."""
     try:
         file = os.open(draft, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
@@ -168,11 +168,11 @@ def _begun(target: Path) -> tuple[Path, int]:
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         if hold(file) is not False and still(draft, file):
             return draft, file
-        os.close(file)  # one who swept was quicker
+        os.close(file)  # another process removed it first
 
 
 def _begun_room(target: Path) -> tuple[Path, int | None]:
-    """A new folder beside its place, for us alone, and held where folders can be."""
+    """A new private folder beside its place, held where folders can be."""
     while True:
         room = _name(target)
         room.mkdir(mode=0o700)
@@ -201,5 +201,5 @@ def _named(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.strerror is None:
             raise
-        words = f"{path} could not be written: {error.strerror}. A file that was there is as it was"
+        words = f"{path} could not be written: {error.strerror}. A file that was there is unchanged"
         raise OSError(error.errno, words) from error

@@ -1,4 +1,4 @@
-"""What a model may say of an outcome that is a number: samples, quantiles, a density; and bins for who wants states."""
+"""Forecasts of an outcome that is a number: samples, quantiles, a density; and bins that make states of it."""
 
 from .bins import Bins
 from .contract import Charged, Forecast, Law, side_by_side

@@ -1,4 +1,4 @@
-"""Outcomes as states, for those who want them: bins, what stands for each, and what that costs."""
+"""Outcomes as states: bins, a number that stands for each, and what that costs."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from .contract import Forecast
 
 
 class Gap(NamedTuple):
-    """By how much a step's regret at the outcome can exceed its regret at what stands for the bin, in your units."""
+    """By how much a step's regret at the outcome can exceed its regret at the bin's representative, in your units."""
 
     worst: float  # over all outcomes (over those that were recorded, where the payoff has no knots)
     mean: float | None  # over those that were recorded
@@ -33,8 +33,8 @@ class Bins:
     edges
         Of the ranges, increasing; the first may be ``-inf``, the last ``inf``.
     outcomes
-        Recorded ones: their mean in each range stands for it. The middle does where none were recorded (the finite
-        edge, where there is but one), and the range is listed in ``unseen``.
+        Recorded outcomes: their mean in each range stands for it. Where none were recorded its middle does (or the
+        finite edge, if only one is finite), and the range is listed in ``unseen``.
 
     >>> bins = Bins([0.0, 10.0, 20.0, np.inf], outcomes=[4.0, 6.0, 25.0, 35.0])
     >>> bins.representatives.tolist(), bins.unseen
@@ -87,7 +87,7 @@ class Bins:
         return np.searchsorted(self.edges[1:-1], self._within(outcomes, "outcomes"), side="left")
 
     def probs(self, forecast: Forecast) -> np.ndarray:
-        """The probability of each range, ``[..., S]``; mass outside of the edges counts for the first and the last."""
+        """The probability of each range, ``[..., S]``; mass outside the edges counts for the first and the last."""
         if not isinstance(forecast, Forecast):
             raise ValueError(f"forecast must be Samples, Quantiles or a Density, got {type(forecast).__name__}")
         inner = forecast.cdf(self.edges[1:-1])
@@ -103,7 +103,7 @@ class Bins:
         return DecisionProblem.from_payoffs(paid, actions=payoff.actions, states=ranges)
 
     def gap(self, payoff: Payoff) -> Gap:
-        """What it costs that a number stands for a range: regret at the outcomes is at most that much more a step.
+        """What it costs that one number stands for a range: regret at the outcomes is at most this much more per step.
 
         Regret to an action c at outcome y is that at the representative r plus d_c - d_pi, d_a = f(a, y) - f(a, r): at
         most max_a d_a - min_a d_a. Where payoffs are straight lines this is largest at an edge or a knot.

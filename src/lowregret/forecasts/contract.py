@@ -1,4 +1,4 @@
-"""What every form of a forecast can do: be acted on, and say what a bet against it is charged.
+"""What every form of a forecast can do: it can be acted on, and it says what a bet against it costs.
 
 A bettor on action c at rate lam wins exp(lam x_c(outcome)), x_c what c gains over what is played. It is charged the
 logarithm of a weighted sum of such exponentials (at least 0), which the form chooses so that the mean of
@@ -47,7 +47,7 @@ class Forecast(ABC):
 
     @abstractmethod
     def refuse_misfit(self, payoff: Payoff) -> None:
-        """Refuse a payoff for which this form does not say enough."""
+        """Refuse a payoff that needs more than this form of forecast says."""
 
     @abstractmethod
     def law(self, payoff: Payoff, clock: Any) -> Law:
@@ -58,7 +58,7 @@ class Forecast(ABC):
         """What the bets are charged; samples take the outcome itself into account."""
 
     def excludes(self, outcome: np.ndarray) -> np.ndarray:
-        """Where the outcome ``[...]`` came from a range to which the forecast gave probability 0."""
+        """Where the outcome ``[...]`` lies in a range to which the forecast gave probability 0."""
         return np.zeros(outcome.shape, dtype=bool)
 
     @abstractmethod
@@ -75,12 +75,12 @@ class Forecast(ABC):
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """Which of its parts are one for all of ``[...]``."""
+        """Which of its parts are shared by all of ``[...]``."""
         return tuple(name for name, part in self._parts().items() if self.batch_shape and part.ndim == 1)
 
     @property
     def form(self) -> tuple[Any, ...]:
-        """What forecasts must have in common to stand side by side: the form, what is one for all, the widths."""
+        """What forecasts must have in common to stand side by side: the form, the shared parts, the widths."""
         parts = self._parts().items()
         return type(self), *(part.tobytes() if name in self.shared else part.shape[-1] for name, part in parts)
 
@@ -89,7 +89,7 @@ class Forecast(ABC):
 
 
 def side_by_side(forecasts: Sequence[Forecast]) -> Forecast:
-    """Forecasts of one shape and form with a first axis for which it is."""
+    """Forecasts of one shape and form as one, with a first axis that says which."""
     one = forecasts[0]
     parts = {
         part.name: np.stack([getattr(forecast, part.name) for forecast in forecasts])
@@ -100,7 +100,7 @@ def side_by_side(forecasts: Sequence[Forecast]) -> Forecast:
 
 
 def numbers(values: Any, name: str, least: int) -> np.ndarray:
-    """Finite numbers ``[..., n]`` with at least so many along the last axis."""
+    """Finite numbers ``[..., n]`` with at least ``least`` along the last axis."""
     array = inputs.numbers_of(values, name, "an array of numbers with rows of one length")
     if array.ndim == 0 or array.shape[-1] < least:
         raise ValueError(f"{name} must have a last axis of at least {least} numbers, got shape {array.shape}")
@@ -112,7 +112,7 @@ def numbers(values: Any, name: str, least: int) -> np.ndarray:
 
 
 def needs_knots(payoff: Payoff, form: str) -> None:
-    """Refuse a payoff of which nothing is known between the points at which it is asked."""
+    """Refuse a payoff without knots: nothing is known of it between the points where it was evaluated."""
     if payoff.knots is None:
         raise ValueError(
             f"{form} needs a Payoff that says where payoffs bend, to know the most a bet can win within a range: "

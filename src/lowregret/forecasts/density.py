@@ -1,4 +1,4 @@
-"""Forecasts as a density on a grid, straight between its points: all that a bet can win is known."""
+"""Forecasts as a density on a grid, straight between its points: what a bet can win is known exactly."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +16,8 @@ class Density(Forecast):
     """A density by its heights on a grid: straight lines in between, nothing outside.
 
     Its mean payoffs are exact. A bet is charged as if the mass of each stretch between grid points and knots lay on its
-    two ends, the mean where it is: what it wins is convex there, so this is never too little, and no more than the
-    response to the same law can cost: the certificate needs no record of what was paid.
+    two ends, with the same mean. What it wins is convex there, so the charge is never too little, and never more than
+    the response to the same law can cost: the certificate needs no record of what was charged.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Density(Forecast):
 
     @cached_property
     def _laws(self) -> dict[Payoff, Law]:
-        """Found before: to act on and to judge by are the same."""
+        """Laws found before: the same one is acted on and judged by."""
         return {}
 
     def refuse_misfit(self, payoff: Payoff) -> None:
@@ -71,7 +71,7 @@ class Density(Forecast):
         payoff.outcomes_of(self.grid, "grid of Density")
 
     def law(self, payoff: Payoff, clock: Any) -> Law:
-        """The mass of each stretch on its ends, such that its mean stays: exact for what is straight in between."""
+        """The mass of each stretch on its two ends, with the same mean: exact for what is straight in between."""
         if payoff in self._laws:
             return self._laws[payoff]
         inner = np.clip(payoff.knots, self.grid[..., :1], self.grid[..., -1:])

@@ -9,7 +9,7 @@ from ..arrays import frozen
 from ..problems import Gains, Payoff
 from .contract import Charged, Forecast, Law, cell_of, needs_knots, numbers, rows
 
-_SPREAD = 4  # points a bin, for acting
+_SPREAD = 4  # points per bin, for acting
 _WORK = 1 << 18  # numbers at a time
 
 
@@ -19,7 +19,7 @@ class Quantiles(Forecast):
 
     Of the law between two quantiles nothing is known but its mass. A bet is charged for the largest gain in each bin,
     the ends included: the mean of what it wins, after the charge, is at most 1 under *every* law with these quantiles,
-    atoms among them. To act, the mass of each bin is spread evenly, that beyond the outer quantiles put on them.
+    atoms among them. To act on, the mass of each bin is spread evenly; that beyond the outer quantiles is put on them.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Quantiles(Forecast):
             where = f" at index {at[:-1]}" if at[:-1] else ""
             raise ValueError(
                 f"values must not cross: the quantile at level {levels[k]:.6g} is {values[at]:.6g}, that at "
-                f"{levels[k + 1]:.6g} is {values[(*at[:-1], k + 1)]:.6g}{where}; where a model does that, sort them"
+                f"{levels[k + 1]:.6g} is {values[(*at[:-1], k + 1)]:.6g}{where}; if your model does that, sort them"
             )
         object.__setattr__(self, "levels", frozen(levels))
         object.__setattr__(self, "values", frozen(values))

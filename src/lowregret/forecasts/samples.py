@@ -16,8 +16,8 @@ _DEALER = 0x6C6F7772  # keeps the dealing apart from generators that callers see
 class Samples(Forecast):
     """Samples of the outcome: ensemble members, simulated paths, draws from a posterior.
 
-    They are dealt in two halves at random, whatever their order. The first is acted on. With the second, y_1 .. y_n, a
-    bet that wins e(outcome) is charged max(1, [e(outcome) + e(y_1) + .. + e(y_n)] / (n + 1)): where the samples come
+    They are split into two halves at random, whatever their order. The first is acted on. With the second, y_1 .. y_n,
+    a bet that wins e(outcome) is charged max(1, [e(outcome) + e(y_1) + .. + e(y_n)] / (n + 1)): where the samples come
     from the law of the outcome the n + 1 values are exchangeable, so the mean is at most 1. The average over the
     samples alone would not do, nor would the same samples twice: bets would win on how the samples happened to fall.
 

@@ -25,7 +25,7 @@ class NumberScene(NamedTuple):
     context: np.ndarray | None = None  # [...]
 
     def priced(self, outcome: np.ndarray, actions: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What each comparator gains at each of M points ``[P, M, ...]``, what these weigh, and what it gained.
+        """What each comparator gains at each of M points ``[P, M, ...]``, the weights of these, and what it gained.
 
         A bet is charged by the weighted mean of what it wins at these points.
         """
@@ -46,7 +46,7 @@ class NumberScene(NamedTuple):
         return earned_A if self.scale is None else earned_A * self.scale
 
     def best_response(self) -> np.ndarray:
-        """What whoever acts on the forecast plays at a temperature of 0, ``[A, ...]``."""
+        """The best response to the forecast, ``[A, ...]``."""
         return response(self.payoff, self.forecast, 0.0, self.clock)
 
     def paid(self, outcome: np.ndarray) -> np.ndarray:
@@ -67,7 +67,7 @@ class NumberScene(NamedTuple):
 def number_scene(
     payoff: Payoff, forecast: Forecast, known: Known | None, temperature: Any, clock: Any, references: int = 0
 ) -> NumberScene:
-    """The scene of a step of which ``forecast`` and ``known`` were said; references who said nothing play as it."""
+    """The scene of a step with this ``forecast`` and all else ``known``; a silent reference plays as it does."""
     said = known or Known()
     payoff = payoff if said.utility is None else said.utility
     base_A = response(payoff, forecast, temperature, clock)

@@ -1,4 +1,4 @@
-"""Repeated games: players who see both histories, matches between them, and what a player earns of many."""
+"""Repeated games: players who see both histories, matches between them, and what a player earns against many."""
 
 from importlib import import_module as _import_module
 from typing import Any as _Any
@@ -9,7 +9,7 @@ from .players import Fixed, Guarded, Nemesis, Plain
 from .playing import Match, play
 from .scores import Arena, MatchScore, Score
 
-# Asked for by name, so that OpenSpiel is loaded for nobody else.
+# Looked up by name, so that OpenSpiel is loaded only when it is needed.
 _ELSEWHERE = {
     "OpenSpielBot": "open_spiel",
     "SpielPlayer": "open_spiel",

@@ -20,7 +20,7 @@ from .contract import Player, Sides, sides_of
 from .playing import Match, a_player, play
 from .scores import Arena, MatchScore
 
-# Finished matches on the disk: an append-only file that a run which was stopped goes on from.
+# Finished matches on the disk: an append-only file from which a stopped run continues.
 
 
 _KIND = ("arena", "a record of matches")
@@ -30,10 +30,10 @@ Key = tuple[str, int, int]  # opponent, seat, match
 
 
 class Finished(NamedTuple):
-    """A match, and what was said in it: by it a match that is played again is known to be the same."""
+    """A match with a checksum of its mixed actions, to see whether playing it again gives the same."""
 
     played: MatchScore
-    said: tuple[float, float]  # a number for the mixed actions of each seat
+    said: tuple[float, float]  # one number for the mixed actions of each seat
 
 
 class Record:
@@ -42,9 +42,9 @@ class Record:
     Parameters
     ----------
     settings
-        What a match depends on, beside its opponent, seat and number: a file with others is refused by their name.
+        What a match depends on, beside its opponent, seat and number: a file with other settings is refused.
     opponents
-        How each is told from another of its name.
+        What tells each from another of the same name.
     """
 
     def __init__(self, path: str | Path | None, settings: dict[str, Any], opponents: dict[str, str]) -> None:
@@ -120,7 +120,7 @@ class _Seating(NamedTuple):
     seed: int
 
     def played(self, key: Key) -> Finished:
-        """One match: the same whoever plays it, and whenever."""
+        """One match: the same in any process and at any time."""
         opponent, seat, number = key
         ours, theirs = self.player, self.opponents[opponent]
         name = list(opponent.encode())
@@ -170,21 +170,21 @@ def arena(
     problem
         As ``play`` takes it; rock-paper-scissors by default. The row player is the one in seat 0.
     path
-        A file for the matches that are finished (lines of JSON). A run that was stopped goes on from there, to the
-        same numbers; one with other settings is refused. So is one that has changed in ways that do not show in its
-        settings (another version, a function with other contents): of the matches with each opponent the first in
-        either seat is played again, and must be the same.
+        A file for the matches that are finished (lines of JSON). A stopped run continues from there, to the same
+        numbers; one with other settings is refused. So is one that has changed in ways that its settings do not show
+        (another version, a function with another body): the first match with each opponent in either seat is played
+        again, and must be the same.
     jobs
-        How many processes to use. With more than one, players must be such that they can be sent to another process,
-        and a script needs the usual ``if __name__ == "__main__":``.
+        How many processes to use. With more than one, players must be picklable, and a script needs the usual ``if
+        __name__ == "__main__":``.
     progress
-        Called after each match with the share of them that is done and the opponent's name.
+        Called after each match with the share of matches done and the opponent's name.
 
     >>> from lowregret import PolyaUrn
     >>> from lowregret.games import Fixed, Plain
     >>> biased = [Fixed([0.6, 0.2, 0.2], "rocky"), Fixed([0.2, 0.2, 0.6], "scissory"), Fixed([1 / 3] * 3, "even")]
     >>> print(arena(Plain(PolyaUrn(3), name="urn"), biased, rounds=200, matches=20, seed=0).table())
-    urn: payoff of a match of 200 rounds ± standard error, 20 matches an opponent
+    urn: payoff of a match of 200 rounds ± standard error, 20 matches per opponent
     opponent            payoff  seat 0  seat 1  alarms
     scissory      +78.20 ±2.65   +80.9   +75.5       0
     rocky         +76.00 ±3.15   +74.7   +77.3       0
@@ -228,7 +228,7 @@ def arena(
 
 
 def _check_kept(table: _Seating, record: Record, kept: list[Key], jobs: int, path: str | Path | None) -> None:
-    """Matches that were kept must be those that would be played now: the first with each opponent in each seat is."""
+    """Refuse kept matches that would be played differently now: the first with each opponent in each seat is tried."""
     first = {key[:2]: key for key in reversed(kept)}
     for now, said_now in _by(jobs, table, [*reversed(first.values())]):
         was, said = record.found[now[:3]], record.said.get(now[:3])
@@ -236,13 +236,13 @@ def _check_kept(table: _Seating, record: Record, kept: list[Key], jobs: int, pat
         if now.payoff != was.payoff or any(abs(n - w) > 1e-6 * max(1.0, abs(w)) for n, w in numbers):
             raise ValueError(
                 f"path: in {path} match {was.match} with {was.opponent} in seat {was.seat} earned {was.payoff:+g} "
-                f"({was.expected:+.6f} expected), and now earns {now.payoff:+g} ({now.expected:+.6f}) or is played "
-                "otherwise: a player has changed, or the program, so take another path"
+                f"({was.expected:+.6f} expected), and now earns {now.payoff:+g} ({now.expected:+.6f}) or is "
+                "played differently: a player or the program has changed, so take another path"
             )
 
 
 def _stated(match: Match) -> tuple[float, float]:
-    """All the mixed actions of each seat in a number that any change of one changes, though no move comes of it."""
+    """A checksum of the mixed actions of each seat: it changes with any of them, even if no move does."""
     weights = np.random.default_rng(0)
     first, second = (float((mixed_TxA * weights.random(mixed_TxA.shape)).sum()) for mixed_TxA in match.mixed)
     return first, second
@@ -259,7 +259,7 @@ def _in_turn(table: _Seating, keys: list[Key]) -> Iterator[Finished]:
 
 
 def _spread(table: _Seating, keys: list[Key], jobs: int) -> Iterator[Finished]:
-    """The matches by several processes, as they end."""
+    """The matches, played by several processes, as they end."""
     try:
         sent = pickle.dumps(table)
     except Exception as error:
@@ -273,13 +273,13 @@ def _spread(table: _Seating, keys: list[Key], jobs: int) -> Iterator[Finished]:
                 yield future.result()
     except BrokenProcessPool as error:
         raise RuntimeError(
-            f"jobs: one of {jobs} processes ended before its matches did: it was killed, or it could not load a player "
-            "whose class stands where it cannot import it (a notebook): take jobs=1, or put the class into a module"
+            f"jobs: one of {jobs} processes ended before its matches did: it was killed, or it could not "
+            "import the class of a player (one defined in a notebook): take jobs=1, or put the class into a module"
         ) from error
 
 
 def _warm(table: _Seating) -> None:
-    """Rounds that count nowhere: what is compiled in the first hundred is compiled before throws are timed."""
+    """Play rounds that do not count: code compiled in the first hundred is compiled before throws are timed."""
     mine = table.problem[0]
     seat = table.player.sit(mine, table.rounds, np.random.default_rng(0), 0)
     if not hasattr(seat, "policy_against"):
@@ -320,7 +320,7 @@ def _named(opponents: Any) -> dict[str, Player]:
 
 
 def _try_seats(table: _Seating) -> None:
-    """Let everyone sit down once in either seat: who refuses does so before the first match."""
+    """Let every player take either seat once: one that refuses does so before the first match."""
     everyone = [*table.opponents.items(), ("", table.player)]
     sees = [name for name, who in everyone if _sat(table, who)]
     if len(sees) > 1 and sees[-1] == "":
@@ -328,7 +328,7 @@ def _try_seats(table: _Seating) -> None:
 
 
 def _sat(table: _Seating, who: Player) -> bool:
-    """Whether someone who has sat down sees through the other."""
+    """Whether a player who has taken a seat sees through the other."""
     at = [who.sit(table.problem[seat], table.rounds, np.random.default_rng(0), seat) for seat in (0, 1)]
     return any(hasattr(seat, "policy_against") for seat in at)
 
@@ -340,6 +340,6 @@ def _whole_seed(seed: Any) -> int:
 
 
 def _stakes(side: DecisionProblem) -> str:
-    """A problem in a few words that no other shares."""
+    """A short text that identifies a problem."""
     said = repr((side.utility.tolist(), float(side.in_payoffs(-1.0)), float(side.in_payoffs(1.0))))
     return f"{side.n_actions}x{side.n_states} {zlib.crc32(said.encode()):08x}"

@@ -47,7 +47,7 @@ def opposite(problem: DecisionProblem) -> DecisionProblem:
 
 
 class Seat(ABC):
-    """A player in one match. It lives: what it remembers is its own.
+    """A player in one match, with its own memory.
 
     A seat may have more, which a match asks for by name: ``policy_against(mixed_A) -> [A]``, what it plays once it has
     been told the other's mixed action; ``guard``, the ``Guard`` it acts by, whose events and certificate are kept.
@@ -63,7 +63,7 @@ class Seat(ABC):
 
 
 class Player(ABC):
-    """Who can take a seat, at any table that it does not refuse by name."""
+    """A player: it can take a seat in any game that it does not refuse."""
 
     name: str
 
@@ -78,7 +78,7 @@ class Player(ABC):
         rounds
             How many there will be.
         rng
-            For what the player draws itself; its moves are drawn by the match from the mixed actions it states.
+            For the player's own draws; its moves are drawn by the match from the mixed actions it states.
         seat
             0 or 1.
         """

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
     wants = f"OpenSpiel's players need {error.name}: pip install 'lowregret[games]'"
     raise ModuleNotFoundError(wants, name=error.name) from error
 
-THROWS = 1000  # the programs keep tables of this length: they play so many throws and no others
+THROWS = 1000  # the programs keep tables of this length: they play exactly this many throws
 
 
 def bots(half: str | None = None) -> tuple["OpenSpielBot", ...]:
@@ -28,7 +28,7 @@ def bots(half: str | None = None) -> tuple["OpenSpielBot", ...]:
     Parameters
     ----------
     half
-        "A": the first of them, the third, and so on, to tune a player on; "B": the others, to see what that was worth.
+        "A": the first, the third, and so on, to tune a player on; "B": the others, to test it on.
 
     >>> len(bots()), len(bots("A")), len(bots("B")), bots("A")[7].name
     (43, 22, 21, 'greenberg')
@@ -80,8 +80,8 @@ class SpielPlayer(Player):
     make
         ``make(game, seat, seed)``: a new bot for one match; ``game`` is OpenSpiel's ``repeated_game`` of the problem.
 
-    A bot that can tell its policy (``provides_policy``) is played by that; of another, the action it takes is all that
-    is known.
+    A bot that can state its policy (``provides_policy``) is played by that; of another only the action it takes is
+    known.
 
     >>> import pyspiel
     >>> from lowregret import matching
@@ -140,7 +140,7 @@ class _BotSeat(Seat):
 
 
 class _CRandom:
-    """A generator of ``random()`` of the C library, in use within ``with``: who else draws from it is not disturbed."""
+    """A generator of ``random()`` of the C library, in use within ``with``; other code is not disturbed."""
 
     def __init__(self, seed: int) -> None:
         # 128 bytes: the generator that the library has by default.

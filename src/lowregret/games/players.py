@@ -20,7 +20,7 @@ Made = Callable[[DecisionProblem, int], Any]  # from what is at stake, and for h
 
 @dataclass(frozen=True)
 class Plain(Player):
-    """Acts on a model: the quantal response to what it says of the other's next move.
+    """Acts on a model: the quantal response to its forecast of the other's next move.
 
     Parameters
     ----------
@@ -54,9 +54,10 @@ class Plain(Player):
 class Guarded(Player):
     """The same with a ``Guard`` around the model: it stops acting on it once the moves speak against it.
 
-    It keeps the quantal response, at delta = 1/rounds: who sees through a player answers a best response each round,
-    and there it lost less (1,000 rounds of rock-paper-scissors against ``Nemesis``: 60 points by quantal responses, 71
-    by best ones). ``rule=lambda problem, rounds: Guard(problem, rounds).rule`` plays best responses.
+    It plays the quantal response, at delta = 1/rounds: a player who sees through it answers with a best response each
+    round, and quantal responses then lost less (1,000 rounds of rock-paper-scissors against ``Nemesis``: 60 points by
+    quantal responses, 71 by best ones). ``rule=lambda problem, rounds: Guard(problem, rounds).rule`` plays best
+    responses.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ class _FixedSeat(Seat):
 
 
 class _MindsTheOther:
-    """A ``Predictor`` as one that reads both histories: it minds only the other's."""
+    """A ``Predictor`` as a reader of both histories that uses only the other's."""
 
     def __init__(self, model: Predictor) -> None:
         self.model, self.memory = model, model.start()
@@ -166,7 +167,7 @@ class _PlainSeat(Seat):
 
 
 class GuardedSeat(Seat):
-    """A guarded player in one match; ``guard`` tells how it stands."""
+    """A guarded player in one match; ``guard`` has its state."""
 
     guard: Guard
 
@@ -187,7 +188,7 @@ class GuardedSeat(Seat):
 
 
 def begun(model: Any, problem: DecisionProblem) -> Any:
-    """Whoever reads the moves of one match for a model."""
+    """The reader of the moves of one match, for a model."""
     if hasattr(model, "begin"):
         return model.begin(problem)
     has_states(model, problem.n_states, "problem")
@@ -195,7 +196,7 @@ def begun(model: Any, problem: DecisionProblem) -> Any:
 
 
 def a_model(model: Any) -> Any:
-    """What a player can act on; anything else is refused by name."""
+    """A model that a player can act on; anything else is refused."""
     lacks = any(not hasattr(model, name) for name in ("n_states", "start", "predict", "update"))
     if isinstance(model, type) or (lacks and not callable(getattr(model, "begin", None))):
         raise ValueError(
@@ -215,7 +216,7 @@ def named(name: Any, default: str) -> str:
 
 
 def warmth_of(player: Plain, rounds: int) -> float:
-    """The temperature of its responses in a match of so many rounds."""
+    """The temperature of its responses in a match of this many rounds."""
     return 1 / math.sqrt(rounds) if player.temperature is None else player.temperature
 
 
@@ -245,8 +246,8 @@ def _is_one(thing: Any) -> bool:
 class Nemesis(Player):
     """A white-box adversary: each round it is told the other's mixed action and plays a best response to it.
 
-    It does not know the move that will be drawn, and it looks no round ahead. Against a player who states a pure
-    action (an OpenSpiel bot draws its own moves before it states them) it knows the move.
+    It does not know the move that will be drawn, and it does not look ahead. Against a player who states a pure action
+    (an OpenSpiel bot draws its own moves before it states them) it knows the move.
 
     >>> from lowregret import rock_paper_scissors
     >>> from lowregret.games import play
@@ -272,12 +273,12 @@ class NemesisSeat(Seat):
         self.problem = problem
 
     def policy(self) -> np.ndarray:
-        """Without a sight of the other: the best response to a uniform one."""
+        """Without knowing the other's action: the best response to a uniform one."""
         return self.policy_against(np.full(self.problem.n_states, 1 / self.problem.n_states))
 
     def policy_against(self, mixed_A: np.ndarray) -> np.ndarray:
         """The best response to the other's mixed action, ties to the lowest index."""
-        # The same up to rounding is a tie: a player who is indifferent must not lose by the last digit of his numbers.
+        # Equal up to rounding is a tie: a player who is indifferent must not lose by the last digit.
         gain_A = self.problem.utility @ mixed_A
         best = int(np.argmax(gain_A >= gain_A.max() - 1e-12))
         pure_A = np.zeros(self.problem.n_actions)

@@ -21,7 +21,7 @@ class Match:
     """What happened in a match of T rounds. Of every pair, the first is seat 0's: the row player.
 
     Payoffs are of the moves that were drawn; ``expected`` and ``regret`` are of the mixed actions against the other's
-    moves, of which certificates speak.
+    moves, which certificates are about.
     """
 
     names: tuple[str, str]
@@ -88,7 +88,7 @@ def play(
     rounds: int,
     seed: int | np.random.Generator,
 ) -> Match:
-    """Let two players meet: each round both state mixed actions, moves are drawn from them, and both see both.
+    """Let two players meet: each round both state mixed actions, moves are drawn from them, and both see both moves.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def two(players: Any) -> tuple[Player, Player]:
 
 
 def a_player(player: Any, where: str) -> Player:
-    """The player itself; anything else is refused, and told how to become one."""
+    """The player itself; anything else is refused, with how to make a player of it."""
     if isinstance(player, type) or not callable(getattr(player, "sit", None)) or not hasattr(player, "name"):
         raise ValueError(
             f"{where} must be a Player, got {inputs.shown(player)}: lr.games.Plain(model) makes one of a predictor, "
@@ -182,7 +182,7 @@ def _played(
 
 
 def kept(promised: Certificate, regret: float, problem: DecisionProblem, expected_T: np.ndarray) -> bool:
-    """Whether a match was as a certificate has it, up to rounding."""
+    """Whether a match kept the certificate, up to rounding."""
     least = promised.payoff_bound  # in utility, a round
     paid = least is None or float(np.mean(expected_T)) >= problem.in_payoffs(least - 1e-9)
     return paid and regret <= promised.regret_bound + 1e-9

@@ -1,4 +1,4 @@
-"""What a player earns of many opponents (Lanctot et al., 2023): the population's mean, the worst, and their sum."""
+"""What a player earns against many opponents (Lanctot et al., 2023): the mean, the worst, and their sum."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from .. import inputs
 from ..plots import COLOURS, plain, pyplot
 from ..tables import Table
 
-# The picture of an arena: what was earned of each opponent, one colour a player.
+# The picture of an arena: what was earned against each opponent, one colour per player.
 
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class MatchScore(NamedTuple):
     held: bool | None  # whether it was kept, with what it says of payoffs
     alarms: int
     returns: int
-    ms: float  # that a throw took our player, on average: the one number that another run will not repeat
+    ms: float  # per throw of our player, on average: the one number that differs from run to run
 
 
 class Score(NamedTuple):
@@ -84,9 +84,9 @@ class Score(NamedTuple):
 class Arena:
     """What ``arena`` found: matches of one player against each of several opponents, half of them in each seat.
 
-    Errors are standard errors over matches, for these opponents: matches would come out otherwise with other seeds.
-    As many are played in either seat, so what a game gives to a seat is no chance and enters no error (with a single
-    match a seat the two cannot be told apart, and it does).
+    Errors are standard errors over matches, for these opponents: with other seeds matches would end differently. As
+    many are played in either seat, so an advantage of one seat is not chance and is no part of the error (with a single
+    match per seat the two cannot be told apart, and it is).
     """
 
     player: str
@@ -118,7 +118,7 @@ class Arena:
 
     @property
     def worst(self) -> Score:
-        """The least of the opponents' means, as the benchmark has it.
+        """The least of the opponents' means, as the benchmark defines it.
 
         The least of noisy means errs low: on average it is below the least of the true ones. ``worst_split`` errs high.
         """
@@ -158,7 +158,7 @@ class Arena:
 
     @property
     def alarms(self) -> int:
-        """In all matches."""
+        """How many alarms there were in all matches."""
         return sum(p.alarms for p in self.played)
 
     @property
@@ -172,7 +172,7 @@ class Arena:
         return math.fsum(p.ms for p in self.played) / len(self.played)
 
     def only(self, opponents: Collection[str]) -> "Arena":
-        """The same of some of the opponents: a half that nothing was tuned on, say."""
+        """The same for some of the opponents: say, the half that nothing was tuned on."""
         known = f"opponents must be a list of names among {', '.join(self.opponents)}"
         if not isinstance(opponents, (list, tuple, set, frozenset)):
             raise ValueError(f"{known}, got {inputs.shown(opponents)}")
@@ -202,7 +202,7 @@ class Arena:
         rows.append(("aggregate", str(self.aggregate), "", "", ""))
         what = f"payoff of a match of {self.rounds} rounds ± standard error"
         return Table(
-            f"{self.player}: {what}, {self.matches} matches an opponent",
+            f"{self.player}: {what}, {self.matches} matches per opponent",
             ("opponent", "payoff", "seat 0", "seat 1", "alarms"),
             tuple(rows),
         )

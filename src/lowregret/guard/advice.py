@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import Array, astype, last, namespace, to_numpy
 from ..problems import DecisionProblem, with_first
-from ..rules import Rule, RuleMemory
+from ..rules import JointTest, Rule, RuleMemory
 from .memory import Due
 
 
@@ -26,15 +26,26 @@ class Advice:
     @cached_property
     def policy(self) -> Array:
         """The mixed action ``[..., A]`` to play: what the certificate speaks of."""
-        acts_in(self._rule.problem, "policy")
+        acts_in(self._rule, "policy")
         mixed = mixed_of(self._rule, self._memory, self._due)
         return mixed if self._rule.of_numbers else astype(mixed, self._due.forecast.dtype)
 
     @property
     def action(self) -> Array:
         """The likeliest action of it, as its position; the first of those that are."""
-        chosen = namespace(self.policy).argmax(self.policy, axis=-1)
-        return int(chosen) if chosen.ndim == 0 else chosen
+        return _likeliest(self.policy)
+
+    @cached_property
+    def policies(self) -> dict[str, Array]:
+        """The mixed action ``[..., A]`` to play in each problem, by name, where the guard is for several."""
+        rows = joint(self._rule, "policies").rows
+        answer_P = answer_of(self._rule, self._memory, self._due)
+        return {name: astype(last(answer_P[rows[name]]), self._due.forecast.dtype) for name in rows}
+
+    @property
+    def actions(self) -> dict[str, Array]:
+        """The likeliest action of each, likewise."""
+        return {name: _likeliest(policy) for name, policy in self.policies.items()}
 
     @cached_property
     def law(self) -> Any:
@@ -77,8 +88,26 @@ def answer_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) ->
     return rule.each.answer(rule.of(memory, (due.step - 1) % rule.lag), due.moment)
 
 
-def acts_in(problem: DecisionProblem | None, what: str) -> DecisionProblem:
+def _likeliest(policy: Array) -> Array:
+    chosen = namespace(policy).argmax(policy, axis=-1)
+    return int(chosen) if chosen.ndim == 0 else chosen
+
+
+def joint(rule: Rule, what: str) -> JointTest:
+    """The rule, for what only a guard for several problems has."""
+    if not isinstance(rule, JointTest):
+        raise ValueError(f"{what} needs a guard for several problems, Guard(problems={{name: problem, ...}})")
+    return rule
+
+
+def acts_in(rule: Rule, what: str) -> DecisionProblem:
     """The problem, for what cannot be done without one."""
+    problem = rule.problem
+    if rule.problems is not None:
+        raise ValueError(
+            f"{what} speaks of one decision problem, and this guard is for {', '.join(rule.problems)}: what to play in "
+            "each is advise(probs).policies, and its regret is in regrets"
+        )
     if problem is None:
         raise ValueError(
             f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "

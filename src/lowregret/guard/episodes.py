@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
-from ..certificates import Certificate
+from ..certificates import Certificate, NamedCertificate
 from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
 from ..rules import Rule
@@ -41,7 +41,7 @@ def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | in
         if to_numpy(old.gap).any():
             own = _most_lost(rule.own_play, steps, like=old.past_bound) + old.gap * chosen  # type: ignore[attr-defined]
             lost = xp.where(old.gap > 0, xp.minimum(own, astype(steps, own.dtype) * stakes_of(rule).span), lost)
-    span = 0.0 if rule.problem is None else stakes_of(rule).span
+    span = getattr(stakes_of(rule), "span", 0.0)  # without a problem there is none
     return (fresh if mask.all() else choose(chosen, fresh, old))._replace(
         episode=old.episode + chosen,
         past_steps=old.past_steps + steps + never,
@@ -64,7 +64,7 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
     if gap.size and gap.max():
         given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
     if missed.size and missed.max():
-        given = _never_seen(given, int(missed.max()) * stakes_of(rule).span)
+        given = _never_came(given, int(missed.max()))
     episodes = to_numpy(ledger.episode)
     if not episodes.size or episodes.max() == 1:
         return given
@@ -92,8 +92,11 @@ def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
     return given.with_terms({**given.terms, what: lost / given.horizon}, given.horizon)
 
 
-def _never_seen(given: Certificate, lost: float) -> Certificate:
-    """The certificate where outcomes never came that may have cost so much, in all: to the model too, anywhere."""
+def _never_came(given: Certificate, missed: int) -> Certificate:
+    """The certificate where so many outcomes never came: each may have cost the span, to the model too, anywhere."""
+    if isinstance(given, NamedCertificate):
+        return given.changed(partial(_never_came, missed=missed))
+    lost = missed * given.problem.span
     total_bounds = ("behind_model", given.behind_model), ("between", given.between)
     more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}
     let_pass = None if given.let_pass is None else partial(_and_lost_a_step, given.let_pass, lost)

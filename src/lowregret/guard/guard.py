@@ -1,7 +1,7 @@
 """The same protection for probabilities that come from anywhere: advise, act, observe."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from threading import RLock
@@ -15,7 +15,7 @@ from ..forecasts import Forecast
 from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
 from ..problems import DecisionProblem, Known, Payoff, by_name
-from ..robust import rule_for
+from ..robust import joint_rule, rule_for
 from ..rules import Rule, late_rule, warm_up
 from .advice import Advice, mixed_of
 from .episodes import delta_of_each, reopened
@@ -125,6 +125,10 @@ class Guard(Fleet, Readings):
         trusted again, and may be left again. In place of a horizon and a delta.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
+    problems
+        In place of ``problem``, several by name, over the same states: one test and one alarm, and low regret in each.
+        ``advice.policies`` has what to play in each, ``regrets`` and ``certificate.for_problem(name)`` how it goes and
+        what is promised. After the alarm it is the quantal response to the Polya urn, without a way back.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -153,7 +157,7 @@ class Guard(Fleet, Readings):
 
     def __init__(
         self,
-        problem: DecisionProblem | Payoff | None,
+        problem: DecisionProblem | Payoff | None = None,
         horizon: int | None = None,
         *,
         rule: Rule | None = None,
@@ -172,9 +176,10 @@ class Guard(Fleet, Readings):
         test: bool = True,
         internal: bool = False,
         false_alarm_every: int | None = None,
+        problems: Mapping[str, DecisionProblem] | None = None,
     ) -> None:
         lag = inputs.whole(lag, "lag")
-        knows = knows_of(problem, references, contexts, payoffs)
+        knows = knows_of(problem, references, contexts, payoffs) if problems is None else None
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         if self.episode is not None and false_alarm_every is not None:
@@ -189,7 +194,17 @@ class Guard(Fleet, Readings):
             settings = _as_people_act(problem, settings)
             if self.episode is not None:
                 settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
-        made = rule_for(problem, lasts, rule, knows, **settings)
+        if problems is None:
+            made = rule_for(problem, lasts, rule, knows, **settings)
+        else:
+            own: dict[str, Any] = {"delta": DELTA if delta is None else delta, "fallback": fallback}
+            own["temperature"] = 0.0 if temperature is None else temperature
+            if self.episode is not None:
+                own["delta"] = delta_of_each(self._whole, self.episode, own["delta"])
+            more: dict[str, Any] = {"problem": problem, "rule": rule, "contexts": contexts, "payoffs": payoffs}
+            more |= {"references": references or None}
+            more |= {name: value for name, value in settings.items() if name not in own}
+            made = joint_rule(problems, lasts, more, **own)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))
@@ -215,7 +230,7 @@ class Guard(Fleet, Readings):
         rule = type(self.rule.each).__name__ + ("" if self.lag == 1 else f", lag {self.lag}")
         streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
         return (
-            f"Guard({self.problem or 'any problem'}, {rule}, horizon {self.horizon}: {streams}, "
+            f"Guard({self.problem or _which(self.rule)}, {rule}, horizon {self.horizon}: {streams}, "
             f"{at.longest} steps, {sum(isinstance(event, Switch) for event in at.events)} switches)"
         )
 
@@ -363,8 +378,8 @@ class Guard(Fleet, Readings):
         rule = self.rule
         if rule.of_numbers:
             return rule.each.fits(forecast, shape)  # type: ignore[attr-defined]
-        if type(forecast) is not np.ndarray and rule.problem is not None:
-            forecast = by_name(rule.problem.state_names, forecast)
+        if type(forecast) is not np.ndarray and rule.state_names is not None:
+            forecast = by_name(rule.state_names, forecast)
         return inputs.probs_of(forecast, rule.n_states, shape=shape)
 
     def _written(self, at: GuardMemory, told: Callable[[Any], Any]) -> dict[str, Any]:
@@ -393,12 +408,17 @@ class Guard(Fleet, Readings):
         return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
 
 
+def _which(rule: Rule) -> str:
+    return "any problem" if rule.problems is None else ", ".join(rule.problems)
+
+
 def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
     people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
     settings = given | {name: value for name, value in people.items() if given[name] is None}
     usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
-    laws = settings["temperature"] == 0 and not isinstance(problem, Payoff)
+    one = np.ndim(settings["temperature"]) == 0  # else it is refused by the rule
+    laws = one and settings["temperature"] == 0 and not isinstance(problem, Payoff)
     if given["likelihood"] is None:
         mixes = usual or isinstance(given["fallback"], Recovery)
         settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]

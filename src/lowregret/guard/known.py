@@ -276,7 +276,7 @@ def _utility(problem: DecisionProblem, shape: tuple[int, ...], payoffs: Any) -> 
     payoffs = by_name(problem.state_names, payoffs, "payoffs")
     if hasattr(payoffs, "iloc"):  # its rows may have names too
         payoffs = by_name(problem.action_names, payoffs.T, "payoffs").T
-    amounts = inputs.numbers_of(payoffs, "payoffs", "a matrix of numbers, one row an action")
+    amounts = inputs.numbers_of(payoffs, "payoffs", "a matrix of numbers, one row per action")
     if amounts.shape not in ((A, S), (*shape, A, S)):
         raise ValueError(f"payoffs must have shape {(*shape, A, S)}, got {amounts.shape}")
     return np.broadcast_to(problem.utility_of(amounts), (*shape, A, S))

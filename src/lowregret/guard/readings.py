@@ -9,7 +9,7 @@ from ..arrays import Array, namespace, to_numpy
 from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..rules import Rule, RuleMemory
-from .advice import acts_in
+from .advice import acts_in, joint
 from .episodes import certificate_of
 from .ledger import Event, average, own_copy
 from .memory import GuardMemory
@@ -33,10 +33,16 @@ class Readings(Kept):
         """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action.
 
         With references against the best of them and the actions; with contexts, of an action for each. Without a
-        problem: the largest V-regret of the advice, over the rule's tips.
+        problem: the largest V-regret of the advice, over the rule's tips. With several: the largest of ``regrets``.
         """
         ledger = self._at.ledger
         return average(self.rule, ledger.lead_A, ledger.rule.step)
+
+    @property
+    def regrets(self) -> dict[str, Array]:
+        """The same in each problem, by name, where the guard is for several."""
+        rows, ledger = joint(self.rule, "regrets").rows, self._at.ledger
+        return {name: average(self.rule, ledger.lead_A[..., rows[name]], ledger.rule.step) for name in rows}
 
     @property
     def internal_regret(self) -> Array:
@@ -114,7 +120,7 @@ class Readings(Kept):
         return certificate_of(self.rule, self._at.ledger)
 
     def _known(self, what: str) -> DecisionProblem:
-        return acts_in(self.problem, what)
+        return acts_in(self.rule, what)
 
 
 # How close each stream is to a switch: every condition of the alarm, and which of them it waits for.

@@ -39,6 +39,9 @@ def made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
 
 def _problem_told(rule: Rule) -> dict[str, Any]:
     problem: Any = rule.problem
+    if rule.problems is not None:
+        told = [[n, p.utility.tolist(), list(p.actions), list(p.states)] for n, p in rule.problems.items()]
+        return {"problems": told}
     if problem is None:
         return {"utility": None, "names": None}
     if not rule.of_numbers:
@@ -121,8 +124,8 @@ def _described(thing: Any) -> list[Any]:
 
 def _settings_of(thing: Any) -> dict[str, Any]:
     """The settings of a rule or a predictor that can be told in JSON; functions by their names, parts in turn."""
-    names = [field.name for field in fields(thing) if field.name != "problem"] if is_dataclass(thing) else []
-    values = {name: getattr(thing, name) for name in names}
+    names = [field.name for field in fields(thing)] if is_dataclass(thing) else []
+    values = {name: getattr(thing, name) for name in names if name not in ("problem", "problems")}
     told = {name: _told(value) for name, value in values.items()}
     return {name: value for name, value in told.items() if value is not _UNTOLD}
 

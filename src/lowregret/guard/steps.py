@@ -67,7 +67,7 @@ def observed(
     old = at.ledger
     came, none = _came(rule, outcome, shape, old.lead_A, missing)
     if action is not None:
-        names = acts_in(rule.problem, "observe(state, action)").action_names
+        names = acts_in(rule, "observe(state, action)").action_names
         action = actions_of(names, action, "action", shape=shape, like=old.lead_A)
     if none is not None and none.all():
         return skipped(rule, at, due.step), ()
@@ -179,9 +179,10 @@ def _came(
         outcome = _filled(rule, outcome, none)
     if rule.of_numbers:
         return rule.problem.outcomes_of(outcome, "outcome", shape=shape), none  # type: ignore[union-attr]
-    if rule.problem is None:
+    names = rule.state_names
+    if names is None:
         return inputs.tokens_of(outcome, rule.n_states, "state", shape=shape, like=like), none
-    return rule.problem.state_names.positions(outcome, "state", shape=shape, like=like), none
+    return names.positions(outcome, "state", shape=shape, like=like), none
 
 
 def _missing(outcome: Any, shape: tuple[int, ...], missing: Any) -> np.ndarray | None:
@@ -222,7 +223,7 @@ def _any_outcome(rule: Rule, shape: tuple[int, ...]) -> Any:
     if rule.of_numbers:
         ends = [end for end in rule.problem.outcomes if np.isfinite(end)]  # type: ignore[union-attr]
         return np.full(shape, ends[0] if ends else 0.0)
-    if rule.problem is None:
+    if rule.state_names is None:
         return np.zeros(shape, dtype=np.int64)
     return Positions(np.zeros(shape, dtype=np.int64))
 

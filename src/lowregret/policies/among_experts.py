@@ -1,6 +1,6 @@
 """The way back where outcomes are numbers: Hedge over the actions, the references and the model, from the alarm on.
 
-There is no alphabet for urns to count, so no mixture of laws: the model returns as one expert among the others, as far
+There are no states for urns to count, so no mixture of laws: the model returns as one expert among the others, as far
 as it earns more. What is lost after an alarm, to each of them, is what Hedge loses. With contexts each has a Hedge of
 its own, and C of them lose no more than C F(n / C) in n steps, F being concave.
 """
@@ -88,7 +88,7 @@ class AmongExperts:
         return found
 
     def share_of_base(self, memory: AmongMemory) -> Array:
-        """The weight of the model, ``[...]``; with contexts, the mean over them, by how often they came."""
+        """The weight of the model, ``[...]``; with contexts, the mean over them, weighted by how often they came."""
         share = self.hedge.policy(memory.rows)[..., -1]
         if self.contexts == 1:
             return share[..., 0]
@@ -100,7 +100,7 @@ class AmongExperts:
         return turned(memory, memory.step)
 
     def regret_after(self, problem: DecisionProblem | Payoff, steps: int, temperature: float | None) -> Bound:
-        """What is lost at most after an alarm, by the steps that are left."""
+        """The most that is lost after an alarm, by the steps that are left."""
         return lambda n: self.contexts * self.hedge.total_bound(np.asarray(n) / self.contexts)
 
     def _row(self, rows: ExpertMemory, scene: NumberScene) -> ExpertMemory:

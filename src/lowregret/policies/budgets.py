@@ -29,13 +29,13 @@ class Outcome(NamedTuple):
 
     token: Array
     lead_P: Array  # what each comparator earned more than what was played: the actions, then references
-    mixture_A: Array | None  # what each action earned more than the response to the mixture; None: nobody asked
+    mixture_A: Array | None  # what each action earned more than the response to the mixture; None: not needed
     late: Array  # whether the alarm had sounded before
     step: Array  # of the context, counted from 1
 
 
 class RegretBudget(NamedTuple):
-    """R_c above its lowest point may reach b for no comparator; the mixture is back in force at b/2."""
+    """The mixture is left once R_c is b above its lowest point for some comparator, and is back in force at b/2."""
 
     span: float
     comparators: int
@@ -44,7 +44,7 @@ class RegretBudget(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many numbers it keeps of a stream: here R_c above its lowest point, for each comparator."""
+        """How many numbers it keeps per stream: here R_c above its lowest point, for each comparator."""
         return self.comparators
 
     def after(self, account_P: Array, is_safe: Array, came: Outcome) -> tuple[Array, Array]:
@@ -56,12 +56,12 @@ class RegretBudget(NamedTuple):
         return rise_P, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
 
     def limits(self, steps: int) -> np.ndarray:
-        """b at each of so many steps."""
+        """b at each of the first ``steps`` steps."""
         root_T = np.sqrt(np.arange(1.0, steps + 1)) if self.horizon is None else np.full(steps, math.sqrt(self.horizon))
         return self.budget * self.span * root_T
 
     def until_spent(self, lead_PxNxT: np.ndarray, times_N: np.ndarray) -> tuple[int, np.ndarray]:
-        """How many steps of N recorded runs nobody has spent it in, and the accounts ``[P, N]`` after them.
+        """How many steps pass before any of N recorded runs has spent it, and the accounts ``[P, N]`` after them.
 
         ``lead_PxNxT`` is over what the mixture plays, which is all that is played until then; alarms at ``times_N``.
         """
@@ -105,7 +105,7 @@ class PayoffBudget(NamedTuple):
         return xp.stack([short, low, hope]), came.late & ~goes_on
 
     def shortfall(self, steps: int, until: int) -> float:
-        """Y: what is earned less than the guarantee at most over so many steps after an alarm, the last ``until``."""
+        """Y: the most by which earnings fall short of the guarantee over ``steps`` after an alarm, up to ``until``."""
         limit = self.budget * self.problem.span * math.sqrt(until)
         return min(steps * self.worst_step, max(limit, self.worst_step))
 
@@ -118,7 +118,7 @@ def budget_for(
     budget: float,
     guarantee: float | None,
 ) -> RegretBudget | PayoffBudget:
-    """Of payoff where safe play has a ``guarantee``, else of regret to each of the comparators."""
+    """The budget: of payoff where safe play has a ``guarantee``, else of regret to each of the comparators."""
     if guarantee is None:
         return RegretBudget(span, comparators, horizon, budget)
     return PayoffBudget(problem, budget, guarantee)
@@ -131,7 +131,7 @@ HOME, GONE = 0.5, 0.25  # the share above which it has returned, and below which
 
 
 def trust_after(memory: Any, share: Array, late: Array, step: Array) -> Any:
-    """The memory with whom it trusts after a step: ``late`` where the alarm had sounded, ``share`` the model's now."""
+    """The memory with whether the model is trusted after a step: ``late``, after the alarm, by its ``share`` now."""
     trusted = late & ((share > HOME) | (memory.trusted & (share > GONE)))
     turned_at = namespace(share).where(trusted != memory.trusted, step, memory.turned_at)
     return memory._replace(trusted=trusted, turned_at=turned_at)

@@ -28,7 +28,7 @@ class CoverPlay(Leads, Policy):
     """The policy with the least regret on its worst sequence of ``horizon`` steps, from wherever the lead stands.
 
     For two actions; and for games of three actions and states such as rock-paper-scissors, where nature's best is one
-    law throughout. Elsewhere no such play is known here, and the problem is refused.
+    law throughout. For other problems no such play is known here, and they are refused.
 
     >>> from lowregret import matching
     >>> play = CoverPlay(matching(), horizon=4)

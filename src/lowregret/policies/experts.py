@@ -1,7 +1,7 @@
-"""Hedge over experts that are paid: AdaHedge of whoever is there, fixed actions, incumbents or models.
+"""Hedge over experts that are paid: AdaHedge over fixed actions, incumbents or models.
 
-Where payoffs change, or outcomes have no alphabet, a policy cannot learn from a token what an action earned. This one
-is told what each expert was paid, and needs no problem. It is no ``Policy``: others play by it.
+Where payoffs change, or outcomes are numbers, a policy cannot learn from a token what an action earned. This one is
+given what each expert was paid, and needs no problem. It is not a ``Policy`` itself: others use it.
 """
 
 import math
@@ -25,14 +25,14 @@ class ExpertMemory(NamedTuple):
 class ExpertHedge:
     """Exponential weights over experts that set their own rate, ln N / (mixability gaps so far).
 
-    Until two experts have been paid differently all weigh alike; from then on each gap lowers the rate.
+    Until two experts have been paid differently all have the same weight; from then on each gap lowers the rate.
 
     Parameters
     ----------
     experts
         How many there are.
     span
-        The most that one can be paid more than another in one step: it enters the bound and nothing else.
+        The most by which one can be paid more than another in one step; used in the bound only.
 
     >>> hedge = ExpertHedge(experts=3, span=1.0)
     >>> memory = hedge.start()
@@ -59,7 +59,7 @@ class ExpertHedge:
         return last(self._weights(first(memory.lead_N), memory.gap))
 
     def update(self, memory: ExpertMemory, paid: Any) -> ExpertMemory:
-        """The memory after a step in which the experts were paid so much, ``[..., N]``; unchecked."""
+        """The memory after a step in which the experts were ``paid`` ``[..., N]``; unchecked."""
         lead_N, gap = first(memory.lead_N), memory.gap
         xp = namespace(gap)
         paid_N = first(np.asarray(paid, dtype=np.float64) if isinstance(paid, (list, tuple)) else paid)
@@ -70,7 +70,7 @@ class ExpertHedge:
         return ExpertMemory(last(ahead_N - xp.max(ahead_N, axis=0)), gap + opened)
 
     def total_bound(self, steps: Any) -> Any:
-        """What it is paid less, at most, than any one expert in all over so many steps: J (1 + sqrt(1 + t ln N)).
+        """The most by which it is paid less than any one expert, in all over t steps: J (1 + sqrt(1 + t ln N)).
 
         The regret is at most twice the summed gaps D; D^2 <= t ln N J^2 / 4 + J D (``certificates.ada_hedge``).
         """

@@ -89,14 +89,14 @@ class Hedge(Policy):
         return last(softmax(mix(self.problem.utility, counts_S) * self.rate))
 
 
-# Who else acts, beside the Hedge of Section 2.3: AdaHedge, which needs no horizon, and fixed share, which tracks.
+# Beside the Hedge of Section 2.3: AdaHedge, which needs no horizon, and fixed share, which tracks changes.
 
 
 @dataclass(frozen=True)
 class AdaHedge(Policy):
     """Hedge that sets its own rate, ln A / (mixability gaps so far): no horizon, no range, no temperature.
 
-    Until two actions have earned differently it plays all alike; from then on each gap lowers the rate.
+    Until two actions have earned differently it plays all with the same chance; from then on each gap lowers the rate.
 
     >>> from lowregret import matching
     >>> AdaHedge(matching()).policy_sequence([1, 1, 0, 0, 0])[:, 1].round(3).tolist()
@@ -138,7 +138,7 @@ class FixedShareMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class FixedShare(Policy):
-    """Hedge that deals out a ``share`` of all weight evenly each step: it can follow a best action that changes.
+    """Hedge that spreads a ``share`` of all weight evenly each step, so it can follow a best action that changes.
 
     Parameters
     ----------
@@ -197,9 +197,9 @@ class FixedShare(Policy):
 
 @dataclass(frozen=True)
 class SharesAmong:
-    """A ``FixedShare`` over the actions and the references, told what each was paid. All is unchecked.
+    """A ``FixedShare`` over the actions and the references, given what each was paid. All is unchecked.
 
-    It runs for so many steps after an alarm, from even weights on: its rule says when these are.
+    It runs for a number of steps after an alarm, starting from even weights; its rule says when.
     """
 
     experts: int
@@ -241,7 +241,7 @@ class SharesAmong:
 
 
 def shared(weights_A: Array, earned_A: Array, rate: float, share: float) -> Array:
-    """Exponential weights after one more step, ``share`` of them dealt out evenly; they never get below share / A."""
+    """Exponential weights after one more step, ``share`` of them spread evenly; none is ever below share / A."""
     xp = namespace(weights_A)
     grown_A = weights_A * xp.exp((earned_A - xp.max(earned_A, axis=0)) * rate)
     return grown_A / total(grown_A) * (1 - share) + share / weights_A.shape[0]

@@ -61,7 +61,7 @@ class StoltzLugosi(Policy):
         return self._pairs.update(memory, last(swaps(earned_A, first(self.policy(memory)))))
 
     def internal_bound(self, steps: int) -> float:
-        """What any pair gains at most in all over so many steps."""
+        """The most that any pair gains, in all over this many steps."""
         return float(self._pairs.total_bound(inputs.whole(steps, "steps")))
 
     def regret_bound(self, problem: DecisionProblem, horizon: int, temperature: float | None) -> float:
@@ -97,7 +97,7 @@ def resting(weights_P: Array, n_actions: int, others_A: Array | None = None) -> 
 
 @cache
 def _places(n_actions: int) -> np.ndarray:
-    """Where the rate from a to b stands among the weights of pairs, row after row; from a to a, after all of them."""
+    """The place of the rate from a to b among the weights of pairs, row after row; from a to a, after all of them."""
     pairs = pairs_of(n_actions)
     place = {pair: at for at, pair in enumerate(pairs)}
     return np.array([place.get((a, b), len(pairs)) for a in range(n_actions) for b in range(n_actions)])

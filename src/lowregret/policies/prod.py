@@ -1,6 +1,6 @@
-"""Two advisers, one of whom is never let down by much: (A,B)-Prod of Sani, Neu and Lazaric (2014), over a model.
+"""(A,B)-Prod of Sani, Neu and Lazaric (2014): a mixture of two players that never earns much less than one of them.
 
-The benchmark is the response to the model, the other adviser a policy with low regret. Let x_t be what the other gains
+The benchmark is the response to the model, the other player a policy with low regret. Let x_t be what the other gains
 on the benchmark in step t, J the span, so |x_t| <= J; r in (0, 1/2] and w the weight the other starts with. It keeps
 
     W_1 = w,    W_{t+1} = W_t (1 + (r/J) x_t),    and the benchmark always 1 - w;
@@ -39,10 +39,10 @@ class ProdMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Prod(Policy):
-    """(A,B)-Prod: the response to a model, left for a safe policy as far as that one has earned more.
+    """(A,B)-Prod: moves from the response to a model to a safe policy, as far as that one has earned more.
 
-    It loses next to nothing to the response, on any sequence, and sqrt(T ln T) to any fixed action. It is no predictor
-    and close to none in distribution, however right the model is.
+    It loses next to nothing to the response, on any sequence, and sqrt(T ln T) to any fixed action. It is not a
+    predictor, and it plays differently from the model's response however right the model is.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Prod(Policy):
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> ProdMemory:
         shape = inputs.batch_shape_of(batch_shape)
         model = self._model.start(shape, like=like)
-        mixed = self._model.policy(model)  # in tensors, if the model is one of torch and nobody says otherwise
+        mixed = self._model.policy(model)  # in tensors, if the model is one of torch and ``like`` is not given
         xp, where = namespace(mixed), device(mixed)
         weight = xp.full(shape, math.log(self._rate), dtype=float_type(xp, where), device=where)
         return ProdMemory(model, self._other.start(shape, like=mixed), weight)

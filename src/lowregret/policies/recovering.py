@@ -13,9 +13,9 @@ D(t) = max_c [ R_c(t) - min_{s<=t} R_c(s) ].
   earlier entries does not matter: D has seen all that was played in them.
 
 Hence **R_c(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
-Nothing here needs payoffs to stay the same, as long as J is the span of all that may come, nor how the mixture is
-answered: by the best response (a temperature of 0) it is as true. Safe play must randomise then, so it is no law. The
-model may be one more comparator: what is lost to it is then bounded, too.
+Payoffs may change, as long as J is the span of all that may come, and the mixture may be answered in any way: the bound
+holds for best responses (a temperature of 0) too. Safe play must then randomise, so it is not a law. The model may be
+one more comparator: what is lost to it is then bounded, too.
 
 With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of its own. Their bounds add up: the sum
 of C of them, each concave in its own n, is largest where all are equally long.
@@ -24,8 +24,8 @@ Nor does it matter what R_c is made of, as long as a step adds at most J to it: 
 what would have been gained by playing b whenever a was played, and safe play Hedge over pairs (``pairs.py``).
 
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
-told the states; else it is Hedge over all comparators, told what each was paid. Safe play that guarantees a payoff
-(``SecurityPlay``) has no such F: ``budgets`` has what is promised, and when, then.
+given the states; else it is Hedge over all comparators, given what each was paid. Safe play that guarantees a payoff
+(``SecurityPlay``) has no such F: ``budgets`` says what is promised then.
 """
 
 import math
@@ -64,7 +64,7 @@ from .experts import LEAST, ExpertHedge
 from .pairs import resting
 from .shadow import Shadow, ShadowMemory, run_shadow
 
-_CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough that a step is worth it
+_CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough to be worth a pass
 _CELLS_ON_DEVICE = 1 << 26  # there a step takes as long for ten thousand rows as for one
 _STEPS = 1 << 10  # of recorded sequences: below, compiling costs more than it saves
 
@@ -96,7 +96,7 @@ class PlayedAfter(NamedTuple):
 
 @dataclass(frozen=True)
 class Recovering:
-    """A ``Recovery`` for one rule: a fallback that is told each step what the base model says. All is unchecked.
+    """A ``Recovery`` for one rule: a fallback that is given the base model's law at each step. All is unchecked.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Recovering:
     trust
         How much of the weight in the mixture the model has at first; by default as much as every other law.
     internal
-        Whether pairs of actions are compared with in place of actions. For Hedge as safe play, in one context.
+        Whether to compare with pairs of actions in place of actions. For Hedge as safe play, in one context.
     """
 
     problem: DecisionProblem
@@ -165,7 +165,7 @@ class Recovering:
 
     @cached_property
     def acts(self) -> bool:
-        """Whether it gives mixed actions and no laws, since its safe play is a policy."""
+        """Whether it gives mixed actions but no laws, since its safe play is a policy."""
         return not hasattr(self.safe, "predict")
 
     @property
@@ -208,7 +208,7 @@ class Recovering:
         return RecoveryMemory(step, laws, row, no, step)
 
     def anew(self, memory: RecoveryMemory) -> RecoveryMemory:
-        """The memory of one that has the same laws in its shadow, and has spent, lost and trusted nothing yet."""
+        """A fresh memory with the same laws in its shadow: nothing spent, lost or trusted yet."""
         fresh = self.start(tuple(memory.step.shape), like=memory.shadow.weights)
         rows = fresh.rows._replace(seen=memory.rows.seen)
         return memory._replace(rows=rows, trusted=fresh.trusted, turned_at=fresh.turned_at)
@@ -216,11 +216,11 @@ class Recovering:
     # A step at a time
 
     def scene(self, memory: RecoveryMemory, probs: Array) -> Scene:
-        """That of a step of which the base model says ``probs``, and nobody else anything."""
+        """The scene of a step for which the base model says ``probs`` and nothing else is known."""
         return scene_of(self.problem, probs, None, self._temperature(memory.step + 1), self.references)
 
     def law(self, memory: RecoveryMemory, scene: Scene) -> Array:
-        """Its law ``[S, ...]``; in safe play that acts, the mixture's, which is not what is played."""
+        """Its law ``[S, ...]``; while safe play that acts is in force, the mixture's law, which is not played."""
         return self._law(self._row(memory.rows, scene), self._laws.law(memory.shadow, scene))
 
     def policy(self, memory: RecoveryMemory, scene: Scene) -> Array:
@@ -263,7 +263,7 @@ class Recovering:
     def share_of_base(self, memory: RecoveryMemory) -> Array:
         """How much of what it plays next is the base model's, ``[...]``: its weight in the mixture, 0 in safe play.
 
-        With contexts, the mean over them, by how often they came.
+        With contexts, the mean over them, weighted by how often they came.
         """
         weight, is_safe = memory.shadow.weights[..., 0], memory.rows.is_safe
         xp = namespace(weight)
@@ -292,7 +292,7 @@ class Recovering:
     def played_after(self, scene: Scene, states_NxT: np.ndarray, times_N: np.ndarray) -> PlayedAfter | None:
         """What it plays in recorded sequences once the alarms at ``times_N`` have sounded; compiled.
 
-        None where it must be asked step by step: with contexts, references or safe play of its own, and in few steps.
+        None where it must go step by step: with contexts, references or its own safe play, and for few steps.
         """
         plain = self.contexts == 1 and not self.references and not self.internal and self.safe is None
         N, T = states_NxT.shape
@@ -326,7 +326,7 @@ class Recovering:
         xp, horizon = namespace(probs), tokens.shape[-1]
         times_N, tokens_NxT = xp.reshape(times, (-1,)), xp.reshape(tokens, (-1, horizon))
         probs_NxTxS = xp.reshape(probs, (-1, horizon, self.n_states))
-        rows = np.flatnonzero(to_numpy(times_N) < horizon)  # nobody asks what it says in the others
+        rows = np.flatnonzero(to_numpy(times_N) < horizon)  # what it says in the others is not used
         if len(rows) == 0:
             return probs
         parts, cells = [], _CELLS if str(device(probs) or "cpu") == "cpu" else _CELLS_ON_DEVICE
@@ -374,9 +374,10 @@ class Recovering:
     # What it may cost
 
     def regret_after(self, problem: DecisionProblem, steps: int, temperature: float | None) -> Bound | None:
-        """What is lost at most after an alarm, by the steps that are left; None where of ``safe`` nothing is known.
+        """The most that is lost after an alarm, by the steps that are left; None where no bound on ``safe`` is known.
 
-        Between knots half a percent apart, the next larger value: what may be lost never falls with the steps.
+        Computed at knots half a percent apart; between them the next larger value, since losses never fall with the
+        steps.
         """
         if self.safe is None:
             return WayBack(self.span, self.hedge.experts, self.horizon, self.budget, self.contexts).after(steps)
@@ -387,10 +388,10 @@ class Recovering:
         return lambda n: np.minimum([most(at) for at in np.searchsorted(knots_M, np.atleast_1d(n))], problem.span * n)
 
     def total_bound(self, steps: int, until: int | None = None) -> float:
-        """What is lost at most in all over the ``steps`` after an alarm, to any one action, on any sequence.
+        """The most that is lost to any one action, in all over the ``steps`` after an alarm, on any sequence.
 
-        ``until``: the step at which they end, by default the horizon. Play that goes by the steps left may stand worse
-        before its end than at it.
+        ``until``: the step at which they end, by default the horizon. Play that goes by the steps left may be further
+        behind before its end than at it.
         """
         J, end = self.problem.span, self.horizon if until is None else until
         if end is None:
@@ -402,15 +403,15 @@ class Recovering:
         return min(steps * J, budget * J + J + safe)
 
     def payoff_guarantee(self, temperature: float | None = None) -> float | None:
-        """What it earns at least a step after an alarm, but for its ``shortfall``; None: safe play has none."""
+        """The least that it earns per step after an alarm, apart from its ``shortfall``; None: safe play has none."""
         return self._budget.guarantee if isinstance(self._budget, PayoffBudget) else None
 
     def shortfall(self, steps: int, until: int) -> float:
-        """What it may earn less than that in all over ``steps`` steps after an alarm, the last of them ``until``."""
+        """By how much it may fall short of that, in all over ``steps`` after an alarm, the last of them ``until``."""
         return self._budget.shortfall(steps, until) if isinstance(self._budget, PayoffBudget) else math.inf
 
     def _safe_bound(self, steps: int, until: int) -> float:
-        """F: what safe play begun afresh loses at most in all over that many steps."""
+        """F: the most that safe play begun afresh loses, in all over that many steps."""
         whole, bound = ability(self.safe, "total_bound"), ability(self.safe, "regret_bound")
         if steps == 0:
             return 0.0
@@ -493,7 +494,7 @@ def _one_more(seen_C: Array, context: Any) -> Array:
 
 
 def _first_of(axes: int) -> tuple[Any, ...]:
-    """The index that takes the first along the last of so many axes."""
+    """The index that takes the first entry along the last of this many axes."""
     return (*(slice(None),) * (axes - 1), 0)
 
 

@@ -1,7 +1,7 @@
-"""The way back: what to fall back on where the model may be right again, and what it falls back on itself.
+"""The way back: what to fall back on when the model may become right again, and the safe play behind that.
 
-delta is spent at the alarm, so what is played from then on costs nothing in distribution: to return is a question of
-regret alone. A mixture of laws that contains the base model returns by itself, and bounds nothing; a budget does.
+delta is spent at the alarm, so what is played from then on costs nothing in distribution: returning is a question of
+regret alone. A mixture of laws that contains the base model returns by itself but bounds no regret; a budget does.
 """
 
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ from .recovering import Recovering
 
 @dataclass(frozen=True)
 class Recovery:
-    """What to fall back on where the model may be right again: a mixture of laws that contains it, on a budget.
+    """What to fall back on when the model may become right again: a mixture of laws that contains it, on a budget.
 
     Laws run in the shadow of the base model from the first step: its own, urns that forget, and urns that forget for
-    each action it advises. After the alarm the response to their mixture is played; where that has lost more than the
-    budget, a safe fallback afresh, until half of it is won back.
+    each action it advises. After the alarm the response to their mixture is played; once that has lost more than the
+    budget, a safe fallback is started and played until half of it is won back.
 
     Parameters
     ----------
     memories
-        Of the urns: how many tokens each has in mind.
+        Of the urns: about how many tokens each remembers.
     share
-        Of all weight, what is dealt out evenly each step, so that the mixture can follow changes.
+        The share of all weight that is spread evenly each step, so that the mixture can follow changes.
     budget
         What the mixture may lose to any one action, in units of span * sqrt(horizon); to the payoff of ``safe``, in
         units of span * sqrt(t), where that guarantees one.
     safe
-        What to play once it is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good bound, or
-        where best responses are played (a temperature of 0) Hedge over the actions and the model.
-        With ``SecurityPlay(problem)`` a payoff is promised and no regret: the value of the game, less the budget.
+        What to play once the budget is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good
+        bound, or where best responses are played (a temperature of 0) Hedge over the actions and the model. With
+        ``SecurityPlay(problem)`` a payoff is promised instead of regret: the value of the game, less the budget.
 
     >>> import numpy as np
     >>> from lowregret import matching
@@ -101,7 +101,7 @@ def safest_law(problem: DecisionProblem, horizon: int | None, temperature: float
 
 @dataclass(frozen=True)
 class Incumbent:
-    """What to fall back on where there is only that: the reference of this name.
+    """Fall back on the reference of this name, and nothing else.
 
     >>> Incumbent("today's model").name
     "today's model"

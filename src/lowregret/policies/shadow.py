@@ -1,10 +1,10 @@
 """Laws that run in the shadow of a base model: urns that forget, alone and by what the base advises, and their mixture.
 
 Each urn forgets a state by a factor of 1 - 1/memory for each one that it sees. One urn of each memory sees every state;
-one more for each action sees the states that came while the base advised that action, so the mixture can learn that
-the model is right, wrong, or right about one thing only. References that state laws speak too. The mixture follows the
-log loss (a Bayes mixture) and deals out a fixed share of all weight evenly each step: no law is ever lost for good, the
-base's least of all. Every context has urns and weights of its own.
+one more for each action sees the states that came while the base advised that action, so the mixture can learn that the
+model is right, wrong, or right about one thing only. References that state laws speak too. The mixture follows the log
+loss (a Bayes mixture) and spreads a fixed share of all weight evenly each step: no law is ever lost for good, least of
+all the base's. Every context has urns and weights of its own.
 """
 
 from functools import cache
@@ -44,7 +44,7 @@ class ShadowMemory(NamedTuple):
 
 
 class Shadow(NamedTuple):
-    """Which laws run beside the base's, and how their weights move."""
+    """Which laws run beside the base's, and how their weights change."""
 
     problem: DecisionProblem
     memories: tuple[float, ...]

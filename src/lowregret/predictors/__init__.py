@@ -1,4 +1,4 @@
-"""Who predicts: the contract, urns, tables, functions, context trees, what to fall back on, and sequences drawn."""
+"""Who predicts: the contract, urns, tables, functions, context trees, fallbacks, and drawing sequences."""
 
 from .context_tree import ContextTree, TreeMemory
 from .contract import Predictor, asked, asked_sequence, has_states, said_by, same_states, unroll, vouched

@@ -8,7 +8,7 @@ runs up the path of the nodes that the past is in, from the deepest:
 
     law_n = r_n / (1 + r_n) KT_n + 1 / (1 + r_n) law_child,        r_n <- r_n KT_n(token) / law_child(token)
 
-*A past shorter than a tree looks back.* The place before the first token counts as one more token, at which no node
+*A past shorter than the tree's depth.* The place before the first token counts as one more token, at which no node
 splits further: a context that reaches back there comes once and never again, and its leaf says the uniform law. So the
 first ``depth`` tokens are predicted, and learnt from, like all others.
 """
@@ -55,9 +55,9 @@ class ContextTree(Predictor):
     depth
         How many of the last tokens a tree may look at.
     prior
-        Of each leaf: so many sightings of every state before the first (1/2 is that of Krichevsky and Trofimov).
+        Of each leaf: sightings of every state before the first token (1/2 is the prior of Krichevsky and Trofimov).
     stop
-        How likely a node is a leaf beforehand, where it could split.
+        How likely a node that could split is a leaf, before any token is seen.
 
     >>> tree = ContextTree(2, depth=3)
     >>> tree.predict_sequence([0, 0, 1] * 20)[-3:, 1].round(2).tolist()  # it has found the period
@@ -164,7 +164,7 @@ class ContextTree(Predictor):
 
     @property
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
-        """What a token of the past counts in the number of a context, ``[D]``; where a depth begins, ``[D + 1]``."""
+        """Place values of past tokens in the number of a context, ``[D]``; where each depth begins, ``[D + 1]``."""
         powers = self.n_states ** np.arange(self.depth, dtype=np.int64)
         return powers, np.append(0, np.cumsum(powers)).astype(np.int64)
 

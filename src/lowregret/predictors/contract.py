@@ -52,25 +52,25 @@ def unroll(predictor: Predictor, tokens: Array) -> Array:
 
 
 def asked(predictor: Predictor, memory: Any, shape: tuple[int, ...]) -> Array:
-    """What any predictor predicts now; someone else's is checked."""
+    """What any predictor predicts now, checked unless the predictor is one of ours."""
     law = predictor.predict(memory)
     return law if vouched(predictor) else said_by(predictor, law, predictor.n_states, shape)
 
 
 def asked_sequence(predictor: Predictor, tokens: Array) -> Array:
-    """What it predicts before each of the tokens ``[..., T]``, which were checked; someone else's laws are, here."""
+    """What it predicts before each of the (checked) tokens ``[..., T]``; laws are checked unless it is one of ours."""
     if vouched(predictor):
         return ability(predictor, "laws", predictor.predict_sequence)(tokens)
     return said_by(predictor, predictor.predict_sequence(tokens), predictor.n_states, tuple(tokens.shape))
 
 
 def said_by(player: Any, laws: Any, width: int, shape: tuple[int, ...]) -> Array:
-    """The laws, or mixed actions, of someone else's predictor or policy, checked."""
+    """The laws, or mixed actions, of a predictor or policy that is not one of ours, checked."""
     return inputs.probs_of(laws, width, f"the probabilities of {type(player).__name__}", shape=shape)
 
 
 def vouched(player: Any) -> bool:
-    """Whether a predictor or policy is one of this package's that gives laws by construction: nothing to check."""
+    """Whether a predictor or policy is one of ours, which gives laws by construction: nothing to check."""
     return type(player).__module__.startswith(_OWN)
 
 
@@ -84,7 +84,7 @@ def same_states(predictor: Any, problem: DecisionProblem) -> None:
 
 
 def a_predictor(predictor: Any, n_states: Any = "...") -> Any:
-    """The predictor itself; anything else is refused, and told how to become one."""
+    """The predictor itself; anything else is refused, with how to make a predictor of it."""
     lacks = [name for name in ("n_states", "start", "predict", "update") if not hasattr(predictor, name)]
     if lacks or isinstance(predictor, type):
         name, is_module = type(predictor).__name__, hasattr(predictor, "state_dict")

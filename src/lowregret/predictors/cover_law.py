@@ -1,4 +1,4 @@
-"""Minimax play as a law over states (two actions): what a predictor may fall back on when the steps left are known."""
+"""Minimax play as a law over states (two actions): a fallback for predictors when the number of steps left is known."""
 
 import math
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Leads:
         return MinimaxMemory(memory.lead + last(earned_A[1:] - earned_A[0]), seen + 1)
 
     def afresh(self, seen: Array) -> MinimaxMemory:
-        """The memory of a start after ``seen`` steps of the horizon, all actions even: for a start at an alarm."""
+        """A fresh memory after ``seen`` steps of the horizon, all actions even: for a start at an alarm."""
         return self.start(tuple(seen.shape), like=seen)._replace(seen=seen)
 
     def leads_before(self, tokens: Array) -> tuple[Array, Array]:
@@ -169,7 +169,7 @@ def fresh_value(problem: DecisionProblem, horizon: int, left_N: np.ndarray) -> n
 
 @lru_cache(maxsize=1 << 14)
 def _even(problem: DecisionProblem, horizon: int, steps: int) -> float:
-    """E max_a of what each of three actions earns in so many steps."""
+    """E max_a of what each of three actions earns in this many steps."""
     found = equalising(problem)
     assert found is not None
     walk = Trinomial(found[0], found[1], min(horizon, _NEAR))
@@ -200,7 +200,7 @@ class CoverLaw(Leads, Predictor):
     Parameters
     ----------
     temperature
-        1/sqrt(horizon) by default: what it will be responded to with.
+        Of the responses to it; 1/sqrt(horizon) by default.
 
     >>> from lowregret import matching
     >>> law = CoverLaw(matching(), horizon=100)

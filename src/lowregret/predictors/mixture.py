@@ -22,7 +22,7 @@ class MixtureMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture(Predictor):
-    """The Bayesian mixture: each predictor weighs what it was given, times how likely it made what came.
+    """The Bayesian mixture: each predictor's weight is its prior weight times how likely it made what came.
 
     Its log loss is never more than ln(1/weight) above that of any of the predictors, ln N for equal weights. If one of
     them is the law of the world, its weight is also how close the mixture is: TV <= 1 - weight, without any test. Log
@@ -72,7 +72,7 @@ class Mixture(Predictor):
 
     @property
     def context(self) -> int:
-        """The least context of the predictors; without it, any number of tokens."""
+        """The shortest context of the predictors; an AttributeError if none has one."""
         contexts = [n for n in (ability(part, "context") for part in self.predictors) if n is not None]
         if not contexts:
             raise AttributeError("none of the predictors has a context")
@@ -101,12 +101,12 @@ class Mixture(Predictor):
         return MixtureMemory(parts, self._stacked(self._asked(parts, shape)), log_weights)
 
     def posterior(self, memory: MixtureMemory) -> Array:
-        """How much each of the predictors weighs now, ``[..., N]``."""
+        """The weight of each predictor now, ``[..., N]``."""
         xp = namespace(memory.log_weights)
         return last(softmax(xp.moveaxis(memory.log_weights, -1, 0)))
 
     def shares(self, memory: MixtureMemory) -> Array:
-        """The same, by the name under which everything that is made of models tells how much there is of each."""
+        """The same, under the name that everything made of models uses for it."""
         return self.posterior(memory)
 
     def delta_for(self, delta: float) -> float:
@@ -124,7 +124,7 @@ class Mixture(Predictor):
         return inputs.probability(delta, "delta") * min(self.weights)
 
     def of_models(self, tv_bound: float) -> str:
-        """What a bound on the chance of a switch under the mixture says of each of the models."""
+        """What a bound on the chance of a switch under the mixture implies for each of the models."""
         assert self.weights is not None
         each = [min(1.0, tv_bound / weight) for weight in self.weights]
         if max(each) - min(each) <= 1e-12:
@@ -177,7 +177,7 @@ class Mixture(Predictor):
 
 
 def _reweighted(log_weights: Array, likely_N: Array) -> Array:
-    """Log weights ``[..., N]`` after a token that each predictor made that likely."""
+    """Log weights ``[..., N]`` after a token, by how likely each predictor made it."""
     xp = namespace(likely_N)
     possible = likely_N > 0
     grown = log_weights + xp.log(xp.where(possible, likely_N, xp.ones_like(likely_N)))

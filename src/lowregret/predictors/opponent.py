@@ -6,8 +6,8 @@ Three ideas, one after the other:
   decayed counts of what **both** did next, at several rates of forgetting. The counts of the other's moves say what
   it will do. The counts of one's own say what it may expect of us, and its payoffs what it would then do.
 * *Ranks.* Either is an expert who ranks the other's moves. How often did its k-th favourite come, when it was as sure
-  as it is now? These frequencies are what it is believed. They make a useful expert of one that is always wrong in the
-  same way: who is a step ahead, or two, shows up as another rank.
+  as it is now? These frequencies are taken as its forecast. They make a useful expert of one that is always wrong in
+  the same way: an opponent who thinks one step ahead, or two, shows up as another rank.
 * *Mixing.* The law is a softmax of the weighted log-probabilities of all experts, whose weights follow the gradient of
   the log-loss.
 """
@@ -38,11 +38,11 @@ class OpponentModel:
     rank_keeps
         The same for how often each rank was right.
     rate
-        Of the gradient steps: so much over the square root of the moves seen, and at least a third of it.
+        Of the gradient steps: it falls with the square root of the moves seen, to no less than a third.
     weight
-        All experts' weights together in the beginning.
+        The sum of all experts' weights at the beginning.
     cells
-        How many contexts are told apart, all lengths together; beyond that some share a cell.
+        How many contexts have their own cell, all lengths together; beyond that some share one.
 
     >>> from lowregret import rock_paper_scissors
     >>> reader = OpponentModel().begin(rock_paper_scissors())
@@ -74,7 +74,7 @@ class OpponentModel:
         )
 
     def begin(self, problem: DecisionProblem, theirs: Array | None = None) -> "Reader":
-        """Read along in a match; ``theirs``: the other's utility ``[S, A]``, by default the opposite of ours."""
+        """A reader for one match; ``theirs``: the other's utility ``[S, A]``, by default the opposite of ours."""
         a_problem(problem)
         shape = (problem.n_states, problem.n_actions)
         if theirs is None:
@@ -141,7 +141,7 @@ class Reader:
         self._look()
 
     def _look(self) -> None:
-        """What the cells of the contexts that both are in now say of the next move."""
+        """What the cells of the current contexts say about the next move."""
         S = self.n_states
         hashed_C = self._salt_C + self._factors_Cx2L @ self._recent_2L
         hashed_C ^= hashed_C >> np.uint64(29)

@@ -1,4 +1,4 @@
-"""Sequences out of predictors, and predictors with their memory in hand."""
+"""Sequences drawn from predictors, and predictors that carry their memory along."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import inputs
 from ..abilities import ability
-from ..arrays import Array, device, first, float_type, namespace, running_sum, total
+from ..arrays import Array, beside, device, first, float_type, namespace, running_sum, total
 from ..memory import restored, saved
 from .contract import Predictor, a_predictor, asked
 
@@ -22,7 +22,7 @@ def draw(probs: Array, uniforms: Array) -> Array:
 
 
 def drawn(law: list[float], uniform: Any) -> int:
-    """``draw`` for one law in Python's own numbers: an array of a few takes ten times as long."""
+    """``draw`` for one law in plain Python numbers: a short array takes ten times as long."""
     scaled, below, state = float(uniform) * sum(law), 0.0, 0
     for chance in law[:-1]:
         below += chance
@@ -37,10 +37,17 @@ def within_window(predictor: Any, horizon: int, name: str = "predictor") -> None
         raise ValueError(f"{name} has a context of {context} tokens: horizon must be at most that, got {horizon}")
 
 
-def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Generator) -> Array:
+def sample(
+    predictor: Predictor, horizon: int, n: int, seed: int | np.random.Generator, *, like: Array | None = None
+) -> Array:
     """``n`` sequences of length ``horizon`` from the predictor's own distribution: ``tokens[n, horizon]``.
 
     The uniforms behind the tokens come from NumPy, so NumPy and torch predictors draw the same sequences.
+
+    Parameters
+    ----------
+    like
+        An array: the sequences are drawn as its kind and on its device. Without one the predictor answers in its own.
 
     >>> from lowregret.predictors import Scheduled
     >>> sample(Scheduled([[0.0, 1.0], [1.0, 0.0]]), horizon=3, n=2, seed=0).tolist()
@@ -50,7 +57,7 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
     horizon, n = inputs.whole(horizon, "horizon"), inputs.whole(n, "n", least=0)
     within_window(predictor, horizon)
     uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
-    memory, states, step = predictor.start((n,)), [], 0
+    memory, states, step = predictor.start((n,), like=like), [], 0
     xp: Any = np
     while step < horizon:
         probs = asked(predictor, memory, (n,))
@@ -62,11 +69,11 @@ def sample(predictor: Predictor, horizon: int, n: int, seed: int | np.random.Gen
         step += 1
         if step < horizon:
             memory = predictor.update(memory, states[-1])
-    return xp.stack(states, axis=-1)
+    return beside(xp.stack(states, axis=-1), like)
 
 
 class Stream:
-    """A predictor with its memory in hand, for one live sequence (or one batch of them).
+    """A predictor together with its memory, for one live sequence (or one batch of them).
 
     >>> from lowregret import PolyaUrn
     >>> stream = Stream(PolyaUrn(2))
@@ -95,7 +102,7 @@ class Stream:
 
     @property
     def shares(self) -> Array:
-        """How much of each model there is in what is predicted now, ``[..., N]``: of a mixture, or of one made robust.
+        """How much of each model is in the current prediction, ``[..., N]``: for a mixture, or one made robust.
 
         >>> from lowregret import Mixture, PolyaUrn
         >>> from lowregret.predictors import Scheduled
@@ -116,7 +123,7 @@ class Stream:
         return {"format": 1, "memory": saved(self._memory)}
 
     def load_state_dict(self, d: dict[str, Any]) -> None:
-        """Take up where ``state_dict`` left off."""
+        """Continue where ``state_dict`` left off."""
         if not isinstance(d, dict) or d.get("format") != 1 or "memory" not in d:
             raise ValueError("state_dict must be what Stream.state_dict returned (format 1)")
         self._memory = restored(self._fresh, d["memory"], fresh=True)

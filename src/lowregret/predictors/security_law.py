@@ -23,7 +23,7 @@ class SecurityLaw(Predictor):
     Parameters
     ----------
     temperature, horizon
-        The temperature it will be responded to with, or the horizon for 1/sqrt(horizon).
+        The temperature of the responses to it, or the horizon for 1/sqrt(horizon).
 
     >>> from lowregret import cost_loss
     >>> safe = SecurityLaw(cost_loss(cost=1, loss=4), temperature=0.01)

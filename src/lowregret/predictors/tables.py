@@ -1,4 +1,4 @@
-"""Laws out of a table (Section 2.1): one a step, or one for each of the last few tokens (bounded context)."""
+"""Laws from a table (Section 2.1): one per step, or one for each choice of the last few tokens (bounded context)."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -59,7 +59,7 @@ class Scheduled(Predictor):
         return xp.broadcast_to(law_TxS, (*tokens.shape, self.n_states))
 
     def law_of_counts(self, counts: Array) -> Array:
-        """The law of the next token after these counts of each state: their sum is the step, nothing else matters."""
+        """The law of the next token after these counts of each state: only their sum, the step, matters."""
         return self.predict(StepMemory(namespace(counts).sum(counts, axis=-1)))
 
 

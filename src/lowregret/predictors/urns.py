@@ -1,4 +1,4 @@
-"""Urns: that of Equation (1), and one that is shrunk, Hedge as a law over tokens, without the log T of Lemma 2.3."""
+"""Urns: that of Equation (1), and a shrunk one, which is Hedge as a law over tokens, without the log T of Lemma 2.3."""
 
 import math
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ class PolyaUrn(Predictor):
         return (counts + self.prior) / (seen + self.n_states * self.prior)[..., None]
 
     def regret_bound(self, problem: Any, horizon: int, temperature: float | None) -> float | None:
-        """What quantal responses to the urn lose at most: Lemma 2.3 with its constants (None: nothing is known)."""
+        """What quantal responses to the urn lose at most: Lemma 2.3 with its constants (None: no bound is known)."""
         if temperature is None:
             return certificates.urn_anytime(problem, horizon) if self.prior == 1 else None
         return certificates.lemma_2_3(problem, horizon, temperature, self.prior)
@@ -107,7 +107,7 @@ def counts_before(tokens: Array, n_states: int) -> list[Array]:
     for state in range(n_states - 1):
         hit = xp.astype(tokens == state, xp.int64)
         counts.append(running_sum(hit) - hit)
-    # The last state has what the others leave.
+    # The last state has what is left.
     return [*counts, seen - total(counts) if counts else xp.broadcast_to(seen, tokens.shape)]
 
 
@@ -226,7 +226,7 @@ class ShrunkUrn(Predictor):
 
 @lru_cache(maxsize=64)
 def equaliser(problem: DecisionProblem) -> np.ndarray | None:
-    """A law under which all actions are worth the same, near the uniform one if it can be; None if there is none.
+    """A law under which all actions are worth the same, as near as possible to the uniform one; None if there is none.
 
     >>> from lowregret import cost_loss, trading
     >>> equaliser(cost_loss(cost=1, loss=4)).tolist()

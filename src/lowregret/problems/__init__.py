@@ -1,4 +1,4 @@
-"""What is at stake: decision problems, the usual ones, and what actions earn in them."""
+"""What is at stake: decision problems, common ones, and what actions earn in them."""
 
 from .decision import DecisionProblem, a_problem, belief_with_lead, best_action, best_of, same_problem, with_first
 from .from_file import currency_in, payoffs_in, stakes_in

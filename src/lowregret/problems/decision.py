@@ -35,9 +35,9 @@ class DecisionProblem:
     Parameters
     ----------
     utility
-        The matrix, one row an action, one column a state.
+        The matrix, one row per action, one column per state.
     actions, states
-        Names, all different; numbers by default. What comes is matched to the states by them (see ``problems.Names``).
+        Names, all different; numbers by default. Outcomes are matched to the states by name (see ``problems.Names``).
 
     >>> problem = DecisionProblem([[1, 0], [0, 1]], actions=["left", "right"])
     >>> int(problem.best_response([0.3, 0.7]))
@@ -74,9 +74,9 @@ class DecisionProblem:
     ) -> "DecisionProblem":
         """The same problem from payoffs in your own units, mapped affinely onto [-1, 1].
 
-        ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``). A
-        pandas frame names actions and states by its index and columns, where these are not just counted: in another
-        order they are put into that of ``actions`` and ``states``; other names than those are new names.
+        ``low`` and ``high`` declare a wider range than these payoffs have, for payoffs that change (``Guard``). The
+        index and columns of a pandas frame name the actions and states, unless they are just numbered. ``actions`` and
+        ``states`` may give the same names in another order, which is then used, or new names for all of them.
 
         >>> problem = DecisionProblem.from_payoffs([[0, 100], [50, 50]])
         >>> problem.utility.tolist(), problem.in_payoffs(0.5), problem.regret_in_payoffs(0.5)
@@ -135,7 +135,7 @@ class DecisionProblem:
         return inputs.amount(regret, "regret") * self._scale
 
     def utility_of(self, payoffs: Any) -> np.ndarray:
-        """Payoffs of this problem's kind in units of utility; outside the range that it declares they are refused.
+        """Payoffs in this problem's units as utilities; those outside its declared range are refused.
 
         >>> DecisionProblem.from_payoffs([[0, 3], [2, 1]], low=0, high=4).utility_of([0, 2, 4]).tolist()
         [-1.0, 0.0, 1.0]
@@ -248,11 +248,11 @@ class DecisionProblem:
 
 
 def _contrast(utility: np.ndarray) -> float:
-    """max over a, b of max_s (U_a - U_b) + max_s (U_b - U_a): a row at a time, in memory of the matrix.
+    """max over a, b of max_s (U_a - U_b) + max_s (U_b - U_a), one row at a time, in no more memory than the matrix.
 
-    Read the other way round it is the same of the transpose, so the shorter side is gone through. A row can reach no
-    more than it does against the best and the worst of every column: those that could reach most come first, and none
-    that cannot beat what was found is looked at.
+    It is the same for the transpose, so the loop goes over the shorter side. No row can reach more than it does against
+    the best and the worst of every column: rows are tried in the order of that bound, and those that cannot beat what
+    was found are skipped.
     """
     rows = utility if utility.shape[0] <= utility.shape[1] else np.ascontiguousarray(utility.T)
     low, high = rows.min(axis=0), rows.max(axis=0)
@@ -267,17 +267,17 @@ def _contrast(utility: np.ndarray) -> float:
 
 
 def a_problem(value: Any) -> DecisionProblem:
-    """The problem itself; anything else is refused by name."""
+    """The problem itself; anything else is refused."""
     if not isinstance(value, DecisionProblem):
         raise ValueError(
             f"problem must be a DecisionProblem, got {type(value).__name__}: DecisionProblem.from_payoffs(matrix) "
-            "makes one of payoffs in any units, a row an action and a column a state"
+            "makes one of payoffs in any units, with one row per action and one column per state"
         )
     return value
 
 
 def same_problem(what: str, made_for: Any, problem: DecisionProblem | None) -> None:
-    """Refuse what was made for another problem, and say in what the two differ."""
+    """Refuse what was made for another problem, and say how the two differ."""
     if made_for != problem:
         raise ValueError(f"{what}: {_difference(made_for, problem)}")
 
@@ -303,7 +303,7 @@ def _difference(one: Any, other: Any) -> str:
 
 
 def _in_order(own: Any, asked: Any, what: str) -> tuple[list[int] | None, Any]:
-    """Where the labels of a frame stand in the order asked for (None: as they are), and the names in that order."""
+    """The positions of a frame's labels in the order asked for (None: as they are), and the names in that order."""
     if own is None or asked is None:
         return None, own if asked is None else asked
     names = Names(own, what)
@@ -316,9 +316,9 @@ def _in_order(own: Any, asked: Any, what: str) -> tuple[list[int] | None, Any]:
 
 
 def best_of(worth_A: Array) -> Array:
-    """The best response ``[A, ...]`` where actions are worth so much: all on the lowest index among the best.
+    """The best response ``[A, ...]`` to what actions are worth: all on the lowest index among the best.
 
-    Those worth the same to within ``TIE`` are a tie, however the sums are rounded.
+    Actions worth the same to within ``TIE`` are tied, however the sums are rounded.
     """
     xp = namespace(worth_A)
     if xp is np and worth_A.ndim == 1:  # one stream, one step
@@ -356,7 +356,7 @@ def with_first(chances_A1: Array) -> Array:
 
 
 def _matrix(values: Any, name: str) -> np.ndarray:
-    matrix = inputs.numbers_of(values, name, "a matrix of numbers, one row an action") + 0.0  # no negative zeros
+    matrix = inputs.numbers_of(values, name, "a matrix of numbers, one row per action") + 0.0  # no negative zeros
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"{name} must have shape [actions, states] with at least one of each, got {matrix.shape}")
     if not np.isfinite(matrix).all():
@@ -374,7 +374,7 @@ def _names(names: Sequence[Any] | None, n: int, name: str) -> tuple[str, ...]:
     return chosen if names is None else Names(chosen, name).names
 
 
-# Which belief is behind a mixed action: the quantal response of Section 2.3 the other way round, for two actions.
+# Which belief is behind a mixed action: the inverse of the quantal response of Section 2.3, for two actions.
 
 
 def belief_behind(advantage: np.ndarray, policy: Array, temperature: float, near: Array | None) -> Array:

@@ -1,4 +1,4 @@
-"""A decision problem out of a file: payoffs in the user's own units, with names if it has any."""
+"""A decision problem from a file: payoffs in the user's own units, with names if it has any."""
 
 import csv
 import math
@@ -17,11 +17,11 @@ _KINDS = {"newsvendor": newsvendor_of_numbers}
 
 
 def stakes_in(path: str | Path) -> DecisionProblem | Payoff:
-    """What is at stake by a file: as ``payoffs_in`` reads it, or a .toml file about outcomes that are numbers.
+    """The problem in a file: as ``payoffs_in`` reads it, or a .toml file for outcomes that are numbers.
 
-    That has ``payoffs``, a list of rows, at the outcomes ``knots``, with straight lines between them, and if you like
-    ``actions``, ``outcomes`` (the least and the most that can come), ``low`` and ``high``; or ``kind = "newsvendor"``
-    with ``price``, ``cost``, ``actions`` (the orders) and ``salvage``.
+    Such a file has ``payoffs``, a list of rows, at the outcomes ``knots``, with straight lines between them, and
+    optionally ``actions``, ``outcomes`` (the least and the most that can come), ``low`` and ``high``; or ``kind =
+    "newsvendor"`` with ``price``, ``cost``, ``actions`` (the orders) and ``salvage``.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -35,13 +35,13 @@ def stakes_in(path: str | Path) -> DecisionProblem | Payoff:
 
 
 def payoffs_in(path: str | Path) -> DecisionProblem:
-    """``DecisionProblem.from_payoffs`` of a .csv, .toml or .npy file: a row is an action, a column a state.
+    """``DecisionProblem.from_payoffs`` of a .csv, .toml or .npy file: one row per action, one column per state.
 
-    A first row of names is that of the states, a first column of names that of the actions; either may be missing. A
-    name is what is not a number, but with an empty first cell the first row and column are names whatever they are. A
-    first row that may be numbers of states or what an action is paid is refused. A .toml file has ``payoffs``, a list
-    of rows, ``actions``, ``states`` and a ``currency`` if named, and ``low`` and ``high``, between which payoffs that
-    change stay.
+    Names in the first row are those of the states, names in the first column those of the actions; either may be
+    missing. A name is anything but a number, but if the first cell is empty the first row and column are names whatever
+    they hold. A first row that could be numbers of states or an action's payoffs is refused. A .toml file has
+    ``payoffs``, a list of rows, and optionally ``actions``, ``states``, a ``currency``, and ``low`` and ``high``, the
+    range of payoffs that change.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def payoffs_in(path: str | Path) -> DecisionProblem:
     """
     found = stakes_in(path)
     if isinstance(found, Payoff):
-        raise ValueError(f"payoffs must be of states here, and {path} has those of outcomes that are numbers")
+        raise ValueError(f"payoffs must be for states here, and those of {path} are for outcomes that are numbers")
     return found
 
 
@@ -87,7 +87,7 @@ _UNTOLD = {"action", "actions", "state", "states", "payoff", "payoffs", "utility
 
 
 def currency_in(path: str | Path) -> str | None:
-    """What the payoffs of a file are in: the corner of a .csv table, or ``currency`` of a .toml file; None: unsaid.
+    """The unit of the payoffs in a file: the corner of a .csv table, or ``currency`` of a .toml file; None: not given.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -109,10 +109,10 @@ def currency_in(path: str | Path) -> str | None:
 
 
 def _refuse_unclear(rows: list[tuple[int, list[str]]], path: Path) -> None:
-    """Refuse a first line that may be numbers of states or what an action is paid: each reading is another problem.
+    """Refuse a first line that may be numbers of states or an action's payoffs: each reading is another problem.
 
-    It is an action's where the states would have one name twice, or no choice would be left; and without names of
-    actions, unless it counts the states from 0 as a frame without names does.
+    It is an action's if otherwise two states had the same name, or no choice were left; and without names of actions,
+    unless it counts the states from 0 as a frame without names does.
     """
     (at, first), acted = rows[0], all(_number(cells[0]) is None for _, cells in rows)
     numbered: list[Any] = [_number(cell) for cell in (first[1:] if acted else first)]
@@ -148,7 +148,7 @@ def _told(path: Path) -> DecisionProblem | Payoff:
 
 
 def _of_kind(told: dict[str, Any], path: Path) -> Payoff:
-    """A usual problem by its name and numbers."""
+    """A common problem by its name and numbers."""
     kind = inputs.choice(told.pop("kind"), "kind", tuple(_KINDS))
     needs, may = {"price", "cost", "actions"}, {"salvage"}
     if not needs <= set(told) <= needs | may:
@@ -171,7 +171,7 @@ def _numbers(cells: list[str], width: int, at: int, path: Path) -> list[float]:
 
 
 def _refuse_counted(names: list[str], rows: list[tuple[int, list[str]]], path: Path) -> None:
-    """Refuse rows under names that begin with 0, 1, 2, ...: numbers of the actions, or what they are paid."""
+    """Refuse rows under names that begin with 0, 1, 2, ...: they may be numbers of the actions, or payoffs."""
     same = all(len(cells) == len(names) for _, cells in rows)
     if same and len(rows) > 1 and [_number(cells[0]) for _, cells in rows] == list(range(len(rows))):
         raise ValueError(
@@ -195,7 +195,7 @@ def _is_odd(cell: str) -> bool:
 
 
 def _number(cell: Any) -> float | None:
-    """What a cell is worth; None: it is a name, as nan and inf are."""
+    """The number in a cell; None: it is a name, as nan and inf are."""
     try:
         return inputs.finite_or_none(float(cell))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which state or action a value means (Section 2.2 numbers them; people name them): by its name, in every way in."""
+"""Which state or action a value means: by its name, for every way that values come in (Section 2.2 numbers them)."""
 
 import datetime
 import numbers
@@ -25,19 +25,19 @@ class Positions(NamedTuple):
 
 
 class Names:
-    """Names of states (or actions) in their order, and which of them a value means: one rule for every way in.
+    """Names of states (or actions) in their order, and which of them a value means: one rule everywhere.
 
     A value means the state whose name it is. States without names of their own are called 0, 1, 2, ..., so their
-    numbers are their names; where states have names, a number that is none of them is refused, and never taken for a
-    position. What is the same name:
+    numbers are their names; where states have names, a number that is not one of them is refused, and never taken for a
+    position. These count as the same name:
 
     - texts that are the same but for blanks around them and the way in which Unicode spells an accent (NFC);
     - numbers that are equal, as numbers or written out: 1, 1.0, "1", "1.0" and "01";
-    - truths: True, "True" and "true". They are no numbers: True is not 1, and neither "yes" nor "on";
+    - bools: True, "True" and "true". They are not numbers: True is not 1, and neither "yes" nor "on";
     - dates and times that are the same, written as ISO 8601 does: a date is its midnight.
 
-    Nothing means two states, since two names that are the same are refused. What is missing (None, NaN) is refused.
-    ``Positions`` say of themselves that they are positions.
+    No value means two states, since names that count as the same are refused. What is missing (None, NaN) is refused.
+    ``Positions`` are taken as positions.
 
     Parameters
     ----------
@@ -65,11 +65,11 @@ class Names:
         return f"{self.what}: {few}"
 
     def position(self, value: Any) -> int | None:
-        """Where the one that a value means stands; None: it means none."""
+        """The position of the name that a value means; None: it means none of them."""
         return self._at.get(_meaning(value))
 
     def positions(self, values: Any, name: str, shape: tuple[int, ...] | None = None, like: Array | None = None) -> Any:
-        """The position of each value as int64, of the given shape if one is asked for, beside ``like`` if given."""
+        """The position of each value as int64, of the given ``shape`` if any, as an array like ``like`` if given."""
         if isinstance(values, Positions):
             return inputs.tokens_of(values.at, len(self.names), name, shape=shape, like=like)
         if self.unnamed and (type(values) is int or (type(values) is np.ndarray and values.dtype.kind in "iu")):
@@ -110,7 +110,7 @@ class Names:
         if kind == "missing":
             return f"{wants}, got {shown}: it is missing"
         if kind == "truth":
-            return f"{wants}, got {shown}: a truth means {self.what} named True and False, and is no number"
+            return f"{wants}, got {shown}: a bool means {self.what} named True and False, and is not a number"
         if kind == "number" and not self.unnamed:
             theirs = f"; it may be the position of {self.names[int(said)]!r}, or a code" if said in range(S) else ""
             how = f"{self.what} that have names are given by name, or as lowregret.problems.Positions({shown})"
@@ -121,8 +121,8 @@ class Names:
 def by_name(names: Names, laws: Any, what: str = "probs") -> Any:
     """Laws whose entries have names (a dict, a Series, a frame) in the order of the states; all others as they are.
 
-    Labels that are the states' names are gone by. Where some of them are and some are not they are refused; numbers
-    that a frame was given by its package are no names.
+    Labels that are the states' names decide the order. Labels of which only some are names of states are refused; the
+    numbers that a package gives the rows of a frame are not names.
     """
     labels = _labels(laws)
     if labels is None or (len(labels) != len(names.names) and not isinstance(laws, dict)):
@@ -152,14 +152,14 @@ def _labels(laws: Any) -> list[Any] | None:
 
 
 def labels_along(axis: Any) -> list[Any] | None:
-    """The names along an axis of a pandas frame; None: they are only counted."""
+    """The names along an axis of a pandas frame; None: they are just numbers."""
     return None if type(axis).__name__ == "RangeIndex" else axis.tolist()
 
 
 def actions_of(
     names: Names, values: Any, name: str, shape: tuple[int, ...] | None = None, like: Array | None = None
 ) -> Any:
-    """Positions of actions that were taken: a number is one, as ``act`` gives it, and a text is a name."""
+    """Positions of actions that were taken: a number is a position, as ``act`` gives it, and a text is a name."""
     if type(values) is int:
         return inputs.tokens_of(values, len(names.names), name, shape=shape, like=like)
     array = to_numpy(inputs.array_of(values, name))
@@ -175,7 +175,7 @@ def actions_of(
 
 
 def numbers_apart(values: Iterable[float], digits: int) -> list[str]:
-    """Different numbers as names: of so many digits, or as many more as tell them apart.
+    """Different numbers as names: with this many digits, or as many more as tell them apart.
 
     >>> numbers_apart([0.25, 0.5], 2), numbers_apart([0.25, 0.2501], 2)
     (['0.25', '0.5'], ['0.25', '0.2501'])
@@ -186,7 +186,7 @@ def numbers_apart(values: Iterable[float], digits: int) -> list[str]:
 
 
 def _one_by_one(values: Any, array: Array) -> np.ndarray:
-    """The values with nothing made of them: in a list NumPy would make 1 of True, and "1" of 1."""
+    """The values unconverted: in a list NumPy would make 1 of True, and "1" of 1."""
     if not isinstance(values, (list, tuple)):
         return np.asarray(to_numpy(array))
     if array.ndim == 1:
@@ -223,7 +223,7 @@ def _meaning(value: Any) -> tuple[str, Any]:
         return _said(value.isoformat())
     try:
         return _said(str(value))
-    except Exception:  # whatever a caller's object does when it is printed
+    except Exception:  # a caller's object may raise anything when it is printed
         return "unknown", id(value)
 
 
@@ -247,7 +247,7 @@ def _number(text: str) -> tuple[str, Any]:
 
 
 def _time(text: str) -> tuple[str, Any]:
-    """Zones are kept apart: which of two that begin a day at other times is meant nobody says."""
+    """Times in different zones are kept apart: a day begins at another time in each."""
     found = _TIME.fullmatch(text)
     assert found is not None
     day, clock, seconds, parts, zone = found.groups()

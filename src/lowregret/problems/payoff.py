@@ -29,12 +29,12 @@ class Payoff:
     actions
         At least one, of any kind and all different: a list of order sizes, of positions, of names.
     low, high
-        No payoff is below or above: all else is in these units.
+        No payoff is below or above them; utilities are scaled by them.
     knots
         Outcomes between which every action's payoff is a straight line. Forecasts by quantiles or densities need them:
         the largest gain within a range is then at its ends or at a knot. A payoff without bends has ``knots=()``.
     outcomes
-        The least and the most that can come. Where there is no end, payoffs are constant beyond the last knot.
+        The least and the greatest possible outcome. Where it is infinite, payoffs are constant beyond the last knot.
 
     >>> def earned(order, demand):
     ...     return 5 * np.minimum(order, demand) - 3 * order
@@ -78,10 +78,10 @@ class Payoff:
         low: float | None = None,
         high: float | None = None,
     ) -> "Payoff":
-        """Payoffs by numbers alone: a row an action and a column a knot, straight lines between, constant beyond.
+        """Payoffs by numbers alone: one row per action, one column per knot, straight lines between, constant beyond.
 
-        ``outcomes``: the least and the most that can come, None where there is no end; ``low`` and ``high``: those of
-        the payoffs by default.
+        ``outcomes``: the least and the greatest possible, None where there is no limit; ``low`` and ``high``: by
+        default those of the payoffs.
 
         >>> stall = Payoff.from_knots([[0, 0, 0], [-30, 20, 20]], [0, 10, 20], ["stay", "go"], outcomes=(0, None))
         >>> stall.payoffs([4.0, 25.0]).tolist(), stall.low, stall.high
@@ -107,7 +107,7 @@ class Payoff:
         least, most = float(rows_AxM.min()) if low is None else low, float(rows_AxM.max()) if high is None else high
         return cls(lines, named, least, most, knots=at_M, outcomes=ends)
 
-    # The problem, as others ask for it
+    # The problem, as the other rooms use it
 
     @property
     def n_actions(self) -> int:
@@ -115,7 +115,7 @@ class Payoff:
 
     @cached_property
     def action_names(self) -> Names:
-        """Which action a name means; those that are neither texts nor numbers are known by their places."""
+        """Which action a name means; actions that are neither texts nor numbers go by their positions."""
         named = (
             action if isinstance(action, (str, numbers.Real)) else f"action {i}"
             for i, action in enumerate(self.actions)
@@ -137,7 +137,7 @@ class Payoff:
 
     @cached_property
     def knot_utilities(self) -> np.ndarray:
-        """Utilities ``[A, M]`` at the knots, among them the ends of the outcomes where there are any."""
+        """Utilities ``[A, M]`` at the knots, which include the finite ends of the outcomes."""
         if self.knots is None:
             raise ValueError("this Payoff has no knots")
         return frozen(self._scaled(self._asked(self.knots)))
@@ -147,7 +147,7 @@ class Payoff:
         return self._asked(self.outcomes_of(outcomes))
 
     def utilities(self, points: np.ndarray) -> np.ndarray:
-        """The same mapped onto [-1, 1], ``[A, ...]``, at points that were checked; between knots by their lines."""
+        """The same mapped onto [-1, 1], ``[A, ...]``, at checked points; between knots by the straight lines."""
         if self.knots is None:
             return self._scaled(self._asked(points))
         at_knots, knots = self.knot_utilities, self.knots
@@ -188,7 +188,7 @@ class Payoff:
         return c / (np.asarray(step, dtype=np.float64) + 1) ** 0.5
 
     def restated(self, other: Any) -> "Payoff":
-        """Payoffs of one step, told as a ``Payoff`` with these actions, on the scale that this one declares."""
+        """Payoffs of one step, given as a ``Payoff`` with these actions, on the scale that this one declares."""
         if not isinstance(other, Payoff) or other.actions != self.actions or other.outcomes != self.outcomes:
             raise ValueError(
                 f"payoffs must be a Payoff with the actions and outcomes that were declared, got {inputs.shown(other)}"
@@ -241,12 +241,12 @@ class Payoff:
         return f"Payoff({self.n_actions} actions, {self.low:.4g} to {self.high:.4g}, {bends})"
 
     def _said(self, outcomes: np.ndarray) -> np.ndarray:
-        """What ``fn`` says, ``[A, ...]``, whatever that is."""
+        """What ``fn`` returns, ``[A, ...]``, in the right shape but otherwise unchecked."""
         found = np.empty((self.n_actions, *outcomes.shape))
         for a, action in enumerate(self.actions):
             try:
                 said = self.fn(action, outcomes.copy())
-            except Exception as error:  # whatever a caller's function does
+            except Exception as error:  # a caller's function may raise anything
                 told = f"{inputs.shown(action)}, at outcomes {inputs.shown(outcomes)}: {error}"
                 raise ValueError(f"fn failed with {type(error).__name__} for one of the actions, {told}") from error
             if type(said) is np.ndarray and said.shape == outcomes.shape and said.dtype == np.float64:
@@ -284,7 +284,7 @@ class Payoff:
         return found if len(found) else np.zeros(1)  # the same payoffs for every outcome
 
     def _refuse_bends(self) -> None:
-        """Refuse payoffs that are seen not to be straight between knots, nor constant beyond the last of them."""
+        """Refuse payoffs that are visibly not straight between knots, or not constant beyond the last."""
         knots, slack = self.knots, 8 * _BEND * (self.high - self.low)
         at_knots = self._asked(knots)
         for share in (0.5, 0.381966):
@@ -312,7 +312,7 @@ class Payoff:
 
 @dataclass(frozen=True)
 class Lines:
-    """A payoff by what it is at some outcomes: straight lines between them, constant beyond."""
+    """A payoff given by its values at some outcomes: straight lines between them, constant beyond."""
 
     actions: tuple[Any, ...]
     knots: tuple[float, ...]
@@ -324,7 +324,7 @@ class Lines:
 
 
 def as_lines(payoff: Payoff) -> Payoff:
-    """The same payoff by numbers alone, which can be kept in a file and handed to other processes; it needs knots."""
+    """The same payoff by numbers alone, which can be saved and sent to other processes; it needs knots."""
     if isinstance(payoff.fn, Lines) or payoff.knots is None:
         return payoff
     more = {"outcomes": payoff.outcomes, "low": payoff.low, "high": payoff.high}
@@ -347,7 +347,7 @@ def _range(outcomes: Any) -> tuple[float, float]:
 
 
 class Gains:
-    """What comparators gain over a mixed action ``[A, ...]``, at any outcomes: the actions, then other mixed ones.
+    """What comparators (the actions, then other mixed actions) gain over a mixed action ``[A, ...]`` at any outcomes.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ class Gains:
         return self._over(earned_AxM.reshape(len(earned_AxM), *(1,) * (self._mixed_A.ndim - 1), -1))
 
     def _over(self, earned_A: np.ndarray) -> np.ndarray:
-        """What each is paid more, where the actions are paid so much: ``[A, ..., n]``."""
+        """How much more each is paid, given what the actions are paid: ``[A, ..., n]``."""
         own = (self._mixed_A[..., None] * earned_A).sum(axis=0)
         rows = [earned_A - own] if self._actions else []
         if self._plays_NxA is not None:

@@ -78,9 +78,9 @@ AtSteps = TypeVar("AtSteps", bound=_Timed)
 
 
 class Known(NamedTuple):
-    """What a step is told beside the base model's law, batch axes first; None: nothing out of the ordinary.
+    """What is known at a step beside the base model's law, batch axes first; None: nothing special.
 
-    An action of another context sits out. A reference has something to say at every step.
+    An action of another context sits out. A reference speaks at every step.
     """
 
     references_NxA: Array | None = None  # [..., N, A], what each reference would play
@@ -92,7 +92,7 @@ class Known(NamedTuple):
 
 
 NOTHING_MORE = Known()
-_SOME = 1e-12  # worth less: so little that it is none in any sum, and counts as some
+_SOME = 1e-12  # worth less: too little to change any sum, but above 0
 # Of a Scene, with axes of time:
 _TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context", "gap")
 
@@ -105,7 +105,7 @@ class Scene(NamedTuple):
 
     problem: DecisionProblem
     law_S: Array  # [S, ...], the base model's law
-    base_A: Array  # [A, ...], the response to it, or what somebody plays in its place
+    base_A: Array  # [A, ...], the response to it, or what is played in its place
     temperature: Any  # of responses
     utility: Array | None = None  # [A, S, ...], where it is not the problem's own
     scale: Array | None = None  # [...], how much of it counts
@@ -153,7 +153,7 @@ class Scene(NamedTuple):
         return self._scaled(swaps(utility, self.base_A[:, None]) if self.pairs else utility - self.base_A @ utility)
 
     def priced(self, state: Array, actions: bool = True) -> tuple[Array, Array, None]:
-        """What each comparator gains in every state, and what these weigh in a charge; it gained that of ``state``."""
+        """What each comparator gains in every state, the weights of these in a charge, and what it gained."""
         return self.gains_together(actions), self.law_S / total(self.law_S), None
 
     def against(self, law_S: Array, state: Array) -> tuple[Array, Array]:
@@ -171,7 +171,7 @@ class Scene(NamedTuple):
         return pick(self.law_S, state) == 0
 
     def best_response(self) -> Array:
-        """What whoever acts on the law plays at a temperature of 0, ``[A, ...]``."""
+        """The best response to the law, ``[A, ...]``."""
         return _response(self.problem, self.utility, self.law_S, 0.0)
 
     def earned(self, state: Array) -> Array:
@@ -208,10 +208,10 @@ def scene_of(
     references: int = 0,
     pairs: bool = False,
 ) -> Scene:
-    """The scene of a step in which ``probs`` ``[..., S]`` and ``known`` were said.
+    """The scene of a step with the law ``probs`` ``[..., S]`` and all else that is ``known``.
 
-    Laws of references become quantal responses; those who said nothing play as the base. ``pairs``: of actions are
-    compared with, in place of actions.
+    Laws of references become quantal responses; silent references play as the base. ``pairs``: compare with pairs of
+    actions in place of actions.
     """
     law_S = first(in_float64(detached(probs)))
     if type(law_S) is np.ndarray and law_S.ndim > 1:

@@ -15,7 +15,7 @@ class Solved(NamedTuple):
     """Both sides' best mixed actions, each the other's proof.
 
     ``mixed_A`` earns at least ``value`` in every state; against ``law_S`` no action earns more than ``value + gap``. So
-    the value of the game lies between these two, and nobody can promise more than ``value + gap``.
+    the value of the game lies between these two, and no play can promise more than ``value + gap``.
     """
 
     value: float  # in utility

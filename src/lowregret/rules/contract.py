@@ -29,7 +29,7 @@ from ..certificates import Certificate
 from ..forecasts import NumberScene
 from ..policies import PlaysReference, Policy, Recovering, Recovery
 from ..predictors import Predictor, asked_sequence, said_by, vouched
-from ..problems import DecisionProblem, Known, Scene, each_step
+from ..problems import DecisionProblem, Known, Names, Scene, each_step
 
 # What a rule sees of a step and what it remembers (Algorithm 1), and what follows a trip.
 
@@ -134,7 +134,8 @@ class _JudgedRows(NamedTuple):
 class Rule(ABC):
     """What all rules share: a fallback that runs from the first step on, and a trip that is one-way.
 
-    Those that know the decision problem are ``ResponseRule``; ``VRegret`` does not, and its ``problem`` is None.
+    Those that know the decision problem are ``ResponseRule``. ``VRegret`` does not and ``JointTest`` knows several, so
+    that their ``problem`` is None.
     """
 
     problem: DecisionProblem | None
@@ -142,6 +143,7 @@ class Rule(ABC):
     temperature: float | None
     fallback: Predictor | Policy | Recovery
 
+    problems: dict[str, DecisionProblem] | None = None  # several by name, where it is for such (``JointTest``)
     lag = 1  # how late outcomes may come; ``Late`` has more
     of_numbers = False  # whether outcomes are numbers, and not states
     internal = False  # whether pairs of actions are compared with
@@ -154,6 +156,11 @@ class Rule(ABC):
     @abstractmethod
     def n_states(self) -> int:
         """How many states it watches."""
+
+    @property
+    def state_names(self) -> Names | None:
+        """Which state a value means; None: states have no names, or outcomes are numbers."""
+        return None if self.problem is None or self.of_numbers else self.problem.state_names
 
     @property
     def cells(self) -> int:
@@ -274,6 +281,10 @@ class Rule(ABC):
             statistics, alarm = self.judge(statistics, xp.zeros_like(now.token) + step_T[t], now)
             alarms.append(alarm)
         return first_true(xp.stack(alarms, axis=-1)) + 1
+
+    def by_kernel(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array | None:
+        """The same by one program for each stream, on a device that such a program is there for; else None."""
+        return None
 
     # What follows from it.
 
@@ -398,8 +409,10 @@ class Rule(ABC):
                 at = f", from sequence {rows.start} on," if rows.start else ""  # what is wrong is counted from there
                 block = inputs.tokens_of(block, self.n_states, f"tokens{at}")
                 base = inputs.probs_of(base, self.n_states, f"probs{at}")
-            answers = self.fallback_answers(block) if self.compares else None
-            times = self.recorded(step_T, self.moment(base, answers, block, step_T))
+            answers, times = None, self.by_kernel(base, block)
+            if times is None:
+                answers = self.fallback_answers(block) if self.compares else None
+                times = self.recorded(step_T, self.moment(base, answers, block, step_T))
             yield _JudgedRows(block, base, answers, xp.full_like(times, horizon + 1) if self.pointless else times)
 
     def fallback_answers(self, tokens: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The exact test as it was first published: a betting martingale on the fallback's response, from the first step on.
+"""The exact test in its simplest form: a betting martingale on the fallback's response, from the first step on.
 
 The paper's figures, distilled transformers and built layers use it. ``ExactTest`` bets on all actions, from every step.
 """
@@ -29,6 +29,7 @@ from ..arrays import (
     total,
 )
 from ..certificates import Certificate, certify
+from ..predictors import PolyaUrn
 from ..problems import DecisionProblem, a_problem
 from . import kernels
 from .contract import Moment, RuleMemory, zeros
@@ -39,7 +40,7 @@ _MANY = 64  # streams: from there on one exponential and K squarings beat K expo
 
 @dataclass(frozen=True)
 class FirstTest(ResponseRule):
-    """The exact test as it was first published: bets on the response to the fallback, all from the first step on.
+    """The exact test in its simplest form: bets on the response to the fallback, all from the first step on.
 
     Parameters
     ----------
@@ -86,6 +87,13 @@ class FirstTest(ResponseRule):
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         return self.bets.recorded(step_T, moment)
+
+    def by_kernel(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array | None:
+        programs = kernels.on_gpu(probs_NxTxS)
+        if programs is None or not isinstance(self.fallback, PolyaUrn):
+            return None
+        prior = self.fallback.prior
+        return programs.first_test(probs_NxTxS, tokens_NxT, self.problem, self.temperature, self.bets, prior)
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""
@@ -181,7 +189,7 @@ class FirstBets:
         gain_S, gain = gains(self.problem, moment)
         sure, odds_R, edge_R = self._against(moment, gain_S, gain)
         if kernels.worth(gain):
-            rise_T = self._rise(astype(step_T, gain.dtype))
+            rise_T = self.rise_at(astype(step_T, gain.dtype))
             excess_R = xp.expm1(edge_R * self._ladder[0][0])
             return kernels.first_alarm(gain, sure, odds_R, excess_R, self.log_costs_K, self.idle, rise_T)
         gap = running_sum(gain)
@@ -235,17 +243,17 @@ class FirstBets:
             return pick(law_S, token), pick(law_S, swapped)[None], (pick(gain_S, swapped) - gain)[None]
         return pick(law_S, token), xp.where(came(token, self.n_states), xp.zeros_like(law_S), law_S), gain_S - gain
 
-    def _rise(self, step: Array) -> Array:
+    def rise_at(self, step: Array) -> Array:
         """How far the gap must have risen from its lowest point."""
         return self.gate * self.problem.span * step**0.5
 
     def _open(self, rise: Array, step: Array) -> Array:
-        return rise >= self._rise(astype(step, rise.dtype))
+        return rise >= self.rise_at(astype(step, rise.dtype))
 
     def rise(self, statistics: ExactStatistics, step: Array) -> tuple[Array, Array]:
         """How far the gap has risen from its lowest point, and how far the gate asks."""
         rise = statistics.gap - statistics.low
-        return rise, self._rise(astype(step, rise.dtype))
+        return rise, self.rise_at(astype(step, rise.dtype))
 
     def log_total(self, statistics: ExactStatistics, step: Array) -> Array:
         """ln E_t."""

@@ -4,20 +4,40 @@ Everything that is the same at every step stays in array expressions; only what 
 trip times of the array expressions they stand in for.
 """
 
+import importlib.util
 import math
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, compiler_installed
+from ..arrays import Array, compiler_installed, compiling
 from ..files import compiled
 
 _WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
+_LONGEST = 4096  # steps that one program on a GPU goes through at once
 _EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow
 
 
 def worth(array: Array, each: int = 1) -> bool:
     """Whether a compiled recurrence is to be had, and pays, for arrays like this one with so much work an element."""
     return isinstance(array, np.ndarray) and array.size * each >= _WORTH and compiler_installed()
+
+
+def on_gpu(laws_NxTxS: Array) -> Any:
+    """The programs for a GPU (``triton_kernels.py``), where these laws are on one and of two states; else None."""
+    if not getattr(laws_NxTxS, "is_cuda", False) or compiling(laws_NxTxS) or not _triton_installed():
+        return None
+    if laws_NxTxS.shape[-1] != 2 or laws_NxTxS.shape[-2] > _LONGEST:
+        return None
+    from . import triton_kernels
+
+    return triton_kernels
+
+
+@cache
+def _triton_installed() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def first_crossing(

@@ -3,7 +3,7 @@
 import atexit
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +127,41 @@ def machine(device: torch.device) -> dict[str, str]:
 def memory(device: torch.device) -> float | None:
     """All the memory of a GPU, in bytes; None: that of the machine."""
     return float(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else None
+
+
+class Replay:
+    """What a function does on a GPU, recorded once: the same kernels on the same memory, without Python between them.
+
+    What it returns is written over by the next replay. All that it compiles or makes room for must have been there
+    before, by a call on the same stream (``recording_stream``).
+    """
+
+    def __init__(
+        self, does: Callable[[], Tensor], stream: torch.cuda.Stream, random: torch.Generator | None = None
+    ) -> None:
+        self.graph = torch.cuda.CUDAGraph()
+        if random is not None:
+            self.graph.register_generator_state(random)  # it draws by the seed that it has at each replay
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            self.graph.capture_begin()
+            try:
+                self.result = does()
+            finally:
+                self.graph.capture_end()
+
+    def __call__(self) -> Tensor:
+        self.graph.replay()
+        return self.result
+
+
+@contextlib.contextmanager
+def recording_stream(stream: torch.cuda.Stream) -> Iterator[None]:
+    """Inside, work goes to this stream; what comes after waits for it."""
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)
 
 
 @contextlib.contextmanager

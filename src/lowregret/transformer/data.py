@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..arrays import to_numpy
 from ..predictors import PolyaUrn, Predictor, Scheduled, sample
-from .decoder import Decoder
+from .decoder import Decoder, Extending
 from .predictor import Transformer
 from .recording import Recording, Windows
 
@@ -19,8 +19,13 @@ Source = Predictor | Recording
 
 def generator(device: torch.device | str, *numbers: int) -> torch.Generator:
     """A generator on the device that depends on these numbers only: step 70 draws the same after any restart."""
+    return reseeded(torch.Generator(device), *numbers)
+
+
+def reseeded(random: torch.Generator, *numbers: int) -> torch.Generator:
+    """The same generator, as if it were new."""
     state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
-    return torch.Generator(device).manual_seed(int(state) >> 1)
+    return random.manual_seed(int(state) >> 1)
 
 
 def of_step(device: torch.device | str, seed: int, step: int) -> torch.Generator:
@@ -31,6 +36,8 @@ def of_step(device: torch.device | str, seed: int, step: int) -> torch.Generator
 def draw(laws_xTxS: Tensor, n: int, random: torch.Generator) -> Tensor:
     """Independent tokens ``[n, T]`` with laws ``[T, S]`` or ``[n, T, S]``."""
     uniforms_NxT = torch.rand((n, laws_xTxS.shape[-2]), generator=random, device=random.device)
+    if laws_xTxS.shape[-1] == 2:  # many times quicker on a GPU than a sum over one
+        return (uniforms_NxT >= laws_xTxS[..., 0]).long()
     return (uniforms_NxT[..., None] >= laws_xTxS[..., :-1].cumsum(-1)).sum(-1)
 
 
@@ -76,10 +83,10 @@ def _schedule(source: Scheduled, horizon: int, device: torch.device) -> Tensor:
 @torch.no_grad()
 def roll(decoder: Decoder, n: int, horizon: int, choose: Callable[[Tensor, int], Tensor]) -> Tensor:
     """``n`` sequences that a decoder sees grow, with the cache: ``choose(law[n, S], t)`` says what comes next."""
-    cache, tokens = decoder.empty_cache(n), []
+    cache, tokens, extend = decoder.empty_cache(n), [], Extending(decoder)
     last_N = torch.full((n,), decoder.n_states, device=cache.device)
     for t in range(horizon):
-        logits_NxS = decoder.extend(last_N, cache, torch.full_like(last_N, t), t)
+        logits_NxS = extend(last_N, cache, torch.full_like(last_N, t), t)
         last_N = choose(torch.softmax(logits_NxS, -1), t)
         tokens.append(last_N)
     return torch.stack(tokens, dim=-1)

@@ -6,6 +6,7 @@ embedding and no logit: the output is a law over the states alone, and no state 
 """
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -13,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import files, inputs
+from ..arrays import total
+from .backends import Replay, recording_stream
 
 
 class Size(NamedTuple):
@@ -30,6 +33,8 @@ class Size(NamedTuple):
 
 
 _FEW = 31  # states
+_VERY_FEW = 3  # states
+_STRETCH = 128  # places of a cache: a step that is recorded looks at whole stretches
 SIZES = {"quick": Size(256, 64, 2, 2, 256), "paper": Size(1024, 256, 4, 3, 1024)}
 
 
@@ -117,7 +122,7 @@ class DecoderBlock(nn.Module):
     def onward(self, x_BxTxD: Tensor, mixed_BxHxTxE: Tensor, compute: torch.dtype) -> Tensor:
         """The stream with what attention found added, through the perceptron."""
         x_BxTxD = x_BxTxD + _linear(self.attention_out, mixed_BxHxTxE.transpose(1, 2).flatten(2), compute)
-        inner_BxTxF = F.gelu(_linear(self.inner, _normed(self.inner_norm, x_BxTxD), compute), approximate="tanh")
+        inner_BxTxF = _gelu(_linear(self.inner, _normed(self.inner_norm, x_BxTxD), compute))
         return x_BxTxD + _linear(self.inner_out, inner_BxTxF, compute)
 
 
@@ -175,20 +180,33 @@ class Decoder(nn.Module):
         """The rows of the embedding."""
         if not self._multiplies:
             return self.embedding(inputs_BxT)
-        return F.one_hot(inputs_BxT, self.n_states + 1).to(self.embedding.weight.dtype) @ self.embedding.weight
+        weight = self.embedding.weight
+        if self._adds:
+            return total([(inputs_BxT == i)[..., None] * weight[i] for i in range(self.n_states + 1)])
+        return F.one_hot(inputs_BxT, self.n_states + 1).to(weight.dtype) @ weight
 
     @property
     def _multiplies(self) -> bool:
         """On a GPU few rows are a product: scattered gradients would all wait for the same rows."""
         return self.n_states <= _FEW and self.embedding.weight.is_cuda
 
+    @property
+    def _adds(self) -> bool:
+        """A compiler makes sums of a product with very few rows, and joins them to what comes before and after."""
+        return self.n_states <= _VERY_FEW and self._multiplies and torch.compiler.is_compiling()
+
     def logits(self, x_BxTxD: Tensor) -> Tensor:
         """In ``precision`` whatever was computed in, and over the states only."""
         normed_BxTxD = _normed(self.out_norm, x_BxTxD).to(self.precision)
-        return F.linear(normed_BxTxD, self.embedding.weight[: self.n_states].to(self.precision))
+        weight_SxD = self.embedding.weight[: self.n_states].to(self.precision)
+        if self._adds:
+            return torch.stack([(normed_BxTxD * weight_D).sum(-1) for weight_D in weight_SxD.unbind()], dim=-1)
+        return F.linear(normed_BxTxD, weight_SxD)
 
     @torch.no_grad()
-    def extend(self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int | None) -> Tensor:
+    def extend(
+        self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int | None, reach: int | None = None
+    ) -> Tensor:
         """One more input a stream: its keys and values go into the cache in place, its logits ``[B, S]`` come back.
 
         Parameters
@@ -197,20 +215,23 @@ class Decoder(nn.Module):
             ``[B, layers, 2, H, C, E]``; of each stream the first ``filled_B`` of the C places are taken.
         filled
             The same as a number if it is one for all streams (then no mask is needed), else None.
+        reach
+            So many places are looked at where there is a mask, all by default.
         """
         compute = self.precision
         x_Bx1xD = (self.embedding(inputs_B).to(compute) + self.position(filled_B))[:, None]
         every, mask = None, None
         if filled is None:
             every = torch.arange(len(inputs_B), device=cache.device)
-            mask = (torch.arange(cache.shape[-2], device=cache.device) <= filled_B[:, None])[:, None, None]
+            reach = cache.shape[-2] if reach is None else reach
+            mask = (torch.arange(reach, device=cache.device) <= filled_B[:, None])[:, None, None]
         for cache_Bx2xHxCxE, block in zip(cache.unbind(1), self.blocks, strict=True):
             assert isinstance(block, DecoderBlock)
             query, key, value = block.heads_of(x_Bx1xD, compute)
             fresh = torch.stack([key, value], dim=1)[..., 0, :]
             if filled is None:
                 cache_Bx2xHxCxE[every, :, :, filled_B] = fresh
-                seen = cache_Bx2xHxCxE
+                seen = cache_Bx2xHxCxE[..., :reach, :]
             else:
                 cache_Bx2xHxCxE[..., filled, :] = fresh
                 seen = cache_Bx2xHxCxE[..., : filled + 1, :]
@@ -237,6 +258,45 @@ class Decoder(nn.Module):
             for part in weight.split(width) if "query_key_value" in name else [weight]:
                 bound = math.sqrt(6 / (part.shape[0] + part.shape[1]))
                 part.uniform_(-bound, bound, generator=generator)
+
+
+class Extending:
+    """``Decoder.extend`` for streams that grow together, step by step: on a GPU recorded now and then, and replayed.
+
+    It holds no cache, so that one may hold it.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder, self.place, self.reach = decoder, 0, 0
+        self.replay: Replay | None = None
+
+    def __call__(self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int) -> Tensor:
+        if not cache.is_cuda or filled < _STRETCH // 4 or not len(inputs_B):
+            return self.decoder.extend(inputs_B, cache, filled_B, filled)
+        if self.replay is None or cache.data_ptr() != self.place or filled >= self.reach:
+            self.replay, self.place = None, cache.data_ptr()
+            self.reach = min((filled // _STRETCH + 1) * _STRETCH, cache.shape[-2])
+            self.inputs_B, self.filled_B = inputs_B.clone(), filled_B.clone()
+            step = partial(self.decoder.extend, self.inputs_B, cache, self.filled_B, None, self.reach)
+            stream = torch.cuda.Stream()
+            with recording_stream(stream):
+                step()  # writes what the replay will write again
+            self.replay = Replay(step, stream)
+        self.inputs_B.copy_(inputs_B)
+        self.filled_B.copy_(filled_B)
+        return self.replay().clone()
+
+
+def _gelu(x: Tensor) -> Tensor:
+    """GELU by tanh; a compiler for a GPU gets it as a sigmoid, since tanh(z) = 2 sigmoid(2 z) - 1 is quicker so."""
+    if x.is_cuda and torch.compiler.is_compiling():
+        return by_sigmoid(x)
+    return F.gelu(x, approximate="tanh")
+
+
+def by_sigmoid(x: Tensor) -> Tensor:
+    """The same function: x sigmoid(2 z) with z = sqrt(2 / pi) (x + 0.044715 x^3)."""
+    return x * torch.sigmoid(math.sqrt(8 / math.pi) * x * (1 + 0.044715 * x * x))
 
 
 def _linear(layer: nn.Linear, x: Tensor, compute: torch.dtype) -> Tensor:

@@ -1,19 +1,21 @@
 """A trained decoder as a predictor like any other: one forward pass for a sequence, a key-value cache for a stream."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import inputs
 from ..arrays import Array
 from ..predictors import Predictor
 from .backends import as_kind, as_tensor
-from .decoder import Decoder
+from .decoder import Decoder, Extending
 
 _TOKENS_AT_ONCE = {"cpu": 1 << 14, "cuda": 1 << 18}  # in one forward pass
+_GROWING: Any = WeakIdKeyDictionary()  # by cache, while it lives
 
 
 class TransformerMemory(NamedTuple):
@@ -85,7 +87,10 @@ class Transformer(Predictor):
             cache = cache.clone()
         flat = cache.view(-1, *cache.shape[len(shape) :])
         if most + 1 < self.context:
-            law_BxS = self._extended(flat, seen_B, token_B, most if least == most else None)
+            if least == most:
+                law_BxS = _law(self._growing(cache)(token_B, flat, seen_B + 1, most + 1))
+            else:
+                law_BxS = self._extended(flat, seen_B, token_B, None)
         else:  # of those whose context is full nothing is asked any more
             law_BxS = cache.new_full((len(seen_B), self.n_states), 1 / self.n_states)
             going = seen_B + 1 < self.context
@@ -112,6 +117,13 @@ class Transformer(Predictor):
     ) -> Tensor:
         """``predict_sequence`` for tensors beside the weights, unchecked, in one pass: ``[N, T, S]``."""
         return _law(self.decoder(tokens_NxT, compute, stream))
+
+    def _growing(self, cache: Tensor) -> Extending:
+        """What makes this cache grow in place."""
+        found = _GROWING.get(cache)
+        if found is None or found.decoder is not self.decoder:
+            found = _GROWING[cache] = Extending(self.decoder)
+        return found
 
     def _extended(self, cache: Tensor, seen_B: Tensor, inputs_B: Tensor, seen: int | None) -> Tensor:
         filled = None if seen is None else seen + 1

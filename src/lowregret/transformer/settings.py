@@ -60,15 +60,17 @@ class Optimiser:
         return self.peak * (1 + math.cos(math.pi * min(1.0, done))) / 2
 
     def build(self, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
-        """The torch optimiser; its rate is to be set before every step."""
+        """The torch optimiser; its rate is to be set before every step. On a GPU that is a tensor, to be replayed."""
         kept = list(parameters)
+        cuda = kept[0].device.type == "cuda"
         return torch.optim.AdamW(
             kept,
-            lr=self.peak,
+            lr=torch.tensor(self.peak, device=kept[0].device) if cuda else self.peak,
             betas=self.betas,
             eps=self.eps,
             weight_decay=self.weight_decay,
-            fused=kept[0].device.type == "cuda",
+            fused=cuda,
+            capturable=cuda,
         )
 
 

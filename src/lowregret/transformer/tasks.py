@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import inputs
 from ..abilities import ability
-from ..predictors import PolyaUrn, Predictor, same_states
+from ..predictors import PolyaUrn, Predictor, Scheduled, same_states
 from ..problems import DecisionProblem
 from ..robust import Robust
 from ..rules import ResponseRule, spliced
@@ -56,7 +56,7 @@ def laws_of(predictor: Predictor) -> Laws:
 def fits(source: Source, base: Predictor, rule: ResponseRule) -> None:
     """Refuse a source, a base model and a rule that do not go together."""
     if not isinstance(rule, ResponseRule):
-        raise ValueError(f"rule must be a Rule such as ExactTest, got {type(rule).__name__}")
+        raise ValueError(f"rule must be for one decision problem, such as an ExactTest, got {type(rule).__name__}")
     a_source(source)
     _a_predictor(base, "base")
     if not isinstance(source, Recording):
@@ -315,7 +315,11 @@ class Distil:
             decoder, self.source, self.rule.problem.utility, self._temperature, self.play_count, random
         ).to(torch.uint8 if self.n_states <= 256 else torch.int64)
         kept = [] if self.played_NxT is None else [self.played_NxT]
-        self.played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
+        played_NxT = torch.cat([*kept, fresh_NxT])[-self.pool :]
+        if self.played_NxT is not None and self.played_NxT.shape == played_NxT.shape:
+            self.played_NxT.copy_(played_NxT)  # where a step that was recorded reads it
+        else:
+            self.played_NxT = played_NxT
 
     def batch(self, n: int, rows: slice, horizon: int, random: torch.Generator, base_laws: Laws | None) -> Batch:
         if not self.rule.in_play.follows or self._now is None:
@@ -371,7 +375,17 @@ class Distil:
                 raise ValueError(f"played must be sequences of tokens, got {kind}{shape}")
             if not 0 <= int(played.min()) <= int(played.max()) < self.n_states:
                 raise ValueError(f"played must hold tokens from 0 to {self.n_states - 1}, got {int(played.max())}")
-        self.played_NxT, self._now, self._lesson = played, None, None
+        self.played_NxT = None if played is None else played.clone()  # to be written over
+        self._now, self._lesson = None, None
+
+
+def repeats(task: Any) -> bool:
+    """Whether each of its batches is made by the same operations on a device, so that a step can be replayed."""
+    if type(task) not in (Imitate, Masked, Distil) or getattr(task, "soft", False):
+        return False
+    source, base, rule = task.source, getattr(task, "base", None), getattr(task, "rule", None)
+    drawn = isinstance(source, Scheduled) or (isinstance(source, PolyaUrn) and source.prior == 1)
+    return drawn and (rule is None or (isinstance(base, Transformer) and isinstance(rule.fallback, PolyaUrn)))
 
 
 # What a decoder is punished for: wrong tokens, wrong laws, and responses that a wrong law leads to.

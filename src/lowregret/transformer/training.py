@@ -23,13 +23,13 @@ from .. import files, inputs
 from ..predictors import within_window
 from . import checkpoints, data
 from . import run_folder as state
-from .backends import ORDER, Team, attention, device_named, machine, memory
+from .backends import ORDER, Replay, Team, attention, device_named, machine, memory, recording_stream
 from .decoder import Decoder, n_weights
 from .predictor import Transformer
 from .recording import Recording
 from .run_folder import Progress, described
 from .settings import TrainingSettings
-from .tasks import Laws, Scaled, Task, loss_of
+from .tasks import Laws, Scaled, Task, loss_of, repeats
 
 # What a training refuses before it begins: sizes beyond all memory, and tasks that do not fit.
 
@@ -180,6 +180,12 @@ class Training:
         self.loss = torch.compile(loss, dynamic=False) if self.compiled else loss
         self.base_laws = self._base_laws()
         self.attention_order = ORDER
+        self.random = torch.Generator(self.device)
+        replays = self.compiled and self.device.type == "cuda" and self.team.size == 1 and repeats(task)
+        self.stream = torch.cuda.Stream(self.device) if replays else None  # where a step is recorded
+        self.replay: Replay | None = None
+        self.reads: list[Any] = []  # where the replay finds what the task remembers
+        self.warm_steps = 3  # until all is compiled
 
     def to_the_end(
         self, save_every: int, report_every: int, on_report: Callable[[Progress], None] | None
@@ -219,21 +225,46 @@ class Training:
     def advance(self) -> Tensor:
         """One step of the optimiser; the loss comes back without waiting for the device."""
         self.task.before(self.step, self.decoder, self.settings.seed)
-        random = data.of_step(self.device, self.settings.seed, self.step)
+        data.reseeded(self.random, self.settings.seed, self.step, 0)
+        rate = self.settings.optimiser.rate(self.step, self.settings.steps)
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        loss = self._take() if self.stream is None else self._replayed(self.stream)
+        self.step += 1
+        return loss
+
+    def _replayed(self, stream: torch.cuda.Stream) -> Tensor:
+        """A step on a GPU: the first ones of a run as they come, then recorded and replayed.
+
+        What the task remembers may move between steps; then the step is recorded anew.
+        """
+        reads = [(part.data_ptr(), part.shape) for part in self.task.state().values()]
+        if self.replay is None and self.warm_steps > 0:
+            self.warm_steps -= 1
+            with recording_stream(stream):
+                return self._take()
+        if self.replay is None or reads != self.reads:
+            self.replay = None
+            torch.cuda.empty_cache()  # of the replay before, and of steps that were taken one by one
+            self.replay, self.reads = Replay(self._take, stream, self.random), reads
+        return self.replay()
+
+    def _take(self) -> Tensor:
+        """The step itself, with the seed and the rate that are set."""
         n, horizon = self.settings.batch, self.settings.size.context
-        batch = self.task.batch(n, self.team.rows(n), horizon, random, self.base_laws)
         with attention(self.attention_order):
+            batch = self.task.batch(n, self.team.rows(n), horizon, self.random, self.base_laws)
             mine = self.loss(self.shared, batch, self.types, self.stakes)
             everyone = self.team.sum(mine.detach().clone())
             # Gradients are averaged over processes, the loss is a mean over all their steps that count.
             (mine[0] * (self.team.size / everyone[1].clamp(min=1.0))).backward()
         if self.settings.optimiser.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), self.settings.optimiser.clip)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.settings.optimiser.rate(self.step, self.settings.steps)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
-        self.step += 1
         return everyone[0] / everyone[1].clamp(min=1.0)
 
     def save(self) -> None:

@@ -14,7 +14,7 @@ from ...rules import ExactTest
 
 
 class Game(NamedTuple):
-    """A game that a person can play here: its title, the machine's problem, what the machine's aim is."""
+    """A game that a person can play here: its title, the machine's problem, and the rule in words."""
 
     title: str
     problem: DecisionProblem
@@ -22,7 +22,7 @@ class Game(NamedTuple):
 
 
 def pennies() -> DecisionProblem:
-    """Matching pennies for the one who wants them alike: +1 where they are, -1 where they differ."""
+    """Matching pennies for the player who wants them alike: +1 where they are, -1 where they differ."""
     names = ["heads", "tails"]
     return DecisionProblem([[1, -1], [-1, 1]], actions=names, states=names)
 
@@ -38,7 +38,7 @@ GAMES = {
 
 
 def model() -> OpponentModel:
-    """The predictor that plays. The one line that says which."""
+    """The predictor that plays; only this line says which."""
     return OpponentModel()
 
 
@@ -48,7 +48,7 @@ def guard_for(problem: DecisionProblem, rounds: int) -> Guard:
 
 
 def warm(plays: str, rounds: int) -> None:
-    """Let what is compiled once on a machine be compiled before the first round rather than in the middle of a game."""
+    """Compile what is compiled once on a machine, before the first round rather than in the middle of a game."""
     problem = GAMES[plays].problem
     guard, law_S = guard_for(problem, rounds), np.full(problem.n_states, 1 / problem.n_states)
     for _ in range(min(rounds, 70)):
@@ -67,6 +67,6 @@ def promised(plays: str, rounds: int) -> dict[str, Any]:
     times = np.unique(np.append(apart.round(), np.arange(1, min(rounds, 40)))).astype(int)
     behind = []
     for t in times.tolist():
-        with suppress(ValueError):  # some speak of the whole only
+        with suppress(ValueError):  # some certificates are about the whole only
             behind.append([t, t * certificate.at(t).regret_bound])
     return {"behind": behind, "theorem": certificate.theorem, "false_switch": certificate.tv_bound}

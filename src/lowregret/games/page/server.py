@@ -1,4 +1,4 @@
-"""The page over HTTP, for one person: whatever comes from a browser is untrusted until it is checked, by name."""
+"""The page over HTTP, for one person: whatever comes from a browser is checked before it is used."""
 
 import asyncio
 import base64
@@ -52,12 +52,12 @@ def page() -> tuple[str, str]:
 
 
 def application(sitting: Sitting, host: str = "127.0.0.1") -> ASGIApp:
-    """The page and its three questions, for whoever comes by one of this machine's own names.
+    """The page and its three requests, for browsers that use one of this machine's own names.
 
     Parameters
     ----------
     host
-        The address that is listened to.
+        The address it listens on.
     """
 
     async def show(request: Request) -> Response:
@@ -124,12 +124,12 @@ def listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise OSError(error.errno, f"{host} port {port} cannot be listened to: {error.strerror}") from error
+        raise OSError(error.errno, f"cannot listen on {host} port {port}: {error.strerror}") from error
     return listening
 
 
 def _answering(ask: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    """What is refused is said in a sentence, and what the disk refuses too."""
+    """Answer refusals, also those of the disk, with a sentence."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -164,7 +164,7 @@ async def _said(request: Request, fields: dict[str, type]) -> dict[str, Any]:
         raise ValueError(f"the body must be a JSON object, got {inputs.shown(said)}")
     for name in said:
         if name not in fields:
-            raise ValueError(f"{inputs.shown(name)} is no field: they are {', '.join(fields)}")
+            raise ValueError(f"{inputs.shown(name)} is not a field: they are {', '.join(fields)}")
     for name, wanted in fields.items():
         if name not in said:
             raise ValueError(f"{name} is missing")
@@ -182,9 +182,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Connection(H11Protocol):
-    """A connection that is given up if no request comes of it, or when there are too many and it has been of least use.
+    """A connection that is closed if no request comes, or when there are too many and it was used least.
 
-    However slowly a request comes, it must be there in time: bytes of it are no reason to go on waiting.
+    A request must be complete in time: single bytes of it do not extend the wait.
     """
 
     uses = 0  # requests that were answered
@@ -214,7 +214,7 @@ class _Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self, seconds: float | None) -> None:
-        """For a request; None: no longer."""
+        """Set how long to wait for a request; None: stop waiting."""
         if self.waiting is not None:
             self.waiting.cancel()
         self.since = self.loop.time()
@@ -222,10 +222,10 @@ class _Connection(H11Protocol):
 
 
 class _Door:
-    """Who is let in, and what every answer says of itself.
+    """Which requests are let in, and the headers of every answer.
 
-    A page elsewhere can send a browser here by a name of its own that it lets point to this machine (DNS rebinding):
-    its requests carry that name. Or it can post without asking: its requests carry its origin.
+    A page elsewhere can send a browser here by a name of its own that points to this machine (DNS rebinding): such
+    requests carry that name. Or it can post without asking: such requests carry its origin.
     """
 
     def __init__(self, app: ASGIApp, host: str) -> None:
@@ -266,7 +266,7 @@ class _Door:
         return None
 
     def _ours(self, said: str) -> bool:
-        """Whether a Host is a name by which one gets here: by number, or localhost; any port, for there are tunnels."""
+        """Whether a Host is one of this machine's names: a number or localhost; any port, since there are tunnels."""
         found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[0-9A-Za-z.-]+)(:[0-9]{1,5})?", said)
         if found is None:
             return False

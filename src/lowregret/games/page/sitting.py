@@ -1,4 +1,4 @@
-"""A person against the machine: rounds that are sealed, played and written down, and played again from the file."""
+"""A person against the machine: rounds are sealed, played and recorded, and can be played again from the file."""
 
 import datetime
 import hashlib
@@ -20,11 +20,11 @@ from .opponent import GAMES, guard_for, model, promised
 # Commit and reveal: the machine seals its move before yours is sent, and opens the seal after it.
 
 
-_DICE = SystemRandom()  # nobody who knows the moves before can tell the next
+_DICE = SystemRandom()  # the moves so far do not give the next one away
 
 
 class Seal(NamedTuple):
-    """What the machine has decided for a round, as a text whose digest is shown before the move and itself after."""
+    """What the machine has decided for a round: a text, shown after the move, and its digest, shown before."""
 
     text: str
     mixed_A: np.ndarray
@@ -36,7 +36,7 @@ class Seal(NamedTuple):
 
 
 def sealed(problem: DecisionProblem, game: str, number: int, mixed_A: np.ndarray) -> Seal:
-    """A move drawn from the mixed action, with it in one text; the nonce keeps the text from being guessed.
+    """A move drawn from the mixed action, and both in one text; the nonce keeps the text from being guessed.
 
     >>> from lowregret import rock_paper_scissors
     >>> seal = sealed(rock_paper_scissors(), "one", 1, np.array([0.0, 1.0, 0.0]))
@@ -71,7 +71,7 @@ def yours_of(problem: DecisionProblem, own: int) -> list[int]:
 
 
 def results_in(problem: DecisionProblem, lines: list[dict[str, Any]]) -> list[dict[str, int]]:
-    """Of each episode that was played: how many rounds, your score, and what your best fixed move would have had.
+    """For each episode that was played: how many rounds, your score, and that of your best fixed move.
 
     >>> from lowregret import rock_paper_scissors
     >>> seal = {"seal": 1, "text": '{"move":"rock"}'}
@@ -92,12 +92,12 @@ def results_in(problem: DecisionProblem, lines: list[dict[str, Any]]) -> list[di
     return [{"rounds": rounds, "score": score, "best": max(fixed_S)} for rounds, score, fixed_S in found if rounds]
 
 
-ROUNDS = 300  # of an episode: a person plays so many
+ROUNDS = 300  # of an episode: about what a person will play
 _FILE = "play", "a record of games"
 
 
 class Sitting:
-    """The games of one person at one table, as they stand in one file: whoever opens it goes on where it ends.
+    """The games of one person, kept in one file: opening it again continues where it ends.
 
     A round is two lines: the seal of the machine's move, which is on the disk before its digest is shown, and your
     move, which is on the disk before it counts. So a crash at any byte loses no round that was answered, and shows no
@@ -148,7 +148,7 @@ class Sitting:
     # What the page asks for
 
     def state(self, since: int = 0) -> dict[str, Any]:
-        """All that is shown, of the sealed move only the digest; ``since``: rounds from this one on."""
+        """All that the page shows, of the sealed move only the digest; ``since``: rounds from this one on."""
         self._seal()
         game = GAMES[self.plays]
         first = self.number - len(self.played)  # rounds of the episodes before
@@ -170,7 +170,7 @@ class Sitting:
         }
 
     def move(self, game: str, number: int, move: str) -> dict[str, Any]:
-        """Play this round; one that is not due (a second click, another tab) changes nothing and is told the state."""
+        """Play this round; one that is not due (a second click, another tab) changes nothing and gets the state."""
         other = self.problem.states.index(inputs.choice(move, "move", self.problem.states))
         self._seal()
         fresh = (game, number) == (self.game, self.number + 1) and not self.over
@@ -284,8 +284,8 @@ class Sitting:
                 self.pending = opened(self.problem, self.game, self.number + 1, line["text"])
                 if np.abs(mixed_A - self.pending.mixed_A).max() > 1e-9:
                     raise ValueError(
-                        f"{path}: the machine would not play round {self.number + 1} as it did, so another model or "
-                        "version has: --new begins a new game, and leaves this one in the file"
+                        f"{path}: the machine would not play round {self.number + 1} as it did: it was "
+                        "played with another model or version. --new begins a new game, and leaves this one in the file"
                     )
             elif "round" in line:
                 self._moved(self.problem.states.index(line["move"]))

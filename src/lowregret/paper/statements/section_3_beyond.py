@@ -1,4 +1,4 @@
-"""Beyond Section 3: the exact test as it was first published."""
+"""Beyond Section 3: the exact test in its simplest form."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -140,7 +140,7 @@ def the_limit_brackets_the_certificates() -> Finding:
     for T in (24, 128):
         for temperature in temperatures:
             rule = ExactTest(COIN, T, delta=2 / T, temperature=temperature, fallback=CoverPlay(COIN, T))
-            found = rule.certificate.limit
+            found = rule.certificate.limit()
             assert found is not None
             named = f"T = {T}" + ("" if temperature is None else ", at the certificate's temperature")
             claims.append(at_most(f"limit and certificate, {named}", found, rule.certificate.regret_bound))

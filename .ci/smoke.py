@@ -1,0 +1,173 @@
+"""A first use of what is installed: ``python smoke.py`` for the core, ``python smoke.py EXTRA`` for what an extra adds.
+
+`make dist` runs it in environments that hold the built wheel and nothing of the clone, in an empty folder.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+
+import lowregret as lr
+
+FROST = lr.cost_loss(cost=1, loss=4)
+LOG = "date,p_calm,p_event,actual\n" + "".join(f"2024-01-{day:02d},0.9,0.1,calm\n" for day in range(1, 31))
+
+
+def command(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "lowregret", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def written(name: str, text: str) -> str:
+    with open(name, "w") as file:
+        file.write(text)
+    return name
+
+
+def core() -> None:
+    unasked = {"torch", "matplotlib", "numba", "pyarrow", "typer", "sklearn"} & set(sys.modules)
+    if unasked:
+        raise SystemExit(f"import lowregret loads {', '.join(sorted(unasked))}")
+    guard = guarded()
+    if not guard.events or guard.certificate.at(50).regret_bound <= 0:
+        raise SystemExit("a model that is wrong every day was not left")
+
+
+def guarded() -> lr.Guard:
+    guard = lr.Guard(FROST)
+    for _ in range(50):
+        guard.advise([0.9, 0.1])
+        guard.observe("event")
+    return guard
+
+
+def cli() -> None:
+    command("demo", "--horizon", "8", "-n", "2", "--out", "demo")
+
+
+def torch() -> None:
+    import torch
+
+    laws = lr.PolyaUrn(2).predict_sequence(torch.tensor([[0, 1, 1]]))
+    if not isinstance(laws, torch.Tensor):
+        raise SystemExit("a tensor went in, and no tensor came out")
+    lr.FromModule(torch.nn.Embedding(3, 2).eval(), token_ids=[0, 1], bos=2).predict_sequence([[0, 1, 1]])
+
+
+def fast() -> None:
+    laws_NxTxS = np.full((64, 1024, 2), 0.5)
+    lr.ExactTest(FROST, 1024).trip_times(laws_NxTxS, np.zeros((64, 1024), int))
+    if "numba" not in sys.modules:
+        raise SystemExit("a long recording was not handed to compiled kernels")
+
+
+def fleet() -> None:
+    guarded().save("guard.safetensors")
+    lr.Guard(FROST).load("guard.safetensors")
+
+
+def data() -> None:
+    lr.audit.audit_log(written("log.csv", LOG), FROST)
+
+
+def excel() -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in LOG.splitlines():
+        day, *chances, came = row.split(",")
+        book.active.append([day, *chances, came] if day == "date" else [day, *map(float, chances), came])
+    book.save("log.xlsx")
+    lr.audit.audit_log("log.xlsx", FROST)
+
+
+def duckdb() -> None:
+    import duckdb
+
+    lr.audit.audit_log(duckdb.sql(f"from '{written('log.csv', LOG)}'"), FROST)
+
+
+def audit(*more: str) -> None:
+    payoffs = written("payoffs.csv", "dollars,calm,event\nwait,0,-4\nprotect,-1,-1\n")
+    command("audit", written("log.csv", LOG), "--payoffs", payoffs, "--out", "audit", *more)
+
+
+def ray() -> None:
+    audit("--engine", "ray")
+
+
+def hf() -> None:
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=12,
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        bos_token_id=0,
+        eos_token_id=None,
+    )
+    lr.HFPredictor(transformers.LlamaForCausalLM(config).eval(), [5, 6], prompt=[0]).predict_sequence([[0, 1]])
+
+
+def onnx() -> None:
+    import onnxruntime
+
+    from lowregret import construct, transformer
+
+    model = construct.build(transformer.Decoder(2, (8, 8, 2, 1, 8)), lr.rules.FirstTest(lr.matching(), 8))
+    construct.export_onnx(model, "robust.onnx")
+    onnxruntime.InferenceSession("robust.onnx").run(None, {"tokens": np.zeros((1, 3), np.int64)})
+
+
+def sklearn() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    X, came = np.arange(40.0)[:, None], np.array(["calm", "event"] * 20)
+    lr.GuardedClassifier(LogisticRegression(), FROST).fit(X, came).policy(X[:1])
+
+
+def river() -> None:
+    from river import naive_bayes
+
+    model = lr.adapters.GuardedRiverClassifier(naive_bayes.GaussianNB(), FROST)
+    for came in ("calm", "event", "event"):
+        model.policy_one({"wind": 1.0})
+        model.learn_one({"wind": 1.0}, came)
+
+
+def examples() -> None:
+    from importlib.metadata import distribution
+
+    import matplotlib.pyplot  # noqa: F401
+    import pandas as pd
+
+    recordings = {
+        "arch": "arch/data/sp500/sp500.csv.gz",
+        "statsmodels": "statsmodels/tsa/stl/tests/results/mstl_elec_vic.csv",
+        "vega_datasets": "vega_datasets/_data/seattle-weather.csv",
+    }
+    for package, path in recordings.items():
+        pd.read_csv(distribution(package).locate_file(path))
+
+
+def games() -> None:
+    players = [lr.games.bots()[0], lr.games.Fixed([1, 0, 0])]
+    lr.games.play(lr.rock_paper_scissors(), players, rounds=1000, seed=0)
+
+
+def play() -> None:
+    from pathlib import Path
+
+    from lowregret.games.page import server, sitting
+
+    with sitting.Sitting(Path("rounds.jsonl")) as table:
+        server.application(table)
+
+
+if __name__ == "__main__":
+    core()
+    for extra in sys.argv[1:]:
+        globals()[extra]()  # a function for each extra, by its name

@@ -1,0 +1,235 @@
+"""What ``python -m benchmarks.device --compare`` asks of each tree, in a process of its own: checks, then speeds.
+
+A part gives lines of a name, a number and its unit. One that fails says why, and the others go on.
+"""
+
+import json
+import math
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import lowregret as lr
+from benchmarks.training import sampling, tokens_per_second
+from lowregret.rules import FirstTest, RegretRate
+from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, TrainingSettings, Transformer
+from lowregret.transformer.backends import ORDER
+from lowregret.transformer.decoder import SIZES, Size
+from lowregret.transformer.training import Training
+
+Line = tuple[str, float, str]
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SMALL = DEVICE == "cpu"  # without a GPU: only to see that it runs
+T = 64 if SMALL else 1024
+
+
+def five_kinds(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Laws ``[5 n, T, 2]`` and tokens: at home, the wrong way round, broken late, urns, and with excluded states."""
+    rng, source = np.random.default_rng(0), lr.sources.paper_sources(T)["b"]
+    tokens = lr.sample(source, T, 5 * n, seed=1)
+    laws = np.array(np.broadcast_to(source.predict_sequence(tokens), (5 * n, T, 2)))
+    mixed = rng.beta(2, 2, (5 * n, T))
+    tokens[n : 2 * n] = 1 - tokens[n : 2 * n]
+    cut = rng.integers(T, size=(n, 1))
+    tokens[2 * n : 3 * n] = np.where(np.arange(T) < cut, tokens[2 * n : 3 * n], rng.random((n, T)) < 0.5)
+    tokens[3 * n : 4 * n] = rng.random((n, T)) < rng.random((n, 1))
+    up = np.where(rng.random((n, T)) < 0.002, 0.0, mixed[4 * n :])
+    laws[4 * n :] = np.stack([1 - up, up], axis=-1)
+    tokens[4 * n :] = rng.random((n, T)) < mixed[4 * n :]
+    return torch.as_tensor(laws, device=DEVICE), torch.as_tensor(tokens, device=DEVICE)
+
+
+RULES = {
+    "every start": lr.ExactTest(lr.matching(), T),
+    "every start, unknown horizon": lr.ExactTest(lr.matching(), None, delta=0.05),
+    "first test": FirstTest(lr.matching(), T),
+    "first test, no gate": FirstTest(lr.matching(), T, delta=2 / T, gate=0),
+    "regret rate": RegretRate(lr.matching(), T),
+}
+
+
+def equal() -> Iterator[Line]:
+    """Trip times of the programs for a GPU beside those of the array form, on the same device."""
+    from lowregret.rules import kernels
+
+    laws, tokens = five_kinds(4 if SMALL else 2048)
+    on_gpu = kernels.on_gpu
+    for name, rule in RULES.items():
+        try:
+            for kind, given in (("float64", laws), ("float32", laws.float())):
+                if DEVICE == "cuda" and rule.by_kernel(given[:2], tokens[:2]) is None:
+                    raise ValueError("the array form was taken")
+                found = rule.first_trips(given, tokens)
+                kernels.on_gpu = lambda laws_NxTxS: None
+                parts = zip(given.split(2048), tokens.split(2048), strict=True)
+                expected = torch.cat([rule.first_trips(*part) for part in parts])
+                differ = torch.nonzero(found != expected)[:, 0]
+                for n in differ[:5].tolist():
+                    print(f"stream {n}: {int(found[n])}, by the array form {int(expected[n])}", flush=True)
+                tripped = int((expected <= T).sum())
+                yield f"{name}, {kind}: differ of {len(tokens)} ({tripped} trip)", len(differ), "streams"
+                kernels.on_gpu = on_gpu
+        except Exception:
+            traceback.print_exc()
+        finally:
+            kernels.on_gpu = on_gpu
+
+
+def median_ms(call: Callable[[], object], repeats: int = 30) -> float:
+    """The median of several runs, in milliseconds, by the device's own clock where it has one."""
+    import time
+
+    times = []
+    for i in range(repeats + 3):
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
+        call()
+        if DEVICE == "cuda":
+            torch.cuda.synchronize()
+        times += [1e3 * (time.perf_counter() - begin)] if i > 2 else []
+    return float(np.median(times))
+
+
+def rules() -> Iterator[Line]:
+    """Recorded tokens a second, T x T in float64."""
+    source = lr.sources.paper_sources(T)["b"]
+    tokens = lr.sample(source, T, T, seed=0)
+    laws = torch.as_tensor(np.array(np.broadcast_to(source.predict_sequence(tokens), (T, T, 2))), device=DEVICE)
+    there = torch.as_tensor(tokens, device=DEVICE)
+    for name in ("first test", "every start", "regret rate"):
+        rule = RULES[name]
+        rule.first_trips(laws, there)
+        rule.first_trips(laws[:1].cpu(), there[:1].cpu())  # the array form's parameters, which are not made in a trace
+        ways: dict[str, Callable[[], object]] = {"": lambda rule=rule: rule.first_trips(laws, there)}
+        if name != "regret rate":
+            made = torch.compile(rule.first_trips, fullgraph=True)
+            ways[", compiled"] = lambda made=made: made(laws, there)
+        for way, call in ways.items():
+            try:
+                yield f"{name}{way}", T * T / median_ms(call, 3 if SMALL else 30) / 1e6, "G tokens/s"
+            except Exception as error:
+                print(f"{name}{way}: {type(error).__name__}: {str(error)[:600]}", flush=True)
+        _by_warps(name, lambda rule=rule: rule.first_trips(laws, there))
+
+
+def _by_warps(name: str, call: Callable[[], object]) -> None:
+    """How the programs for a GPU fare with more and fewer threads, where there are such programs."""
+    try:
+        from lowregret.rules import triton_kernels
+    except ImportError:
+        return
+    usual, found = triton_kernels.STEPS_A_WARP, {}
+    for steps in (512, 256, 128, 64) if DEVICE == "cuda" else ():
+        triton_kernels.STEPS_A_WARP = steps
+        found[1024 // steps] = round(T * T / median_ms(call) / 1e6, 3)
+    triton_kernels.STEPS_A_WARP = usual
+    print(f"{name}, G tokens/s by warps: {found}", flush=True)
+
+
+def sampled() -> Iterator[Line]:
+    """Cached sampling beside re-running the prefix."""
+    cached, again = sampling(Size(T, 16, 2, 1, 32) if SMALL else SIZES["paper"], 4 if SMALL else 128, DEVICE)
+    yield "sampling with the cache", cached, "s"
+    yield "over re-running the prefix", again / cached, "x"
+    if not SMALL:
+        yield "draws agree with re-running", _agreement(), "share"
+
+
+def _agreement() -> float:
+    """How many of the tokens that the cache draws are those of the laws of a whole pass, by the same uniforms."""
+    model = Transformer(Decoder(2, SIZES["paper"], seed=0).to(DEVICE))
+    tokens = lr.sample(model, T, 16, 0)
+    uniforms = torch.as_tensor(np.random.default_rng(0).random((16, T)), device=DEVICE)
+    return float((tokens == (uniforms >= model.laws_on_device(tokens)[..., 0].double()).long()).double().mean())
+
+
+def steps() -> Iterator[Line]:
+    """Training: tokens a second."""
+    size = Size(T, 16, 2, 1, 32) if SMALL else SIZES["paper"]
+    source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
+    base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
+    masked = Masked(source, base, RegretRate(coin, T))
+    distilled = Distil(source, base, FirstTest(coin, T, delta=2 / T, gate=0), play_share=0.0)
+    for name, task, batch, wide in (
+        ("BERNOULLI, batch 128", Imitate(source), 128, False),
+        ("ROBUST (masked), batch 128", masked, 128, False),
+        ("ROBUST (distilled), batch 128", distilled, 128, True),
+        ("BERNOULLI, batch 256", Imitate(source), 256, False),
+        ("BERNOULLI, batch 512", Imitate(source), 512, False),
+    ):
+        batch = 4 if SMALL else batch
+        kept = {"optimiser": DECAYING, "stream": "float32"} if wide else {"optimiser": NANODO}
+        settings = TrainingSettings(size=size, batch=batch, **kept)  # type: ignore[arg-type]
+        torch._dynamo.reset()
+        try:
+            speed, warm = tokens_per_second(task, settings, DEVICE, DEVICE == "cuda", ORDER, 2 if SMALL else 30)
+            print(f"{name}: first steps {warm:.0f} s", flush=True)
+            yield name, speed / 1e6, "M tokens/s"
+        except Exception:
+            traceback.print_exc()
+        if DEVICE == "cuda":
+            torch.cuda.empty_cache()
+
+
+def replay() -> Iterator[Line]:
+    """Steps that are replayed beside steps that are taken one by one, and a run that stopped beside a whole one."""
+    size, many = Size(256, 64, 2, 2, 256), 6 if SMALL else 24
+    size = Size(16, 16, 2, 1, 32) if SMALL else size
+    source, coin = lr.sources.paper_sources(size.context)["b"], lr.matching()
+    base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
+    settings = TrainingSettings(size=size, batch=32, steps=100, optimiser=DECAYING, stream="float32")
+    rule = FirstTest(coin, size.context, delta=2 / size.context)
+    kinds: dict[str, Callable[[], object]] = {
+        "imitate": lambda: Imitate(source),
+        "masked": lambda: Masked(source, base, RegretRate(coin, size.context)),
+        "distil": lambda: Distil(source, base, rule, play_every=5, play_count=8, pool=16),
+    }
+    for name, kind in kinds.items():
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+
+                def run(file: str, kind: Callable[[], object] = kind, folder: str = folder) -> Training:
+                    path = Path(folder) / f"{file}.safetensors"
+                    return Training(kind(), path, settings, device=DEVICE)  # type: ignore[arg-type]
+
+                plain, fast, stopped = run("plain"), run("fast"), run("stopped")
+                plain.stream = None
+                one_by_one = [float(plain.advance()) for _ in range(many)]
+                replayed = [float(fast.advance()) for _ in range(many)]
+                print(f"{name}, one by one: {[round(x, 5) for x in one_by_one]}", flush=True)
+                print(f"{name}, replayed:   {[round(x, 5) for x in replayed]}", flush=True)
+                yield f"{name}: replayed or not", float(fast.replay is not None), "(1: yes)"
+                yield f"{name}: largest difference of a loss", _apart(one_by_one, replayed), ""
+                for _ in range(many // 2):
+                    stopped.advance()
+                stopped.save()
+                again = run("stopped")
+                resumed = [float(again.advance()) for _ in range(many - many // 2)]
+                yield f"{name}: the same after a stop", _apart(replayed[many // 2 :], resumed), ""
+        except Exception:
+            traceback.print_exc()
+
+
+def _apart(some: list[float], others: list[float]) -> float:
+    return max((abs(a - b) for a, b in zip(some, others, strict=True)), default=math.nan)
+
+
+PARTS = {part.__name__: part for part in (equal, rules, sampled, steps, replay)}
+
+
+def main(name: str) -> None:
+    try:
+        for line in PARTS[name]():
+            print("LINE " + json.dumps(line), flush=True)
+    except Exception:
+        traceback.print_exc()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

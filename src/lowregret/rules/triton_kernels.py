@@ -1,0 +1,270 @@
+"""The tests of recorded sequences on a GPU: one Triton program for each stream, from laws and tokens to the trip time.
+
+For two states and a few thousand steps, in double precision; all else is the array form's, which gives the same trip
+times. Time is one block: what runs along it is a scan. Wealth is one too: a stretch of steps multiplies what a bettor
+had by f and adds w, what has joined since; two stretches in a row make f1 f2 and w1 f2 + w2.
+
+Triton is there only on Linux, beside torch for a GPU, and is imported here alone. Numbers come in tensors of doubles,
+since it takes Python's for single precision.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ..problems import DecisionProblem
+
+STEPS_A_WARP = 128
+
+
+def every_start(
+    laws_NxTx2: Tensor, tokens_NxT: Tensor, problem: DecisionProblem, temperature: float | None, bets: Any
+) -> Tensor:
+    """When the every-start test with these ``Bets`` trips on each stream, ``[N]``; T + 1 for never."""
+    tables = _for_every_start(problem, temperature, bets, tokens_NxT.shape[1], laws_NxTx2.device)
+    return _run(_every_start, laws_NxTx2, tokens_NxT, tables, problem.n_actions, len(bets.rates_K))
+
+
+def first_test(
+    laws_NxTx2: Tensor,
+    tokens_NxT: Tensor,
+    problem: DecisionProblem,
+    temperature: float | None,
+    bets: Any,
+    prior: float,
+) -> Tensor:
+    """The same of the first exact test with these ``FirstBets``, which falls back on an urn with this prior."""
+    tables = _for_first_test(problem, temperature, bets, prior, tokens_NxT.shape[1], laws_NxTx2.device)
+    return _run(_first_test, laws_NxTx2, tokens_NxT, tables, problem.n_actions, len(bets.rates_K))
+
+
+def regret_rate(
+    laws_NxTx2: Tensor, tokens_NxT: Tensor, problem: DecisionProblem, temperature: float | None, alpha: float
+) -> Tensor:
+    """The same of the rule that trips once the regret of the base model's response exceeds alpha / sqrt(t)."""
+    tables = _for_regret_rate(problem, temperature, alpha, tokens_NxT.shape[1], laws_NxTx2.device)
+    return _run(_regret_rate, laws_NxTx2, tokens_NxT, tables, problem.n_actions)
+
+
+# What the programs read beside laws and tokens, sent to the device once.
+
+
+@lru_cache(maxsize=64)
+def _for_every_start(
+    problem: DecisionProblem, temperature: float | None, bets: Any, steps: int, where: Any
+) -> tuple[Tensor, ...]:
+    step_T = np.arange(1.0, steps + 1)
+    fresh_KxT, waiting_T = bets.joining(step_T, like=step_T).T, bets.prior.unspent(step_T)
+    rates = bets.rates_K, bets.ladder_K < 0  # and which of them double the one before
+    return _doubles(where, *_response(problem, temperature, steps), *rates, fresh_KxT, waiting_T, bets.delta)
+
+
+@lru_cache(maxsize=64)
+def _for_first_test(
+    problem: DecisionProblem, temperature: float | None, bets: Any, prior: float, steps: int, where: Any
+) -> tuple[Tensor, ...]:
+    rise_T = bets.rise_at(np.arange(1.0, steps + 1))
+    slowest, costs_K = bets.rates_K[-1], bets.log_costs_K[::-1]  # from the slowest rate up: each doubles the one before
+    return _doubles(where, *_response(problem, temperature, steps), prior, slowest, costs_K, bets.idle, rise_T)
+
+
+@lru_cache(maxsize=64)
+def _for_regret_rate(
+    problem: DecisionProblem, temperature: float | None, alpha: float, steps: int, where: Any
+) -> tuple[Tensor, ...]:
+    return _doubles(where, *_response(problem, temperature, steps), alpha / np.arange(1.0, steps + 1) ** 0.5)
+
+
+def _response(problem: DecisionProblem, temperature: float | None, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """The utilities, and one over the temperature of each step."""
+    step_T = np.arange(1.0, steps + 1)
+    return problem.utility, 1 / (
+        0 * step_T + (problem.anytime_temperature(step_T) if temperature is None else temperature)
+    )
+
+
+def _doubles(where: Any, *tables: Any) -> tuple[Tensor, ...]:
+    made = (np.ascontiguousarray(np.atleast_1d(values), dtype=np.float64) for values in tables)
+    return tuple(torch.tensor(values, device=where) for values in made)
+
+
+def _run(program: Any, laws_NxTx2: Tensor, tokens_NxT: Tensor, numbers: tuple[Tensor, ...], *sizes: int) -> Tensor:
+    (N, T), laws, tokens = tokens_NxT.shape, laws_NxTx2.detach().contiguous(), tokens_NxT.contiguous()
+    times_N = torch.empty(N, dtype=torch.int64, device=tokens.device)
+    block = max(32, triton.next_power_of_2(T))
+    with torch.cuda.device_of(tokens):
+        warps = min(16, max(1, block // STEPS_A_WARP))
+        program[(N,)](laws, tokens, *numbers, times_N, T, *sizes, BLOCK=block, num_warps=warps)
+    return times_N
+
+
+# The programs.
+
+
+@triton.jit
+def _less_one(x):
+    """exp(x) - 1, with the digits that the difference loses put back."""
+    e = tl.exp(x)
+    lost = e == 1.0
+    return tl.where(lost, x, (e - 1.0) * (x / tl.log(tl.where(lost, 2.0, e))))
+
+
+@triton.jit
+def _log_more(x):
+    """log(1 + x), likewise."""
+    y = 1.0 + x
+    lost = y == 1.0
+    return tl.where(lost, x, tl.log(y) * (x / tl.where(lost, 1.0, y - 1.0)))
+
+
+@triton.jit
+def _add(a, b):
+    return a + b
+
+
+@triton.jit
+def _least(a, b):
+    return tl.minimum(a, b)
+
+
+@triton.jit
+def _join(f1, w1, f2, w2):
+    """Two stretches of steps in a row."""
+    return f1 * f2, w1 * f2 + w2
+
+
+@triton.jit
+def _read(laws, tokens, inverse_T, T, BLOCK: tl.constexpr):
+    """Of one stream: the steps, which of them there are, the law, whether the second state came, 1 / temperature."""
+    n = tl.program_id(0).to(tl.int64)
+    t = tl.arange(0, BLOCK)
+    there = t < T
+    p0 = tl.load(laws + (n * T + t) * 2, mask=there, other=0.5).to(tl.float64)
+    p1 = tl.load(laws + (n * T + t) * 2 + 1, mask=there, other=0.5).to(tl.float64)
+    second = tl.load(tokens + n * T + t, mask=there, other=0) == 1
+    return t, there, p0, p1, second, tl.load(inverse_T + t, mask=there, other=0.0)
+
+
+@triton.jit
+def _earns(utility, p0, p1, inverse, A: tl.constexpr):
+    """What the quantal response to a law earns in each of the two states."""
+    top = (tl.load(utility) * p0 + tl.load(utility + 1) * p1) * inverse
+    for a in range(1, A):
+        top = tl.maximum(top, (tl.load(utility + 2 * a) * p0 + tl.load(utility + 2 * a + 1) * p1) * inverse)
+    whole = top * 0.0
+    earned0, earned1 = whole, whole
+    for a in range(A):
+        u0, u1 = tl.load(utility + 2 * a), tl.load(utility + 2 * a + 1)
+        weight = tl.exp((u0 * p0 + u1 * p1) * inverse - top)
+        whole += weight
+        earned0 += weight * u0
+        earned1 += weight * u1
+    return earned0 / whole, earned1 / whole
+
+
+@triton.jit
+def _write(times, alarm, t, T):
+    tl.store(times + tl.program_id(0), tl.min(tl.where(alarm, t, T), axis=0).to(tl.int64) + 1)
+
+
+@triton.jit
+def _every_start(
+    laws,
+    tokens,
+    utility,
+    inverse_T,
+    rates_K,
+    doubles_K,
+    fresh_KxT,
+    waiting_T,
+    delta_1,
+    times,
+    T,
+    A: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    t, there, p0, p1, second, inverse = _read(laws, tokens, inverse_T, T, BLOCK)
+    own0, own1 = _earns(utility, p0, p1, inverse, A)
+    q0, q1 = p0 / (p0 + p1), p1 / (p0 + p1)
+    level = tl.load(waiting_T + t, mask=there, other=0.0)
+    for a in range(A):
+        gain0, gain1 = tl.load(utility + 2 * a) - own0, tl.load(utility + 2 * a + 1) - own1
+        u0, u1 = gain0, gain1
+        for k in range(K):  # from the slowest rate up: where one doubles, u = exp(rate gain) - 1 is u (u + 2)
+            rate = tl.load(rates_K + k)
+            if tl.load(doubles_K + k) > 0.5:
+                u0, u1 = u0 * (u0 + 2.0), u1 * (u1 + 2.0)
+            else:
+                u0, u1 = _less_one(gain0 * rate), _less_one(gain1 * rate)
+            factor = (1.0 + tl.where(second, u1, u0)) / (1.0 + tl.maximum(q0 * u0 + q1 * u1, 0.0))
+            fresh = tl.load(fresh_KxT + k * T + t, mask=there, other=0.0)
+            _, wealth = tl.associative_scan((factor, fresh * factor), 0, _join)
+            level += wealth
+    alarm = (level * tl.load(delta_1) >= 1.0) | (tl.where(second, p1, p0) == 0.0)
+    _write(times, alarm & there, t, T)
+
+
+@triton.jit
+def _first_test(
+    laws,
+    tokens,
+    utility,
+    inverse_T,
+    prior_1,
+    slowest_1,
+    costs_K,
+    idle_1,
+    rise_T,
+    times,
+    T,
+    A: tl.constexpr,
+    K: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    t, there, p0, p1, second, inverse = _read(laws, tokens, inverse_T, T, BLOCK)
+    own0, own1 = _earns(utility, p0, p1, inverse, A)
+    prior, one, seen = tl.load(prior_1), second.to(tl.float64), t.to(tl.float64)
+    ones, whole = tl.associative_scan(one, 0, _add) - one, seen + 2.0 * prior
+    urns0, urns1 = _earns(utility, (seen - ones + prior) / whole, (ones + prior) / whole, inverse, A)
+    gain0, gain1 = urns0 - own0, urns1 - own1
+    gap = tl.associative_scan(tl.where(second, gain1, gain0), 0, _add)
+    low = tl.minimum(tl.associative_scan(gap, 0, _least), 0.0)
+    edge = tl.where(second, gain0 - gain1, gain1 - gain0)
+    odds = tl.where(second, p0, p1) / (p0 + p1)
+    excess = _less_one(edge * tl.load(slowest_1))
+    reached = gap * 0.0 + tl.load(idle_1)
+    for k in range(K):
+        wealth = -tl.associative_scan(_log_more(odds * excess), 0, _add) - tl.load(costs_K + k)
+        reached += tl.exp(tl.minimum(wealth, 0.0))
+        excess = excess * (excess + 2.0)  # the next rate is twice as large
+    risen = gap - low >= tl.load(rise_T + t, mask=there, other=0.0)
+    alarm = ((reached >= 1.0) & risen) | (tl.where(second, p1, p0) == 0.0)
+    _write(times, alarm & there, t, T)
+
+
+@triton.jit
+def _regret_rate(
+    laws,
+    tokens,
+    utility,
+    inverse_T,
+    rate_T,
+    times,
+    T,
+    A: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    t, there, p0, p1, second, inverse = _read(laws, tokens, inverse_T, T, BLOCK)
+    own0, own1 = _earns(utility, p0, p1, inverse, A)
+    most = own0 * 0.0 - float("inf")
+    for a in range(A):
+        u0, u1 = tl.load(utility + 2 * a), tl.load(utility + 2 * a + 1)
+        most = tl.maximum(most, tl.associative_scan(tl.where(second, u1 - own1, u0 - own0), 0, _add))
+    steps = (t + 1).to(tl.float64)
+    _write(times, (most / steps > tl.load(rate_T + t, mask=there, other=0.0)) & there, t, T)

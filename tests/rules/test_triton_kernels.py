@@ -1,0 +1,78 @@
+"""The programs for a GPU give the trip times of the array form; without a GPU they are interpreted."""
+
+import os
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import lowregret as lr
+from lowregret.rules import FirstTest, RegretRate, Rule, kernels
+
+torch = pytest.importorskip("torch")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+if DEVICE == "cpu":
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+pytest.importorskip("triton")
+
+T = 50
+COIN = lr.matching()
+THREE = lr.DecisionProblem([[1.0, -0.5], [0.2, 0.1], [-1.0, 0.9]])
+
+
+def streams() -> tuple[np.ndarray, np.ndarray]:
+    """Laws and tokens of five kinds: at home, broken from the start, broken late, a coin, and with excluded states."""
+    rng = np.random.default_rng(0)
+    up_NxT = rng.beta(1, 1, (20, T))
+    tokens_NxT = (rng.random((20, T)) < up_NxT).astype(np.int64)
+    tokens_NxT[4:8] = 1 - tokens_NxT[4:8]
+    tokens_NxT[8:12, 20:] = 1 - tokens_NxT[8:12, 20:]
+    up_NxT[12:16] = 0.5
+    up_NxT[16:20] = np.where(rng.random((4, T)) < 0.1, 0.0, up_NxT[16:20])
+    return np.stack([1 - up_NxT, up_NxT], axis=-1), tokens_NxT
+
+
+RULES = {
+    "every start": lr.ExactTest(COIN, T, delta=0.05),
+    "every start, three actions": lr.ExactTest(THREE, 200),
+    "every start, unknown horizon": lr.ExactTest(COIN, None, delta=0.05, fallback=lr.PolyaUrn(2)),
+    "first test": FirstTest(COIN, T, delta=0.05),
+    "first test, no gate, another urn": FirstTest(THREE, T, delta=0.1, gate=0, fallback=lr.PolyaUrn(2, 0.5)),
+    "first test, unknown horizon": FirstTest(COIN, None, delta=0.1),
+    "first test, the gate decides": FirstTest(COIN, T, delta=0.5, gate=1.0),
+    "regret rate": RegretRate(COIN, T),
+    "regret rate, three actions": RegretRate(THREE, 60, alpha=1.0),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_trip_times_are_those_of_the_array_form(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowregret.rules import triton_kernels
+
+    rule, (laws, tokens) = RULES[name], streams()
+    replaced, expected = rule.replaced(laws, tokens)
+    assert len(np.unique(expected)) > 4  # some trip, at different times
+    assert expected.max() == T + 1
+    monkeypatch.setattr(kernels, "on_gpu", lambda laws_NxTxS: triton_kernels)
+    there = torch.as_tensor(laws, device=DEVICE), torch.as_tensor(tokens, device=DEVICE)
+    assert_array_equal(rule.first_trips(*there).cpu(), expected)
+    found, times = rule.replaced(*there)
+    assert_array_equal(times.cpu(), expected)
+    np.testing.assert_allclose(found.cpu(), replaced, rtol=1e-12)
+
+
+def test_what_the_programs_are_not_for_is_the_array_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowregret.rules import triton_kernels
+
+    assert kernels.on_gpu(np.full((1, 9, 2), 0.5)) is None
+    assert kernels.on_gpu(torch.full((1, 9, 2), 0.5)) is None
+    monkeypatch.setattr(kernels, "on_gpu", lambda laws_NxTxS: triton_kernels)
+    laws, tokens = torch.full((1, 9, 2), 0.5, dtype=torch.float64), torch.ones((1, 9), dtype=torch.int64)
+    others: list[Rule] = [
+        lr.ExactTest(COIN, 9, temperature=0.0),
+        lr.ExactTest(COIN, 9, internal=True),
+        lr.ExactTest(COIN, 9, temperature=0.0, likelihood=True),
+        lr.ExactTest(COIN, 9, references=("mine",)),
+        FirstTest(COIN, 9, fallback=lr.predictors.Scheduled(np.full((9, 2), 0.5))),
+    ]
+    assert [rule.by_kernel(laws, tokens) for rule in others] == [None] * len(others)
