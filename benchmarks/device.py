@@ -71,8 +71,9 @@ def asked(part: str, tree: str) -> dict[str, tuple[float, str]]:
     return found
 
 
-def compare(before: str, after: str) -> None:
-    for part, beside in {"equal": False, "rules": True, "sampled": True, "steps": True, "replay": False}.items():
+def compare(before: str, after: str, parts: list[str]) -> None:
+    for part in parts:
+        beside = part in ("rules", "sampled", "steps")
         print(part, flush=True)
         olds, news = asked(part, before) if beside else {}, asked(part, after)
         for name in {**olds, **news}:
@@ -85,9 +86,10 @@ def compare(before: str, after: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), help="two trees' src")
+    parser.add_argument("--parts", nargs="+", default=["equal", "rules", "sampled", "steps", "replay"])
     chosen = parser.parse_args()
     if chosen.compare:
-        compare(*chosen.compare)
+        compare(*chosen.compare, chosen.parts)
     else:
         rules_in_four_ways()
 

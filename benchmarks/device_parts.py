@@ -7,6 +7,7 @@ import json
 import math
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 
 import lowregret as lr
-from benchmarks.training import sampling, tokens_per_second
+from benchmarks.training import finish, sampling, tokens_per_second
 from lowregret.rules import FirstTest, RegretRate
 from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, TrainingSettings, Transformer
 from lowregret.transformer.backends import ORDER
@@ -80,24 +81,21 @@ def equal() -> Iterator[Line]:
             kernels.on_gpu = on_gpu
 
 
-def median_ms(call: Callable[[], object], repeats: int = 30) -> float:
-    """The median of several runs, in milliseconds, by the device's own clock where it has one."""
-    import time
-
+def seconds(call: Callable[[], object], at_once: int, repeats: int) -> float:
+    """Of one call, the median over so many times ``at_once`` calls: what Python does is hidden if they are many."""
     times = []
     for i in range(repeats + 3):
-        if DEVICE == "cuda":
-            torch.cuda.synchronize()
+        finish(DEVICE)
         begin = time.perf_counter()
-        call()
-        if DEVICE == "cuda":
-            torch.cuda.synchronize()
-        times += [1e3 * (time.perf_counter() - begin)] if i > 2 else []
+        for _ in range(at_once):
+            call()
+        finish(DEVICE)
+        times += [(time.perf_counter() - begin) / at_once] if i > 2 else []
     return float(np.median(times))
 
 
 def rules() -> Iterator[Line]:
-    """Recorded tokens a second, T x T in float64."""
+    """Recorded tokens a second, T x T in float64: one call after the other, then many without waiting between them."""
     source = lr.sources.paper_sources(T)["b"]
     tokens = lr.sample(source, T, T, seed=0)
     laws = torch.as_tensor(np.array(np.broadcast_to(source.predict_sequence(tokens), (T, T, 2))), device=DEVICE)
@@ -109,27 +107,14 @@ def rules() -> Iterator[Line]:
         ways: dict[str, Callable[[], object]] = {"": lambda rule=rule: rule.first_trips(laws, there)}
         if name != "regret rate":
             made = torch.compile(rule.first_trips, fullgraph=True)
-            ways[", compiled"] = lambda made=made: made(laws, there)
+            ways[", array form compiled"] = lambda made=made: made(laws, there)
         for way, call in ways.items():
-            try:
-                yield f"{name}{way}", T * T / median_ms(call, 3 if SMALL else 30) / 1e6, "G tokens/s"
-            except Exception as error:
-                print(f"{name}{way}: {type(error).__name__}: {str(error)[:600]}", flush=True)
-        _by_warps(name, lambda rule=rule: rule.first_trips(laws, there))
-
-
-def _by_warps(name: str, call: Callable[[], object]) -> None:
-    """How the programs for a GPU fare with more and fewer threads, where there are such programs."""
-    try:
-        from lowregret.rules import triton_kernels
-    except ImportError:
-        return
-    usual, found = triton_kernels.STEPS_A_WARP, {}
-    for steps in (512, 256, 128, 64) if DEVICE == "cuda" else ():
-        triton_kernels.STEPS_A_WARP = steps
-        found[1024 // steps] = round(T * T / median_ms(call) / 1e6, 3)
-    triton_kernels.STEPS_A_WARP = usual
-    print(f"{name}, G tokens/s by warps: {found}", flush=True)
+            for how, at_once in (("", 20), (", one call", 1)):
+                try:
+                    took = seconds(call, at_once, 3 if SMALL else 20)
+                    yield f"{name}{way}{how}", T * T / took / 1e9, "G tokens/s"
+                except Exception as error:
+                    print(f"{name}{way}: {type(error).__name__}: {str(error)[:600]}", flush=True)
 
 
 def sampled() -> Iterator[Line]:
@@ -160,8 +145,6 @@ def steps() -> Iterator[Line]:
         ("BERNOULLI, batch 128", Imitate(source), 128, False),
         ("ROBUST (masked), batch 128", masked, 128, False),
         ("ROBUST (distilled), batch 128", distilled, 128, True),
-        ("BERNOULLI, batch 256", Imitate(source), 256, False),
-        ("BERNOULLI, batch 512", Imitate(source), 512, False),
     ):
         batch = 4 if SMALL else batch
         kept = {"optimiser": DECAYING, "stream": "float32"} if wide else {"optimiser": NANODO}
@@ -187,6 +170,7 @@ def replay() -> Iterator[Line]:
     rule = FirstTest(coin, size.context, delta=2 / size.context)
     kinds: dict[str, Callable[[], object]] = {
         "imitate": lambda: Imitate(source),
+        "imitate, soft": lambda: Imitate(lr.PolyaUrn(2), soft=True),
         "masked": lambda: Masked(source, base, RegretRate(coin, size.context)),
         "distil": lambda: Distil(source, base, rule, play_every=5, play_count=8, pool=16),
     }

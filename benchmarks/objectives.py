@@ -54,7 +54,7 @@ class Plan:
     def settings(self, name: str) -> TrainingSettings:
         if name in OF_THE_PAPER:
             return self.preset.settings(name)
-        return TrainingSettings(self.preset.size, self.steps, self.preset.batch, seed=0, optimiser=DECAYING)
+        return TrainingSettings(self.preset.size, self.steps, self.preset.batch, self.preset.seed, DECAYING)
 
 
 PAPER = PRESETS["paper"]
@@ -135,11 +135,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=list(PLANS), default="quick")
     parser.add_argument("--out", type=Path, help="a run folder; results/objectives-SIZE unless given")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device")
     asked = parser.parse_args()
     plan, out = PLANS[asked.size], asked.out or Path("results") / f"objectives-{asked.size}"
+    plan = replace(plan, preset=plan.preset.changed(seed=asked.seed))
     table, numbers = measured(trained(plan, out, asked.device), plan)
-    numbers = {"command": f"python -m benchmarks.objectives --size {asked.size}", **numbers}
+    numbers = {"command": f"python -m benchmarks.objectives --size {asked.size} --seed {asked.seed}", **numbers}
     files.replace(out / "objectives.json", (json.dumps(numbers, allow_nan=False) + "\n").encode())
     print(table)
 

@@ -13,8 +13,8 @@ class Abilities(Protocol):
     """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
 
     >>> print(*sorted(ABILITIES))  # doctest: +NORMALIZE_WHITESPACE
-    afresh as_module context key law_of_counts laws looks_back made_for of_models payoff_guarantee policy_of_counts
-    regret_after regret_bound shares shortfall total_bound
+    advance afresh as_module context key law_of_counts laws looks_back made_for of_models payoff_guarantee
+    policy_of_counts regret_after regret_bound shares shortfall total_bound
     """
 
     @property
@@ -27,6 +27,9 @@ class Abilities(Protocol):
 
     def laws(self, tokens: Array) -> Array:
         """A predictor's ``predict_sequence`` without its checks, for tokens that were checked before."""
+
+    def advance(self, memory: Any, token: Array) -> Any:
+        """A predictor's ``update`` without its checks, for tokens beside its memory that were checked before."""
 
     def law_of_counts(self, counts: Array) -> Array:
         """What a predictor says after these counts of each state, ``[..., S] -> [..., S]``, in any order.

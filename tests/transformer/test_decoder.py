@@ -1,6 +1,9 @@
 """The decoder computes what its equations say, looks only backwards, and is a predictor like any other."""
 
 import contextlib
+import sys
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import lowregret as lr
 from lowregret.rules import FirstTest
 from lowregret.transformer import SIZES, Decoder, Size, Transformer
 from lowregret.transformer import decoder as decoding
+from lowregret.transformer import predictor as predicting
 from lowregret.transformer.decoder import Extending, by_sigmoid
 
 SMALL = Size(context=16, width=24, heads=3, layers=2, inner=48)
@@ -108,25 +112,24 @@ def test_gelu_by_a_sigmoid_is_gelu_by_tanh() -> None:
     torch.testing.assert_close(*slopes, atol=1e-14, rtol=1e-13)
 
 
-def test_a_cache_is_looked_at_as_far_as_is_asked() -> None:
+def test_streams_of_one_age_and_of_any_age_grow_alike() -> None:
     decoder = Decoder(2, SMALL, seed=1)
     tokens = torch.randint(2, (5, 9), generator=torch.Generator().manual_seed(2))
-    caches = [decoder.empty_cache(5) for _ in range(3)]
+    caches = [decoder.empty_cache(5) for _ in range(2)]
     for t in range(9):
         at = torch.full((5,), t)
         plain = decoder.extend(tokens[:, t], caches[0], at, t)
-        caches[2][..., 9:, :] = 1e9 if t else 0.0  # what is beyond is not looked at
         torch.testing.assert_close(decoder.extend(tokens[:, t], caches[1], at, None), plain)
-        torch.testing.assert_close(decoder.extend(tokens[:, t], caches[2], at, None, 9), plain)
+    torch.testing.assert_close(caches[1], caches[0])
 
 
-def test_what_is_recorded_is_recorded_again_as_a_cache_fills(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a replay that computes: which steps are taken, with which inputs, and when they are recorded anew."""
+def test_a_growing_cache_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a replay that computes, and plain torch in place of the program: which steps, with which inputs."""
     recorded: list[int] = []
 
     class Computes:
         def __init__(self, does: Any, stream: Any) -> None:
-            recorded.append(does.args[-1])
+            recorded.append(int(does.args[2][0]))
             self.does = does
 
         def __call__(self) -> torch.Tensor:
@@ -141,16 +144,22 @@ def test_what_is_recorded_is_recorded_again_as_a_cache_fills(monkeypatch: pytest
 
     monkeypatch.setattr(decoding, "Replay", Computes)
     monkeypatch.setattr(decoding, "recording_stream", lambda stream: contextlib.nullcontext())
-    monkeypatch.setattr(decoding, "_STRETCH", 8)
+    monkeypatch.setattr(decoding, "_FIRST_STEPS", 4)
+    monkeypatch.setattr(decoding, "triton_installed", True)
+    stand_in = SimpleNamespace(attend=partial(decoding._attend, filled=None))
+    monkeypatch.setitem(sys.modules, "lowregret.transformer.triton_attention", stand_in)  # type: ignore[arg-type]
     monkeypatch.setattr(torch.cuda, "Stream", lambda: None)
     decoder = Decoder(2, SMALL, seed=1)
     tokens = torch.randint(2, (5, SMALL.context), generator=torch.Generator().manual_seed(2))
-    extend, caches = Extending(decoder), [decoder.empty_cache(5) for _ in range(2)]
+    extend, caches = Extending(decoder), [decoder.empty_cache(5) for _ in range(3)]
     for t in range(SMALL.context):
         at = torch.full((5,), t)
+        if t == 9:  # another place: what was recorded would write to the old one
+            caches[2].copy_(caches[0])
+            caches[0] = caches[2]
         found = extend(tokens[:, t], OnGpu(caches[0]), at, t)  # type: ignore[arg-type]
         torch.testing.assert_close(found, decoder.extend(tokens[:, t], caches[1], at, t))
-    assert recorded == [*range(8, SMALL.context, 8), SMALL.context]
+    assert recorded == [4, 9]
 
 
 def test_initial_weights_are_nanodos() -> None:
@@ -212,6 +221,24 @@ def test_a_fork_copies_once_and_then_appends_in_place() -> None:
     before = two.cache.clone()
     model.update(part, [1])
     assert torch.equal(two.cache, before)
+
+
+def test_how_many_tokens_were_seen_is_asked_only_where_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    told = predicting._range
+    monkeypatch.setattr(predicting, "_range", lambda seen_B: (asked.append(len(seen_B)), told(seen_B))[1])
+    model = Transformer(Decoder(2, SMALL, seed=4))
+    expected = lr.sample(model, SMALL.context, 3, 0)
+    assert not asked  # streams that begin together grow together
+    memory = model.update(model.update(model.start((3,)), [0, 1, 1]), [1, 1, 0])
+    assert not asked
+    memory = model.update(lr.take(memory, slice(1, 3)), [0, 0])
+    assert asked == [2]  # a selection: its streams might be of any age
+    assert model.update(memory, [0, 0]).seen.tolist() == [4, 4]
+    assert asked == [2]
+    assert torch.equal(lr.sample(model, SMALL.context, 3, 0, like=expected), expected)
+    with pytest.raises(ValueError, match="token must lie in"):
+        model.update(memory, [0, 2])
 
 
 def test_a_stream_is_saved_and_goes_on() -> None:

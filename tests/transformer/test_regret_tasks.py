@@ -37,8 +37,9 @@ def loss_by_hand(logits: np.ndarray, tokens: np.ndarray, task: RegretLoss) -> fl
     regret = by_hand(laws, tokens, task.problem, task.temperature)
     groups, total = len(tokens) // task.worlds, 0.0
     for g in range(groups):
-        h = [math.log1p(math.exp(regret[w * groups + g] / task.temperature)) for w in range(task.worlds)]
-        total += math.log(sum(math.exp(task.sharpness * x) for x in h) / task.worlds) / task.sharpness
+        scaled = [regret[w * groups + g] / task.temperature for w in range(task.worlds)]
+        weights = [math.exp(task.sharpness * x) for x in scaled]
+        total += sum(f * math.log1p(math.exp(x)) for f, x in zip(weights, scaled, strict=True)) / sum(weights)
         chances = [laws[g, t, tokens[g, t]] for t in range(tokens.shape[1])]
         total -= task.imitation * sum(map(math.log, chances)) / len(chances)
     return total

@@ -320,10 +320,10 @@ def test_which_batches_repeat() -> None:
         pass
 
     assert all(map(repeats, (Imitate(source), Imitate(lr.PolyaUrn(3)), Masked(source, base, rule))))
+    assert all(map(repeats, (Imitate(source, soft=True), Imitate(lr.PolyaUrn(2), soft=True))))
     assert repeats(Distil(source, base, rule))
     others = (
         Mine(source),
-        Imitate(source, soft=True),
         Imitate(lr.PolyaUrn(2, 0.5)),
         Imitate(lr.Markov([[0.5, 0.5], [0.2, 0.8]], window=1)),
         Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3),

@@ -29,11 +29,16 @@ EXACT = "Algorithm 1"  # on BERNOULLI_1 by computation, not by training
 
 
 def train_models(
-    preset: Preset, out: Path, console: "Console", device: str | None, keep: Callable[[Path], None]
+    preset: Preset,
+    out: Path,
+    console: "Console",
+    device: str | None,
+    keep: Callable[[Path], None],
+    names: tuple[str, ...] = MODELS,
 ) -> dict[str, Transformer]:
-    """The four models, trained or read from ``out/models`` where an earlier run finished them."""
+    """The models, trained or read from ``out/models`` where an earlier run finished them; BERNOULLI_1 is the first."""
     models: dict[str, Transformer] = {}
-    for name in MODELS:
+    for name in names:
         base, path = models.get("BERNOULLI_1"), out / "models" / f"{name}.safetensors"
         with shown(name, console) as report:
             models[name] = train(
@@ -52,7 +57,8 @@ def train_models(
 def players(models: dict[str, Transformer], preset: Preset) -> dict[str, Predictor]:
     """Who is measured: the trained models, and Algorithm 1 itself on the trained base."""
     names = {"BERNOULLI": "BERNOULLI_1", "POLYAURN": "POLYAURN", "ROBUST": "ROBUST"}
-    return {**{short: models[name] for short, name in names.items()}, EXACT: Robust(models["BERNOULLI_1"], preset.rule)}
+    known = {short: models[name] for short, name in names.items() if name in models}
+    return {**known, EXACT: Robust(models["BERNOULLI_1"], preset.rule)}
 
 
 def measure(models: dict[str, Transformer], preset: Preset, results: Results, keep: Callable[[Results], None]) -> None:
@@ -85,7 +91,7 @@ def regret_curves(models: dict[str, Transformer], preset: Preset) -> Results:
 def next_token_table(models: dict[str, Transformer], preset: Preset) -> Results:
     """Table 2: prefixes from the source that BERNOULLI was trained on."""
     tokens = sample(paper_sources(preset.horizon)["b"], preset.horizon, preset.samples, preset.seed + 1)
-    return {_pair(p, q): next_token_tv(models[p], models[q], tokens)._asdict() for p, q in PAIRS}
+    return {_pair(p, q): next_token_tv(models[p], models[q], tokens)._asdict() for p, q in _among(models)}
 
 
 def sequence_table(models: dict[str, Transformer], preset: Preset) -> Results:
@@ -98,7 +104,7 @@ def sequence_table(models: dict[str, Transformer], preset: Preset) -> Results:
             blocks.append({other: log_probs(models[other], tokens, other) for other in models})
         log_NxM[name] = {other: np.concatenate([block[other] for block in blocks]) for other in models}
     found = {}
-    for p, q in PAIRS:
+    for p, q in _among(models):
         lead_p, lead_q = log_NxM[p][p] - log_NxM[p][q], log_NxM[q][q] - log_NxM[q][p]
         both = np.abs(np.tanh(np.concatenate([lead_p, lead_q]) / 2))
         found[_pair(p, q)] = {
@@ -116,15 +122,19 @@ def summary(results: Results) -> Results:
     worst = max(away, key=lambda source: away[source])
     above = {source: final[source, "ROBUST"] - final[source, EXACT] for source, who in final if who == "ROBUST"}
     furthest = max(above, key=lambda source: above[source])
-    sequence = results["sequence_tv"][_pair("ROBUST", "BERNOULLI_1")]
+    next_token = {pair: found["value"] for pair, found in results["next_token_tv"].items()}
+    sequence = {pair: found["symmetric"]["value"] for pair, found in results["sequence_tv"].items()}
+    two, robust = _pair("BERNOULLI_1", "BERNOULLI_2"), _pair("ROBUST", "BERNOULLI_1")
+    urn = _pair("POLYAURN", "BERNOULLI_1")
+    distances = {
+        "next-token TV, two seeds of BERNOULLI": next_token.get(two),
+        "next-token TV, ROBUST to BERNOULLI_1": next_token[robust],
+        "next-token TV, POLYAURN to BERNOULLI_1": next_token.get(urn),
+        "sequence TV, two seeds of BERNOULLI": sequence.get(two),
+        "sequence TV, ROBUST to BERNOULLI_1": sequence[robust],
+    }
     return {
-        "next-token TV, two seeds of BERNOULLI": results["next_token_tv"][_pair("BERNOULLI_1", "BERNOULLI_2")]["value"],
-        "next-token TV, ROBUST to BERNOULLI_1": results["next_token_tv"][_pair("ROBUST", "BERNOULLI_1")]["value"],
-        "next-token TV, POLYAURN to BERNOULLI_1": results["next_token_tv"][_pair("POLYAURN", "BERNOULLI_1")]["value"],
-        "sequence TV, two seeds of BERNOULLI": results["sequence_tv"][_pair("BERNOULLI_1", "BERNOULLI_2")]["symmetric"][
-            "value"
-        ],
-        "sequence TV, ROBUST to BERNOULLI_1": sequence["symmetric"]["value"],
+        **{what: value for what, value in distances.items() if value is not None},
         "regret of ROBUST on its own source b": final["b", "ROBUST"],
         f"largest regret of ROBUST on the other seven ({worst})": away[worst],
         f"regret of ROBUST above that of {EXACT} at most ({furthest})": above[furthest],
@@ -153,6 +163,11 @@ def trainings(out: Path) -> Results:
 
 def _one_sided(lead_N: np.ndarray) -> Estimate:
     return bounded_mean(-np.expm1(np.minimum(-lead_N, 0.0)), 0.0, 1.0)
+
+
+def _among(models: dict[str, Transformer]) -> list[tuple[str, str]]:
+    """The pairs of models that are compared."""
+    return [pair for pair in PAIRS if models.keys() >= set(pair)]
 
 
 def _pair(p: str, q: str) -> str:

@@ -58,6 +58,7 @@ def sample(
     within_window(predictor, horizon)
     uniforms_Txn = inputs.generator(seed).random((n, horizon)).T
     memory, states, step = predictor.start((n,), like=like), [], 0
+    grown = ability(predictor, "advance", predictor.update)
     xp: Any = np
     while step < horizon:
         probs = asked(predictor, memory, (n,))
@@ -68,7 +69,7 @@ def sample(
         states.append(draw(xp.astype(probs, dtype), uniforms_Txn[step]))
         step += 1
         if step < horizon:
-            memory = predictor.update(memory, states[-1])
+            memory = grown(memory, states[-1])
     return beside(xp.stack(states, axis=-1), like)
 
 

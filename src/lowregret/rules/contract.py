@@ -282,8 +282,8 @@ class Rule(ABC):
             alarms.append(alarm)
         return first_true(xp.stack(alarms, axis=-1)) + 1
 
-    def by_kernel(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array | None:
-        """The same by one program for each stream, on a device that such a program is there for; else None."""
+    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
+        """``recorded`` from laws by one program for each stream, ``[...]``, on a device that has such; else None."""
         return None
 
     # What follows from it.
@@ -376,6 +376,8 @@ class Rule(ABC):
         """``trip_times``, block by block; the values are checked where they are about to be used, or not at all."""
         if check and (tokens.ndim == 0 or 0 in tokens.shape):
             inputs.sequences_of(tokens, self.n_states)
+        if not check and not self.pointless and (times := self.by_kernel(probs, tokens)) is not None:
+            return times
         xp = namespace(tokens)
         found = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
         found += [block.times_N for block in self._blocks(probs, tokens, check)]

@@ -521,12 +521,12 @@ class ExactTest(rearming.Rearms):
             return self._step_by_step(step_T, scene, states)
         return first_true((self._levels(scene, states) * self.delta >= 1) | scene.excluded(states)) + 1
 
-    def by_kernel(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array | None:
-        programs = kernels.on_gpu(probs_NxTxS)
+    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
+        programs = kernels.on_gpu(probs)
         other = self.told or self.internal or self.rearms or self.likelihood or self.temperature == 0
         if programs is None or other:
             return None
-        return programs.every_start(probs_NxTxS, tokens_NxT, self.problem, self.temperature, self.bets)
+        return programs.every_start(probs, tokens, self.problem, self.temperature, self.bets)
 
     def _levels(self, scene: Any, states: Array) -> Array:
         """E after every step, ``[N, T]``; one context."""

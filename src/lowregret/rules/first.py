@@ -88,12 +88,12 @@ class FirstTest(ResponseRule):
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         return self.bets.recorded(step_T, moment)
 
-    def by_kernel(self, probs_NxTxS: Array, tokens_NxT: Array) -> Array | None:
-        programs = kernels.on_gpu(probs_NxTxS)
+    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
+        programs = kernels.on_gpu(probs)
         if programs is None or not isinstance(self.fallback, PolyaUrn):
             return None
         prior = self.fallback.prior
-        return programs.first_test(probs_NxTxS, tokens_NxT, self.problem, self.temperature, self.bets, prior)
+        return programs.first_test(probs, tokens, self.problem, self.temperature, self.bets, prior)
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""

@@ -4,14 +4,12 @@ Everything that is the same at every step stays in array expressions; only what 
 trip times of the array expressions they stand in for.
 """
 
-import importlib.util
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, compiler_installed, compiling
+from ..arrays import Array, compiler_installed, compiling, triton_installed
 from ..files import compiled
 
 _WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
@@ -24,20 +22,15 @@ def worth(array: Array, each: int = 1) -> bool:
     return isinstance(array, np.ndarray) and array.size * each >= _WORTH and compiler_installed()
 
 
-def on_gpu(laws_NxTxS: Array) -> Any:
+def on_gpu(laws: Array) -> Any:
     """The programs for a GPU (``triton_kernels.py``), where these laws are on one and of two states; else None."""
-    if not getattr(laws_NxTxS, "is_cuda", False) or compiling(laws_NxTxS) or not _triton_installed():
+    if not getattr(laws, "is_cuda", False) or compiling(laws) or not triton_installed:
         return None
-    if laws_NxTxS.shape[-1] != 2 or laws_NxTxS.shape[-2] > _LONGEST:
+    if laws.shape[-1] != 2 or laws.shape[-2] > _LONGEST:
         return None
     from . import triton_kernels
 
     return triton_kernels
-
-
-@cache
-def _triton_installed() -> bool:
-    return importlib.util.find_spec("triton") is not None
 
 
 def first_crossing(

@@ -19,36 +19,34 @@ from torch import Tensor
 
 from ..problems import DecisionProblem
 
-STEPS_A_WARP = 128
+STEPS_A_WARP = 64
 
 
-def every_start(
-    laws_NxTx2: Tensor, tokens_NxT: Tensor, problem: DecisionProblem, temperature: float | None, bets: Any
-) -> Tensor:
-    """When the every-start test with these ``Bets`` trips on each stream, ``[N]``; T + 1 for never."""
-    tables = _for_every_start(problem, temperature, bets, tokens_NxT.shape[1], laws_NxTx2.device)
-    return _run(_every_start, laws_NxTx2, tokens_NxT, tables, problem.n_actions, len(bets.rates_K))
+def every_start(laws: Tensor, tokens: Tensor, problem: DecisionProblem, temperature: float | None, bets: Any) -> Tensor:
+    """When the every-start test with these ``Bets`` trips, ``[...]``, from laws ``[..., T, 2]``; T + 1 for never."""
+    tables = _for_every_start(problem, temperature, bets, tokens.shape[-1], laws.device)
+    return _run(_every_start, laws, tokens, tables, problem.n_actions, len(bets.rates_K))
 
 
 def first_test(
-    laws_NxTx2: Tensor,
-    tokens_NxT: Tensor,
+    laws: Tensor,
+    tokens: Tensor,
     problem: DecisionProblem,
     temperature: float | None,
     bets: Any,
     prior: float,
 ) -> Tensor:
     """The same of the first exact test with these ``FirstBets``, which falls back on an urn with this prior."""
-    tables = _for_first_test(problem, temperature, bets, prior, tokens_NxT.shape[1], laws_NxTx2.device)
-    return _run(_first_test, laws_NxTx2, tokens_NxT, tables, problem.n_actions, len(bets.rates_K))
+    tables = _for_first_test(problem, temperature, bets, prior, tokens.shape[-1], laws.device)
+    return _run(_first_test, laws, tokens, tables, problem.n_actions, len(bets.rates_K))
 
 
 def regret_rate(
-    laws_NxTx2: Tensor, tokens_NxT: Tensor, problem: DecisionProblem, temperature: float | None, alpha: float
+    laws: Tensor, tokens: Tensor, problem: DecisionProblem, temperature: float | None, alpha: float
 ) -> Tensor:
     """The same of the rule that trips once the regret of the base model's response exceeds alpha / sqrt(t)."""
-    tables = _for_regret_rate(problem, temperature, alpha, tokens_NxT.shape[1], laws_NxTx2.device)
-    return _run(_regret_rate, laws_NxTx2, tokens_NxT, tables, problem.n_actions)
+    tables = _for_regret_rate(problem, temperature, alpha, tokens.shape[-1], laws.device)
+    return _run(_regret_rate, laws, tokens, tables, problem.n_actions)
 
 
 # What the programs read beside laws and tokens, sent to the device once.
@@ -59,9 +57,10 @@ def _for_every_start(
     problem: DecisionProblem, temperature: float | None, bets: Any, steps: int, where: Any
 ) -> tuple[Tensor, ...]:
     step_T = np.arange(1.0, steps + 1)
-    fresh_KxT, waiting_T = bets.joining(step_T, like=step_T).T, bets.prior.unspent(step_T)
+    later_T = 6 / (step_T * (step_T + 1)) if bets.falls else np.ones(steps)
     rates = bets.rates_K, bets.ladder_K < 0  # and which of them double the one before
-    return _doubles(where, *_response(problem, temperature, steps), *rates, fresh_KxT, waiting_T, bets.delta)
+    joins = bets.joins_2xK, later_T, bets.prior.unspent(step_T)
+    return _doubles(where, *_response(problem, temperature, steps), *rates, *joins, bets.delta)
 
 
 @lru_cache(maxsize=64)
@@ -93,14 +92,15 @@ def _doubles(where: Any, *tables: Any) -> tuple[Tensor, ...]:
     return tuple(torch.tensor(values, device=where) for values in made)
 
 
-def _run(program: Any, laws_NxTx2: Tensor, tokens_NxT: Tensor, numbers: tuple[Tensor, ...], *sizes: int) -> Tensor:
-    (N, T), laws, tokens = tokens_NxT.shape, laws_NxTx2.detach().contiguous(), tokens_NxT.contiguous()
-    times_N = torch.empty(N, dtype=torch.int64, device=tokens.device)
+def _run(program: Any, laws: Tensor, tokens: Tensor, numbers: tuple[Tensor, ...], *sizes: int) -> Tensor:
+    T, times = tokens.shape[-1], torch.empty(tokens.shape[:-1], dtype=torch.int64, device=tokens.device)
     block = max(32, triton.next_power_of_2(T))
-    with torch.cuda.device_of(tokens):
-        warps = min(16, max(1, block // STEPS_A_WARP))
-        program[(N,)](laws, tokens, *numbers, times_N, T, *sizes, BLOCK=block, num_warps=warps)
-    return times_N
+    given = laws.detach().contiguous(), tokens.contiguous()
+    if times.numel():
+        with torch.cuda.device_of(tokens):
+            warps = min(16, max(1, block // STEPS_A_WARP))
+            program[(times.numel(),)](*given, *numbers, times, T, *sizes, BLOCK=block, num_warps=warps)
+    return times
 
 
 # The programs.
@@ -115,14 +115,6 @@ def _less_one(x):
 
 
 @triton.jit
-def _log_more(x):
-    """log(1 + x), likewise."""
-    y = 1.0 + x
-    lost = y == 1.0
-    return tl.where(lost, x, tl.log(y) * (x / tl.where(lost, 1.0, y - 1.0)))
-
-
-@triton.jit
 def _add(a, b):
     return a + b
 
@@ -133,9 +125,14 @@ def _least(a, b):
 
 
 @triton.jit
-def _join(f1, w1, f2, w2):
-    """Two stretches of steps in a row."""
-    return f1 * f2, w1 * f2 + w2
+def _times(a, b):
+    return a * b
+
+
+@triton.jit
+def _join_two(f1, w1, g1, v1, f2, w2, g2, v2):
+    """Two stretches of steps in a row, for two bettors."""
+    return f1 * f2, w1 * f2 + w2, g1 * g2, v1 * g2 + v2
 
 
 @triton.jit
@@ -180,7 +177,8 @@ def _every_start(
     inverse_T,
     rates_K,
     doubles_K,
-    fresh_KxT,
+    joins_2xK,
+    later_T,
     waiting_T,
     delta_1,
     times,
@@ -192,20 +190,27 @@ def _every_start(
     t, there, p0, p1, second, inverse = _read(laws, tokens, inverse_T, T, BLOCK)
     own0, own1 = _earns(utility, p0, p1, inverse, A)
     q0, q1 = p0 / (p0 + p1), p1 / (p0 + p1)
+    later = tl.load(later_T + t, mask=there, other=0.0)
     level = tl.load(waiting_T + t, mask=there, other=0.0)
-    for a in range(A):
+    for a in tl.static_range(0, A, 2):  # two comparators in one scan
+        b = min(a + 1, A - 1)
         gain0, gain1 = tl.load(utility + 2 * a) - own0, tl.load(utility + 2 * a + 1) - own1
-        u0, u1 = gain0, gain1
+        other0, other1 = tl.load(utility + 2 * b) - own0, tl.load(utility + 2 * b + 1) - own1
+        u0, u1, v0, v1 = gain0, gain1, other0, other1
         for k in range(K):  # from the slowest rate up: where one doubles, u = exp(rate gain) - 1 is u (u + 2)
             rate = tl.load(rates_K + k)
             if tl.load(doubles_K + k) > 0.5:
-                u0, u1 = u0 * (u0 + 2.0), u1 * (u1 + 2.0)
+                u0, u1, v0, v1 = u0 * (u0 + 2.0), u1 * (u1 + 2.0), v0 * (v0 + 2.0), v1 * (v1 + 2.0)
             else:
                 u0, u1 = _less_one(gain0 * rate), _less_one(gain1 * rate)
-            factor = (1.0 + tl.where(second, u1, u0)) / (1.0 + tl.maximum(q0 * u0 + q1 * u1, 0.0))
-            fresh = tl.load(fresh_KxT + k * T + t, mask=there, other=0.0)
-            _, wealth = tl.associative_scan((factor, fresh * factor), 0, _join)
+                v0, v1 = _less_one(other0 * rate), _less_one(other1 * rate)
+            fresh = tl.where(t == 0, tl.load(joins_2xK + k), tl.load(joins_2xK + K + k) * later)
+            f = (1.0 + tl.where(second, u1, u0)) / (1.0 + tl.maximum(q0 * u0 + q1 * u1, 0.0))
+            g = (1.0 + tl.where(second, v1, v0)) / (1.0 + tl.maximum(q0 * v0 + q1 * v1, 0.0))
+            _, wealth, _, others = tl.associative_scan((f, fresh * f, g, fresh * g), 0, _join_two)
             level += wealth
+            if a + 1 < A:
+                level += others
     alarm = (level * tl.load(delta_1) >= 1.0) | (tl.where(second, p1, p0) == 0.0)
     _write(times, alarm & there, t, T)
 
@@ -237,14 +242,19 @@ def _first_test(
     low = tl.minimum(tl.associative_scan(gap, 0, _least), 0.0)
     edge = tl.where(second, gain0 - gain1, gain1 - gain0)
     odds = tl.where(second, p0, p1) / (p0 + p1)
-    excess = _less_one(edge * tl.load(slowest_1))
-    reached = gap * 0.0 + tl.load(idle_1)
-    for k in range(K):
-        wealth = -tl.associative_scan(_log_more(odds * excess), 0, _add) - tl.load(costs_K + k)
-        reached += tl.exp(tl.minimum(wealth, 0.0))
-        excess = excess * (excess + 2.0)  # the next rate is twice as large
     risen = gap - low >= tl.load(rise_T + t, mask=there, other=0.0)
-    alarm = ((reached >= 1.0) & risen) | (tl.where(second, p1, p0) == 0.0)
+    excess = tl.where(there, _less_one(edge * tl.load(slowest_1)), 0.0)
+    # Wealth is one over a product. Within 32 steps it is a float; from there to there its logarithm is carried.
+    odds, excess = tl.reshape(odds, (BLOCK // 32, 32)), tl.reshape(excess, (BLOCK // 32, 32))
+    reached = odds * 0.0 + tl.load(idle_1)
+    for k in range(K):
+        shrinks = 1.0 + odds * excess
+        within = tl.associative_scan(shrinks, 1, _times)
+        logs = tl.log(tl.reduce(shrinks, 1, _times))
+        before = tl.associative_scan(logs, 0, _add) - logs
+        reached += tl.minimum(tl.exp(-before - tl.load(costs_K + k))[:, None] / within, 1.0)
+        excess = excess * (excess + 2.0)  # the next rate is twice as large
+    alarm = (tl.reshape(reached >= 1.0, (BLOCK,)) & risen) | (tl.where(second, p1, p0) == 0.0)
     _write(times, alarm & there, t, T)
 
 

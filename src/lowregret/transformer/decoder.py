@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import files, inputs
-from ..arrays import total
+from ..arrays import total, triton_installed
 from .backends import Replay, recording_stream
 
 
@@ -34,7 +34,7 @@ class Size(NamedTuple):
 
 _FEW = 31  # states
 _VERY_FEW = 3  # states
-_STRETCH = 128  # places of a cache: a step that is recorded looks at whole stretches
+_FIRST_STEPS = 32  # of a stream: recording one costs more than it saves
 SIZES = {"quick": Size(256, 64, 2, 2, 256), "paper": Size(1024, 256, 4, 3, 1024)}
 
 
@@ -205,7 +205,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def extend(
-        self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int | None, reach: int | None = None
+        self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int | None, attend: Any = None
     ) -> Tensor:
         """One more input a stream: its keys and values go into the cache in place, its logits ``[B, S]`` come back.
 
@@ -215,28 +215,15 @@ class Decoder(nn.Module):
             ``[B, layers, 2, H, C, E]``; of each stream the first ``filled_B`` of the C places are taken.
         filled
             The same as a number if it is one for all streams (then no mask is needed), else None.
-        reach
-            So many places are looked at where there is a mask, all by default.
+        attend
+            What writes to a layer's cache and looks at the places that are taken; plain torch by default.
         """
-        compute = self.precision
+        compute, attend = self.precision, attend or partial(_attend, filled=filled)
         x_Bx1xD = (self.embedding(inputs_B).to(compute) + self.position(filled_B))[:, None]
-        every, mask = None, None
-        if filled is None:
-            every = torch.arange(len(inputs_B), device=cache.device)
-            reach = cache.shape[-2] if reach is None else reach
-            mask = (torch.arange(reach, device=cache.device) <= filled_B[:, None])[:, None, None]
         for cache_Bx2xHxCxE, block in zip(cache.unbind(1), self.blocks, strict=True):
             assert isinstance(block, DecoderBlock)
-            query, key, value = block.heads_of(x_Bx1xD, compute)
-            fresh = torch.stack([key, value], dim=1)[..., 0, :]
-            if filled is None:
-                cache_Bx2xHxCxE[every, :, :, filled_B] = fresh
-                seen = cache_Bx2xHxCxE[..., :reach, :]
-            else:
-                cache_Bx2xHxCxE[..., filled, :] = fresh
-                seen = cache_Bx2xHxCxE[..., : filled + 1, :]
-            mixed = F.scaled_dot_product_attention(query, seen[:, 0], seen[:, 1], attn_mask=mask)
-            x_Bx1xD = block.onward(x_Bx1xD, mixed, compute)
+            heads = (part_BxHx1xE[..., 0, :] for part_BxHx1xE in block.heads_of(x_Bx1xD, compute))
+            x_Bx1xD = block.onward(x_Bx1xD, attend(*heads, cache_Bx2xHxCxE, filled_B)[..., None, :], compute)
         return self.logits(x_Bx1xD)[:, 0]
 
     def empty_cache(self, n: int) -> Tensor:
@@ -260,24 +247,39 @@ class Decoder(nn.Module):
                 part.uniform_(-bound, bound, generator=generator)
 
 
+def _attend(
+    query_BxHxE: Tensor, key: Tensor, value: Tensor, cache_Bx2xHxCxE: Tensor, filled_B: Tensor, filled: int | None
+) -> Tensor:
+    """What each query finds in the places that are filled and in its own key, which goes into the next place."""
+    mask, seen, fresh_Bx2xHxE = None, cache_Bx2xHxCxE, torch.stack([key, value], dim=1)
+    if filled is None:
+        cache_Bx2xHxCxE[torch.arange(len(filled_B), device=filled_B.device), :, :, filled_B] = fresh_Bx2xHxE
+        mask = (torch.arange(seen.shape[-2], device=seen.device) <= filled_B[:, None])[:, None, None]
+    else:
+        cache_Bx2xHxCxE[..., filled, :] = fresh_Bx2xHxE
+        seen = seen[..., : filled + 1, :]
+    return F.scaled_dot_product_attention(query_BxHxE[..., None, :], seen[:, 0], seen[:, 1], attn_mask=mask)[..., 0, :]
+
+
 class Extending:
-    """``Decoder.extend`` for streams that grow together, step by step: on a GPU recorded now and then, and replayed.
+    """``Decoder.extend`` for streams that grow together, step by step: on a GPU recorded once, and replayed.
 
     It holds no cache, so that one may hold it.
     """
 
     def __init__(self, decoder: Decoder) -> None:
-        self.decoder, self.place, self.reach = decoder, 0, 0
+        self.decoder, self.place = decoder, 0
         self.replay: Replay | None = None
 
     def __call__(self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int) -> Tensor:
-        if not cache.is_cuda or filled < _STRETCH // 4 or not len(inputs_B):
+        if not cache.is_cuda or not triton_installed or filled < _FIRST_STEPS or not len(inputs_B):
             return self.decoder.extend(inputs_B, cache, filled_B, filled)
-        if self.replay is None or cache.data_ptr() != self.place or filled >= self.reach:
+        if self.replay is None or cache.data_ptr() != self.place:
+            from .triton_attention import attend
+
             self.replay, self.place = None, cache.data_ptr()
-            self.reach = min((filled // _STRETCH + 1) * _STRETCH, cache.shape[-2])
             self.inputs_B, self.filled_B = inputs_B.clone(), filled_B.clone()
-            step = partial(self.decoder.extend, self.inputs_B, cache, self.filled_B, None, self.reach)
+            step = partial(self.decoder.extend, self.inputs_B, cache, self.filled_B, None, attend)
             stream = torch.cuda.Stream()
             with recording_stream(stream):
                 step()  # writes what the replay will write again

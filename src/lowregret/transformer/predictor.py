@@ -64,23 +64,29 @@ class Transformer(Predictor):
         law_BxS = self._extended(cache, seen_B - 1, torch.full_like(seen_B, self.n_states), -1)
         law = law_BxS.reshape(*shape, self.n_states)
         cache = cache.reshape(*shape, *cache.shape[1:])
-        cache.filled = 1  # type: ignore[attr-defined]  # see update
-        return TransformerMemory(cache, law if like is None else as_kind(law, like), seen_B.reshape(shape))
+        seen = seen_B.reshape(shape)
+        cache.filled, seen.each = 1, 0  # type: ignore[attr-defined]  # see advance
+        return TransformerMemory(cache, law if like is None else as_kind(law, like), seen)
 
     def predict(self, memory: TransformerMemory) -> Array:
         return memory.law
 
     def update(self, memory: TransformerMemory, token: Array) -> TransformerMemory:
+        token = inputs.tokens_of(token, self.n_states, "token", shape=tuple(memory.seen.shape), like=memory.seen)
+        return self.advance(memory, token)
+
+    def advance(self, memory: TransformerMemory, token: Array) -> TransformerMemory:
         """Appends to the cache in place where this memory is the last to have written there; else to a copy.
 
         A cache knows how many of its places have been written for its oldest stream (the attribute ``filled``, which
         selections and views of it do not inherit). All its streams grow together, so that number tells whether this
         memory is the last in its line; those that share the cache and are shorter look at the first places only.
+        Likewise ``seen`` knows its number where it is one for all streams (``each``): asking would make a GPU wait.
         """
-        shape = tuple(memory.seen.shape)
-        token = inputs.tokens_of(token, self.n_states, "token", shape=shape, like=memory.seen)
-        seen_B, token_B, cache = memory.seen.reshape(-1), token.reshape(-1), memory.cache
-        least, most = (int(seen_B.min()), int(seen_B.max())) if seen_B.numel() else (0, 0)
+        shape, each = tuple(memory.seen.shape), getattr(memory.seen, "each", None)
+        seen_B, cache = memory.seen.reshape(-1), memory.cache
+        token_B = as_tensor(token, seen_B.device).reshape(-1)
+        least, most = (each, each) if each is not None else _range(seen_B)
         if most >= self.context:
             raise ValueError(f"the context of {self.context} tokens is full: this decoder was made for no more")
         if getattr(cache, "filled", None) != most + 1:
@@ -97,8 +103,10 @@ class Transformer(Predictor):
             part = flat[going]
             law_BxS[going] = self._extended(part, seen_B[going], token_B[going], None)
             flat[going] = part
+        seen = memory.seen + 1
         cache.filled = most + 2  # type: ignore[attr-defined]
-        return TransformerMemory(cache, as_kind(law_BxS.reshape(*shape, self.n_states), memory.law), memory.seen + 1)
+        seen.each = most + 1 if least == most else None  # type: ignore[attr-defined]
+        return TransformerMemory(cache, as_kind(law_BxS.reshape(*shape, self.n_states), memory.law), seen)
 
     def predict_sequence(self, tokens: Array) -> Array:
         tokens = inputs.sequences_of(tokens, self.n_states)
@@ -128,6 +136,10 @@ class Transformer(Predictor):
     def _extended(self, cache: Tensor, seen_B: Tensor, inputs_B: Tensor, seen: int | None) -> Tensor:
         filled = None if seen is None else seen + 1
         return _law(self.decoder.extend(inputs_B, cache, seen_B + 1, filled))
+
+
+def _range(seen_B: Tensor) -> tuple[int, int]:
+    return (int(seen_B.min()), int(seen_B.max())) if seen_B.numel() else (0, 0)
 
 
 def _law(logits: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ Neither knows Algorithm 1. Both see whole sequences, at home and in other worlds
 earned: the regret of the decoder's own responses is then a function of its laws.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,8 +41,9 @@ class RegretLoss:
     """Make the regret of the decoder's own responses small where it is largest (after arXiv 2403.16843).
 
     A batch is made of groups of ``worlds`` sequences, one from the source and the others from other worlds. The loss of
-    a group is a soft maximum, (1/c) ln mean exp(c h), of h = ln(1 + exp(regret)), where c is the ``sharpness`` and the
-    regret of a sequence is its average divided by the temperature. Its gradient weighs the sequences by a softmax.
+    a group is a weighted mean, sum_i f(R_i) h(R_i) / sum_i f(R_i), with f(R) = exp(c R) and h(R) = ln(1 + exp(R)). R is
+    the average regret of a sequence divided by the temperature, c the ``sharpness``: as it grows, only the largest
+    counts. That paper takes any such f and h, h not negative and smooth.
 
     Parameters
     ----------
@@ -88,8 +88,7 @@ class RegretLoss:
         log_law_BxTxS = F.log_softmax(decoder(batch.tokens_BxT, *types), dim=-1)
         regret_WxG = regrets(log_law_BxTxS.exp(), batch.tokens_BxT, stakes).view(self.worlds, -1)
         groups = regret_WxG.shape[1]
-        soft_WxG = self.sharpness * F.softplus(regret_WxG)
-        loss_G = (soft_WxG.logsumexp(0) - math.log(self.worlds)) / self.sharpness
+        loss_G = (torch.softmax(self.sharpness * regret_WxG, dim=0) * F.softplus(regret_WxG)).sum(0)
         if stakes.weight:
             home_GxTxS, tokens_GxT = log_law_BxTxS[:groups], batch.tokens_BxT[:groups]
             loss_G = loss_G - stakes.weight * home_GxTxS.gather(-1, tokens_GxT[..., None])[..., 0].mean(-1)

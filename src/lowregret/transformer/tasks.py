@@ -381,7 +381,7 @@ class Distil:
 
 def repeats(task: Any) -> bool:
     """Whether each of its batches is made by the same operations on a device, so that a step can be replayed."""
-    if type(task) not in (Imitate, Masked, Distil) or getattr(task, "soft", False):
+    if type(task) not in (Imitate, Masked, Distil):
         return False
     source, base, rule = task.source, getattr(task, "base", None), getattr(task, "rule", None)
     drawn = isinstance(source, Scheduled) or (isinstance(source, PolyaUrn) and source.prior == 1)
