@@ -129,7 +129,8 @@ class Guard(Fleet, Readings):
     problems
         In place of ``problem``, several by name, over the same states: one test and one alarm, and low regret in each.
         ``advice.policies`` has what to play in each, ``regrets`` and ``certificate.for_problem(name)`` how it goes and
-        what is promised. After the alarm each has a ``Recovery`` of its own: the model may return in one of them first.
+        what is promised. After the alarm each has a ``Recovery`` of its own, and the model may return in one of them
+        first; at a temperature above 0 there is one law for all, as ``robustify`` has it.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -200,7 +201,6 @@ class Guard(Fleet, Readings):
         else:
             own: dict[str, Any] = {"delta": DELTA if delta is None else delta, "fallback": fallback}
             own["temperature"] = 0.0 if temperature is None else temperature
-            own["fallback"] = Recovery() if fallback is None else fallback
             if self.episode is not None:
                 own["delta"] = delta_of_each(self._whole, self.episode, own["delta"])
             more: dict[str, Any] = {"problem": problem, "rule": rule, "contexts": contexts, "payoffs": payoffs}

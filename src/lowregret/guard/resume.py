@@ -252,9 +252,10 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
             answer = each.fallback_answer(part, even)
         except Exception as error:  # whatever a predictor does with nonsense
             raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-        apart = isinstance(rule, JointTest) and rule.fallback_acts  # what is played in each problem
-        for said in [answer[..., rows] for rows in rule.rows.values()] if apart else [answer]:  # type: ignore[attr-defined]
-            width = said.shape[-1] if apart else rule.in_play.width
+        apart = [(answer, rule.in_play.width)]
+        if isinstance(rule, JointTest) and rule.fallback_acts:  # what is played in each problem
+            apart = [(answer[..., rows], rows.stop - rows.start) for rows in rule.rows.values()]
+        for said, width in apart:
             inputs.probs_of(said, width, "state_dict: the fallback's probabilities", shape=step.shape)
 
 

@@ -23,19 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..arrays import (
-    Array,
-    astype,
-    constant,
-    detached,
-    first,
-    first_true,
-    in_float64,
-    last,
-    namespace,
-    some,
-    total,
-)
+from ..arrays import Array, astype, constant, detached, first, first_true, in_float64, last, namespace, some, total
 from ..certificates import Certificate, NamedCertificate, certify_named, every_start, switching
 from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
@@ -135,13 +123,13 @@ class JointTest(Rule):
             inputs.keep(self, temperature=1 / math.sqrt(horizon))
         if self.fallback is None:
             inputs.keep(self, fallback=Recovery())
-        fits = isinstance(self.fallback, Recovery) or getattr(self.fallback, "n_states", 0) == self.n_states
-        if not fits or not isinstance(self.fallback, (PolyaUrn, Recovery)):
+        back = self.fallback
+        if not isinstance(back, Recovery) and not (isinstance(back, PolyaUrn) and back.n_states == self.n_states):
             raise ValueError(
                 f"fallback must be a Recovery or a PolyaUrn over {self.n_states} states for several problems, got "
-                f"{inputs.shown(self.fallback)}: of no other is it known what it loses in each of them"
+                f"{inputs.shown(back)}: of no other is it known what it loses in each of them"
             )
-        self.in_play  # noqa: B018, a Recovery that does not fit is refused here
+        _ = self.in_play  # a Recovery that does not fit is refused here
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JointTest) and self._key == other._key
@@ -279,25 +267,32 @@ class JointTest(Rule):
             for problem in self.problems.values()
         )
         xp, law_S, fallback_P = namespace(scenes[0].law_S), scenes[0].law_S, None
-        if answer is not None and self.in_play.acts:
-            fallback_P = first(answer)
-        elif answer is not None:
+        if answer is not None:
             said_S = first(astype(detached(answer), law_S.dtype))
             each = (p.respond(said_S, _warmth(p, self.urn_temperature, step)) for p in self.problems.values())
             fallback_P = xp.concat(list(each))
         return Moment(xp.concat([scene.base_A for scene in scenes]), fallback_P, law_S, token, scenes)
 
     def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
-        if self.in_play.follows and not some(memory.tripped_at):
-            return self.moment(probs, None, None, memory.step + 1)
-        return super().look(memory, probs)
+        if not self.in_play.follows:
+            return super().look(memory, probs)
+        moment = self.moment(probs, None, None, memory.step + 1)
+        if not some(memory.tripped_at):
+            return moment
+        said = self._fallback_says(memory, moment)
+        if not self.in_play.acts:
+            said = namespace(said).concat([scene.respond(said) for scene in moment.known])
+        return moment._replace(fallback_A1=said)
 
     def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
-        own = self.in_play
-        if not own.follows:
+        if not self.in_play.follows:
             return super().fallback_answer(memory, probs)
-        scenes = self._shown(self.moment(probs, None, None, memory.step + 1))
-        return last((own.fallback.policy if own.acts else own.fallback.law)(memory.fallback, scenes))
+        return last(self._fallback_says(memory, self.moment(probs, None, None, memory.step + 1)))
+
+    def _fallback_says(self, memory: RuleMemory, moment: Moment) -> Array:
+        """What is played in all problems ``[P, ...]``, or the law by which that goes ``[S, ...]``."""
+        back = self.in_play.fallback
+        return (back.policy if self.in_play.acts else back.law)(memory.fallback, self._shown(moment))
 
     def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
         if not self.in_play.follows:
@@ -318,6 +313,7 @@ class JointTest(Rule):
     # What was found after an alarm: in each problem, or for all where they are played by one law
 
     def _each(self, memory: RuleMemory) -> dict[str, tuple[Recovering, RecoveryMemory]]:
+        """The way back by which each problem goes, and what that remembers; none from an urn."""
         own = self.in_play
         if own.acts:
             return dict(zip(self.problems, zip(own.fallback.each, memory.fallback, strict=True), strict=True))
