@@ -1,5 +1,6 @@
 """The way back by one law for several problems: a plain loop, every sequence, adversaries, and what it earns."""
 
+import math
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import adversaries
+from lowregret.certificates import switching
 from lowregret.rules import JointTest
 
 from .. import literal_engine as literal
@@ -122,6 +124,58 @@ def test_no_sequence_breaks_a_certificate(S: int, T: int, seed: int) -> None:
                 assert worst_T[t] <= bound + 1e-12
                 used = max(used, worst_T[t] / bound if bound else 0.0)
     assert used > 0.3
+
+
+@pytest.mark.parametrize("temperature", [None, 0.0], ids=["one law", "each"])
+@pytest.mark.parametrize("seed", sweep(range(40), 4))
+def test_no_sequence_after_an_alarm_loses_more_than_the_way_back_may(seed: int, temperature: float | None) -> None:
+    """An alarm at the first step, by a state that was excluded; then all sequences, by the bound of what follows."""
+    rng, T, used = np.random.default_rng(seed), 10, 0.0
+    tokens_NxT = np.array([(1, *rest) for rest in product(range(2), repeat=T - 1)])
+    laws_NxTxS = prefix_laws(rng, 2, T)[len(tokens_NxT) :]
+    laws_NxTxS[:, 0] = [1.0, 0.0]
+    for budget in (0.02, 0.3):
+        back = lr.Recovery(memories=(2,), share=0.1, budget=budget)
+        rule = JointTest(
+            {**TWO, "dull": lr.DecisionProblem([[0.1, 0.2]] * 2)}, T, temperature=temperature, fallback=back
+        )
+        memory = rule.update(rule.start((len(tokens_NxT),)), laws_NxTxS[:, 0], tokens_NxT[:, 0])
+        assert rule.tripped(memory).all()
+        lead_NxP = np.zeros((len(tokens_NxT), rule.n_comparators))
+        for t in range(1, T):
+            moment = rule.look(memory, laws_NxTxS[:, t])
+            lead_NxP += rule.leads(rule.answer(memory, moment), tokens_NxT[:, t]).T
+            memory = rule.update(memory, laws_NxTxS[:, t], tokens_NxT[:, t])
+            for name, rows in rule.rows.items():
+                problem, eta = rule.problems[name], rule.temperature_in(name)
+                bound = float(np.ravel(rule._recovers[name].regret_after(problem, T, eta)(np.array([t])))[0])
+                worst = float(lead_NxP[:, rows].max())
+                assert worst <= bound + 1e-12
+                used = max(used, worst / bound if bound else 0.0)
+    assert used > 0.4
+
+
+@pytest.mark.parametrize("temperature", [None, 0.0])
+@pytest.mark.parametrize("T", [60, 1000])
+def test_each_certificate_is_its_formula(T: int, temperature: float | None) -> None:
+    """T Reg <= max over alarms of B(tau - 1) + J + c J sqrt(T) + J + F(T - tau - ceil(c sqrt(T))), in each problem."""
+    rule, tau_N = JointTest(TWO, T, delta=0.05, temperature=temperature), np.arange(1, T)
+    budget = 0.5 * np.sqrt(T)
+    for name, problem in TWO.items():
+        J, eta = problem.span, rule.temperature_in(name)
+        before = switching.before(problem, rule.priors[name], rule.delta, eta, 1, False, T)
+        after_N = np.zeros(T - 1)
+        for i, n in enumerate((T - tau_N).tolist()):
+            safe_steps = max(n - math.ceil(budget), 0)
+            if temperature is None:
+                safe = safe_steps * lr.PolyaUrn(2).regret_bound(problem, safe_steps, eta) if safe_steps else 0.0
+            else:  # Hedge over the actions and the model
+                safe = J * min(safe_steps, 1 + math.sqrt(1 + safe_steps * math.log(problem.n_actions + 1)))
+            after_N[i] = min(n * J, budget * J + J + safe)
+        worst = max(before(np.array([T]))[0], (before(tau_N - 1) + J + after_N).max())
+        given = rule.certificate.for_problem(name)
+        assert worst <= given.regret_bound * T + 1e-9
+        assert given.regret_bound * T <= 1.005 * worst  # knots half a percent apart
 
 
 @pytest.mark.parametrize("seed", sweep(range(8), 1))
