@@ -29,7 +29,7 @@ def run(guard: lr.Guard, begin: int = 0, end: int = T) -> list[dict[str, np.ndar
 
 @pytest.mark.parametrize("settings", [{"horizon": T}, {}, {"horizon": T, "temperature": 0.1}], ids=str)
 def test_it_plays_the_response_until_the_alarm_and_the_urn_after_it(settings: dict[str, Any]) -> None:
-    guard = lr.Guard(problems=PROBLEMS, **settings)
+    guard = lr.Guard(problems=PROBLEMS, fallback=lr.PolyaUrn(2), **settings)
     played = run(guard)
     (event,) = guard.events
     rule: Any = guard.rule
@@ -121,11 +121,11 @@ def test_what_does_not_go_with_several_problems_is_refused_by_name() -> None:
             lr.Guard(problems=PROBLEMS, horizon=T, **more)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="lag must be 1"):
         lr.Guard(problems=PROBLEMS, horizon=T, lag=2)
-    with pytest.raises(ValueError, match="fallback must be a PolyaUrn"):
-        lr.Guard(problems=PROBLEMS, horizon=T, fallback=lr.Recovery())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="fallback must be a Recovery or a PolyaUrn"):
+        lr.Guard(problems=PROBLEMS, horizon=T, fallback=lr.policies.AdaHedge(PROTECT))
     guard = lr.Guard(problems=PROBLEMS, horizon=T)
     advice = guard.advise([0.9, 0.1])
-    for ask in (lambda: advice.policy, lambda: guard.act(0), lambda: guard.observe("calm", 0)):
+    for ask in (lambda: advice.policy, guard.policy):
         with pytest.raises(ValueError, match=r"this guard is for protect, walk: .*advise\(probs\).policies"):
             ask()
     with pytest.raises(ValueError, match="plays takes the place"):

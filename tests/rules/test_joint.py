@@ -78,13 +78,15 @@ def test_it_does_what_the_loop_does_recorded_and_step_by_step(rule: JointTest) -
     assert len(set(times.tolist())) > 1
 
 
-def test_one_problem_is_the_exact_test_onto_the_urn() -> None:
-    one, two = JointTest({"guess": GUESS}, 60), lr.ExactTest(GUESS, 60, fallback=lr.PolyaUrn(3))
+@pytest.mark.parametrize("back", [lr.PolyaUrn(3), lr.Recovery()], ids=["urn", "way back"])
+def test_one_problem_is_the_exact_test(back: Any) -> None:
+    one, two = JointTest({"guess": GUESS}, 60, fallback=back), lr.ExactTest(GUESS, 60, fallback=back)
     rng = np.random.default_rng(0)
     laws = rng.dirichlet(np.ones(3), (20, 60))
     tokens = np.where(np.arange(20)[:, None] < 10, laws.argmin(axis=-1), rng.integers(0, 3, (20, 60)))
     np.testing.assert_array_equal(one.trip_times(laws, tokens), two.trip_times(laws, tokens))
     assert one.certificate.for_problem("guess").regret_bound == two.certificate.regret_bound
+    np.testing.assert_array_equal(one.replaced(laws, tokens)[0], two.replaced(laws, tokens)[0])
 
 
 @pytest.mark.parametrize("temperature", [None, 0.0, 0.4])
@@ -137,7 +139,7 @@ def test_false_alarms_by_enumeration(problems: Any, T: int, temperature: float |
 
 def test_the_robust_predictor_is_the_urn_after_the_alarm_and_each_reader_is_safe() -> None:
     base, T = random_markov(np.random.default_rng(1), 3, 1), 60
-    safe = lr.robustify(base, problems=READERS, horizon=T)
+    safe = lr.robustify(base, problems=READERS, horizon=T, fallback=lr.PolyaUrn(3))
     tokens = np.random.default_rng(0).integers(0, 3, (8, T))
     tokens[4:] = 2
     laws, times = safe.predict_sequence(tokens), safe.trip_times(tokens)
@@ -166,7 +168,8 @@ def test_the_certificate_tells_of_each_problem() -> None:
     assert all(f"{given.for_problem(name).regret_bound:.4f} in {name}" in str(given) for name in TWO)
     for name, problem in TWO.items():
         eta = rule.temperature_in(name)
-        alone = lr.ExactTest(problem, 2000, temperature=eta, fallback=lr.PolyaUrn(2)).certificate
+        back = lr.Recovery(safe=lr.PolyaUrn(2))
+        alone = lr.ExactTest(problem, 2000, temperature=eta, fallback=back).certificate
         # What the others cost is a logarithm in what is lost before the alarm.
         assert alone.regret_bound < given.for_problem(name).regret_bound < 1.1 * alone.regret_bound
         assert given.at(900).for_problem(name).regret_bound == given.for_problem(name).at(900).regret_bound
@@ -201,7 +204,11 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         ({"references": [base]}, "references does not go with problems"),
         ({"internal": True}, "internal does not go with problems"),
         ({"rule": lr.ExactTest(COIN, 9)}, "rule does not go with problems"),
-        ({"fallback": lr.Recovery()}, "fallback must be a PolyaUrn over 2 states"),
+        ({"fallback": lr.PolyaUrn(3)}, "fallback must be a Recovery or a PolyaUrn over 2 states"),
+        (
+            {"fallback": lr.Markov([[0.5, 0.5]] * 2, window=1)},
+            "fallback must be a Recovery or a PolyaUrn over 2 states",
+        ),
         ({"temperature": 0.0}, "temperature must be above 0 for a robust predictor"),
     ):
         with pytest.raises(ValueError, match=words):

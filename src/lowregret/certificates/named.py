@@ -29,6 +29,13 @@ class NamedCertificate(Certificate):
             )
         return self.each[name]
 
+    @property
+    def against_model(self) -> float | None:
+        """The most over all problems."""
+        if self.behind_model is None or self.horizon is None:
+            return super().against_model  # None, or why not
+        return max(given.against_model or 0.0 for given in self.each.values())
+
     def changed(self, change: Callable[[Certificate], Certificate]) -> "NamedCertificate":
         """The same with this done to the certificate of each problem."""
         return certify_named({name: change(given) for name, given in self.each.items()})

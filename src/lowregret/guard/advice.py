@@ -38,9 +38,8 @@ class Advice:
     @cached_property
     def policies(self) -> dict[str, Array]:
         """The mixed action ``[..., A]`` to play in each problem, by name, where the guard is for several."""
-        rows = joint(self._rule, "policies").rows
-        answer_P = answer_of(self._rule, self._memory, self._due)
-        return {name: astype(last(answer_P[rows[name]]), self._due.forecast.dtype) for name in rows}
+        mixed = mixed_by_name(joint(self._rule, "policies"), self._memory, self._due)
+        return {name: astype(policy, self._due.forecast.dtype) for name, policy in mixed.items()}
 
     @property
     def actions(self) -> dict[str, Array]:
@@ -59,15 +58,19 @@ class Advice:
 
     @cached_property
     def trusted(self) -> bool | np.ndarray:
-        """Whether the model is played as it is, or has returned after a switch, ``[...]``."""
+        """Whether the model is played as it is, or has returned after a switch (in every problem), ``[...]``."""
         found = to_numpy(self._rule.trusted(self._memory))
         return bool(found) if found.ndim == 0 else found
 
     @cached_property
     def share(self) -> Array:
         """How much of what is played is the model's, ``[...]``: all of it until a switch."""
-        found = self._rule.share(self._memory)
-        return float(found) if found.ndim == 0 else found
+        return plain(self._rule.share(self._memory))
+
+    @cached_property
+    def shares(self) -> dict[str, Array]:
+        """The same in each problem, by name, where the guard is for several; ``share`` is the least of them."""
+        return shares_of(self._rule, self._memory)
 
     def __repr__(self) -> str:
         if self._rule.problem is None or np.ndim(self.share):
@@ -81,6 +84,12 @@ def mixed_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) -> 
     return last(with_first(answer_of(rule, memory, due, tripped)))
 
 
+def mixed_by_name(rule: JointTest, memory: RuleMemory, due: Due, tripped: bool = True) -> dict[str, Array]:
+    """The same in each of several problems."""
+    answer_P = answer_of(rule, memory, due, tripped)
+    return {name: last(answer_P[rows]) for name, rows in rule.rows.items()}
+
+
 def answer_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) -> Array:
     """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""
     if not tripped:
@@ -91,6 +100,16 @@ def answer_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) ->
 def _likeliest(policy: Array) -> Array:
     chosen = namespace(policy).argmax(policy, axis=-1)
     return int(chosen) if chosen.ndim == 0 else chosen
+
+
+def plain(found: Array) -> Array:
+    """Of a single stream a float."""
+    return float(found) if found.ndim == 0 else found
+
+
+def shares_of(rule: Rule, memory: RuleMemory) -> dict[str, Array]:
+    """How much of what is played is the model's in each of several problems, by name."""
+    return {name: plain(share) for name, share in joint(rule, "shares").shares(memory).items()}
 
 
 def joint(rule: Rule, what: str) -> JointTest:

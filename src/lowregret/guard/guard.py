@@ -16,8 +16,8 @@ from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
 from ..problems import DecisionProblem, Known, Payoff, by_name
 from ..robust import joint_rule, rule_for
-from ..rules import Rule, late_rule, warm_up
-from .advice import Advice, mixed_of
+from ..rules import JointTest, Rule, late_rule, warm_up
+from .advice import Advice, acts_in, mixed_by_name, mixed_of
 from .episodes import delta_of_each, reopened
 from .event_log import tell
 from .fleet import Fleet
@@ -48,13 +48,14 @@ class Draws:
         if rule.of_numbers:
             utility = repr((problem.actions, problem.low, problem.high)).encode()  # type: ignore[union-attr]
         else:
-            utility = b"" if problem is None else problem.utility.tobytes()
+            each = [problem] if rule.problems is None else rule.problems.values()
+            utility = b"".join(one.utility.tobytes() for one in each if one is not None)
         made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
         return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
 
-    def uniforms(self, seed: int, clock: int) -> Any:
-        """Those of all streams for the step after ``clock`` observations, ``[...]``."""
-        return uniforms_of(self._salt, seed, clock, self.batch_shape)
+    def uniforms(self, seed: int, clock: int, name: str = "") -> Any:
+        """Those of all streams for the step after ``clock`` observations, ``[...]``; in the problem of this name."""
+        return uniforms_of(self._salt + (repr(name) if name else ""), seed, clock, self.batch_shape)
 
 
 def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any:
@@ -128,7 +129,8 @@ class Guard(Fleet, Readings):
     problems
         In place of ``problem``, several by name, over the same states: one test and one alarm, and low regret in each.
         ``advice.policies`` has what to play in each, ``regrets`` and ``certificate.for_problem(name)`` how it goes and
-        what is promised. After the alarm it is the quantal response to the Polya urn, without a way back.
+        what is promised. After the alarm each has a ``Recovery`` of its own, and the model may return in one of them
+        first; at a temperature above 0 there is one law for all, as ``robustify`` has it.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -294,24 +296,34 @@ class Guard(Fleet, Readings):
         After a switch, what the fallback plays. ``step``: which of those that wait for their outcomes, by default the
         last that was advised.
         """
-        self._known("policy()")
+        acts_in(self.rule, "policy()")
         mixed, due = self._mixed(step)
         return mixed if self.rule.of_numbers else astype(mixed, due.forecast.dtype)
 
-    def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Array:
+    def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Array | dict[str, Array]:
         """An action drawn from ``policy``, as its position.
 
         An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it
         (``default_rng(seed)``, a guard made otherwise). What repeats: at the same step, guards made alike draw the same
         with the same int, as does one that was copied or resumed. Several alike need a seed each, or one Generator.
+
+        With several problems, one for each by name, drawn by themselves.
         """
-        self._known("act()")
-        mixed, due = self._mixed(step)
+        if isinstance(self.rule, JointTest):
+            at = self._at
+            due = due_of(self.rule, at, step, at.waiting[-1:])
+            each = mixed_by_name(self.rule, at.ledger.rule, due, at.any_tripped)
+            return {name: self._drawn(mixed, due, seed, name) for name, mixed in each.items()}
+        acts_in(self.rule, "act()")
+        return self._drawn(*self._mixed(step), seed)
+
+    def _drawn(self, mixed: Array, due: Due, seed: int | np.random.Generator, name: str = "") -> Array:
+        """An action drawn from this mixed one."""
         shape = tuple(mixed.shape[:-1])
         if isinstance(seed, np.random.Generator):
             uniforms = seed.random(shape)
         else:
-            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), due.step - 1)
+            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), due.step - 1, name)
         if shape == ():
             return drawn(to_numpy(mixed).tolist(), uniforms)
         return draw(mixed, namespace(mixed).asarray(uniforms, dtype=mixed.dtype, device=device(mixed)))
@@ -321,8 +333,8 @@ class Guard(Fleet, Readings):
 
         States are given by their names (``problems.Names`` has the rule): numbers, where they have no others, or as
         ``problems.Positions``; outcomes that are numbers as they are. An action is what ``act`` gave, its position, or
-        its name as text. Of a batch, None in place of an outcome (or ``missing``, a mask) gives up that stream's, as
-        ``skip`` does; the others go on.
+        its name as text; with several problems, a dict of one in each. Of a batch, None in place of an outcome (or
+        ``missing``, a mask) gives up that stream's, as ``skip`` does; the others go on.
 
         The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
         has changed or everything has, ``events`` among it. ``on_event`` is called after that, once for every event

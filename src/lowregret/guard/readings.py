@@ -9,7 +9,7 @@ from ..arrays import Array, namespace, to_numpy
 from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..rules import Rule, RuleMemory
-from .advice import acts_in, joint
+from .advice import acts_in, joint, plain, shares_of
 from .episodes import certificate_of
 from .ledger import Event, average, own_copy
 from .memory import GuardMemory
@@ -59,12 +59,21 @@ class Readings(Kept):
     def realised_regret(self) -> Array:
         """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one.
 
-        NaN where none was reported in this episode.
+        NaN where none was reported in this episode. With several problems: the largest of ``realised_regrets``.
         """
-        self._known("realised_regret")
-        ledger = self._at.ledger
-        steps = ledger.reported
-        found = average(self.rule, ledger.realised_A, steps)
+        if self.rule.problems is None:
+            acts_in(self.rule, "realised_regret")
+        return self._realised(self._at.ledger.realised_A)
+
+    @property
+    def realised_regrets(self) -> dict[str, Array]:
+        """The same in each problem, by name, where the guard is for several."""
+        rows, realised_A = joint(self.rule, "realised_regrets").rows, self._at.ledger.realised_A
+        return {name: self._realised(realised_A[..., rows[name]]) for name in rows}
+
+    def _realised(self, realised_A: Array) -> Array:
+        steps = self._at.ledger.reported
+        found = average(self.rule, realised_A, steps)
         if self.batch_shape == ():
             return found if int(steps) else math.nan
         return namespace(steps).where(steps > 0, found, math.nan)
@@ -103,8 +112,12 @@ class Readings(Kept):
         With ``Recovery`` it can come back: ``events`` has a ``Return`` when the model has most of the weight again, and
         a ``Left`` each time it has less than a quarter after that.
         """
-        found = self.rule.share(self._at.ledger.rule)
-        return float(found) if self.batch_shape == () else found
+        return plain(self.rule.share(self._at.ledger.rule))
+
+    @property
+    def shares(self) -> dict[str, Array]:
+        """The same in each problem, by name, where the guard is for several; ``share`` is the least of them."""
+        return shares_of(self.rule, self._at.ledger.rule)
 
     @property
     def events(self) -> list[Event]:
@@ -118,9 +131,6 @@ class Readings(Kept):
         Where outcomes are numbers, a ``RealisedCertificate``: by what the bets were charged so far.
         """
         return certificate_of(self.rule, self._at.ledger)
-
-    def _known(self, what: str) -> DecisionProblem:
-        return acts_in(self.rule, what)
 
 
 # How close each stream is to a switch: every condition of the alarm, and which of them it waits for.

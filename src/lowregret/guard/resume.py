@@ -12,7 +12,7 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, device, float_type, namespace, to_numpy
 from ..memory import restored, saved
-from ..rules import Late, Rule, RuleMemory
+from ..rules import JointTest, Late, Rule, RuleMemory
 from .known import forecast_again, forecast_told, known_again, known_told
 from .ledger import EVENTS, Event, Ledger, blank, kind_of
 from .memory import Due, GuardMemory, over, standing
@@ -252,7 +252,11 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
             answer = each.fallback_answer(part, even)
         except Exception as error:  # whatever a predictor does with nonsense
             raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-        inputs.probs_of(answer, rule.in_play.width, "state_dict: the fallback's probabilities", shape=step.shape)
+        apart = [(answer, rule.in_play.width)]
+        if isinstance(rule, JointTest) and rule.fallback_acts:  # what is played in each problem
+            apart = [(answer[..., rows], rows.stop - rows.start) for rows in rule.rows.values()]
+        for said, width in apart:
+            inputs.probs_of(said, width, "state_dict: the fallback's probabilities", shape=step.shape)
 
 
 def _refuse_impossible_numbers(part: RuleMemory) -> None:
@@ -346,5 +350,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "share": lambda value: inputs.not_negative(value, "share"),
     **dict.fromkeys(("rate", "gain"), _some_number),
     **dict.fromkeys(("action", "since", "context", "known"), _some_count),
-    **dict.fromkeys(("reference", "whom", "says"), _some_name),
+    **dict.fromkeys(("reference", "whom", "says", "problem"), _some_name),
 }  # how each field of an event is read

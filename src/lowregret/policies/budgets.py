@@ -51,6 +51,8 @@ class RegretBudget(NamedTuple):
         """The account after one more step, and whether safe play is in force from then on."""
         xp = namespace(account_P)
         rise_P = xp.clip(account_P + came.lead_P, 0.0, None) * came.late  # nothing counts before the alarm
+        if self.span == 0:
+            return rise_P, is_safe & False  # nothing can be lost
         root = in_float64(came.step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
         worst, limit = xp.max(rise_P, axis=0), self.budget * self.span * root
         return rise_P, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)

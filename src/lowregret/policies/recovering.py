@@ -23,6 +23,12 @@ of C of them, each concave in its own n, is largest where all are equally long.
 Nor does it matter what R_c is made of, as long as a step adds at most J to it: where internal regret counts, R_ab is
 what would have been gained by playing b whenever a was played, and safe play Hedge over pairs (``pairs.py``).
 
+Several problems may be played by one law, each with R_c, J and b = budget J sqrt(T) of its own. The mixture is left
+once D >= b in *any* of them, and is in force again once D <= b/2 in *all*. So in every problem D < b before each of its
+steps, and D < b + J at the last entry, from where on safe play, afresh, loses at most F of that problem: the bound is
+that of each. Safe play has at most n - ceil(b/J) steps in each, too: whichever problem ended the mixture needed b/J
+steps for it, the same number in all. In play the R_c of other problems are counted as if they had the first one's J.
+
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
 given the states; else it is Hedge over all comparators, given what each was paid. Safe play that guarantees a payoff
 (``SecurityPlay``) has no such F: ``budgets`` says what is promised then.
@@ -114,6 +120,8 @@ class Recovering:
         How much of the weight in the mixture the model has at first; by default as much as every other law.
     internal
         Whether to compare with pairs of actions in place of actions. For Hedge as safe play, in one context.
+    beside
+        Other problems that are played by the same law, with their temperatures. For a law as safe play, in one context.
     """
 
     problem: DecisionProblem
@@ -130,6 +138,7 @@ class Recovering:
     counts_model: bool = False
     trust: float | None = None
     internal: bool = False
+    beside: tuple[tuple[DecisionProblem, float | None], ...] = ()
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -187,7 +196,8 @@ class Recovering:
     def _budget(self) -> RegretBudget | PayoffBudget:
         guarantee = None if self.safe is None else guaranteed_by(self.safe, self.temperature)
         steps = None if self.horizon is None else self.horizon / self.contexts
-        return budget_for(self.problem, self.span, self.hedge.experts, steps, self.budget, guarantee)
+        count = self.hedge.experts + sum(problem.n_actions for problem, _ in self.beside)
+        return budget_for(self.problem, self.span, count, steps, self.budget, guarantee)
 
     @cached_property
     def _laws(self) -> Shadow:
@@ -253,7 +263,8 @@ class Recovering:
         own = total(played_A * paid_P[:A])
         if self.internal:
             paid_P = xp.concat([swaps(paid_P[:A], played_A) + own, paid_P[A:]])
-        came = Outcome(state, paid_P - own, mixture_A, late, old.seen + 1)
+        lead_P = self._leads(state, self._law(old, mixture_S), memory.step + 1) if self.beside else paid_P - own
+        came = Outcome(state, lead_P, mixture_A, late, old.seen + 1)
         account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
         safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
         row = Row(last(account), is_safe, safe, old.seen + 1)
@@ -346,7 +357,7 @@ class Recovering:
         """Its laws at every step, those before the alarm included: the mixture's, but for stretches of safe play."""
         law_SxNxT = self._laws.recorded(probs_NxTxS, tokens_NxT)
         step_T = count_up(tokens_NxT, 1, tokens_NxT.shape[-1] + 1)
-        lead_AxNxT = leads(self.problem, tokens_NxT, self.problem.chances(law_SxNxT, self._temperature(step_T)))
+        lead_AxNxT = self._leads(tokens_NxT, law_SxNxT, step_T)
         xp, laws = namespace(law_SxNxT), []
         row = self._row(self.start(tuple(times_N.shape), like=probs_NxTxS).rows, None)
         begin, T = int(times_N.min()), tokens_NxT.shape[-1]
@@ -361,8 +372,7 @@ class Recovering:
             before = xp.zeros_like(row.seen) + t
             if some(row.is_safe):
                 law_S = self._law(row, law_S)
-                safe_A = leads(self.problem, token, self.problem.chances(law_S, self._temperature(before + 1)))
-                lead_A = xp.where(row.is_safe, safe_A, lead_A)
+                lead_A = xp.where(row.is_safe, self._leads(token, law_S, before + 1), lead_A)
             laws.append(law_S)
             came = Outcome(token, lead_A, mixture_A, times_N <= t, before + 1)
             account, is_safe = self._budget.after(first(row.account), row.is_safe, came)
@@ -433,6 +443,16 @@ class Recovering:
 
     def _temperature(self, step: Array) -> Any:
         return self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
+
+    def _leads(self, token: Array, law_S: Array, step: Array) -> Array:
+        """What every action earned more than the response to a law; in problems beside, as if their span were ours."""
+        lead_A = leads(self.problem, token, self.problem.chances(law_S, self._temperature(step)))
+        each = [lead_A]
+        for problem, temperature in self.beside:
+            warmth = problem.anytime_temperature(step) if temperature is None else temperature
+            times = self.span / problem.span if problem.span else 0.0
+            each.append(leads(problem, token, problem.chances(law_S, warmth)) * times)
+        return lead_A if len(each) == 1 else namespace(lead_A).concat(each)
 
     def _row(self, rows: Row, scene: Scene | None) -> Row:
         """That of the context which each stream is in."""

@@ -238,7 +238,8 @@ def robustify(
         law (``policies/pairs.py`` has why), so a policy comes back here, too.
     problems
         In place of ``problem``, several by name, over the same states: whoever acts in one of them has low regret in
-        it. ``respond(name)`` acts, ``certificate.for_problem(name)`` says how low. After a switch, the Polya urn.
+        it. ``respond(name)`` acts, ``certificate.for_problem(name)`` says how low. After a switch one law for all
+        of them, from which the model can return; ``fallback=PolyaUrn(n)`` has no way back.
 
     >>> from lowregret import PolyaUrn, matching
     >>> from lowregret.predictors import Scheduled

@@ -263,6 +263,11 @@ class Rule(ABC):
         """Where the base returned with the last token, after a trip (1), or was left again (-1); None: never."""
         return self.in_play.fallback.turned(memory.fallback) if self.in_play.follows else None
 
+    def turns(self, memory: RuleMemory) -> dict[str | None, Array]:
+        """The same by problem, where each has a way back of its own; else under None."""
+        turned = self.turned(memory)
+        return {} if turned is None else {None: turned}
+
     def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
         """All that an alarm waits for, by name: what it is now and what it must reach, both at the same step."""
         return {"evidence": self.evidence(memory)}
@@ -356,6 +361,10 @@ class Rule(ABC):
     def share(self, memory: RuleMemory) -> Array:
         """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""
         return 1 - in_float64(self.tripped(memory))
+
+    def shares(self, memory: RuleMemory) -> dict[str, Array]:
+        """The same in each problem, by name, where it is for several."""
+        return dict.fromkeys(self.problems or (), self.share(memory))
 
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""

@@ -8,32 +8,59 @@ logarithm of their rows, ln(all rows / its own), in the log-cost of its bets.
 Problems differ in span, and so in the rates that suit them. A bet at rate lam on c x is one at rate lam c on x: the
 gains of each problem are multiplied by a number c of its own, with which all share one list of rates.
 
-What follows the alarm is the urn, which knows no problem: the quantal responses to it have low regret in each
-(Lemma 2.3). ``Recovery`` is not offered: its mixture is left by what it loses, which is another number in each problem.
+After the alarm there is a way back. Where best responses are played each problem has a ``Recovery`` of its own. Where
+laws are answered there is one for all, which is left by what it loses in any problem (``policies/recovering.py`` has
+the proof). Safe play is then the urn, which knows no problem: responses to it have low regret in each (Lemma 2.3).
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import and_
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import inputs
-from ..arrays import Array, astype, constant, detached, first, first_true, namespace, total
+from ..arrays import Array, astype, constant, detached, first, first_true, in_float64, last, namespace, some, total
 from ..certificates import Certificate, NamedCertificate, certify_named, every_start, switching
 from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
 from ..forecasts import NumberScene
+from ..policies import Recovering, Recovery, RecoveryMemory
 from ..predictors import PolyaUrn
-from ..problems import DecisionProblem, Names, Scene, leads, scene_of
+from ..problems import DecisionProblem, Known, Names, Scene, leads, scene_of
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
-from .contract import Moment, Rule, RuleMemory
+from .contract import InPlay, Moment, Rule, RuleMemory, in_play
 from .exact import TOP
 from .response import delta_for
 
 LEAST_SPAN = 1e-9  # far above what counts as a tie, so that a best response is one
+
+
+class _EachRecovers(NamedTuple):
+    """A ``Recovery`` for each problem, all from the one alarm on; what is remembered, and the scenes, are theirs.
+
+    After the alarm nothing is shared: delta is spent, and what is played in a problem is a question of the regret in it
+    alone. So each has the mixture, the budget and the safe play, and with them the bound, that it would have by itself.
+    """
+
+    each: tuple[Recovering, ...]
+
+    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> tuple[RecoveryMemory, ...]:
+        return tuple(one.start(batch_shape, like) for one in self.each)
+
+    def policy(self, memory: tuple[RecoveryMemory, ...], scenes: tuple[Scene, ...]) -> Array:
+        """What is played in all problems, one after the other, ``[P, ...]``."""
+        played = [one.policy(own, scene) for one, own, scene in zip(self.each, memory, scenes, strict=True)]
+        return namespace(played[0]).concat(played)
+
+    def update(
+        self, memory: tuple[RecoveryMemory, ...], scenes: tuple[Scene, ...], state: Array, late: Array
+    ) -> tuple[RecoveryMemory, ...]:
+        told = zip(self.each, memory, scenes, strict=True)
+        return tuple(one.update(own, scene, state, late) for one, own, scene in told)
 
 
 class _AfterBestResponses(NamedTuple):
@@ -60,21 +87,22 @@ class JointTest(Rule):
         The TV bound; 1/horizon by default, required with ``horizon=None``.
     temperature
         Of the responses in every problem, in units of its span: 1/sqrt(horizon) by default. 0 is the best response
-        until the alarm; the urn is then answered at 1/sqrt(horizon). With an unknown horizon each has its own schedule.
+        until the alarm; an urn is then answered at 1/sqrt(horizon). With an unknown horizon each has its own schedule.
     fallback
-        A ``PolyaUrn``, the only one of which it is known what it loses in several problems at once.
+        ``Recovery()`` by default: one for each problem at a temperature of 0, else one law for all. From a ``PolyaUrn``
+        there is no way back.
 
     >>> from lowregret import cost_loss, matching
     >>> rule = JointTest({"guess": matching(), "protect": cost_loss(1, 4)}, horizon=1024)
     >>> {name: round(rule.certificate.for_problem(name).regret_bound, 4) for name in rule.problems}
-    {'guess': 0.0941, 'protect': 0.1007}
+    {'guess': 0.1096, 'protect': 0.1338}
     """
 
     problems: dict[str, DecisionProblem] = field()
     horizon: int | None
     delta: float = None  # type: ignore[assignment]
     temperature: float | None = field(default=None, kw_only=True)
-    fallback: PolyaUrn = field(default=None, kw_only=True)  # type: ignore[assignment]
+    fallback: PolyaUrn | Recovery = field(default=None, kw_only=True)  # type: ignore[assignment]
 
     problem = None
 
@@ -94,12 +122,14 @@ class JointTest(Rule):
         elif horizon is not None:
             inputs.keep(self, temperature=1 / math.sqrt(horizon))
         if self.fallback is None:
-            inputs.keep(self, fallback=PolyaUrn(self.n_states))
-        if not isinstance(self.fallback, PolyaUrn) or self.fallback.n_states != self.n_states:
+            inputs.keep(self, fallback=Recovery())
+        back = self.fallback
+        if not isinstance(back, Recovery) and not (isinstance(back, PolyaUrn) and back.n_states == self.n_states):
             raise ValueError(
-                f"fallback must be a PolyaUrn over {self.n_states} states for several problems, got "
-                f"{inputs.shown(self.fallback)}: of no other is it known what it loses in each of them"
+                f"fallback must be a Recovery or a PolyaUrn over {self.n_states} states for several problems, got "
+                f"{inputs.shown(back)}: of no other is it known what it loses in each of them"
             )
+        _ = self.in_play  # a Recovery that does not fit is refused here
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JointTest) and self._key == other._key
@@ -186,6 +216,37 @@ class JointTest(Rule):
         span = max(self.times[name] * problem.span for name, problem in self.problems.items())
         return Bets(next(iter(self.priors.values())), self.delta, span, self.n_comparators)
 
+    @cached_property
+    def in_play(self) -> InPlay:
+        if isinstance(self.fallback, PolyaUrn):
+            return in_play(self.fallback, None, self.n_states, self.horizon, self.temperature)
+        each = tuple(self._recovers.values())
+        if self.temperature == 0:
+            return InPlay(_EachRecovers(each), True, True, self.n_comparators, True)
+        beside = tuple((one.problem, one.temperature) for i, one in enumerate(each) if i != self._widest)
+        return InPlay(replace(each[self._widest], beside=beside), True, False, self.n_states, True)
+
+    @cached_property
+    def _recovers(self) -> dict[str, Recovering]:
+        """The ``Recovery`` of each problem by itself: that which it plays, or by whose bound it is certified."""
+        back, one_law, found = self.fallback, self.temperature != 0 and len(self.problems) > 1, {}
+        assert isinstance(back, Recovery)
+        for name, problem in self.problems.items():
+            made = problem, self.horizon, self.temperature_in(name)
+            safe = back.safe or PolyaUrn(self.n_states)
+            found[name] = back.in_play(*made, safe) if one_law else back.made_for(*made)
+            if one_law and (found[name].acts or found[name].payoff_guarantee() is not None):
+                raise ValueError(
+                    f"safe {type(safe).__name__} must be a law that is left by regret: at a temperature above 0 "
+                    "several problems are answered by one law"
+                )
+        return found
+
+    @property
+    def _widest(self) -> int:
+        """The place of the problem in which most can be lost, by whose advice the laws in the shadow go."""
+        return list(self.problems.values()).index(self.stakes)
+
     @property
     def urn_temperature(self) -> float | None:
         """At which the urn is answered after an alarm, likewise; None: by each problem's own schedule."""
@@ -211,6 +272,73 @@ class JointTest(Rule):
             each = (p.respond(said_S, _warmth(p, self.urn_temperature, step)) for p in self.problems.values())
             fallback_P = xp.concat(list(each))
         return Moment(xp.concat([scene.base_A for scene in scenes]), fallback_P, law_S, token, scenes)
+
+    def look(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Moment:
+        if not self.in_play.follows:
+            return super().look(memory, probs)
+        moment = self.moment(probs, None, None, memory.step + 1)
+        if not some(memory.tripped_at):
+            return moment
+        said = self._fallback_says(memory, moment)
+        if not self.in_play.acts:
+            said = namespace(said).concat([scene.respond(said) for scene in moment.known])
+        return moment._replace(fallback_A1=said)
+
+    def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
+        if not self.in_play.follows:
+            return super().fallback_answer(memory, probs)
+        return last(self._fallback_says(memory, self.moment(probs, None, None, memory.step + 1)))
+
+    def _fallback_says(self, memory: RuleMemory, moment: Moment) -> Array:
+        """What is played in all problems ``[P, ...]``, or the law by which that goes ``[S, ...]``."""
+        back = self.in_play.fallback
+        return (back.policy if self.in_play.acts else back.law)(memory.fallback, self._shown(moment))
+
+    def _fallback_after(self, memory: RuleMemory, moment: Moment, token: Array) -> tuple[Any, Moment]:
+        if not self.in_play.follows:
+            return super()._fallback_after(memory, moment, token)
+        told = memory.fallback, self._shown(moment), token, self.tripped(memory)
+        return self.in_play.fallback.update(*told), moment
+
+    def _shown(self, moment: Moment) -> Any:
+        """The scenes that the fallback is shown: of all problems, or of the one by whose advice its laws go."""
+        return moment.known if self.in_play.acts else moment.known[self._widest]
+
+    def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
+        if not self.in_play.follows or self.in_play.acts:
+            return super().replaced(probs, tokens)
+        alarms = self.first_trips(probs, tokens)
+        return self.in_play.fallback.laws_beside(probs, tokens, alarms), alarms
+
+    # What was found after an alarm: in each problem, or for all where they are played by one law
+
+    def _each(self, memory: RuleMemory) -> dict[str, tuple[Recovering, RecoveryMemory]]:
+        """The way back by which each problem goes, and what that remembers; none from an urn."""
+        own = self.in_play
+        if own.acts:
+            return dict(zip(self.problems, zip(own.fallback.each, memory.fallback, strict=True), strict=True))
+        return dict.fromkeys(self.problems, (own.fallback, memory.fallback)) if own.follows else {}
+
+    def turns(self, memory: RuleMemory) -> dict[str | None, Array]:
+        if not self.in_play.acts:
+            return super().turns(memory)
+        return {name: back.turned(own) for name, (back, own) in self._each(memory).items()}
+
+    def trusted(self, memory: RuleMemory) -> Array:
+        """Where the base model is played as it is, or has returned in every problem, ``[...]``."""
+        back = [own.trusted for _, own in self._each(memory).values()]
+        return ~self.tripped(memory) | reduce(and_, back) if back else ~self.tripped(memory)
+
+    def shares(self, memory: RuleMemory) -> dict[str, Array]:
+        late, each = in_float64(self.tripped(memory)), self._each(memory)
+        if not each:
+            return dict.fromkeys(self.problems, 1 - late)
+        return {name: 1 - late * (1 - back.share_of_base(own)) for name, (back, own) in each.items()}
+
+    def share(self, memory: RuleMemory) -> Array:
+        """The least of ``shares``."""
+        shares = list(self.shares(memory).values())
+        return reduce(namespace(shares[0]).minimum, shares)
 
     def leads(self, answer_P: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
         parts = zip(self.problems.values(), self.rows.values(), strict=True)
@@ -269,8 +397,10 @@ class JointTest(Rule):
         problem, temperature, count = self.problems[name], self.temperature_in(name), len(self.problems)
         made = problem, self.priors[name], self.delta, temperature
         back: Any = self.fallback
-        if temperature == 0:
-            back = _AfterBestResponses(self.fallback, _in_units(problem, self.urn_temperature))
+        if self.in_play.follows:
+            back = self._recovers[name]
+        elif temperature == 0:
+            back = _AfterBestResponses(back, _in_units(problem, self.urn_temperature))
         theorem = "the exact test on every action" + (f" of {count} problems" if count > 1 else "")
         return certify_switch(
             problem,
@@ -282,6 +412,7 @@ class JointTest(Rule):
             tv_bound=self.delta,
             theorem=theorem + (", unknown horizon" if self.horizon is None else ""),
             sharper=partial(switching.before, *made, 1, True) if temperature is not None else None,
+            counts_model=getattr(back, "counts_model", False),
         )
 
 
