@@ -27,6 +27,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="how many at once")
     parser.add_argument("--robust", action="store_true", help="BERNOULLI_1 and ROBUST alone")
     told, more = parser.parse_known_args()  # more for each run, such as --steps 5
+    if told.robust and (len(more) % 2 or not all(value.isdigit() for value in (*told.runs, *more[1::2]))):
+        parser.error("--robust takes runs by their seeds alone, such as --runs 1 2, and numbers such as --steps 5")
     told.out.mkdir(parents=True, exist_ok=True)
     folders = [told.out / f"{told.preset}-{i}-seed-{name}" for i, name in enumerate(told.runs)]
     with concurrent.futures.ThreadPoolExecutor(told.jobs) as pool:

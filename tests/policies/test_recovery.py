@@ -12,6 +12,7 @@ import pytest
 import lowregret as lr
 from lowregret import checks
 from lowregret.policies import Recovering, recovering, shadow
+from lowregret.policies.budgets import Outcome, RegretBudget
 from lowregret.problems import Scene
 
 FAST = importlib.util.find_spec("numba") is not None
@@ -475,3 +476,13 @@ def test_safe_play_of_which_nothing_is_known_is_said_to_be_unknown() -> None:
     assert unknown.regret_bound == 1
     assert "is not known" not in known.statement
     assert known.regret_bound < 0.65
+
+
+@pytest.mark.parametrize("horizon", [None, 6])
+def test_where_nothing_can_be_lost_no_budget_is_ever_spent(horizon: int | None) -> None:
+    budget, still = RegretBudget(0.0, 2, horizon, 0.5), np.zeros((2, 3))
+    late, step = np.ones(3, dtype=bool), np.full(3, 4)
+    _, is_safe = budget.after(still, late, Outcome(np.zeros(3, dtype=np.int64), still, None, late, step))
+    assert not is_safe.any()  # step by step, even where it was
+    assert budget.until_spent(np.zeros((2, 3, 6)), np.zeros(3, dtype=np.int64))[0] == 6  # and recorded
+    assert (budget.limits(6) > 0).all()

@@ -226,11 +226,13 @@ def test_a_guard_that_answers_laws_goes_by_the_same_one() -> None:
 
 
 def test_what_cannot_be_played_safe_by_is_refused() -> None:
-    for safe, words in (
-        (lr.policies.AdaHedge(lr.matching()), "was made for another problem|must be a law that is left by regret"),
-        (lr.predictors.CoverLaw(lr.matching(), 40), "was made for another problem"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            JointTest(TWO, 40, fallback=lr.Recovery(safe=safe))
+    coin = lr.matching()
+    with pytest.raises(ValueError, match="was made for another problem"):
+        JointTest(TWO, 40, fallback=lr.Recovery(safe=lr.predictors.CoverLaw(coin, 40)))
+    for problems in ({"guess": coin}, {"guess": coin, "again": coin}):  # what is played is the answer to a law
+        for safe in (lr.policies.AdaHedge(coin), lr.policies.SecurityPlay(coin)):
+            with pytest.raises(ValueError, match="must be a law that is left by regret"):
+                JointTest(problems, 40, fallback=lr.Recovery(safe=safe))
+            JointTest(problems, 40, delta=0.05, temperature=0.0, fallback=lr.Recovery(safe=safe))
     other = JointTest(TWO, 40, fallback=lr.Recovery(safe=lr.predictors.Scheduled([[0.5, 0.5]])))
     assert "is not known" in other.certificate.for_problem("guess").statement

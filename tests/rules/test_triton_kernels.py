@@ -1,7 +1,5 @@
 """The programs for a GPU give the trip times of the array form; without a GPU they are interpreted."""
 
-import os
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -11,8 +9,6 @@ from lowregret.rules import FirstTest, RegretRate, Rule, kernels
 
 torch = pytest.importorskip("torch")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-if DEVICE == "cpu":
-    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
 pytest.importorskip("triton")
 
 T = 50
@@ -62,6 +58,20 @@ def test_trip_times_are_those_of_the_array_form(name: str, monkeypatch: pytest.M
     found, times = rule.replaced(*there)
     assert_array_equal(times.cpu(), expected)
     np.testing.assert_allclose(found.cpu(), replaced, rtol=1e-12)
+
+
+def test_a_single_step_a_single_rate_and_laws_that_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowregret.rules import triton_kernels
+
+    on_gpu = {torch.Tensor: triton_kernels}
+    monkeypatch.setattr(kernels, "on_gpu", lambda laws: on_gpu.get(type(laws)))
+    laws, tokens = streams(1)
+    for rule in (FirstTest(COIN, 3, delta=1e-50), FirstTest(COIN, 2, delta=0.5), lr.ExactTest(COIN, 2, delta=0.5)):
+        for steps in range(1, rule.horizon + 1):
+            probs = np.stack([laws[4, -steps:]] * 2)  # the last of them has an excluded state
+            came = tokens[[0, 4], -steps:]
+            found = rule.first_trips(torch.as_tensor(probs[:1], device=DEVICE), torch.as_tensor(came, device=DEVICE))
+            assert_array_equal(found.cpu(), rule.first_trips(probs, came))
 
 
 def test_what_the_programs_are_not_for_is_the_array_forms(monkeypatch: pytest.MonkeyPatch) -> None:

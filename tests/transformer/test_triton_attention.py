@@ -1,15 +1,11 @@
 """The program for a GPU attends as plain torch does; without a GPU it is interpreted."""
 
-import os
-
 import pytest
 
 import lowregret as lr
 
 torch = pytest.importorskip("torch")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-if DEVICE == "cpu":
-    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
 pytest.importorskip("triton")
 
 

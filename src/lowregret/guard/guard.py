@@ -163,7 +163,7 @@ class Guard(Fleet, Readings):
         horizon: int | None = None,
         *,
         rule: Rule | None = None,
-        fallback: Predictor | Policy | None = None,
+        fallback: Predictor | Policy | Recovery | None = None,
         temperature: float | None = None,
         batch_shape: tuple[int, ...] | None = None,
         on_event: Callable[[Event], object] | None = None,

@@ -51,16 +51,19 @@ class RegretBudget(NamedTuple):
         """The account after one more step, and whether safe play is in force from then on."""
         xp = namespace(account_P)
         rise_P = xp.clip(account_P + came.lead_P, 0.0, None) * came.late  # nothing counts before the alarm
-        if self.span == 0:
-            return rise_P, is_safe & False  # nothing can be lost
         root = in_float64(came.step) ** 0.5 if self.horizon is None else math.sqrt(self.horizon)
-        worst, limit = xp.max(rise_P, axis=0), self.budget * self.span * root
+        worst, limit = xp.max(rise_P, axis=0), self._a_root * root
         return rise_P, came.late & xp.where(is_safe, worst > limit / 2, worst >= limit)
 
     def limits(self, steps: int) -> np.ndarray:
         """b at each of the first ``steps`` steps."""
         root_T = np.sqrt(np.arange(1.0, steps + 1)) if self.horizon is None else np.full(steps, math.sqrt(self.horizon))
-        return self.budget * self.span * root_T
+        return self._a_root * root_T
+
+    @property
+    def _a_root(self) -> float:
+        """b over the root of the steps: where nothing can be lost, it is never spent."""
+        return self.budget * self.span if self.span else math.inf
 
     def until_spent(self, lead_PxNxT: np.ndarray, times_N: np.ndarray) -> tuple[int, np.ndarray]:
         """How many steps pass before any of N recorded runs has spent it, and the accounts ``[P, N]`` after them.

@@ -13,6 +13,8 @@ D(t) = max_c [ R_c(t) - min_{s<=t} R_c(s) ].
   earlier entries does not matter: D has seen all that was played in them.
 
 Hence **R_c(n) <= b + J + F(n - ceil(b/J))** however often it returns: D needs b/J steps to reach b, F does not fall.
+Where b grows with t, take that of step n: an entry after m < b/J steps leaves R_c(n) <= m J + F(n - m), which does not
+fall as m grows, since safe play loses at most J a step.
 Payoffs may change, as long as J is the span of all that may come, and the mixture may be answered in any way: the bound
 holds for best responses (a temperature of 0) too. Safe play must then randomise, so it is not a law. The model may be
 one more comparator: what is lost to it is then bounded, too.

@@ -8,7 +8,7 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, beside
 from ..certificates import Certificate, NamedCertificate
-from ..policies import Respond
+from ..policies import Recovery, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
 from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, JointTest, Knows, Rule, RuleMemory, VRegret
@@ -164,7 +164,7 @@ def robustify(
     horizon: int | None,
     *,
     rule: Rule | None = None,
-    fallback: Predictor | None = None,
+    fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
 ) -> Robust: ...
 
@@ -176,7 +176,7 @@ def robustify(
     horizon: int | None,
     *,
     rule: Rule | None = None,
-    fallback: Predictor | None = None,
+    fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor],
     internal: bool = False,
@@ -189,7 +189,7 @@ def robustify(
     *,
     horizon: int,
     problems: Mapping[str, DecisionProblem],
-    fallback: Predictor | None = None,
+    fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
 ) -> Robust: ...
 
@@ -212,7 +212,7 @@ def robustify(
     horizon: int | None = None,
     *,
     rule: Rule | None = None,
-    fallback: Predictor | None = None,
+    fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor] = (),
     internal: bool = False,

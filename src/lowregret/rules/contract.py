@@ -450,7 +450,7 @@ class Rule(ABC):
                 f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart())"
                 + (
                     ""
-                    if self.problem is None
+                    if self.problem is None and self.problems is None
                     else ", or give none: Guard(problem), or a rule with horizon=None and a delta"
                 )
             )

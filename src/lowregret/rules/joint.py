@@ -229,16 +229,17 @@ class JointTest(Rule):
     @cached_property
     def _recovers(self) -> dict[str, Recovering]:
         """The ``Recovery`` of each problem by itself: that which it plays, or by whose bound it is certified."""
-        back, one_law, found = self.fallback, self.temperature != 0 and len(self.problems) > 1, {}
+        back, laws, found = self.fallback, self.temperature != 0, {}
+        several = laws and len(self.problems) > 1
         assert isinstance(back, Recovery)
         for name, problem in self.problems.items():
             made = problem, self.horizon, self.temperature_in(name)
             safe = back.safe or PolyaUrn(self.n_states)
-            found[name] = back.in_play(*made, safe) if one_law else back.made_for(*made)
-            if one_law and (found[name].acts or found[name].payoff_guarantee() is not None):
+            found[name] = back.in_play(*made, safe) if several else back.made_for(*made)
+            if (laws and found[name].acts) or (several and found[name].payoff_guarantee() is not None):
                 raise ValueError(
                     f"safe {type(safe).__name__} must be a law that is left by regret: at a temperature above 0 "
-                    "several problems are answered by one law"
+                    "named problems are answered by one law"
                 )
         return found
 

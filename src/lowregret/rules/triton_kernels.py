@@ -88,14 +88,14 @@ def _response(problem: DecisionProblem, temperature: float | None, steps: int) -
 
 
 def _doubles(where: Any, *tables: Any) -> tuple[Tensor, ...]:
-    made = (np.ascontiguousarray(np.atleast_1d(values), dtype=np.float64) for values in tables)
+    made = (np.array(np.atleast_1d(values), dtype=np.float64, order="C") for values in tables)
     return tuple(torch.tensor(values, device=where) for values in made)
 
 
 def _run(program: Any, laws: Tensor, tokens: Tensor, numbers: tuple[Tensor, ...], *sizes: int) -> Tensor:
     T, times = tokens.shape[-1], torch.empty(tokens.shape[:-1], dtype=torch.int64, device=tokens.device)
     block = max(32, triton.next_power_of_2(T))
-    given = laws.detach().contiguous(), tokens.contiguous()
+    given = laws.detach().expand((*tokens.shape, 2)).contiguous(), tokens.contiguous()
     if times.numel():
         with torch.cuda.device_of(tokens):
             warps = min(16, max(1, block // STEPS_A_WARP))

@@ -268,16 +268,19 @@ class Extending:
     """
 
     def __init__(self, decoder: Decoder) -> None:
-        self.decoder, self.place = decoder, 0
+        self.decoder, self.place = decoder, (0, 0)  # of the cache and of the weights
         self.replay: Replay | None = None
 
     def __call__(self, inputs_B: Tensor, cache: Tensor, filled_B: Tensor, filled: int) -> Tensor:
         if not cache.is_cuda or not triton_installed or filled < _FIRST_STEPS or not len(inputs_B):
             return self.decoder.extend(inputs_B, cache, filled_B, filled)
-        if self.replay is None or cache.data_ptr() != self.place:
+        place = cache.data_ptr(), self.decoder.embedding.weight.data_ptr()
+        if place != self.place:  # a cache that is cut or copied after every step is not worth recording
+            self.replay, self.place = None, place
+            return self.decoder.extend(inputs_B, cache, filled_B, filled)
+        if self.replay is None:
             from .triton_attention import attend
 
-            self.replay, self.place = None, cache.data_ptr()
             self.inputs_B, self.filled_B = inputs_B.clone(), filled_B.clone()
             step = partial(self.decoder.extend, self.inputs_B, cache, self.filled_B, None, attend)
             stream = torch.cuda.Stream()

@@ -43,7 +43,8 @@ class RegretLoss:
     A batch is made of groups of ``worlds`` sequences, one from the source and the others from other worlds. The loss of
     a group is a weighted mean, sum_i f(R_i) h(R_i) / sum_i f(R_i), with f(R) = exp(c R) and h(R) = ln(1 + exp(R)). R is
     the average regret of a sequence divided by the temperature, c the ``sharpness``: as it grows, only the largest
-    counts. That paper takes any such f and h, h not negative and smooth.
+    counts. That paper takes any such f and h, h not negative and smooth. A regret far below the others of its group is
+    not made smaller by it: more of it would lower the mean.
 
     Parameters
     ----------
