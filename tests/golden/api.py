@@ -1,0 +1,286 @@
+"""From the neutral settings of a golden case to the library: the one file that changes when the API does.
+
+``test_golden.py`` says what a case is and how its run goes; what is here makes the objects, calls them, and gives back
+numbers under neutral names.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.decisions.streams import sources
+
+import lowregret as lr
+from benchmarks import recordings
+from lowregret.paper import eight_sources as paper_table
+from lowregret.paper import verify
+from lowregret.policies import Incumbent
+from lowregret.predictors import Scheduled, ShrunkUrn
+from lowregret.problems import payoffs_in
+
+EVENTS = {"Switch": "alarm", "Return": "return", "Left": "left"}
+EXACT = (
+    "step",
+    "known",
+    "action",
+    "reference",
+    "context",
+    "since",
+)  # parts of an event; ``rate`` and ``share`` are near
+
+
+def problem_of(case: dict[str, Any]) -> Any:
+    """A ``DecisionProblem``, or for numbers a shop: an order earns ``price`` for what is sold and costs ``cost``."""
+    said = case["problem"]
+    if "orders" in said:
+        price, cost, orders = said["price"], said["cost"], [float(order) for order in said["orders"]]
+        worst, best = -cost * orders[-1], (price - cost) * orders[-1]
+        earned = lambda order, demand: price * np.minimum(order, demand) - cost * order  # noqa: E731
+        return lr.Payoff(earned, orders, worst, best, knots=orders, outcomes=(0, math.inf))
+    ranged = {"low": said["low"], "high": said["high"]} if "low" in said else {}
+    return lr.DecisionProblem.from_payoffs(said["payoffs"], actions=said["actions"], states=said["states"], **ranged)
+
+
+def fallback_of(case: dict[str, Any], problem: Any) -> Any:
+    kind = case["fallback"]
+    if kind == "urn":
+        return lr.PolyaUrn(problem.n_states)
+    if kind == "shrunk urn":
+        return ShrunkUrn(problem, case["horizon"])
+    if kind in ("AdaHedge", "Hedge", "FixedShare"):
+        named = getattr(lr.policies, kind)
+        return named(problem) if kind == "AdaHedge" else named(problem, case["horizon"])
+    if isinstance(kind, dict) and "reference" in kind:
+        return Incumbent(kind["reference"])
+    if isinstance(kind, dict):
+        safe = {} if "safe" not in kind else {"safe": fallback_of({**case, "fallback": kind["safe"]}, problem)}
+        return lr.Recovery(**{**kind["recovery"], **safe})
+    return None
+
+
+def test_of(case: dict[str, Any], problem: Any, **more: Any) -> Any:
+    """The exact test with all its settings, where ``Guard`` has no words for one of them."""
+    response = {"temperature": 0.0 if case["response"] == "best" else case["response"]["temperature"]}
+    return lr.ExactTest(problem, case["horizon"], case["delta"], **response, **more)
+
+
+def guard_of(case: dict[str, Any], problem: Any = None) -> Any:
+    problem = problem_of(case) if problem is None else problem
+    made: dict[str, Any] = {"lag": case["lag"]}
+    if isinstance(case["streams"], list):
+        made["streams"] = case["streams"]
+    elif case["streams"] is not None:
+        made["batch_shape"] = (case["streams"],)
+    fallback = fallback_of(case, problem)
+    told = {"references": tuple(case["references"]), "contexts": case["contexts"], "payoffs": case["payoffs"]}
+    schedule = case["response"] != "best" and case["response"]["temperature"] is None
+    if not case["against actions"] or schedule:
+        rule = test_of(case, problem, fallback=fallback, actions=case["against actions"], **told)
+        return lr.Guard(problem, case["horizon"], rule=rule, **made)
+    if case["response"] != "best":
+        made["temperature"] = case["response"]["temperature"]
+    told["payoffs"] = {"fixed": None, "scaled": "scaled", "change": "change"}[case["payoffs"]]
+    tested = {"delta": case["delta"]} if case["test"] else {"test": False}
+    return lr.Guard(problem, case["horizon"], fallback=fallback, **tested, **told, **made)
+
+
+def forecast_of(case: dict[str, Any], numbers: np.ndarray) -> Any:
+    """``[..., S]`` probabilities, or what a model says of a number: quantiles, samples."""
+    if case["form"] == "quantiles":
+        return lr.Quantiles(case["levels"], numbers)
+    return lr.Samples(numbers) if case["form"] == "samples" else numbers
+
+
+def advise(guard: Any, case: dict[str, Any], step: int, told: dict[str, Any]) -> np.ndarray:
+    """The mixed action ``[..., A]`` that is advised for a step."""
+    more = {name: told[name] for name in ("context", "payoffs", "scale") if name in told}
+    if "references" in told:
+        each = np.moveaxis(told["references"], -2, 0)
+        said = [forecast_of(case, one) for one in each]
+        more["references"] = dict(zip(case["references"], said, strict=True))
+    return np.asarray(guard.advise(forecast_of(case, told["forecast"]), step=step, **more).policy)
+
+
+def observe(guard: Any, step: int, outcome: Any, action: Any, missing: np.ndarray | None) -> None:
+    guard.observe(outcome, action, step=step, missing=missing)
+
+
+def skip(guard: Any, step: int) -> None:
+    guard.skip(step)
+
+
+def restart(guard: Any) -> None:
+    guard.restart()
+
+
+def replaced_first(guard: Any, name: str | None) -> None:
+    """The first stream ends and another joins at the end."""
+    guard.retire([guard.streams[0].item() if name is None else guard.streams[0]])
+    guard.add(1 if name is None else [name])
+
+
+def reloaded(guard: Any, case: dict[str, Any]) -> Any:
+    """Another guard that goes on from what was saved."""
+    fresh = guard_of(case)
+    fresh.load_state_dict(json.loads(json.dumps(guard.state_dict(), allow_nan=False)))
+    return fresh
+
+
+def readings(guard: Any) -> dict[str, np.ndarray]:
+    evidence, threshold = guard.evidence
+    return {"evidence": np.asarray(evidence), "threshold": np.asarray(threshold), "share": np.asarray(guard.share)}
+
+
+def regret(guard: Any) -> np.ndarray:
+    return np.asarray(guard.regret, dtype=np.float64)
+
+
+def realised_regret(guard: Any) -> np.ndarray:
+    return np.asarray(guard.realised_regret, dtype=np.float64)
+
+
+def event(told: Any) -> dict[str, Any]:
+    stream = told.stream.item() if isinstance(told.stream, np.generic) else told.stream
+    kept = {"what": EVENTS[type(told).__name__], "stream": None if stream == () else stream}
+    for name in (*EXACT, "rate", "share"):
+        value = getattr(told, name, None)
+        if value is not None:
+            kept[name] = value.item() if isinstance(value, np.generic) else value
+    return kept
+
+
+def events(guard: Any) -> list[dict[str, Any]]:
+    return [event(told) for told in guard.events]
+
+
+def promised(certificate: Any) -> list[float]:
+    """Regret and the chance of a false alarm (or TV) that are guaranteed; not a number where nothing is."""
+    values = certificate.regret_bound, certificate.tv_bound
+    return [math.nan if value is None else float(value) for value in values]
+
+
+def certificate_of(case: dict[str, Any]) -> list[float]:
+    """Of a case that is made and not run: a guard, a predictor, or Algorithm 2."""
+    if case["kind"] == "guard":
+        return promised(guard_of(case).certificate)
+    return promised(predictor_of(case).certificate)
+
+
+# Recordings
+
+
+def backtested(case: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """What everyone earned a step by stream, alarms, regret and what is promised. ``told``: arrays ``[N, T, ...]``."""
+    problem, given = problem_of(case), {}
+    if "references" in told:
+        each = np.moveaxis(told["references"], -2, 0)
+        given["references"] = dict(zip(case["references"], [forecast_of(case, one) for one in each], strict=True))
+    if "context" in told:
+        given["contexts"] = told["context"]
+    given |= {name: told[name] for name in ("payoffs", "scale") if name in told}
+    forecasts, outcomes = forecast_of(case, told["forecast"]), told["outcome"]
+    pattern = guard_of({**case, "streams": None}, problem) if case["own guard"] else None
+    lag = {} if pattern is not None else {"lag": case["lag"]}
+    found = lr.backtest(problem, forecasts, outcomes, guard=pattern, **given, **lag)
+    return {
+        "earned": {name: [one.earned[name] for one in found.streams] for name in found.streams[0].earned},
+        "regret": [one.regret for one in found.streams],
+        "share": [one.model_share for one in found.streams],
+        "alarm": [one.switched_at or 0 for one in found.streams],
+        "events": [event(told) for told in found.switches],
+        "promised": promised(found.certificate),
+    }
+
+
+# Predictors
+
+
+def base_of(case: dict[str, Any]) -> Any:
+    said = case["base"]
+    if "schedule" in said:
+        return Scheduled(said["schedule"])
+    return lr.Markov(np.array(said["markov"]), window=said["window"])
+
+
+def rule_of(case: dict[str, Any], problem: Any) -> Any:
+    said, T = dict(case["rule"]), case["horizon"]
+    kind = said.pop("kind")
+    if kind == "VRegret":
+        return lr.rules.VRegret(T, **said)
+    if "fallback" in said:
+        said["fallback"] = fallback_of({**case, "fallback": said["fallback"]}, problem)
+    return {"RegretGap": lr.rules.RegretGap, "RegretRate": lr.rules.RegretRate, "ExactTest": lr.ExactTest}[kind](
+        problem, T, **said
+    )
+
+
+def predictor_of(case: dict[str, Any]) -> Any:
+    if case["kind"] == "average restart":
+        problem = problem_of(case)
+        rule = {} if "rule" not in case else {"rule": rule_of({**case, "horizon": case["extra window"]}, problem)}
+        base, windows = base_of(case), (case["base"]["window"], case["extra window"])
+        return lr.AverageRestart(base, problem, *windows, horizon=case["horizon"], **rule)
+    if case["rule"]["kind"] == "VRegret":
+        return lr.robustify(base_of(case), None, case["horizon"], rule=rule_of(case, None))
+    problem = problem_of(case)
+    if case["rule"]["kind"] == "default":
+        return lr.robustify(base_of(case), problem, case["horizon"])
+    return lr.robustify(base_of(case), problem, case["horizon"], rule=rule_of(case, problem))
+
+
+def predicted(case: dict[str, Any], tokens_NxT: np.ndarray) -> dict[str, Any]:
+    """Laws ``[N, T, S]`` before each token, alarms (T + 1 for never; 0 for Algorithm 2), regret, what is promised."""
+    safe = predictor_of(case)
+    single = case["kind"] == "average restart"
+    problem = problem_of(case) if case.get("problem") else lr.matching()
+    known = single or case["rule"]["kind"] != "VRegret"
+    policy = safe if single else safe.respond() if known else safe.respond(problem)
+    laws = safe.predict_sequence(tokens_NxT) if not single or problem.n_actions == 2 else None
+    return {
+        "laws": np.zeros((0, 1, 1)) if laws is None else np.asarray(laws),
+        "alarm": np.zeros(len(tokens_NxT)) if single else np.asarray(safe.trip_times(tokens_NxT)),
+        "regret": np.asarray(lr.external_regret(problem, policy, tokens_NxT))[:, -1],
+        "promised": promised(safe.certificate),
+    }
+
+
+# The paper, and recordings
+
+
+def verified(name: str) -> dict[str, Any]:
+    """What the check of a statement found: ``[what, measured, bound, within]`` for each claim."""
+    (statement,) = (one for one in verify.selected([]) if one.name == name)
+    found = verify.examine(statement).to_dict()
+    rows = {
+        part: [[claim[key] for key in ("what", "measured", "bound", "within")] for claim in found[part]]
+        for part in ("claims", "refuted")
+    }
+    return {"verdict": found["verdict"], **rows}
+
+
+def eight_sources(horizon: int, n: int, seed: int) -> dict[str, dict[str, list[Any]]]:
+    """Regret, share that switched and median switch by player and source; each player at its worst."""
+    players, sources = paper_table.players(horizon), lr.sources.paper_sources(horizon)
+    cells = lr.compare(players, sources, lr.matching(), horizon, n, seed).cells
+    worst = [paper_table.at_worst(name, player, horizon) for name, player in players.items()]
+    return {
+        "cells": {f"{one.predictor} on {one.source}": [one.regret.value, one.switched, one.switch] for one in cells},
+        "adversary": {row.player: [row.worst.regret, row.worst.upper, row.regret_bound, row.tv_bound] for row in worst},
+    }
+
+
+def recorded(name: str, folder: Path) -> bool:
+    """Writes the log and the payoffs of a recording; whether its data are there."""
+    if recordings.RECORDINGS[name].stream not in sources(install=False):
+        return False
+    recordings.write(name, folder)
+    return True
+
+
+def audited(folder: Path, lag: int) -> dict[str, Any]:
+    found = lr.audit.audit_log(folder / "log.csv", payoffs_in(folder / "stakes.csv"), lag=lag, jobs=1)
+    said, (one,) = json.loads(found.to_json()), found.streams
+    about = {"steps": one.steps, "alarm": one.switched_at, "returns": one.returns, "left": one.left}
+    return {**about, "totals": said["totals"], "promised": [said["regret_bound"]]}
