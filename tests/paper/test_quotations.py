@@ -1,4 +1,4 @@
-"""What ``lowregret verify`` quotes stands in the paper, and its verdicts are those of the documentation."""
+"""What ``python -m paper verify`` quotes stands in the paper, and its verdicts are those of the documentation."""
 
 import hashlib
 import re
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lowregret.paper.outcome import Verdict
-from lowregret.paper.statements import AMENDS, VERDICTS, Statement, all_statements
-from lowregret.paper.verify import summary
+from paper.outcome import Verdict
+from paper.statements import AMENDS, VERDICTS, Statement, all_statements
+from paper.verify import summary
 
 ROOT = Path(__file__).parents[2]
 # The paper is not part of the repository: it is looked for in a folder `shared` beside it, or further up.
