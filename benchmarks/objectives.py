@@ -1,8 +1,8 @@
 """``python -m benchmarks.objectives``: what each way of training buys, in one table.
 
 BERNOULLI_1, POLYAURN and ROBUST are those of ``python -m paper reproduce --preset paper``: with its folder as ``--out``
-they are read and not trained again. The others start from BERNOULLI_1 and are written beside them. A run that was stopped
-goes on where it was. ``--size quick`` is the same with 128 steps and a small decoder.
+they are read and not trained again. The others start from BERNOULLI_1 and are written beside them. A run that was
+stopped goes on where it was. ``--size quick`` is the same with 128 steps and a small decoder.
 """
 
 import argparse
