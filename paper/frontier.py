@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowregret import certificates, inputs, plots
+from lowregret import certificates, inputs
 from lowregret.adversaries import greedy
 from lowregret.arrays import Array, astype, count_up, first, in_float64, mix, namespace, to_numpy, total
 from lowregret.distances import Estimate, batches, bounded_mean, home
@@ -19,6 +19,8 @@ from lowregret.regret import external_regret
 from lowregret.robust import Robust
 from lowregret.rules import ExactTest
 from lowregret.tables import Table
+
+from . import plots
 
 
 class Price(NamedTuple):

@@ -164,7 +164,7 @@ def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [cell["predictor"] for cell in record["cells"]] == [cell.predictor for cell in found.cells]
     assert record["cells"][0]["regret"]["value"] == final
     monkeypatch.setattr("lowregret.plots.regret_curves", lambda comparison: ("curves", comparison))
-    monkeypatch.setattr("lowregret.plots.frontier", lambda frontier: ("frontier", frontier))
+    monkeypatch.setattr("paper.plots.frontier", lambda frontier: ("frontier", frontier))
     assert found.plot() == ("curves", found)
     priced = frontier.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
     assert priced.plot() == ("frontier", priced)

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from lowregret import inputs, plots
+from lowregret import inputs
 from lowregret.tables import Table
 
+from .. import plots
 from .bounds import PRINTED, expected_regret, expected_regret_slope, regret_bound
 from .models import LONGEST_ENUMERATED, Bounded, best_initial, measure_by_enumeration, products, stand
 

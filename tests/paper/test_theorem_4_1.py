@@ -15,8 +15,8 @@ from scipy.optimize import linprog
 from scipy.special import expit
 
 import lowregret as lr
-from lowregret import plots, sources
-from paper import impossibility
+from lowregret import sources
+from paper import impossibility, plots
 from paper.impossibility import models, search
 
 
