@@ -36,13 +36,13 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDO
 .PHONY: bench dist format clean
 
 demo: $(VENV)/.cli
-	$(BIN)/lowregret demo
+	$(BIN)/python -m paper demo
 
 verify: $(VENV)/.cli
-	$(BIN)/lowregret verify
+	$(BIN)/python -m paper verify
 
 reproduce: $(VENV)/.torch
-	$(BIN)/lowregret reproduce --preset quick
+	$(BIN)/python -m paper reproduce --preset quick
 
 test: $(VENV)/.dev
 	$(MAKE) -j2 lint types pages
@@ -57,7 +57,7 @@ test-core: $(CORE)/.core
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
 	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests --cov --cov-report=term
-	$(ONE_THREAD) $(BIN)/lowregret verify
+	$(ONE_THREAD) $(BIN)/python -m paper verify
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.decisions --quick
 	$(BIN)/python .ci/dist.py --extras
 	$(MAKE) test-page

@@ -22,12 +22,12 @@ ROOT = Path(__file__).parent
 WITH_EXTRAS = tuple(
     str(ROOT / "src" / "lowregret" / room)
     for room in (
-        *("adapters", "audit", "checks", "cli", "construct", "games", "paper", "plots.py", "transformer"),
+        *("adapters", "audit", "checks", "cli", "construct", "games", "plots.py", "transformer"),
         *("files/kernel_cache.py", "guard/saving.py", "rules/triton_kernels.py"),
     )
 )
 EXAMPLE = "<doctest "  # what Python calls the file of a docstring's example
-MAY_ASK = (*(str(ROOT / folder) for folder in ("tests", "benchmarks", "examples")), *WITH_EXTRAS, EXAMPLE)
+MAY_ASK = (*(str(ROOT / folder) for folder in ("tests", "benchmarks", "examples", "paper")), *WITH_EXTRAS, EXAMPLE)
 
 
 def missed(error: BaseException | None) -> str | None:
@@ -37,7 +37,7 @@ def missed(error: BaseException | None) -> str | None:
         files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
         asking = [file for file in files if file.startswith((str(ROOT), EXAMPLE)) and "site-packages" not in file][-1:]
         if asking and asking[0].startswith(MAY_ASK):
-            if name in ("lowregret", "tests") and not _installed("torch"):
+            if name in ("lowregret", "paper", "tests") and not _installed("torch"):
                 return "what another file needs"  # which was half imported when that was missed
             if name and not _installed(name):
                 return name

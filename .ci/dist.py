@@ -66,6 +66,8 @@ def tried(wheel: Path, extra: str | None, *versions: str) -> str:
         ran(UV, "pip", "install", "--quiet", "--compile-bytecode", *versions, *LINKS, "--python", inside, wanted)
         (place / "empty").mkdir()
         ran(inside, "-I", SMOKE, *([extra] if extra else []), cwd=place / "empty")
+        if extra == "cli":  # the paper's programs ask for no more
+            ran(inside, "-m", "paper", "demo", "--horizon", "8", "-n", "2", "--out", place / "demo", cwd=ROOT)
         packages = len(ran(UV, "pip", "list", "--quiet", "--python", inside).splitlines()) - 2
         best = min(float(ran(inside, "-I", "-c", IMPORT, cwd=place / "empty")) for _ in range(5))
     return f"{packages} packages, import {best:.3f} s"

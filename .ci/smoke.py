@@ -12,6 +12,7 @@ import lowregret as lr
 
 FROST = lr.cost_loss(cost=1, loss=4)
 LOG = "date,p_calm,p_event,actual\n" + "".join(f"2024-01-{day:02d},0.9,0.1,calm\n" for day in range(1, 31))
+PAYOFFS = "dollars,calm,event\nwait,0,-4\nprotect,-1,-1\n"
 
 
 def command(*words: str) -> None:
@@ -42,7 +43,8 @@ def guarded() -> lr.Guard:
 
 
 def cli() -> None:
-    command("demo", "--horizon", "8", "-n", "2", "--out", "demo")
+    payoffs = written("payoffs.csv", PAYOFFS)
+    command("plan", payoffs, "--law", "calm=0.9,event=0.1", "--truth", "0.1,0.9", "--horizon", "20", "--runs", "2")
 
 
 def torch() -> None:
@@ -88,8 +90,7 @@ def duckdb() -> None:
 
 
 def audit(*more: str) -> None:
-    payoffs = written("payoffs.csv", "dollars,calm,event\nwait,0,-4\nprotect,-1,-1\n")
-    command("audit", written("log.csv", LOG), "--payoffs", payoffs, "--out", "audit", *more)
+    command("audit", written("log.csv", LOG), "--payoffs", written("payoffs.csv", PAYOFFS), "--out", "audit", *more)
 
 
 def ray() -> None:

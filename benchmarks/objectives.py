@@ -1,8 +1,8 @@
 """``python -m benchmarks.objectives``: what each way of training buys, in one table.
 
-BERNOULLI_1, POLYAURN and ROBUST are those of ``lowregret reproduce --preset paper``: with its folder as ``--out`` they
-are read and not trained again. The others start from BERNOULLI_1 and are written beside them. A run that was stopped
-goes on where it was. ``--size quick`` is the same with 128 steps and a small decoder.
+BERNOULLI_1, POLYAURN and ROBUST are those of ``python -m paper reproduce --preset paper``: with its folder as ``--out``
+they are read and not trained again. The others start from BERNOULLI_1 and are written beside them. A run that was
+stopped goes on where it was. ``--size quick`` is the same with 128 steps and a small decoder.
 """
 
 import argparse
@@ -17,7 +17,6 @@ import lowregret as lr
 from lowregret import files
 from lowregret.comparison import Comparison
 from lowregret.distances import Estimate, next_token_tv, sequence_tv
-from lowregret.paper.presets import PRESETS, Preset
 from lowregret.robust import Robust
 from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
@@ -25,6 +24,7 @@ from lowregret.tables import Table
 from lowregret.transformer import DECAYING, Distil, Size, Task, TrainingSettings, Transformer, train
 from lowregret.transformer.progress import shown
 from lowregret.transformer.regret_tasks import ImitateLeast, RegretLoss
+from paper.presets import PRESETS, Preset
 
 BASE = "BERNOULLI_1"
 OF_THE_PAPER = (BASE, "POLYAURN", "ROBUST")

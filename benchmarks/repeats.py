@@ -1,4 +1,4 @@
-"""``python -m benchmarks.repeats paper --runs 0 1 2 3 4 0 0d 0d``: how far apart runs of ``lowregret reproduce`` end.
+"""``python -m benchmarks.repeats paper --runs 0 1 2 3 4 0 0d 0d``: how far apart runs of ``paper reproduce`` end.
 
 A run is named by its seed, with a ``d`` for ``--deterministic``; a name may stand twice. All run at once, each in a
 process of its own. Written to ``repeats.json``: each run's summary and a digest of the weights of its models.
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def _run(preset: str, name: str, folder: Path, more: list[str]) -> dict[str, Any]:
-    asked = [sys.executable, "-m", "lowregret", "reproduce", "--preset", preset, "--seed", name.rstrip("d")]
+    asked = [sys.executable, "-m", "paper", "reproduce", "--preset", preset, "--seed", name.rstrip("d")]
     asked += ["--out", str(folder), *(["--deterministic"] if name.endswith("d") else []), *more]
     with open(folder.with_suffix(".log"), "w") as log:
         subprocess.run(asked, check=True, stdout=log, stderr=subprocess.STDOUT)
@@ -59,9 +59,9 @@ def _robust_alone(preset: str, name: str, folder: Path, more: list[str]) -> dict
 def _robust(preset: str, name: str, folder: str, more: list[str]) -> None:
     from rich.console import Console
 
-    from lowregret.paper import trained
-    from lowregret.paper.presets import MODELS, PRESETS
     from lowregret.transformer import checkpoints
+    from paper import trained
+    from paper.presets import MODELS, PRESETS
 
     changes = {what.removeprefix("--"): int(value) for what, value in zip(more[::2], more[1::2], strict=True)}
     chosen, out, results = PRESETS[preset].changed(seed=int(name), **changes), Path(folder), {"seconds": {}}

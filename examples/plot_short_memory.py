@@ -39,8 +39,3 @@ for i, (name, policy) in enumerate(played.items()):
 ax.axvline(T // 2, color="#999999", linewidth=0.8)
 ax.set(xlabel="steps", ylabel="utility a step")
 ax.legend(frameon=False)
-
-# %%
-# Without the extra tokens there is no way. ``trade_off`` searches all models with a window of three tokens for the
-# least regret at each distance from a base model that no such model can improve on without leaving it.
-lr.impossibility.trade_off(3).plot()

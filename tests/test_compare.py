@@ -14,6 +14,7 @@ import lowregret as lr
 from lowregret import comparison, distances
 from lowregret.adversaries import all_sequences
 from lowregret.tables import Table
+from paper import frontier
 
 from .conftest import extra
 from .test_distances import TorchBer, ber
@@ -163,9 +164,9 @@ def test_table_json_and_plot(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [cell["predictor"] for cell in record["cells"]] == [cell.predictor for cell in found.cells]
     assert record["cells"][0]["regret"]["value"] == final
     monkeypatch.setattr("lowregret.plots.regret_curves", lambda comparison: ("curves", comparison))
-    monkeypatch.setattr("lowregret.plots.frontier", lambda frontier: ("frontier", frontier))
+    monkeypatch.setattr("paper.plots.frontier", lambda frontier: ("frontier", frontier))
     assert found.plot() == ("curves", found)
-    priced = lr.frontier.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
+    priced = frontier.price_of_robustness(MODEL, COIN, T, 10, 0, deltas=[0.1])
     assert priced.plot() == ("frontier", priced)
 
 
@@ -435,17 +436,17 @@ def test_utility_given_up_against_all_sequences(delta: float) -> None:
     exact = exactly_given_up(LEANING, safe, GAME, SHORT)
     held = 0
     for seed in range(20):
-        [row] = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 200, seed, deltas=[delta]).rows
+        [row] = frontier.price_of_robustness(LEANING, GAME, SHORT, 200, seed, deltas=[delta]).rows
         held += row.given_up.low <= exact <= row.given_up.high
     assert held >= stats.binom.ppf(1e-4, 20, 0.93)
-    [row] = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta]).rows
+    [row] = frontier.price_of_robustness(LEANING, GAME, SHORT, 20_000, 0, deltas=[delta]).rows
     assert row.given_up.value == pytest.approx(exact, abs=0.15 * abs(exact))
     tokens = lr.sample(LEANING, SHORT, 20_000, 0)
     assert row.switched == np.mean(safe.trip_times(tokens) < SHORT)
 
 
 def test_the_frontier_keeps_the_theorems() -> None:
-    found = lr.frontier.price_of_robustness(MODEL, COIN, T, 400, 0)
+    found = frontier.price_of_robustness(MODEL, COIN, T, 400, 0)
     assert [row.delta for row in found.rows] == [0.5, 0.1, 0.02, 0.004]
     for row in found.rows:
         assert stats.binom.cdf(row.switched * 400 - 1, 400, row.delta) < 1 - 1e-6  # not more often than delta
@@ -468,7 +469,7 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
         asked.append((player, horizon, temperature))
         return SimpleNamespace(tokens=nasty)
 
-    found = lr.frontier.price_of_robustness(
+    found = frontier.price_of_robustness(
         MODEL,
         COIN,
         T,
@@ -495,15 +496,15 @@ def test_regret_found_is_the_largest_of_the_hostile_sequences() -> None:
 def test_constant_sequences_are_tried_whatever_the_adversary_does(likely: float) -> None:
     """The worst for a model that leans to one side is the other side for ever."""
     idle = lambda *_, **__: SimpleNamespace(tokens=np.full(T, int(likely > 0.5)))  # noqa: E731
-    found = lr.frontier.price_of_robustness(ber(likely), COIN, T, 5, 0, deltas=[0.1], adversary=idle)
+    found = frontier.price_of_robustness(ber(likely), COIN, T, 5, 0, deltas=[0.1], adversary=idle)
     policy = lr.policies.Respond(ber(likely), COIN, 1 / math.sqrt(T))
     assert found.base_regret == pytest.approx(lr.external_regret(COIN, policy, [int(likely < 0.5)] * T)[-1])
 
 
 def test_batches_do_not_change_the_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
+    at_once = frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
     monkeypatch.setattr(distances, "_LAWS_AT_ONCE", 7 * SHORT * 2)
-    in_parts = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
+    in_parts = frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[0.5])
     assert at_once.rows[0].given_up.value > 0
     assert in_parts.rows[0].given_up == pytest.approx(at_once.rows[0].given_up, abs=1e-14)
     assert in_parts.rows[0].switched == at_once.rows[0].switched
@@ -511,7 +512,7 @@ def test_batches_do_not_change_the_price(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_switch_that_was_not_seen_may_still_come() -> None:
     """No switch in 50 sequences: up to 7% may switch, and each may cost the span."""
-    [row] = lr.frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[1e-6]).rows
+    [row] = frontier.price_of_robustness(LEANING, GAME, SHORT, 50, 0, deltas=[1e-6]).rows
     assert (row.switched, row.given_up.value) == (0, 0)
     unseen = 1 - 0.025 ** (1 / 50)
     assert row.given_up.high == pytest.approx(GAME.span * unseen, rel=0.02)
@@ -521,7 +522,7 @@ def test_a_switch_that_was_not_seen_may_still_come() -> None:
 def test_the_default_adversary_is_greedy() -> None:
     """Against a model that answers the last token, it beats every constant sequence."""
     echo = lr.Markov([[0.9, 0.1], [0.1, 0.9]], 1)
-    found = lr.frontier.price_of_robustness(echo, COIN, 20, 5, 0, deltas=[0.1])
+    found = frontier.price_of_robustness(echo, COIN, 20, 5, 0, deltas=[0.1])
     policy = lr.policies.Respond(echo, COIN, 1 / math.sqrt(20))
     memory, tokens = policy.start(), []
     for _ in range(20):
@@ -532,15 +533,15 @@ def test_the_default_adversary_is_greedy() -> None:
 
 
 def test_a_torch_model_has_a_price_too() -> None:
-    ours = lr.frontier.price_of_robustness(ber(0.7), COIN, T, 200, 0, deltas=[0.5])
-    theirs = lr.frontier.price_of_robustness(TorchBer(0.7, torch.float64), COIN, T, 200, 0, deltas=[0.5])
+    ours = frontier.price_of_robustness(ber(0.7), COIN, T, 200, 0, deltas=[0.5])
+    theirs = frontier.price_of_robustness(TorchBer(0.7, torch.float64), COIN, T, 200, 0, deltas=[0.5])
     for a, b in zip(ours.rows, theirs.rows, strict=True):
         assert a.given_up == pytest.approx(b.given_up, abs=1e-12)
         assert a[2:] == pytest.approx(b[2:], abs=1e-12)
 
 
 def test_frontier_table_and_json() -> None:
-    found = lr.frontier.price_of_robustness(MODEL, COIN, T, 50, 0, deltas=[0.5, 0.1])
+    found = frontier.price_of_robustness(MODEL, COIN, T, 50, 0, deltas=[0.5, 0.1])
     assert [row[0] for row in found.table().rows] == ["0.5", "0.1"]
     record = json.loads(found.to_json(), parse_constant=pytest.fail)
     assert record["rows"][1]["given_up"]["high"] == found.rows[1].given_up.high
@@ -562,7 +563,7 @@ def test_frontier_table_and_json() -> None:
 def test_price_refusals_name_the_argument(change: dict[str, Any], message: str) -> None:
     usual = {"predictor": MODEL, "problem": COIN, "horizon": T, "n": 5, "seed": 0}
     with pytest.raises(ValueError, match=message):
-        lr.frontier.price_of_robustness(**{**usual, **change})  # type: ignore[arg-type]
+        frontier.price_of_robustness(**{**usual, **change})  # type: ignore[arg-type]
 
 
 def test_policies_play_many_sequences_at_once_and_none_is_left_out() -> None:

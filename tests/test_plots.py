@@ -10,6 +10,7 @@ import pytest
 
 import lowregret as lr
 from lowregret import plots
+from paper import frontier
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ def test_regret_curves_are_the_means() -> None:
 
 def test_no_labels_overlap() -> None:
     """Titles, tick labels and legend of the 2 x 4 figure, as boxes on the canvas."""
-    from lowregret.paper.eight_sources import TITLES, players
+    from paper.eight_sources import TITLES, players
 
     found = lr.compare(players(64), lr.sources.paper_sources(64), lr.matching(), 64, 10, 0)
     axes = plots.regret_curves(found, titles=TITLES)
@@ -77,7 +78,7 @@ def test_evidence_marks_the_switch() -> None:
 
 
 def test_the_frontier_has_a_point_for_every_setting() -> None:
-    found = lr.frontier.price_of_robustness(
+    found = frontier.price_of_robustness(
         lr.predictors.Scheduled([[0.4, 0.6]]), lr.matching(), 64, 100, 0, deltas=[0.3, 0.05]
     )
     ax = found.plot()

@@ -20,10 +20,8 @@ from . import (
     comparison,
     distances,
     forecasts,
-    frontier,
     games,
     guard,
-    impossibility,
     inputs,
     plots,
     policies,
@@ -54,7 +52,7 @@ __version__ = "0.1.0"
 
 # Asked for by name, so that what they need (torch, transformers, scikit-learn) is loaded for nobody else.
 _ADAPTERS = ("FromModule", "GuardedClassifier", "HFPredictor", "RobustLogitsProcessor")
-_ROOMS = ("adapters", "construct", "paper", "transformer")
+_ROOMS = ("adapters", "construct", "transformer")
 
 
 def __getattr__(name: str) -> _Any:
@@ -109,10 +107,8 @@ __all__ = [
     "distances",
     "external_regret",
     "forecasts",
-    "frontier",
     "games",
     "guard",
-    "impossibility",
     "inputs",
     "internal_regret",
     "matching",

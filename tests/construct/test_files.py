@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import construct
-from lowregret.cli.app import _app
 from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size, Transformer, checkpoints
 from lowregret.transformer import load as load_decoder
 from lowregret.transformer import save as save_decoder
+from paper.app import _app
 
 from .test_every_start import with_urn
 

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import construct, files
-from lowregret.cli.app import _app
 from lowregret.files import lock
 from lowregret.transformer import Decoder, Imitate, Progress, Size, TrainingSettings, load, save, train
+from paper.app import _app
 
 SIZE = Size(context=16, width=8, heads=2, layers=1, inner=8)
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret import adversaries, impossibility, scoring, sources
+from lowregret import adversaries, scoring, sources
 from lowregret.rules import FirstTest
+from paper import frontier, impossibility
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
 SHOP = lr.newsvendor([0, 10, 20], price=5, cost=3)
@@ -66,7 +67,7 @@ SHARPENED = {f"{name}, sharpened": c.sharpen() for name, c in CERTIFICATES.items
 AT_TEN = {f"{name}, at 10": c.at(10) for name, c in (CERTIFICATES | SHARPENED).items() if c.terms_at is not None}
 RESULTS = {
     "Comparison": lr.compare({"urn": lr.PolyaUrn(2)}, {"sticky": STICKY}, COIN, 20, n=4, seed=0),
-    "Frontier": lr.frontier.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1]),
+    "Frontier": frontier.price_of_robustness(STICKY, COIN, 8, n=4, seed=0, deltas=[0.1]),
     "Estimate": lr.sequence_tv(STICKY, lr.PolyaUrn(2), 4, n=8, seed=0),
     "Worst": adversaries.greedy(STICKY, COIN, 6),
     "Tips": lr.tips.tips_of(COIN),

@@ -98,6 +98,18 @@ def test_rooms_import_only_from_rooms_before_them() -> None:
     assert against == []
 
 
+def test_the_package_imports_nothing_of_the_programs_beside_it() -> None:
+    beside = [
+        (str(path.relative_to(SOURCES)), name)
+        for path in modules().values()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        if name.split(".")[0] in ("paper", "benchmarks", "tests") and not getattr(node, "level", 0)
+    ]
+    assert beside == []
+
+
 def test_the_reader_of_imports_sees_them_all(tmp_path: Path) -> None:
     """Lazy imports, those for type checkers, absolute ones, submodules: what it missed could hide a circle."""
     known = {
@@ -222,7 +234,7 @@ def test_abilities_are_had_as_they_are_declared(name: str) -> None:
 
 def test_tests_stand_in_the_room_that_they_are_of() -> None:
     folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
-    assert folders - {path.stem for path in SOURCES.iterdir()} == {"house", "benchmarks"}  # of all, of none
+    assert folders - {path.stem for path in SOURCES.iterdir()} == {"house", "benchmarks", "paper"}  # of all, of none
 
 
 @pytest.mark.parametrize("page", [CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)

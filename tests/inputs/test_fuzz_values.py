@@ -41,9 +41,9 @@ TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
 
 # What is left out, and why.
 RESULTS = {  # made by the package for its callers to read
-    "Certificate", "Comparison", "Estimate", "Frontier", "Switch", "Worst", "certificates.AnyProblemCertificate",
+    "Certificate", "Comparison", "Estimate", "Switch", "Worst", "certificates.AnyProblemCertificate",
     "certificates.NamedCertificate",
-    "Backtest", "Tuned", "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
+    "Backtest", "Tuned", "checks.Subject", "checks.Trial", "scoring.Approximation",
     "Arena", "games.Match", "Advice",
 }  # fmt: skip
 FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
@@ -141,10 +141,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "cost_loss": {},
     "adversaries.all_sequences": {"horizon": 3},
     "adversaries.exact_worst_case": {"horizon": 5},
-    "impossibility.measure": {"model": lr.impossibility.bounded_model([0.5, 1.0], [0.5, 0.5])},
-    "impossibility.measure_by_enumeration": {"model": lr.impossibility.bounded_model([0.5, 1.0], [0.5, 0.5])},
     "Robust.respond": {"problem": None, "temperature": None},
-    "price_of_robustness": {"horizon": 6},
     "distances.exact_sequence_tv": {"horizon": 4},
     "VRegret.update": {"probs": [0.2, 0.8]},
     "JointTest.update": {"probs": [0.2, 0.8]},
@@ -242,7 +239,6 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "JointTest": lambda: lr.rules.JointTest({"guess": COIN}, 12),
     "certificates.NamedCertificate": lambda: lr.rules.JointTest({"guess": COIN}, 12).certificate,
     "certificates.AnyProblemCertificate": lambda: lr.rules.VRegret(12).certificate,
-    "impossibility.TradeOff": lambda: lr.impossibility.trade_off(1, budgets=(0.1,), starts=0, seed=0),
     "scoring.ScoringRule": lr.scoring.brier,
 }
 CALLED = {  # what a message may call a parameter in place of its name
@@ -276,7 +272,6 @@ IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "audit": "Backtest Tuned",
     "comparison": "Comparison",
     "forecasts": "Bins",
-    "frontier": "Frontier price_of_robustness",
     "games": "Arena arena play",
     "guard": "",
     "inputs": "",

@@ -10,6 +10,7 @@ import torch
 
 import lowregret as lr
 from lowregret.inputs import LARGEST, SMALLEST
+from paper import frontier
 
 COIN = lr.matching()
 URN = lr.PolyaUrn(2)
@@ -193,7 +194,7 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
         lambda: lr.adversaries.greedy(liar, COIN, 3, respond="best"),
         lambda: lr.adversaries.beam(liar, COIN, 3),
         lambda: lr.adversaries.exact_worst_case(liar, COIN, 3),
-        lambda: lr.frontier.price_of_robustness(liar, COIN, 3, 2, 0),
+        lambda: frontier.price_of_robustness(liar, COIN, 3, 2, 0),
         lambda: fallback.trip_times(np.full((1, 3, 2), 0.5), tokens),
         lambda: fallback.look(fallback.start(), np.array([0.5, 0.5])),
         switched,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.paper.eight_sources import players
-from lowregret.paper.statements.section_5 import TABLE
 from lowregret.rules import FirstTest
+from paper.eight_sources import players
+from paper.statements.section_5 import TABLE
 
 from ..conftest import sweep
 

@@ -1,4 +1,4 @@
-"""What ``lowregret verify`` quotes stands in the paper, and its verdicts are those of the documentation."""
+"""What ``python -m paper verify`` quotes stands in the paper, and its verdicts are those of the documentation."""
 
 import hashlib
 import re
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lowregret.paper.outcome import Verdict
-from lowregret.paper.statements import AMENDS, VERDICTS, Statement, all_statements
-from lowregret.paper.verify import summary
+from paper.outcome import Verdict
+from paper.statements import AMENDS, VERDICTS, Statement, all_statements
+from paper.verify import summary
 
 ROOT = Path(__file__).parents[2]
 # The paper is not part of the repository: it is looked for in a folder `shared` beside it, or further up.
@@ -94,7 +94,7 @@ def test_the_errata_have_the_verdicts_of_verify() -> None:
         statement = named_in(where)
         assert statement is not None, where
         assert verdict == VERDICTS[statement.verdict], where
-        assert "test_" in test or "lowregret verify" in test, where
+        assert "test_" in test or "verify" in test, where
         found[statement.name] = verdict
     assert {name for name, verdict in found.items() if verdict in [VERDICTS[v] for v in AMENDS]} == {
         name for name, statement in STATEMENTS.items() if statement.verdict in AMENDS

@@ -1,4 +1,4 @@
-"""``lowregret reproduce``, ``train`` and ``evaluate`` end to end, at a size that takes seconds."""
+"""``python -m paper reproduce``, ``train`` and ``evaluate`` end to end, at a size that takes seconds."""
 
 import json
 import os
@@ -10,10 +10,6 @@ import torch
 from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret.cli.app import _app
-from lowregret.paper import report, trained
-from lowregret.paper.presets import MODELS, PAIRS, PRESETS
-from lowregret.paper.reproduce import reproduce
 from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
@@ -29,6 +25,10 @@ from lowregret.transformer import (
 )
 from lowregret.transformer.backends import attention
 from lowregret.transformer.run_folder import described
+from paper import report, trained
+from paper.app import _app
+from paper.presets import MODELS, PAIRS, PRESETS
+from paper.reproduce import reproduce
 
 TINY = {"size": Size(16, 16, 2, 1, 16), "steps": 3, "batch": 4, "samples": 6}
 
@@ -36,7 +36,7 @@ TINY = {"size": Size(16, 16, 2, 1, 16), "steps": 3, "batch": 4, "samples": 6}
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("best")
-    reproduce(PRESETS["best"].changed(**TINY), out / "all", out / "few", "cpu", "lowregret reproduce")
+    reproduce(PRESETS["best"].changed(**TINY), out / "all", out / "few", "cpu", "python -m paper reproduce")
     return out
 
 
@@ -282,7 +282,7 @@ def test_recovering_end_to_end(tmp_path: Path) -> None:
     """The student learns what ``robustify`` says by default, and stands beside it."""
     preset = PRESETS["recovering"].changed(**{**TINY, "steps": 2})
     assert preset.play_every == 2
-    results = reproduce(preset, tmp_path, None, "cpu", "lowregret reproduce --preset recovering")
+    results = reproduce(preset, tmp_path, None, "cpu", "python -m paper reproduce --preset recovering")
     models = {name: load(tmp_path / f"models/{name}.safetensors") for name in MODELS}
     T, coin = 16, lr.matching()
     safe = lr.robustify(models["BERNOULLI_1"], coin, T)
@@ -310,14 +310,14 @@ def test_runs_that_are_to_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         seen.update(command=command, on=on, repeats=torch.are_deterministic_algorithms_enabled())
         seen["workspace"] = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
 
-    monkeypatch.setattr("lowregret.paper.reproduce.reproduce", run)
+    monkeypatch.setattr("paper.reproduce.reproduce", run)
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     asked = ["reproduce", "--preset", "paper", "--out", str(tmp_path / "runs")]
     assert CliRunner().invoke(_app(), asked).exit_code == 0
     assert (seen["repeats"], seen["workspace"]) == (False, None)
     assert CliRunner().invoke(_app(), [*asked, "--deterministic"]).exit_code == 0
     assert seen == {
-        "command": "lowregret reproduce --preset paper --deterministic",
+        "command": "python -m paper reproduce --preset paper --deterministic",
         "on": ["math"],
         "repeats": True,
         "workspace": ":4096:8",

@@ -1,4 +1,4 @@
-"""``lowregret verify``: the checks hold, a wrong bound is found out, and the table, JSON and page say so."""
+"""``python -m paper verify``: the checks hold, a wrong bound is found out, and the table, JSON and page say so."""
 
 import json
 import math
@@ -13,12 +13,14 @@ import pytest
 from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret import certificates, cli
+from lowregret import certificates
 from lowregret.adversaries import all_sequences
-from lowregret.paper import eight_sources, page, verify
-from lowregret.paper.statements import Finding, Statement, all_statements, at_least, at_most, equals, section_2
-from lowregret.paper.statements.exhaustive import chances, laws_of_ones
-from lowregret.paper.statements.section_5 import TABLE, chance_of_a_switch, mean_regret_of_the_model
+from paper import app, eight_sources, page, verify
+from paper.statements import Finding, Statement, all_statements, at_least, at_most, equals, section_2
+from paper.statements.exhaustive import chances, laws_of_ones
+from paper.statements.section_5 import TABLE, chance_of_a_switch, mean_regret_of_the_model
+
+from .conftest import ENVIRONMENT
 
 SLOW = (  # seconds each
     "5.2, the",
@@ -96,7 +98,7 @@ def test_a_bound_that_is_too_small_fails(monkeypatch: pytest.MonkeyPatch, tmp_pa
     """Lemma A.1 with its sharp constant is attained: a tenth less is broken, and the exit status says so."""
     true = certificates.quantal_loss
     monkeypatch.setattr(certificates, "quantal_loss", lambda n_actions: 0.9 * true(n_actions))
-    done = CliRunner().invoke(cli.app._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "Lemma A.1: failed" in done.stdout
     assert "1 failed" in done.stdout
@@ -109,7 +111,7 @@ def test_a_bound_that_is_too_small_fails(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_the_same_with_the_true_bound_passes(tmp_path: Path) -> None:
-    done = CliRunner().invoke(cli.app._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
+    done = CliRunner().invoke(app._app(), ["verify", "--only", "Lemma A.1", "--jobs", "1", "--out", str(tmp_path)])
     assert done.exit_code == 0
     assert json.loads((tmp_path / "verify.json").read_text())["passed"] is True
     assert 'class="failed"' not in (tmp_path / "index.html").read_text()
@@ -362,10 +364,10 @@ def test_names_are_matched_from_their_beginning(monkeypatch: pytest.MonkeyPatch)
     assert verify.selected([]) == all_statements()
     with pytest.raises(ValueError, match=r"only must begin .* got 'Lemma 7'.*Lemma 2\.1; Lemma 2\.2"):
         verify.selected(["Lemma 2", "Lemma 7"])
-    done = CliRunner().invoke(cli.app._app(), ["verify", "--only", "Lemma 7"])
+    done = CliRunner().invoke(app._app(), ["verify", "--only", "Lemma 7"])
     assert done.exit_code == 2
     assert "Lemma 7" in done.output
-    listed = CliRunner().invoke(cli.app._app(), ["verify", "--list", "--only", "Lemma"])
+    listed = CliRunner().invoke(app._app(), ["verify", "--list", "--only", "Lemma"])
     assert listed.exit_code == 0
     assert [line[:9] for line in listed.stdout.splitlines()][:2] == ["Lemma 2.1", "Lemma 2.2"]
 
@@ -373,8 +375,8 @@ def test_names_are_matched_from_their_beginning(monkeypatch: pytest.MonkeyPatch)
 def test_two_processes_write_what_one_does(tmp_path: Path) -> None:
     only = ["--only", "Lemma A.1", "--only", "A.3", "--only", "Lemma 2.2"]
     for folder, jobs in (("one", "1"), ("two", "2")):
-        command = [sys.executable, "-W", "error", "-m", "lowregret", "verify", *only, "--out", folder, "--jobs", jobs]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+        command = [sys.executable, "-W", "error", "-m", "paper", "verify", *only, "--out", folder, "--jobs", jobs]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT, timeout=300)
         assert done.returncode == 0, done.stderr
         assert "3 statements. 3 of the paper: holds 2, a step of the proof fails 1." in done.stdout
     for name in ("index.html", "verify.json"):

@@ -9,10 +9,10 @@ from scipy.optimize import linprog
 
 import lowregret as lr
 from lowregret import adversaries, certificates, checks
-from lowregret.paper import fallback_table
 from lowregret.predictors import equaliser
 from lowregret.predictors.urns import on_simplex
 from lowregret.rules import FirstTest
+from paper import fallback_table
 
 from ..conftest import random_markov, random_problem
 

@@ -11,7 +11,6 @@ import torch
 from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret.cli.app import _app
 from lowregret.problems import payoffs_in
 from lowregret.rules import FirstTest
 from lowregret.transformer import (
@@ -32,6 +31,7 @@ from lowregret.transformer import (
 from lowregret.transformer.held_out import Compared, Measured, compared, measured
 from lowregret.transformer.tasks import Batch, after_trip, loss_of
 from lowregret.transformer.training import Training
+from paper.app import _app
 
 SMALL = Size(8, 16, 2, 1, 16)
 STICKY = np.array([[0.9, 0.1], [0.3, 0.7]])

@@ -1,0 +1,5 @@
+"""``python -m paper``: its commands."""
+
+from .app import main
+
+main()

@@ -1,0 +1,465 @@
+"""Theorem 4.1: the de Bruijn twins, closed forms against all sequences, and no model below the bound."""
+
+import json
+import math
+from itertools import product
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.special import expit
+
+import lowregret as lr
+from lowregret import sources
+from paper import impossibility, plots
+from paper.impossibility import models, search
+
+
+def full_regret(length: int) -> float:
+    return float(expit(math.sqrt(length))) / 2 - 0.25
+
+
+def random_model(rng: np.random.Generator, length: int) -> models.Bounded:
+    """Anything from M0 to M1: alike everywhere, at random, or on an arc only; started uniformly, at random, at best."""
+    size = 2**length
+    follow_N = rng.random(size) ** rng.choice([0.02, 0.1, 0.5, 1, 4])
+    if rng.random() < 0.3:
+        follow_N = np.full(size, rng.random() ** rng.choice([0.05, 0.5, 2]))
+    if rng.random() < 0.5:
+        follow_N = np.where(np.arange(size) < rng.integers(size + 1), follow_N, 0.0)
+    starts = [np.full(size, 1 / size), rng.dirichlet(np.full(size, 0.5)), models.best_initial(follow_N)]
+    return models.stand(follow_N, starts[rng.integers(3)])
+
+
+# The twins.
+
+
+@pytest.mark.parametrize("order", range(1, 15))
+def test_every_word_occurs_once_on_the_cycle(order: int) -> None:
+    cycle = sources.de_bruijn_sequence(order).tolist()
+    assert len(cycle) == 2**order
+    around = cycle + cycle[: order - 1]
+    assert {tuple(around[i : i + order]) for i in range(2**order)} == set(product((0, 1), repeat=order))
+
+
+def test_contexts_are_read_off_the_cycle() -> None:
+    for length in (1, 2, 5, 9):
+        words_N, following_N = sources.cycle_contexts(length)
+        bits = ["".join(map(str, np.roll(sources.de_bruijn_sequence(length), -i)[:length])) for i in range(2**length)]
+        assert [int(word, 2) for word in bits] == words_N.tolist()
+        np.testing.assert_array_equal((2 * words_N + following_N) % 2**length, np.roll(words_N, -1))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_the_twins_are_opposite_and_leave_the_uniform_law_alone(epsilon: float) -> None:
+    for length in range(1, 11):
+        twins = sources.de_bruijn_pair(length, epsilon)
+        np.testing.assert_allclose(twins[0].transition + twins[1].transition, 1)
+        np.testing.assert_array_equal(twins[0].transition[..., ::-1], twins[1].transition)
+        assert set(np.unique(twins[0].transition)) == {epsilon, 1 - epsilon}
+        for model in twins:
+            # From a context (oldest, rest) by a bit to (rest, bit): add up over the oldest.
+            arrives = model.transition.sum(axis=0) / 2**length
+            np.testing.assert_allclose(arrives, 2.0**-length, rtol=1e-12)
+
+
+def test_every_window_of_m1_is_uniform() -> None:
+    length, horizon = 3, 6
+    tokens = lr.adversaries.all_sequences(2, horizon)
+    for model in sources.de_bruijn_pair(length):
+        laws = model.predict_sequence(tokens)
+        chance = np.take_along_axis(laws, tokens[..., None], -1)[..., 0].prod(-1)
+        for t in range(horizon - length + 1):
+            words = tokens[:, t : t + length] @ (4, 2, 1)
+            np.testing.assert_allclose(np.bincount(words, chance, minlength=8), 1 / 8)
+
+
+def test_m0_walks_the_cycle_and_m1_never_does() -> None:
+    length = 6
+    words_N, following_N = sources.cycle_contexts(length)
+    follows = np.empty(2**length, dtype=int)
+    follows[words_N] = following_N
+    for flip, model in enumerate(sources.de_bruijn_pair(length)):
+        tokens = lr.sample(model, 40, 30, seed=0)
+        for t in range(length, 40):
+            word = tokens[:, t - length : t] @ (1 << np.arange(length)[::-1])
+            np.testing.assert_array_equal(tokens[:, t], follows[word] ^ flip)
+
+
+def test_long_contexts() -> None:
+    M0, M1 = sources.de_bruijn_pair(20)
+    words_N, _ = sources.cycle_contexts(20)
+    assert np.bincount(words_N, minlength=2**20).max() == 1
+    tokens = lr.sample(M0, 60, 4, seed=0)
+    assert (M0.predict_sequence(tokens)[:, 20:].max(-1) == 1).all()
+    np.testing.assert_array_equal(M0.predict_sequence(tokens)[:, 20:], M1.predict_sequence(tokens)[:, 20:, ::-1])
+
+
+# Closed forms.
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_closed_forms_against_all_sequences(length: int) -> None:
+    """TV, regret and what a model is made of, for random models with uniform and with other initial laws."""
+    rng, size = np.random.default_rng(length), 2**length
+    for i in range(12):
+        follow_N, initial_N = rng.random(size), rng.dirichlet(np.ones(size))
+        if i % 3 == 0:
+            follow_N[rng.integers(size)] = rng.integers(2)
+            initial_N = np.eye(size)[rng.integers(size)]
+        for start in (None, initial_N):
+            model = impossibility.bounded_model(follow_N, start)
+            found, brute = impossibility.measure(model, length), impossibility.measure_by_enumeration(model, length)
+            assert found.tv == pytest.approx(brute.tv, abs=1e-12)
+            assert found.regret == pytest.approx(brute.regret, abs=1e-12)
+            assert brute.regret <= brute.external_regret + 1e-12 <= brute.worst_regret + 2e-12
+            np.testing.assert_allclose(found.follow_N, follow_N, atol=1e-12)
+            np.testing.assert_allclose(found.initial_N, 1 / size if start is None else start, atol=1e-12)
+
+
+def test_bounded_models_obey_the_laws_of_predictors() -> None:
+    rng = np.random.default_rng(2)
+    for initial_N in (None, rng.dirichlet(np.ones(8)), np.eye(8)[3]):
+        lr.checks.check_predictor(impossibility.bounded_model(rng.random(8), initial_N))
+    for model in sources.de_bruijn_pair(3, 0.1):
+        lr.checks.check_predictor(model)
+
+
+def test_the_regret_to_half_half_from_first_principles() -> None:
+    """One step at a time, without external_regret: 1/2 minus the chance of the bit that came."""
+    rng, length = np.random.default_rng(5), 3
+    model = impossibility.bounded_model(rng.random(8))
+    M1, total = sources.de_bruijn_pair(length)[1], 0.0
+    for tokens in product((0, 1), repeat=2 * length):
+        chance, regret = 1.0, 0.0
+        for t, token in enumerate(tokens):
+            said, true = (np.asarray(m.predict_sequence(np.array(tokens))[t]) for m in (model, M1))
+            chance *= true[token]
+            regret += 0.5 - expit(math.sqrt(length) * (said[token] - said[1 - token]))
+        total += chance * regret / (2 * length)
+    assert impossibility.measure(model, length).regret == pytest.approx(total, abs=1e-12)
+
+
+def test_a_shorter_context_is_bounded_too() -> None:
+    rng = np.random.default_rng(1)
+    short = lr.Markov(rng.dirichlet((1, 1), 2), 1)
+    found, brute = impossibility.measure(short, 3), impossibility.measure_by_enumeration(short, 3)
+    assert (found.tv, found.regret) == pytest.approx((brute.tv, brute.regret), abs=1e-12)
+
+
+def test_the_worst_regret_is_the_adversarys() -> None:
+    for length in (2, 4):
+        model = impossibility.bounded_model(np.random.default_rng(length).random(2**length))
+        worst = lr.adversaries.exact_worst_case(model, lr.matching(), 2 * length, temperature=length**-0.5)
+        assert impossibility.measure_by_enumeration(model, length).worst_regret == pytest.approx(worst.regret)
+
+
+def test_the_best_initial_law_against_a_linear_programme() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        length = int(rng.integers(1, 5))
+        size = 2**length
+        follow_N = rng.random(size) ** rng.choice([0.1, 1.0])
+        follow_N[rng.random(size) < 0.2] = rng.integers(2)
+        product_N = np.array([np.prod([follow_N[(i + j) % size] for j in range(length)]) for i in range(size)])
+        # Most sum of z with z_i <= 1/N and z_i <= mu_i P_i, over z >= 0 and laws mu.
+        best = linprog(
+            np.repeat([-1.0, 0.0], size),
+            A_ub=np.hstack([np.eye(size), -np.diag(product_N)]),
+            b_ub=np.zeros(size),
+            A_eq=np.repeat([[0.0, 1.0]], size, axis=1),
+            b_eq=[1.0],
+            bounds=[(0, 1 / size)] * size + [(0, 1)] * size,
+        )
+        initial_N = models.best_initial(follow_N)
+        assert initial_N.min() >= 0
+        assert initial_N.sum() == pytest.approx(1)
+        assert models.stand(follow_N, initial_N).tv == pytest.approx(1 + best.fun, abs=1e-9)
+
+
+def test_a_uniform_start_is_not_always_best() -> None:
+    follow_N = np.array([0.5, 1.0, 0.5, 0.0])
+    assert impossibility.measure(impossibility.bounded_model(follow_N), 2).tv == pytest.approx(1 - 1 / 4)
+    best = models.stand(follow_N, models.best_initial(follow_N))
+    assert (best.tv, best.regret) == pytest.approx((0.5, 0.0))
+
+
+# The bound.
+
+
+def test_the_known_minima() -> None:
+    minima = {2: 0.152, 3: 0.175, 4: 0.190, 5: 0.202, 6: 0.210}
+    for length, least in minima.items():
+        assert impossibility.sum_bound(length) == pytest.approx(least, abs=5e-4)
+        found = impossibility.least_sum(length, starts=3, seed=length)
+        assert found.tv + found.regret == pytest.approx(least, abs=5e-4)
+    for length in (*range(1, 20), 100, 10**6):
+        assert impossibility.sum_bound(length) == pytest.approx(full_regret(length), abs=1e-12)
+        assert impossibility.sum_bound(length) > impossibility.PRINTED
+    for length in range(1, 13):
+        M0 = impossibility.measure(sources.de_bruijn_pair(length)[0], length)
+        assert (M0.tv, M0.regret) == pytest.approx((0.0, full_regret(length)), abs=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6])
+def test_no_model_lies_below_the_bound(length: int) -> None:
+    rng = np.random.default_rng(100 + length)
+    for _ in range(1500):
+        model = random_model(rng, length)
+        assert model.regret >= impossibility.regret_bound(length, min(1.0, max(0.0, model.tv))) - 1e-12
+        for weight in (1.0, 10 ** rng.uniform(-1, 2)):
+            assert model.tv + weight * model.regret >= impossibility.sum_bound(length, weight) - 1e-12 * weight - 1e-12
+        assert max(model.tv, model.regret) >= impossibility.dichotomy(length) - 1e-12
+
+
+def test_the_sum_is_the_least_along_the_curve() -> None:
+    """``sum_bound`` against a fine grid of distances, and ``regret_bound`` never rises with the distance."""
+    grid = np.linspace(0, 1, 4001)
+    for length in (1, 2, 3, 7, 12):
+        curve = np.array([impossibility.regret_bound(length, tv) for tv in grid])
+        assert (np.diff(curve) <= 1e-15).all()
+        for weight in (0.3, 1, 2, 2.3, 3, 10, 100):
+            least = (grid + weight * curve).min()
+            assert impossibility.sum_bound(length, weight) == pytest.approx(least, abs=1 / 4000)  # a step of the grid
+            assert impossibility.sum_bound(length, weight) <= least + 1e-12
+
+
+def test_the_constants_of_the_bound() -> None:
+    """k by a fine grid, and k <= 1, on which the proof of TV + regret >= F rests."""
+    chance = np.linspace(1e-6, 1 - 1e-5, 200_001)
+    for length in (1, 2, 3, 5, 10, 50):
+        f = expit(math.sqrt(length) * (2 * chance - 1)) / 2 - 0.25
+        steepest = ((full_regret(length) - f) / -np.log(chance)).max()
+        kept = 0.3
+        free = full_regret(length) * (2 * kept - 1) - impossibility.regret_bound(length, 1 - kept)
+        if length > 1:  # with one token of context the bound is -F at this distance
+            assert free == pytest.approx(steepest / length * kept * math.log(1 / kept), rel=1e-6)
+        assert steepest <= (1 if length > 1 else 1 / 4)
+
+
+@pytest.mark.parametrize("length", [6, 8, 10, 12])
+def test_the_bound_is_tight_for_long_contexts(length: int) -> None:
+    """The model of the proof comes within 2F(L-1)/N of it, and below what uniform starts could do."""
+    chance = np.linspace(0.01, 1, 100_000, endpoint=False)
+    f = expit(math.sqrt(length) * (2 * chance - 1)) / 2 - 0.25
+    best, size = chance[((full_regret(length) - f) / -np.log(chance)).argmax()], 2**length
+    kept = math.floor(best * size)
+    arc = np.arange(size) < kept + length - 1
+    follow_N = np.where(arc, np.where(np.arange(size) % length == 0, kept / size, 1.0), 0.0)
+    found = models.stand(follow_N, np.where(np.arange(size) < kept, 1 / kept, 0.0))
+    assert found.tv == pytest.approx(1 - kept / size)
+    gap = found.regret - impossibility.regret_bound(length, found.tv)
+    assert -1e-12 <= gap <= 2 * full_regret(length) * (length - 1) / size + 1e-6
+    if length >= 8:
+        assert found.regret < full_regret(length) * (1 - 2 * found.tv)
+
+
+def test_the_papers_proof_needs_a_context_of_five() -> None:
+    """ "Amplified": a chance of 2/3 is played with 2/3 or more. Shorter contexts break the step that rests on it."""
+    assert [n for n in range(1, 40) if impossibility.response(2 / 3, n) < 2 / 3] == [1, 2, 3, 4]
+    assert math.ceil(9 * math.log(2) ** 2) == 5
+    for length in range(1, 9):
+        model = impossibility.bounded_model(np.full(2**length, 2 / 3))  # every context is "high-regret": alpha = 1
+        assert (impossibility.measure(model, length).regret >= 1 / 3 - 1 / 4) == (length >= 5)
+
+
+def test_the_dichotomy_is_sharper_than_the_printed_one() -> None:
+    for length in (1, 2, 3, 10, 1000):
+        value = impossibility.dichotomy(length)
+        assert impossibility.regret_bound(length, value) == pytest.approx(value)
+        assert 1 / 24 < full_regret(length) / 2 < value < 1 / 6
+
+
+# The search.
+
+
+@pytest.mark.parametrize("budget", [None, 0.2])
+def test_the_gradient(budget: float | None) -> None:
+    rng = np.random.default_rng(0)
+    for length in (1, 2, 4):
+        size = 2**length
+        point, held = np.concatenate([rng.random(size), 2 * rng.random(size)]), rng.random(size + 2)
+
+        def value(at: np.ndarray, held: np.ndarray = held) -> float:
+            return search._lagrangian(at, 1.3, budget, held, 7.0)[0]
+
+        numeric = [(value(point + 1e-6 * e) - value(point - 1e-6 * e)) / 2e-6 for e in np.eye(2 * size)]
+        np.testing.assert_allclose(search._lagrangian(point, 1.3, budget, held, 7.0)[1], numeric, atol=1e-7)
+
+
+def test_a_model_that_misses_its_budget_is_brought_just_within() -> None:
+    rng = np.random.default_rng(0)
+    for length in (1, 3, 5):
+        far_N = rng.random(2**length)
+        for budget in (0.0, 0.1, 0.4):
+            found = search._furthest(np.ones(2**length), far_N, budget)
+            assert budget - 1e-9 <= found.tv <= budget
+        assert search._furthest(np.ones(2**length), far_N, 1.0).follow_N is far_N
+
+
+def test_the_search_does_as_well_as_a_grid() -> None:
+    """All models with chances in steps of 1/20 and a context of 2, each with its best initial law."""
+    steps = np.linspace(0, 1, 21)
+    follow_MxN = np.array([f for f in product(steps, repeat=4) if f[0] == max(f)])  # turned: the largest first
+    product_MxN = -np.sort(-follow_MxN * np.roll(follow_MxN, -1, axis=1), axis=1)
+    enough = 1 / (4 * np.maximum(product_MxN, 1e-300))
+    left = 1 - np.concatenate([np.zeros((len(enough), 1)), np.cumsum(enough, axis=1)[:, :-1]], axis=1)
+    tv_M = 1 - (np.clip(left, 0, enough) * product_MxN).sum(axis=1)
+    regret_M = (expit(math.sqrt(2) * (2 * follow_MxN - 1)) / 2 - 0.25).mean(axis=1)
+    budgets = (0.05, 0.1, 0.3, 0.5, 0.7, 0.9)
+    for row in impossibility.trade_off(2, budgets, starts=8).rows:
+        assert row.bound <= row.found.regret <= regret_M[tv_M <= row.budget + 1e-9].min() + 1e-6
+    for weight in (1.0, 2.5, 3.5):
+        found = impossibility.least_sum(2, weight, starts=4)
+        assert found.tv + weight * found.regret <= (tv_M + weight * regret_M).min() + 1e-9
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_the_trade_off_and_the_theorem_itself(length: int) -> None:
+    """Found models keep their budgets and the bound; each is far from M0 or regrets some sequence, as enumerated."""
+    found = impossibility.trade_off(length, (0.0, 1 / 24, 0.3, 0.7, 1.0), starts=3, seed=1)
+    assert (found.rows[0].found.tv, found.rows[0].found.regret) == pytest.approx((0, full_regret(length)))
+    assert found.rows[-1].found.regret == pytest.approx(-full_regret(length))
+    regrets = [row.found.regret for row in found.rows]
+    assert regrets == sorted(regrets, reverse=True)
+    for row in found.rows:
+        assert row.found.tv <= row.budget + 1e-9
+        assert row.found.regret >= row.bound - 1e-12
+        brute = impossibility.measure_by_enumeration(row.found.model(), length)
+        assert (brute.tv, brute.regret) == pytest.approx((row.found.tv, row.found.regret), abs=1e-9)
+        assert row.worst_regret == brute.worst_regret
+        assert max(brute.tv, brute.worst_regret) > impossibility.dichotomy(length) > 1 / 24
+
+
+@pytest.mark.parametrize("weight", [0.5, 2.0, 2.4, 3.0, 6.0])
+def test_the_least_sum_is_at_m0_or_m1_or_between(weight: float) -> None:
+    for length in (1, 3):
+        found = impossibility.least_sum(length, weight, starts=4)
+        value, full = found.tv + weight * found.regret, full_regret(length)
+        assert impossibility.sum_bound(length, weight) - 1e-12 <= value <= min(weight * full, 1 - weight * full) + 1e-12
+
+
+def test_the_search_is_seeded_and_written_down() -> None:
+    found = impossibility.trade_off(2, (0.1, 0.6), starts=4, seed=3)
+    assert found.to_json() == impossibility.trade_off(2, (0.1, 0.6), starts=4, seed=3).to_json()
+    written = json.loads(found.to_json())
+    assert written["window"] == 2
+    row = written["rows"][1]
+    again = impossibility.measure(impossibility.bounded_model(row["found"]["follow_N"], row["found"]["initial_N"]), 2)
+    assert (again.tv, again.regret) == pytest.approx((row["found"]["tv"], row["found"]["regret"]), abs=1e-9)
+    lines = str(found.table()).splitlines()
+    assert len(lines) == 4
+    assert lines[3].split()[0] == "0.600"
+
+
+@pytest.mark.parametrize("length", [1, 3, 9])
+def test_the_figure_shows_the_numbers_and_no_labels_meet(length: int) -> None:
+    found = impossibility.trade_off(length, (0.0, 0.3, 1.0), starts=1)
+    ax = plots.impossibility(found)
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    np.testing.assert_array_equal(lines["best found"].get_ydata(), [row.found.regret for row in found.rows])
+    tv, bound = lines["bound"].get_data()
+    assert bound[60] == impossibility.regret_bound(length, tv[60])
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) == 5
+    for i, box in enumerate(boxes):
+        assert ax.bbox.x0 <= box.x0
+        assert box.x1 <= ax.bbox.x1
+        assert not any(box.overlaps(other) for other in boxes[:i])
+    plt.close(ax.figure)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "3", True, None])
+def test_contexts_that_are_no_lengths(bad: object) -> None:
+    fair = lr.Markov([0.5, 0.5], 0)
+    for call in (
+        sources.de_bruijn_pair,
+        sources.cycle_contexts,
+        impossibility.regret_bound,
+        impossibility.sum_bound,
+        impossibility.dichotomy,
+        impossibility.least_sum,
+        impossibility.trade_off,
+        lambda length, *_: impossibility.response(0.5, length),
+        lambda length, *_: impossibility.measure(fair, length),
+        lambda length, *_: impossibility.measure_by_enumeration(fair, length),
+    ):
+        arguments = (bad, 0.5) if call is impossibility.regret_bound else (bad,)
+        with pytest.raises(ValueError, match="window must be"):
+            call(*arguments)
+    with pytest.raises(ValueError, match="order must be"):
+        sources.de_bruijn_sequence(bad)
+
+
+def test_contexts_that_are_too_long() -> None:
+    fair = lr.Markov([0.5, 0.5], 0)
+    with pytest.raises(ValueError, match="order must be at most 24"):
+        sources.de_bruijn_sequence(25)
+    for call, most in (
+        (sources.de_bruijn_pair, 24),
+        (sources.cycle_contexts, 24),
+        (lambda n: impossibility.measure(fair, n), 24),
+        (lambda n: impossibility.measure_by_enumeration(fair, n), 8),
+        (impossibility.least_sum, 10),
+        (impossibility.trade_off, 10),
+    ):
+        with pytest.raises(ValueError, match=f"window must be at most {most} .* got {most + 1}"):
+            call(most + 1)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 0.5, 1, math.nan, math.inf, "0"])
+def test_epsilons_that_are_no_small_chances(bad: object) -> None:
+    with pytest.raises(ValueError, match="epsilon must"):
+        sources.de_bruijn_pair(2, bad)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, "0"])
+def test_numbers_that_are_no_distances_or_chances(bad: object) -> None:
+    with pytest.raises(ValueError, match="tv must"):
+        impossibility.regret_bound(2, bad)
+    with pytest.raises(ValueError, match="budgets must"):
+        impossibility.trade_off(2, (0.5, bad))
+    with pytest.raises(ValueError, match="follow must"):
+        impossibility.response(bad, 2)
+    with pytest.raises(ValueError, match="follow_N"):
+        impossibility.bounded_model([0.5, bad])
+
+
+def test_other_arguments_that_are_refused() -> None:
+    for bad in (0, -1.0, math.nan):
+        with pytest.raises(ValueError, match="weight must"):
+            impossibility.sum_bound(2, bad)
+        with pytest.raises(ValueError, match="weight must"):
+            impossibility.least_sum(2, bad)
+    for call in (impossibility.least_sum, impossibility.trade_off):
+        with pytest.raises(ValueError, match="starts must"):
+            call(2, starts=-1)
+        with pytest.raises(ValueError, match="seed must"):
+            call(2, seed="x")
+    with pytest.raises(ValueError, match="budgets must be a list of numbers with at least one"):
+        impossibility.trade_off(2, ())
+    for bad in ([0.5], [0.5] * 3, [[0.5, 0.5]], 0.5, []):
+        with pytest.raises(ValueError, match=r"follow_N must have shape \[2\*\*window\]"):
+            impossibility.bounded_model(bad)
+    for bad in ([1.0], [0.7, 0.7], [-0.5, 1.5]):
+        with pytest.raises(ValueError, match="initial_N must"):
+            impossibility.bounded_model([0.5, 0.5], bad)
+
+
+def test_models_that_are_not_bounded_are_refused() -> None:
+    late = lr.predictors.Scheduled([[0.5, 0.5]] * 5 + [[0.1, 0.9]])  # other only at the last of 6 steps
+    for bad in (lr.PolyaUrn(2), late, sources.de_bruijn_pair(4)[0]):
+        with pytest.raises(ValueError, match=f"last 3 tokens only, and {type(bad).__name__} does not"):
+            impossibility.measure(bad, 3)
+    for bad in (lr.PolyaUrn(3), "model", None):
+        with pytest.raises(ValueError, match="model must be a Predictor with two states"):
+            impossibility.measure(bad, 3)
