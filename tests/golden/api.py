@@ -14,11 +14,11 @@ from benchmarks.decisions.streams import sources
 
 import lowregret as lr
 from benchmarks import recordings
-from lowregret.paper import eight_sources as paper_table
-from lowregret.paper import verify
 from lowregret.policies import Incumbent
 from lowregret.predictors import Scheduled, ShrunkUrn
 from lowregret.problems import payoffs_in
+from paper import eight_sources as paper_table
+from paper import verify
 
 EVENTS = {"Switch": "alarm", "Return": "return", "Left": "left"}
 EXACT = (
