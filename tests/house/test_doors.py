@@ -30,11 +30,9 @@ from typer.testing import CliRunner
 import lowregret as lr
 from lowregret.audit import audit_log, merge
 from lowregret.cli.app import _app
-from lowregret.games import Fixed
 from lowregret.problems import payoffs_in
 
 from .. import literal_engine as by_hand
-from ..table_talk import Says
 from .door_logs import Table, cells_in, frame_of, payoff_file, some_files, some_table
 from .door_worlds import (
     MAY,
@@ -751,7 +749,7 @@ def with_known(rng: np.random.Generator, table: Table, known: Known, world: Worl
     return table._replace(columns=columns, told=told)
 
 
-# Parts of an audit, and matches of an arena
+# Parts of an audit
 
 
 def parts_door(rng: np.random.Generator, folder: Path) -> Case:
@@ -813,38 +811,6 @@ def parts_door(rng: np.random.Generator, folder: Path) -> Case:
     return Case(MUST if change in ("nothing", "moved") else REFUSE, f"parts that differ in {change}", attempt)
 
 
-def arena_door(rng: np.random.Generator, folder: Path) -> Case:
-    """An arena that goes on from its file, with opponents that are the same or not."""
-    change = str(rng.choice(["nothing", "more matches", "play", "mixture"]))
-    before, after = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))
-
-    def plays(mixed: np.ndarray) -> Callable[[Any, Any], np.ndarray]:
-        return lambda own, other: mixed
-
-    seed, us = int(rng.integers(1000)), Fixed([0.2, 0.5, 0.3], "us")
-    first: Any = Fixed(before.tolist(), "them") if change == "mixture" else Says(plays(before), "them")
-    second: Any = first
-    if change == "play":
-        second = Says(plays(after), "them")
-    elif change == "mixture":
-        second = Fixed(after.tolist(), "them")
-    matches = 4 if change == "more matches" else 2
-
-    def attempt() -> None:
-        path = folder / "matches.jsonl"
-        lr.games.arena(us, [first], 6, 2, seed, path=path)
-        found = lr.games.arena(us, [second], 6, matches, seed, path=path)
-        fresh = lr.games.arena(us, [second], 6, matches, seed)
-        if [one._replace(ms=0.0) for one in found.played] != [one._replace(ms=0.0) for one in fresh.played]:
-            raise Different(
-                f"payoffs {[p.payoff for p in found.played]}, played anew {[p.payoff for p in fresh.played]}"
-            )
-
-    return Case(
-        MUST if change in ("nothing", "more matches") else MAY, f"an opponent that differs in {change}", attempt
-    )
-
-
 DOORS: dict[str, Callable[[np.random.Generator, Path], Case]] = {
     "guard": guard_door,
     "arrays": arrays_door,
@@ -856,11 +822,10 @@ DOORS: dict[str, Callable[[np.random.Generator, Path], Case]] = {
     "river": river_door,
     "told": told_door,
     "parts": parts_door,
-    "arena": arena_door,
 }
-CASES = {  # in a short run: 300 in all
+CASES = {  # in a short run: 290 in all
     **{"guard": 25, "arrays": 25, "frame": 45, "audit": 35, "command": 35, "payoffs": 30},
-    **{"sklearn": 20, "river": 25, "told": 30, "parts": 20, "arena": 10},
+    **{"sklearn": 20, "river": 25, "told": 30, "parts": 20},
 }
 
 
@@ -910,7 +875,7 @@ def test_every_door_gives_the_numbers_of_the_literal_loop(door: str) -> None:
     assert not wrong, "\n".join(wrong)
     answered = sum(v.came == "same" for v in found)
     assert answered > len(found) / 5
-    if door not in ("payoffs", "parts", "arena"):
+    if door not in ("payoffs", "parts"):
         assert sum(v.switched for v in found) > answered / 4  # what is refused cannot switch
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``lowregret demo | verify | train | evaluate | construct | audit | gate | arena | play`` ..."""
+"""The command line: ``lowregret demo | verify | train | evaluate | construct | audit | gate`` ..."""
 
 from .app import main
 

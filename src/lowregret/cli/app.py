@@ -1,4 +1,4 @@
-"""The command line: ``demo | verify | plan`` (extra: ``cli``), audits, games (each its own), the rest (``torch``)."""
+"""The command line: ``demo | verify | plan`` (extra: ``cli``), audits (their own), the rest (``torch``)."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,6 @@ def _app() -> "typer.Typer":
 
     from .. import __version__, files
     from .auditing import audit
-    from .games import arena, play
     from .gating import GateCommand, gate
     from .options import folder_for, refusals
     from .planning import plan
@@ -92,8 +91,6 @@ def _app() -> "typer.Typer":
     app.command()(plan)
     app.command()(audit)
     app.command(cls=GateCommand)(gate)
-    app.command()(arena)
-    app.command()(play)
     add_commands(app)
     return app
 

@@ -36,9 +36,6 @@ _EXTRAS = {
     "pyarrow": "audit",
     "plotly": "audit",
     "ray": "ray",
-    "pyspiel": "games",
-    "starlette": "play",
-    "uvicorn": "play",
 }
 
 
