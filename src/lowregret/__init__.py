@@ -35,7 +35,7 @@ from . import (
     sources,
     tips,
 )
-from .audit import backtest, tune
+from .audit import backtest
 from .certificates import Certificate
 from .comparison import compare
 from .distances import next_token_tv, sequence_tv
@@ -132,5 +132,4 @@ __all__ = [
     "take",
     "tips",
     "trading",
-    "tune",
 ]

@@ -43,7 +43,7 @@ TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
 RESULTS = {  # made by the package for its callers to read
     "Certificate", "Comparison", "Estimate", "Frontier", "Switch", "Worst", "certificates.AnyProblemCertificate",
     "certificates.NamedCertificate",
-    "Backtest", "Tuned", "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
+    "Backtest", "checks.Subject", "checks.Trial", "impossibility.TradeOff", "scoring.Approximation",
     "Arena", "games.Match", "Advice",
 }  # fmt: skip
 FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
@@ -158,7 +158,6 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
 _RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None, "columns": None}
 _TOLD = {"references": {"today": [[0.5, 0.5]] * 8}, "contexts": [0, 1] * 4, "scale": [1.0, 0.5] * 4, "payoffs": None}
 FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True, **_TOLD}
-FOR["tune"] = {**_RECORDED, "until": 0.5, "episodes": (None,), "fallbacks": None, **_TOLD}
 FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 1, 0]], "known": None}
 FOR["Backtest.evidence"] = {"stream": 0}
 FOR["Backtest.plot"] = {"stream": 0}
@@ -263,7 +262,7 @@ class Entry(NamedTuple):
 
 IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "arrays": "",
-    "audit": "Backtest Tuned",
+    "audit": "Backtest",
     "comparison": "Comparison",
     "forecasts": "Bins",
     "frontier": "Frontier price_of_robustness",

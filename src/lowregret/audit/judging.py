@@ -79,7 +79,7 @@ def guard_of(
 
 
 class StreamFound(NamedTuple):
-    """One stream in plain numbers; parts of an audit hold them as lists, in this order."""
+    """One stream in plain numbers; ``Audit.parts`` holds them as lists, in this order."""
 
     stream: str
     steps: int
