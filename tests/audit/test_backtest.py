@@ -112,15 +112,11 @@ def test_the_fallback_alone():
     assert "fallback" not in lr.backtest(SHOP, probs, states, fallback=False).earned
 
 
-def test_v_regret_and_json():
+def test_json():
     rng = np.random.default_rng(0)
     probs = rng.dirichlet([1, 1], (3, 50))
     states = (rng.random((3, 50)) < probs[..., 1]).astype(int)
     found = lr.backtest(lr.matching(), probs, states)
-    for i, result in enumerate(found.streams):
-        brute = max(lr.tips.v_regret(probs[i], states[i], np.linspace(0, 1, 4001)))
-        assert result.v_regret >= brute - 1e-12
-        assert result.v_regret <= brute + 0.05
     about = json.loads(found.to_json())
     assert about["earned"] == pytest.approx(found.earned)
     assert len(about["streams"]) == 3

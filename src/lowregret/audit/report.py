@@ -34,7 +34,6 @@ class Judgement(NamedTuple):
     switched_at: int | None  # the last step for which the model was trusted
     log_e: float  # the evidence against its model, where it was stopped
     survives: bool  # whether its alarm is one of those that e-BH names
-    v_regret: float | None
     episodes: int  # that its guard began
     switches: int  # in how many of them it switched
     since: int | None  # from about which step on its model was wrong, at the first switch; None: not looked for
