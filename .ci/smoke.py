@@ -144,7 +144,9 @@ def examples() -> None:
 
     import matplotlib.pyplot  # noqa: F401
     import pandas as pd
+    import pyspiel
 
+    pyspiel.make_roshambo_bot(0, "rockbot")
     recordings = {
         "arch": "arch/data/sp500/sp500.csv.gz",
         "statsmodels": "statsmodels/tsa/stl/tests/results/mstl_elec_vic.csv",
@@ -152,20 +154,6 @@ def examples() -> None:
     }
     for package, path in recordings.items():
         pd.read_csv(distribution(package).locate_file(path))
-
-
-def games() -> None:
-    players = [lr.games.bots()[0], lr.games.Fixed([1, 0, 0])]
-    lr.games.play(lr.rock_paper_scissors(), players, rounds=1000, seed=0)
-
-
-def play() -> None:
-    from pathlib import Path
-
-    from lowregret.games.page import server, sitting
-
-    with sitting.Sitting(Path("rounds.jsonl")) as table:
-        server.application(table)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from . import (
     comparison,
     distances,
     forecasts,
-    games,
     guard,
     inputs,
     plots,
@@ -34,7 +33,7 @@ from . import (
     sources,
     tips,
 )
-from .audit import backtest, tune
+from .audit import backtest
 from .certificates import Certificate
 from .comparison import compare
 from .distances import next_token_tv, sequence_tv
@@ -107,7 +106,6 @@ __all__ = [
     "distances",
     "external_regret",
     "forecasts",
-    "games",
     "guard",
     "inputs",
     "internal_regret",
@@ -130,5 +128,4 @@ __all__ = [
     "take",
     "tips",
     "trading",
-    "tune",
 ]

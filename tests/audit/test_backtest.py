@@ -112,15 +112,11 @@ def test_the_fallback_alone():
     assert "fallback" not in lr.backtest(SHOP, probs, states, fallback=False).earned
 
 
-def test_v_regret_and_json():
+def test_json():
     rng = np.random.default_rng(0)
     probs = rng.dirichlet([1, 1], (3, 50))
     states = (rng.random((3, 50)) < probs[..., 1]).astype(int)
     found = lr.backtest(lr.matching(), probs, states)
-    for i, result in enumerate(found.streams):
-        brute = max(lr.tips.v_regret(probs[i], states[i], np.linspace(0, 1, 4001)))
-        assert result.v_regret >= brute - 1e-12
-        assert result.v_regret <= brute + 0.05
     about = json.loads(found.to_json())
     assert about["earned"] == pytest.approx(found.earned)
     assert len(about["streams"]) == 3
@@ -168,42 +164,6 @@ def test_plots(tmp_path):
         figure.savefig(tmp_path / "figure.png")
 
 
-def test_tune_chooses_by_the_earlier_part_alone():
-    rng = np.random.default_rng(8)
-    probs, states = recorded(rng, [200, 160])
-    settings = {
-        "deltas": [0.2, 0.001],
-        "episodes": [None, 25],
-        "fallbacks": [lr.Recovery(), lr.policies.AdaHedge(SHOP)],
-    }
-    found = lr.tune(SHOP, probs, states, until=0.6, **settings)
-    assert len(found.settings) == 8
-    assert [s.earlier for s in found.settings] == sorted((s.earlier for s in found.settings), reverse=True)
-    later = [s.copy() for s in states]
-    for s in later:
-        s[int(0.6 * len(s)) :] = 0
-    assert lr.tune(SHOP, probs, later, until=0.6, **settings).settings == found.settings
-    first = lr.backtest(
-        SHOP,
-        [p[: int(0.6 * len(p))] for p in probs],
-        [s[: int(0.6 * len(s))] for s in states],
-        guard=lr.Guard(SHOP, 120, delta=0.2),
-    )
-    (own,) = (s for s in found.settings if (s.delta, s.episode, s.fallback) == (0.2, None, "Recovery"))
-    assert first.earned["guard"] == own.earlier
-    assert [r.steps for r in found.rest.streams] == [80, 64]
-    assert "On the rest" in str(found.table())
-    assert lr.tune(SHOP, probs, states, until=50, deltas=[0.1]).rest.steps == 260
-    usual = lr.tune(SHOP, probs, states)
-    assert {s.delta for s in usual.settings} == {0.1, 0.05, 0.01, 1 / 200, None}
-    assert "no test" in str(usual.table())
-    halves = [p[: len(p) // 2] for p in probs], [s[: len(s) // 2] for s in states]
-    untested = lr.backtest(SHOP, *halves, guard=lr.Guard(SHOP, 100, test=False)).earned["guard"]
-    assert [s.earlier for s in usual.settings if s.delta is None] == [untested]
-    assert {s.delta for s in lr.tune(SHOP, probs, states, lag=2).settings} == {0.1, 0.05, 0.01, 1 / 200}
-    assert {s.delta for s in lr.tune(SHOP, probs, states, deltas=[None]).settings} == {None}
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -223,20 +183,6 @@ def test_what_is_refused(change, says):
     given = {"problem": SHOP, "probs": [[0.2, 0.3, 0.5]] * 4, "states": [0, 1, 2, 0]} | change
     with pytest.raises(ValueError, match=says):
         lr.backtest(**given)
-
-
-def test_tune_refuses():
-    given = SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0]
-    with pytest.raises(ValueError, match="until must leave steps on both sides"):
-        lr.tune(*given, until=4)
-    with pytest.raises(ValueError, match="until"):
-        lr.tune(*given, until=1.5)
-    with pytest.raises(ValueError, match="deltas"):
-        lr.tune(*given, deltas=[2.0])
-    with pytest.raises(ValueError, match="deltas must be a list of numbers with at least one value"):
-        lr.tune(*given, deltas=[])
-    with pytest.raises(ValueError, match="test=False plays a Recovery from the first step on"):
-        lr.tune(*given, deltas=[None], fallbacks=[lr.policies.AdaHedge(SHOP)])
 
 
 @pytest.mark.parametrize("name", ["default", "hedge", "gate", "urn"])
@@ -347,22 +293,6 @@ def test_a_guard_that_is_told_more_than_a_recording_has_is_refused_by_name(more,
         lr.backtest(SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0], guard=lr.Guard(SHOP, 4, **more))
 
 
-def test_two_fallbacks_of_a_kind_are_told_apart():
-    probs, states = recorded(np.random.default_rng(8), [120])
-    urns = [lr.PolyaUrn(3), lr.PolyaUrn(3, prior=5.0)]
-    found = lr.tune(SHOP, probs, states, deltas=[0.2], fallbacks=urns, temperature=0.1)
-    assert {s.fallback for s in found.settings} == set(map(repr, urns))
-    assert repr(found.rest.guard.rule.fallback) == found.best.fallback
-
-
-def test_tune_judges_episodes_on_the_rest():
-    law = np.tile([0.9, 0.1], (300, 1))
-    states = np.repeat([0, 1] * 6, 25)
-    found = lr.tune(lr.matching(), law, states, deltas=[0.2], episodes=[25])
-    assert found.rest.guard.episode == found.best.episode == 25
-    assert found.rest.certificate.episodes == 6
-
-
 def test_of_many_switches_the_marks_are_from_all_streams():
     T, B = 40, 450
     states = np.zeros((B, T), dtype=int)
@@ -383,11 +313,6 @@ def test_arrays_that_are_filled_anew_leave_a_backtest_as_it_was():
     probs[:], states[:] = 1 / 3, 0
     np.testing.assert_array_equal(found.regret(), before[0])
     np.testing.assert_array_equal(found.evidence(1)["evidence"], before[1])
-
-
-def test_tune_refuses_no_fallbacks():
-    with pytest.raises(ValueError, match=r"fallbacks must be a list of at least one, got \[\]"):
-        lr.tune(SHOP, [[0.2, 0.3, 0.5]] * 4, [0, 1, 2, 0], fallbacks=[])
 
 
 @pytest.mark.parametrize("names", [np.arange(5, 7), np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]")], ids=str)

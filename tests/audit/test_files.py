@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import lowregret as lr
-from lowregret.audit import audit_log, merge, spool
+from lowregret.audit import audit_log, spool
 from lowregret.audit.tables import asked
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "audit-files.md"
@@ -509,14 +509,7 @@ def test_a_log_that_is_cut_off_is_refused_with_its_file(tmp_path: Path) -> None:
         audit_log(of_bytes(tmp_path / "log.csv.gz", whole[: len(whole) // 2]), DRY, jobs=1)
 
 
-def test_rows_in_memory_are_judged_in_other_processes_and_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_in_memory_are_judged_in_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = audit_log(LOG, DRY, jobs=1)
     monkeypatch.setattr(spool, "HELD", 1)
     assert audit_log(LOG, DRY, jobs=2).parts == whole.parts
-    paths = []
-    for i in (1, 2):
-        paths.append(tmp_path / f"{i}.json")
-        paths[-1].write_text(audit_log(LOG, DRY, part=(i, 2), jobs=1).to_json())
-    assert merge(paths).parts == whole.parts

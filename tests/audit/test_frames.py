@@ -83,8 +83,6 @@ def test_columns_by_other_names():
     frame = pd.DataFrame(rows()).rename(columns={"unique_id": "shop", "ds": "day", "y": "came", "p_up": "rise"})
     columns = {"stream": "shop", "order": "day", "probs": ["rise", "p_down", "p_flat"]}
     assert lr.backtest(SHOP, frame, "came", columns=columns).streams == lr.backtest(SHOP, pd.DataFrame(rows())).streams
-    tuned = lr.tune(SHOP, frame, "came", columns=columns, deltas=[0.1])
-    assert tuned.rest.steps == sum(T - T // 2 for T in LENGTHS.values())
     alone = pd.DataFrame({"up": [0.2, 0.3], "down": [0.3, 0.3], "flat": [0.5, 0.4], "state": ["up", "flat"]})
     assert [(r.stream, r.steps) for r in lr.backtest(SHOP, alone).streams] == [(0, 2)]
 

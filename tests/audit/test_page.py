@@ -141,7 +141,7 @@ def test_numbers_of_one_stream(tmp_path):
     assert data["all"]["at"] == data["details"][0]["at"]
 
 
-def test_numbers_of_several_streams_and_of_parts(tmp_path):
+def test_numbers_of_several_streams(tmp_path):
     table = dated(table_of(NAMES, broken=2))
     log = written(table, tmp_path / "log.parquet")
     found = lr.audit.audit_log(log, SHOP)
@@ -161,10 +161,6 @@ def test_numbers_of_several_streams_and_of_parts(tmp_path):
         for name in ("model", "best fixed action"):
             line = lines[data["sparks"]["lines"].index(name)]
             np.testing.assert_allclose(line, own["money"][name][steps], atol=(row[11][1] - row[11][0]) / 4095)
-    parts = [tmp_path / f"part-{i}.json" for i in (1, 2)]
-    for i, path in enumerate(parts, 1):
-        path.write_text(lr.audit.audit_log(log, SHOP, part=(i, 2)).to_json())
-    assert page(lr.audit.merge(parts)) == page(found)
 
 
 def test_times_that_streams_do_not_share_are_steps(tmp_path):

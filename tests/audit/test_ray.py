@@ -70,9 +70,7 @@ def test_a_killed_worker_loses_nothing(two_workers, folder, tmp_path_factory, mo
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_part_and_a_refusal(two_workers, folder):
-    part = lr.audit.audit_log(folder, SHOP, engine="ray", part=(2, 3))
-    assert numbers(part)[1] == lr.audit.audit_log(folder, SHOP, part=(2, 3)).to_json()
+def test_a_refusal(two_workers, folder):
     table = table_of({"a": 20})
     written(table.slice(0, 12), folder / "3.parquet")
     written(table.slice(13), folder / "4.parquet")
@@ -82,8 +80,8 @@ def test_a_part_and_a_refusal(two_workers, folder):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_key_zones_and_parts_of_other_audits(two_workers, folder, tmp_path_factory):
-    """What columns are taken, what is refused and what parts hold is the same as on one machine."""
+def test_a_key_and_zones(two_workers, tmp_path_factory):
+    """What columns are taken and what is refused is the same as on one machine."""
     tmp_path = tmp_path_factory.mktemp("more")
     keyed = broken(60).drop_columns(["stream"]).append_column("id", pa.array(np.arange(60)))
     log = written(keyed, tmp_path / "keyed.parquet")
@@ -91,13 +89,6 @@ def test_a_key_zones_and_parts_of_other_audits(two_workers, folder, tmp_path_fac
     assert numbers(found) == numbers(whole)
     assert [one.steps for one in found.streams] == [60]
     assert found.about["notes"]
-    parts = [tmp_path / f"{i}.json" for i in (1, 2)]
-    parts[0].write_text(lr.audit.audit_log(folder, SHOP, part=(1, 2)).to_json())
-    parts[1].write_text(lr.audit.audit_log(folder, SHOP, part=(2, 2), engine="ray").to_json())
-    assert lr.audit.merge(parts).to_json() == lr.audit.audit_log(folder, SHOP).to_json()
-    parts[1].write_text(lr.audit.audit_log(folder, SHOP, part=(2, 2), engine="ray", events=False).to_json())
-    with pytest.raises(ValueError, match=r"another events \(False, not True\)"):
-        lr.audit.merge(parts)
     mixed = tmp_path / "mixed"
     mixed.mkdir()
     for i, zone in enumerate((None, "Asia/Tokyo")):

@@ -1,4 +1,4 @@
-"""Everything a guard can, of a log: each setting beside the guard's own loop over the same rows, and as parts."""
+"""Everything a guard can, of a log: each setting beside the guard's own loop over the same rows."""
 
 import json
 from dataclasses import replace
@@ -205,13 +205,7 @@ def test_is_the_backtest_of_the_same_frame(case, tmp_path):
         assert one.regret == pytest.approx(other.regret, abs=1e-9)
         assert (one.switched_at, one.returns) == (other.switched_at, other.returns)
     parquet = written(table, tmp_path / "log.parquet")
-    parts = []
-    for i in (1, 2):
-        part = lr.audit.audit_log(parquet, problem_of(case), columns=columns_of(case), part=(i, 2), **settings)
-        parts.append(tmp_path / f"part-{i}.json")
-        parts[-1].write_text(part.to_json())
     whole = lr.audit.audit_log(parquet, problem_of(case), columns=columns_of(case), **settings)
-    assert lr.audit.merge(parts).to_json() == whole.to_json()
     assert json.loads(whole.to_json())["about"]["columns"]["context" if "context" in columns_of(case) else "references"]
 
 

@@ -67,11 +67,10 @@ def test_numbers_and_no_times_at_all(tmp_path):
         assert all(at == step + more for _, step, at in alarms)
 
 
-def test_the_terminal_says_when_and_parts_say_the_same(tmp_path):
+def test_the_terminal_says_when(tmp_path):
     (tmp_path / "shop.csv").write_text(PAYOFFS)
     log = written(dated(table_of({f"s{i}": 150 for i in range(14)}, broken=2)), tmp_path / "log.parquet")
-    settings = ["--payoffs", tmp_path / "shop.csv"]
-    done = run(log, *settings, "--out", tmp_path / "whole")
+    done = run(log, "--payoffs", tmp_path / "shop.csv", "--out", tmp_path)
     found = audit_log(log, SHOP)
     assert len(found.suspects) > 5
     for one in found.suspects[:5]:
@@ -83,12 +82,6 @@ def test_the_terminal_says_when_and_parts_say_the_same(tmp_path):
     assert f"... and {len(found.suspects) - 5} more, in the JSON" in done.output
     assert "Named by e-BH, on average at most 10% of them wrongly: 's" in done.output
     assert "Hedge weighs actions by what they have earned" in done.output
-    for i in (1, 2):
-        run(log, *settings, "--part", f"{i}/2", "--out", tmp_path)
-    merged = run("--merge", *(tmp_path / f"audit-part-{i}-of-2.json" for i in (1, 2)), "--out", tmp_path / "merged")
-    assert merged.output.splitlines()[:-1] == done.output.splitlines()[:-1]
-    for name in ("audit.json", "audit.html"):
-        assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_several_series_without_a_column_of_streams(tmp_path):

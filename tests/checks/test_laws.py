@@ -46,8 +46,6 @@ PREDICTORS = {
     "maximin": lr.predictors.SecurityLaw(RPS, horizon=50),
     "mixture": lr.Mixture([MISTAKEN, lr.PolyaUrn(2)]),
     "minimax law": lr.predictors.CoverLaw(MATCHING, 12),
-    "context tree": lr.predictors.ContextTree(3, 2),
-    "context tree, no depth": lr.predictors.ContextTree(2, 0, stop=0.3),
     "robust, the urn for good": lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)),
     "robust": lr.robustify(MISTAKEN, MATCHING, 12),
     "challenge": lr.robust.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),

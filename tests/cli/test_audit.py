@@ -54,24 +54,10 @@ def test_an_alarm_a_quiet_log_a_refused_one_and_an_error(tmp_path, payoffs):
         [alarmed, "--payoffs", payoffs, "--out", tmp_path / "taken"],
         [alarmed],
         [tmp_path / "nowhere.csv", "--payoffs", payoffs],
-        [alarmed, "--payoffs", payoffs, "--part", "3/2"],
         [alarmed, "--payoffs", payoffs, "--delta", "2"],
         [alarmed, "--payoffs", tmp_path / "none.csv"],
     ):
         assert run(*arguments).exit_code == 2, arguments
-
-
-def test_parts_and_merge(tmp_path, payoffs):
-    log = written(table_of({f"s{i}": 60 for i in range(9)}), tmp_path / "log.parquet")
-    settings = ["--payoffs", payoffs, "--family-delta", "--fdr", "0.2"]
-    run(log, *settings, "--out", tmp_path / "whole")
-    for i in (1, 2):
-        assert run(log, *settings, "--part", f"{i}/2", "--out", tmp_path).exit_code in (0, 3)
-    parts = [tmp_path / f"audit-part-{i}-of-2.json" for i in (1, 2)]
-    done = run("--merge", *parts, "--out", tmp_path / "merged")
-    assert done.exit_code in (0, 3), done.output
-    for name in ("audit.json", "audit.html"):
-        assert (tmp_path / "merged" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_what_stands_in_a_log_is_shown_and_not_run(tmp_path, payoffs):

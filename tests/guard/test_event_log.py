@@ -155,14 +155,10 @@ from pathlib import Path
 import numpy as np
 import lowregret as lr
 from lowregret.files import Journal
-from lowregret.games.page import Sitting
-from lowregret.games.contest import Record
 
 path, kind, how = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 opened = {
     "events": lambda: lr.EventLog(path),
-    "play": lambda: Sitting(path),
-    "arena": lambda: Record(path, {"seed": 1}, {}),
 }[kind]
 log = opened()
 child = os.fork()
@@ -189,7 +185,7 @@ os._exit(0)  # as after a kill: nothing is closed
 
 @pytest.mark.parametrize(
     ("kind", "how"),
-    [("events", "closes"), ("events", "ends"), ("events", "lives on"), ("play", "closes"), ("arena", "closes")],
+    [("events", "closes"), ("events", "ends"), ("events", "lives on")],
 )
 def test_a_forked_process_has_no_lock_to_give_up_or_to_keep(kind: str, how: str, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"

@@ -1,7 +1,6 @@
 """Guards of internal regret: bets on pairs by a literal loop, safe play at its fixed point, promises, what is found."""
 
 import math
-from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
-from lowregret.games import Guarded
 from lowregret.memory import end_to_end
 from lowregret.policies import ExpertHedge, StoltzLugosi, resting
 from lowregret.problems import Positions, pairs_of
@@ -514,46 +512,3 @@ def test_a_robust_player_of_low_internal_regret() -> None:
     )
     assert beside.rule.bets.rows == 7
     assert beside.policy_sequence(states).shape == (4, 200, 3)
-
-
-def deviation(problem: lr.DecisionProblem, own: np.ndarray, other: np.ndarray) -> float:
-    """What a player would gain from the joint play, a round, by b whenever it is told a."""
-    joint = np.zeros((problem.n_actions, problem.n_states))
-    np.add.at(joint, (own, other), 1 / len(own))
-    gains = (joint[a] @ (problem.utility[b] - problem.utility[a]) for a, b in pairs_of(problem.n_actions))
-    return float(max(gains))
-
-
-def between(match: Any) -> tuple[lr.Certificate, ...]:
-    """Certificates that external regret is within, and internal regret is not."""
-    found = []
-    for i, problem in enumerate(match.problems):
-        inner = lr.internal_regret(problem, match.mixed[i], match.moves[1 - i])[-1]
-        assert match.regret[i] < inner
-        found.append(replace(match.certificates[i], regret_bound=(match.regret[i] + inner) / 2))
-    return tuple(found)
-
-
-def test_guarded_players_come_to_a_correlated_equilibrium() -> None:
-    """Shapley's game, in which learning by frequencies goes round for ever, with models that are wrong."""
-    row = lr.DecisionProblem(np.eye(3))
-    column = lr.DecisionProblem(np.roll(np.eye(3), 1, axis=1).T)
-    models, rounds, gains = (
-        (lr.predictors.Scheduled([[0.8, 0.1, 0.1]]), lr.predictors.Scheduled([[0.1, 0.8, 0.1]])),
-        1000,
-        {},
-    )
-    for internal in (True, False):
-
-        def rule(problem: lr.DecisionProblem, steps: int, internal: bool = internal) -> lr.ExactTest:
-            return lr.ExactTest(problem, steps, 0.05, temperature=0, internal=internal)
-
-        match = lr.games.play((row, column), [Guarded(model, rule=rule) for model in models], rounds, seed=0)
-        assert match.held == (True, True)
-        if internal:
-            assert not any(replace(match, certificates=between(match)).held)
-        gains[internal] = max(
-            deviation(problem, match.moves[i], match.moves[1 - i]) for i, problem in enumerate((row, column))
-        )
-    assert gains[True] < 0.03  # within so much of a correlated equilibrium
-    assert gains[False] > 0.06  # what low external regret leaves open

@@ -297,38 +297,6 @@ def beside(world: World) -> dict[str, Any]:
     return more
 
 
-@pytest.mark.parametrize("kind", ["forecasts", "actions"])
-@pytest.mark.parametrize("forecast", ["law", "density"])
-def test_tune_tries_incumbents_whatever_they_say(kind: str, forecast: str) -> None:
-    usual = {name: values[0] for name, values in SETTINGS.items()}
-    case = {**usual, "forecast": forecast, "references": kind, "batch": "several", "fallback": "Incumbent"}
-    world = next(world for world in (World(n, case) for n in range(5, 50)) if world.S != world.A)
-    fallbacks = [lr.Recovery(), lr.policies.Incumbent(cases.NAMES[0])]
-    found = lr.tune(world.problem, world.forecast, world.came, deltas=[0.3], fallbacks=fallbacks, **beside(world))
-    assert {setting.fallback for setting in found.settings} == {"Recovery", "Incumbent"}
-    until = world.T // 2
-    told = {name: {n: part_of(one, until) for n, one in more.items()} for name, more in beside(world).items()}
-    rule = lr.ExactTest(
-        world.problem,
-        until,
-        0.3,
-        cases.NAMES,
-        references_act=world.acting,
-        temperature=0,
-        fallback=fallbacks[1],  # type: ignore[arg-type]
-    )
-    guard, laws = lr.Guard(world.problem, until, rule=rule), part_of(world.forecast, until)
-    by_itself = lr.backtest(world.problem, laws, world.came[:, :until], guard=guard, **told)
-    (mine,) = (setting for setting in found.settings if setting.fallback == "Incumbent")
-    assert mine.earlier == pytest.approx(by_itself.earned["guard"])
-    assert any(result.switched_at for result in by_itself.streams)
-
-
-def part_of(said: Any, until: int) -> Any:
-    """The first steps of what was said, ``[B, T]``."""
-    return said[:, :until] if isinstance(said, np.ndarray) else said.at((slice(None), slice(until)))
-
-
 # Predictors
 
 

@@ -28,13 +28,11 @@ import pytest
 from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret.audit import audit_log, merge
+from lowregret.audit import audit_log
 from lowregret.cli.app import _app
-from lowregret.games import Fixed
 from lowregret.problems import payoffs_in
 
 from .. import literal_engine as by_hand
-from ..table_talk import Says
 from .door_logs import Table, cells_in, frame_of, payoff_file, some_files, some_table
 from .door_worlds import (
     MAY,
@@ -751,100 +749,6 @@ def with_known(rng: np.random.Generator, table: Table, known: Known, world: Worl
     return table._replace(columns=columns, told=told)
 
 
-# Parts of an audit, and matches of an arena
-
-
-def parts_door(rng: np.random.Generator, folder: Path) -> Case:
-    """``audit_log`` in two parts, of one audit or of two, put together again."""
-    same, other = ("nothing", "moved"), ("states", "probs", "order", "edited", "events", "fallback", "delta", "payoffs")
-    change = str(rng.choice(same if rng.random() < 0.4 else (*other, "actions")))
-    A, S, B = 2, 2, 4
-    payoffs_AxS = np.round(rng.normal(0, 1, (A, S)) + 3 * np.eye(2), 3)
-    streams = [f"s{rng.integers(1000)}-{b}" for b in range(B)]
-    lines = ["stream,step,back,state,y,p_dry,p_wet,alpha,beta"]
-    for name in streams:
-        T = int(rng.integers(6, 14))
-        came = rng.integers(0, 2, T).tolist()
-        laws = rng.beta(1, 1, (T, 2)).tolist()
-        for t in range(T):
-            p, q = laws[t]
-            word, other = ("dry", "wet")[came[t]], ("dry", "wet")[int(rng.integers(2))]
-            lines.append(f"{name},{t},{T - t},{word},{other},{p!r},{1 - p!r},{q!r},{1 - q!r}")
-    log = folder / "log.csv"
-    log.write_text("\n".join(lines) + "\n")
-    problem = partial(lr.DecisionProblem.from_payoffs, payoffs_AxS, states=["dry", "wet"])
-
-    def attempt() -> None:
-        given: dict[str, Any] = {"columns": {"state": "state"}, "fallback": False, "events": True, "jobs": 1}
-        first = {"problem": problem(["a", "b"]), **given}
-        second, other = dict(first), log
-        if change in ("moved", "edited"):
-            (folder / "there").mkdir()
-            other = folder / "there" / "log.csv"
-            swapped = list(lines)
-            if change == "edited":  # two rows exchange what was predicted: as many bytes as before
-                i, j = 1 + rng.permutation(len(lines) - 1)[:2]
-                left, right = lines[i].split(","), lines[j].split(",")
-                swapped[i] = ",".join([*left[:5], *right[5:]])
-                swapped[j] = ",".join([*right[:5], *left[5:]])
-            other.write_text("\n".join(swapped) + "\n")
-        told = {
-            "states": {"state": "y"},
-            "probs": {"state": "state", "probs": ["alpha", "beta"]},
-            "order": {"state": "state", "order": "back"},
-        }
-        second |= {"columns": told[change]} if change in told else {}
-        second |= {"events": False} if change == "events" else {"fallback": True} if change == "fallback" else {}
-        second |= {"delta": 0.2} if change == "delta" else {}
-        if change == "payoffs":
-            second["problem"] = lr.DecisionProblem.from_payoffs(
-                payoffs_AxS + 0.5 * np.eye(2), ["a", "b"], ["dry", "wet"]
-            )
-        if change == "actions":
-            second["problem"] = problem(["b", "a"])
-        halves = [audit_log(log, part=(1, 2), **first), audit_log(other, part=(2, 2), **second)]
-        for i, half in enumerate(halves):
-            (folder / f"{i}.json").write_text(half.to_json())
-        found = merge([folder / "0.json", folder / "1.json"]).to_json()
-        whole = audit_log(log, **first).to_json()
-        if found != whole:
-            raise Different("the parts together are not the whole")
-
-    return Case(MUST if change in ("nothing", "moved") else REFUSE, f"parts that differ in {change}", attempt)
-
-
-def arena_door(rng: np.random.Generator, folder: Path) -> Case:
-    """An arena that goes on from its file, with opponents that are the same or not."""
-    change = str(rng.choice(["nothing", "more matches", "play", "mixture"]))
-    before, after = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))
-
-    def plays(mixed: np.ndarray) -> Callable[[Any, Any], np.ndarray]:
-        return lambda own, other: mixed
-
-    seed, us = int(rng.integers(1000)), Fixed([0.2, 0.5, 0.3], "us")
-    first: Any = Fixed(before.tolist(), "them") if change == "mixture" else Says(plays(before), "them")
-    second: Any = first
-    if change == "play":
-        second = Says(plays(after), "them")
-    elif change == "mixture":
-        second = Fixed(after.tolist(), "them")
-    matches = 4 if change == "more matches" else 2
-
-    def attempt() -> None:
-        path = folder / "matches.jsonl"
-        lr.games.arena(us, [first], 6, 2, seed, path=path)
-        found = lr.games.arena(us, [second], 6, matches, seed, path=path)
-        fresh = lr.games.arena(us, [second], 6, matches, seed)
-        if [one._replace(ms=0.0) for one in found.played] != [one._replace(ms=0.0) for one in fresh.played]:
-            raise Different(
-                f"payoffs {[p.payoff for p in found.played]}, played anew {[p.payoff for p in fresh.played]}"
-            )
-
-    return Case(
-        MUST if change in ("nothing", "more matches") else MAY, f"an opponent that differs in {change}", attempt
-    )
-
-
 DOORS: dict[str, Callable[[np.random.Generator, Path], Case]] = {
     "guard": guard_door,
     "arrays": arrays_door,
@@ -855,12 +759,10 @@ DOORS: dict[str, Callable[[np.random.Generator, Path], Case]] = {
     "sklearn": sklearn_door,
     "river": river_door,
     "told": told_door,
-    "parts": parts_door,
-    "arena": arena_door,
 }
-CASES = {  # in a short run: 300 in all
+CASES = {  # in a short run: 270 in all
     **{"guard": 25, "arrays": 25, "frame": 45, "audit": 35, "command": 35, "payoffs": 30},
-    **{"sklearn": 20, "river": 25, "told": 30, "parts": 20, "arena": 10},
+    **{"sklearn": 20, "river": 25, "told": 30},
 }
 
 
@@ -910,7 +812,7 @@ def test_every_door_gives_the_numbers_of_the_literal_loop(door: str) -> None:
     assert not wrong, "\n".join(wrong)
     answered = sum(v.came == "same" for v in found)
     assert answered > len(found) / 5
-    if door not in ("payoffs", "parts", "arena"):
+    if door != "payoffs":
         assert sum(v.switched for v in found) > answered / 4  # what is refused cannot switch
 
 

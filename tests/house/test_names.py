@@ -121,11 +121,6 @@ def by_parquet(states: tuple[str, str], value: Any, path: Path, kind: Any = None
     return by_audit(states, path / "log.parquet", None)
 
 
-def by_tune(states: tuple[str, str], value: Any) -> int:
-    found = lr.tune(problem_of(states), frame_of(value), deltas=[0.1])
-    return int(found.rest.recording.states[0][0])
-
-
 def by_river(states: tuple[str, str], value: Any) -> int:
     model = GuardedRiverClassifier(_Says(states), problem_of(states), 50, floor=0)
     for _ in range(T):
@@ -192,7 +187,6 @@ DOORS: dict[str, Any] = {
     "backtest, categories": lambda states, value, path: by_backtest(
         states, frame_of(value).astype({"state": "category"})
     ),
-    "tune": lambda states, value, path: by_tune(states, value),
     "audit, CSV": lambda states, value, path: by_audit(
         states, written_csv(value, path / "log.csv"), {"probs": dict(zip(states, "ab", strict=True))}
     ),

@@ -43,7 +43,7 @@ TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
 RESULTS = {  # made by the package for its callers to read
     "Certificate", "Comparison", "Estimate", "Switch", "Worst", "certificates.AnyProblemCertificate",
     "certificates.NamedCertificate",
-    "Backtest", "Tuned", "checks.Subject", "checks.Trial", "scoring.Approximation",
+    "Backtest", "checks.Subject", "checks.Trial", "scoring.Approximation",
     "Arena", "games.Match", "Advice",
 }  # fmt: skip
 FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
@@ -57,7 +57,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "comparator", "worst_lead", "gains_in", "scene", "in_play", "run", "turned",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
-    "utilities", "paid", "sit", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
+    "utilities", "paid", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
     "at", "restated", "recording", "per_context", "levels", "changed", "temperature_in",
 }  # fmt: skip
 FILES = {"EventLog", "Guard.save", "Guard.load"}  # they have their own tests
@@ -87,7 +87,7 @@ GOOD: dict[str, Any] = {
     "episode": 6, "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
     "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE, "false_alarm_every": None,
-    "forecast": lr.Samples([0.1, 0.2, 0.3]), "rounds": 4, "matches": 2, "jobs": 1, "mixed_A": [0.5, 0.5],
+    "forecast": lr.Samples([0.1, 0.2, 0.3]),
     "longest": 64, "problems": None,
 }  # fmt: skip
 
@@ -98,9 +98,6 @@ def brier(p: Any, y: Any) -> Any:
 
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
-    "ContextTree": {"depth": 3, "stop": 0.5},
-    "OpponentModel": {"length": 2, "keeps": (1.0, 0.5), "rank_keeps": 0.9, "rate": 0.03, "weight": 4.0, "cells": 64},
-    "OpponentModel.begin": {"theirs": [[-1.0, 0.0], [0.0, -1.0]]},
     "Bins.states": {"outcomes": [0.5, 1.5]},
     "Density": {"weights": [1.0, 2.0, 0.5]},
     "Guard": {"payoffs": None, "test": True},
@@ -156,13 +153,8 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "DecisionProblem.in_payoffs": {"utility": 0.5},
 }
 _RECORDED = {"probs": [[0.2, 0.8]] * 8, "states": [0, 1, 1, 0, 1, 0, 0, 1], "names": None, "columns": None}
-FOR["Arena.only"] = {"opponents": ["fixed"]}
-FOR["arena"] = {"player": lr.games.Plain(URN), "opponents": [lr.games.Fixed([0.3, 0.7])]}
-FOR["games.play"] = {"players": (lr.games.Plain(URN), lr.games.Fixed([0.3, 0.7]))}
-FOR["games.Guarded"] = {"temperature": None}
 _TOLD = {"references": {"today": [[0.5, 0.5]] * 8}, "contexts": [0, 1] * 4, "scale": [1.0, 0.5] * 4, "payoffs": None}
 FOR["backtest"] = {**_RECORDED, "guard": None, "fallback": True, **_TOLD}
-FOR["tune"] = {**_RECORDED, "until": 0.5, "episodes": (None,), "fallbacks": None, **_TOLD}
 FOR["ExactTest.log_evidence"] = {"probs": [[[0.2, 0.8]] * 4], "tokens": [[0, 1, 1, 0]], "known": None}
 FOR["Backtest.evidence"] = {"stream": 0}
 FOR["Backtest.plot"] = {"stream": 0}
@@ -196,7 +188,6 @@ def fleet() -> lr.Guard:
 
 SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of them or all
     "AdaHedge": lambda: lr.policies.AdaHedge(COIN),
-    "Arena": lambda: lr.games.arena(lr.games.Plain(URN), [lr.games.Fixed([0.3, 0.7])], 3, 2, 0, problem=COIN),
     "AverageRestart": lambda: lr.AverageRestart(STICKY, COIN, 1, 5, 12),
     "Backtest": lambda: lr.backtest(COIN, [[0.2, 0.8]] * 3, [0, 1, 1]),
     "Certificate": lambda: lr.ExactTest(COIN, 12).certificate,
@@ -228,8 +219,6 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "ShrunkUrn": lambda: lr.predictors.ShrunkUrn(COIN, 12),
     "Stream": lambda: lr.predictors.Stream(URN),
     "SecurityPlay": lambda: lr.policies.SecurityPlay(COIN),
-    "ContextTree": lambda: lr.predictors.ContextTree(2, 3),
-    "OpponentModel": lambda: lr.predictors.OpponentModel(length=2, cells=64),
     "CoverPlay": lambda: lr.policies.CoverPlay(COIN, 12),
     "CoverLaw": lambda: lr.predictors.CoverLaw(COIN, 12),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),
@@ -269,14 +258,13 @@ class Entry(NamedTuple):
 
 IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "arrays": "",
-    "audit": "Backtest Tuned",
+    "audit": "Backtest",
     "comparison": "Comparison",
     "forecasts": "Bins",
-    "games": "Arena arena play",
     "guard": "",
     "inputs": "",
     "policies": "AdaHedge CoverPlay FixedShare Hedge Incumbent Policy Prod Respond RestartHedge SecurityPlay",
-    "predictors": "ContextTree CoverLaw OpponentModel Scheduled SecurityLaw ShrunkUrn Stream",
+    "predictors": "CoverLaw Scheduled SecurityLaw ShrunkUrn Stream",
     "problems": "",
     "regret": "",
     "robust": "Robust challenge window_needed",
@@ -297,7 +285,7 @@ def found() -> Iterator[tuple[str, Any]]:
     named = {name: getattr(getattr(lr, room), name) for room, names in IN_ROOMS.items() for name in names.split()}
     named |= {name: getattr(lr, name) for name in lr.__all__ if name not in lr._ADAPTERS}
     for name, thing in sorted(named.items()):
-        if name in IN_ROOMS and name != "games":
+        if name in IN_ROOMS:
             continue
         inner = [(f"{name}.{n}", getattr(thing, n)) for n in public_names(thing)] if inspect.ismodule(thing) else []
         for full, each in inner or [(name, thing)]:
@@ -562,11 +550,9 @@ def in_place_of(good: Any, liar: Liar) -> Any:
 
 
 def put_to_use(made: Any) -> Any:
-    """What the answer, a player perhaps, would tell its user: one that was only made has asked nobody yet."""
+    """What the answer would tell its user: one that was only made has asked nobody yet."""
     if isinstance(made, lr.predictors.Stream):
         return made.predict()
-    if isinstance(made, lr.games.Player):
-        return made.sit(COIN, 4, np.random.default_rng(0), 0).policy()
     if not isinstance(made, (lr.Predictor, lr.policies.Policy)):
         return made
     forms = {"predict_sequence": TOKENS[0], "policy_sequence": TOKENS[0], "predict": made.start()}

@@ -1,6 +1,6 @@
 """A recording in, an answer out: was acting on this model safe, and what would the guard have done?"""
 
-from .auditing import audit_log, merge
+from .auditing import audit_log
 from .backtesting import backtest
 from .cells import Refused
 from .gating import Gate, gate
@@ -9,7 +9,6 @@ from .proposing import proposed
 from .report import Audit, Judgement
 from .result import Backtest, StreamResult
 from .settings import AuditFile, settings_in
-from .tuning import Tuned, tune
 
 __all__ = [
     "YARDSTICKS",
@@ -20,12 +19,9 @@ __all__ = [
     "Judgement",
     "Refused",
     "StreamResult",
-    "Tuned",
     "audit_log",
     "backtest",
     "gate",
-    "merge",
     "proposed",
     "settings_in",
-    "tune",
 ]

@@ -112,8 +112,7 @@ def answer(found: Any) -> str:
     span = counted(found.steps, unit) + ("" if n == 1 else f" of {counted(n, 'stream')}")
     if found.first and found.last:
         span += f", {day(found.first)} to {day(found.last)}"
-    part = "" if found.whole else f"{len(found.parts)} of {about['partitions']} partitions of the log. "
-    said = f"{part}Acting on the model as you do: {money(model, currency, decimals)} in {span}."
+    said = f"Acting on the model as you do: {money(model, currency, decimals)} in {span}."
     false = _false(about, n)
     gain = money(guard - model, currency, decimals, signed=True)
     if guard == model:
@@ -208,7 +207,7 @@ def _alarms(found: Any) -> str:
     if found.rows and found.rows[0].returns is not None:
         back, left = (sum(getattr(row, name) for row in found.rows) for name in ("returns", "left"))
         said += f"; {counted(back, 'return')} to the model" + (f", left again {left:,} times" if left else "")
-    if found.whole and n > 1:
+    if n > 1:
         named = ", ".join(map(_name, found.survivors[:8])) + (", ..." if len(found.survivors) > 8 else "")
         said += f".\nNamed by e-BH, on average at most {about['fdr']:.0%} of them wrongly: "
         said += named or "none"

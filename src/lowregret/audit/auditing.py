@@ -1,8 +1,7 @@
 """The audit of a log: pass one deals its rows out by stream, pass two judges the streams, then results are added up."""
 
-import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -23,13 +22,12 @@ from .judging import AuditSettings, guard_of, judged
 from .laws import tolerance_of
 from .logs import Log, log_at, record_of
 from .playing import PLAYERS, YARDSTICKS
-from .report import KIND, Audit, problem_told
+from .report import Audit, problem_told
 from .result import BEST, BEST_OF_ALL
 from .spool import HELD, Counted, Spool
 from .tables import Table
 from .times import unix_told
 
-FORMAT = 4  # of parts: what they must have in common, and what they hold
 _FLOATS = 15  # numbers per state and action that judging a step takes, and more
 _SMALL = 1_000_000  # rows: up to here the fallback plays alone as well, by default
 Told = Callable[[str, int, int], None]  # what is being done, and how many rows of how many
@@ -53,7 +51,6 @@ def audit_log(
     internal: bool = False,
     lag: int | None = None,
     currency: str | None = None,
-    part: tuple[int, int] | None = None,
     jobs: int = 2,
     engine: str = "local",
     told: Told | None = None,
@@ -94,8 +91,6 @@ def audit_log(
         of its latest one.
     currency
         The unit of the payoffs, for the answer in words: "euros", "$", "USD".
-    part
-        (i, n): only the i-th of n parts of the streams, for ``merge``.
     jobs, engine
         How many processes; "ray" takes those of a Ray cluster (extra: ``ray``).
     told
@@ -117,7 +112,6 @@ def audit_log(
         raise ValueError(
             f"lag or known_at says how late outcomes were, not both, got {lag} and {columns['known_at']!r}"
         )
-    kept = _kept(part)
     source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
     found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
     more = {"test": test, "internal": internal}
@@ -143,7 +137,6 @@ def audit_log(
             *(found.columns, found.tells, test, internal),
         )
         about = {
-            "format": FORMAT,
             "log": [[Path(table.where).name, table.size] for table in found.tables],
             "columns": found.columns.about,
             "notes": [
@@ -162,7 +155,6 @@ def audit_log(
             "currency": currency,
             "fdr": fdr,
             "tolerance": tolerance,
-            "partitions": found.partitions,
             "events": tells,
             "tells": found.tells._asdict(),
             **more,
@@ -181,10 +173,10 @@ def audit_log(
             _refuse_long(found, problem, found.rows)
         try:
             if engine == "local":
-                return _here(found, problem, tolerance, kept, jobs, settled, told)
+                return _here(found, problem, tolerance, jobs, settled, told)
             from .cluster import on_ray
 
-            return Audit(*on_ray(found, problem, tolerance, kept, jobs, settled, told))
+            return Audit(*on_ray(found, problem, tolerance, jobs, settled, told))
         except _Unshared:
             found = found._replace(columns=passed_on(found.columns))
 
@@ -232,16 +224,15 @@ def _here(
     log: Log,
     problem: DecisionProblem | Payoff,
     tolerance: float,
-    kept: Callable[[int], bool],
     jobs: int,
     settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Told,
 ) -> Audit:
     """The audit by threads or processes of this machine."""
-    warm_up()  # as other processes do, and parts elsewhere: the last bit depends on what is compiled
+    warm_up()  # as other processes do: the last bit depends on what is compiled
     large = jobs > 1 and log.rows * record_of(problem, log.columns).itemsize > HELD  # it will go to the disk
     with tempfile.TemporaryDirectory(prefix="lowregret-audit-") as folder, _started(jobs if large else 0) as pool:
-        spool, read = Spool(log, problem, Path(folder), kept), 0
+        spool, read = Spool(log, problem, Path(folder)), 0
         if log.exact and (n_bytes := spool.on_disk_at_most):
             _room(log, lambda: files.on_disk(n_bytes, f"a copy of {log.rows:,} rows", Path(folder)))
 
@@ -252,60 +243,12 @@ def _here(
 
         counted = spool.fill(tolerance, jobs, heard)
         settings, about = settled(counted)
-        parts, done, in_all = {}, 0, int(spool.rows_P[spool.kept].sum())
+        parts, done = {}, 0
         for p, result in _judged(log, spool, settings, jobs, pool):
             parts[p] = result
             done += int(spool.rows_P[p])
-            told("judging", done, in_all)
+            told("judging", done, counted.rows)
     return Audit(about, {p: parts[p] for p in sorted(parts)})
-
-
-def merge(paths: Sequence[str | Path]) -> Audit:
-    """The audit of a whole log from the files of its parts, the same to the last bit."""
-    about: dict[str, Any] | None = None
-    parts: dict[int, dict[str, Any]] = {}
-    first = None
-    for path in map(files.a_path, paths):
-        try:
-            found = json.loads(files.text_in(files.handed_over(path, "a part", (".json",)), "a part"))
-            kind, own, held = found["kind"], found["about"], {int(p): one for p, one in found["partitions"].items()}
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"a part must be a file that audit --part wrote, and {path} is not") from error
-        if kind != f"{KIND} part":
-            raise ValueError(f"a part must be a file that audit --part wrote, and {path} is {inputs.shown(kind)}")
-        if not isinstance(own, dict) or own.get("format") != FORMAT:
-            raise ValueError(f"a part must be a file that audit --part of this version wrote, and {path} is of another")
-        if about is None:
-            about, first = own, path
-        if own != about:
-            others = [name for name in {**about, **own} if about.get(name) != own.get(name)]
-            told = " and ".join(_differing(name, own.get(name), about.get(name)) for name in others)
-            raise ValueError(f"all parts must be of one audit, and {path} has another {told} than {first}")
-        if twice := parts.keys() & held.keys():
-            raise ValueError(f"every part must be given once, and partition {min(twice)} is in {path} too")
-        parts |= held
-    if about is None:
-        raise ValueError("there must be parts to merge, got none")
-    missing = set(range(about["partitions"])) - parts.keys()
-    if missing:
-        raise ValueError(f"all parts must be given, and {len(missing)} of {about['partitions']} partitions are missing")
-    return Audit(about, {p: parts[p] for p in sorted(parts)})
-
-
-def _differing(name: str, own: Any, other: Any) -> str:
-    """What differs between two parts, with both values where they are short."""
-    if name == "digest":
-        return "digest (the rows that were read differ)"
-    return name if isinstance(own, list) else f"{name} ({inputs.shown(own)}, not {inputs.shown(other)})"
-
-
-def _kept(part: Any) -> Callable[[int], bool]:
-    if part is None:
-        return lambda p: True
-    i, n = part
-    if not 1 <= inputs.whole(i, "part") <= inputs.whole(n, "part"):
-        raise ValueError(f"part must be i/n with i from 1 to n, got {i}/{n}")
-    return lambda p: p % n == i - 1
 
 
 def _started(jobs: int) -> AbstractContextManager[ProcessPoolExecutor | None]:
@@ -326,10 +269,10 @@ def _judged(
         with ThreadPoolExecutor(jobs) as threads:  # what takes time lets others run beside it
             work = [
                 threads.submit(lambda p: judged(settings, spool.names_of(p), spool.taken(p), log.where), p)
-                for p in spool.kept
+                for p in range(log.partitions)
             ]
             try:
-                yield from ((p, one.result()) for p, one in zip(spool.kept, work, strict=True))
+                yield from ((p, one.result()) for p, one in zip(range(log.partitions), work, strict=True))
             finally:
                 threads.shutdown(cancel_futures=True)
         return
@@ -337,8 +280,11 @@ def _judged(
     with nullcontext(pool) if pool is not None else _started(jobs) as workers:
         assert workers is not None
         told = log._replace(tables=tuple(Table(path) for path in log.paths))  # rows in memory stay here
-        asked = {p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), told) for p in spool.kept}
-        for p in spool.kept:
+        asked = {
+            p: workers.submit(judge_file, settings, spool.names_of(p), spool.file(p), told)
+            for p in range(log.partitions)
+        }
+        for p in range(log.partitions):
             yield p, asked.pop(p).result()
 
 

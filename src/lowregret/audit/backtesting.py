@@ -9,7 +9,6 @@ from ..certificates import Certificate
 from ..guard import Event, Guard, Left, Return, Switch
 from ..problems import DecisionProblem, Payoff, a_problem
 from ..rules import ResponseRule
-from ..tips import worst_tip
 from .frames import is_frame, streams_in
 from .known import GIVEN, told_of
 from .outcome_frames import outcomes_in, outcomes_of
@@ -175,9 +174,6 @@ def _result(
     if recording.tells.references or recording.tells.contexts:
         best = totals[BEST_OF_ALL] = float(best_of(recording, problem, rule, i, paid)[-1])
     earned = {name: float(problem.regret_in_payoffs(total / T)) + sure for name, total in totals.items()}
-    v_regret = None
-    if not isinstance(problem, Payoff) and problem.n_states == 2:
-        v_regret = float(worst_tip(recording.forecasts[i], recording.states[i]).regret)
     return StreamResult(
         recording.names[i],
         T,
@@ -188,7 +184,6 @@ def _result(
         sum(isinstance(event, Return) for event in happened),
         sum(isinstance(event, Left) for event in happened),
         float(played.share_NxT[row, :T].mean()),
-        v_regret,
     )
 
 

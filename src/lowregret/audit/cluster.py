@@ -16,7 +16,7 @@ from ..rules import warm_up
 from .cells import Refused
 from .judging import AuditSettings, judged
 from .logs import Fragment, Log, StreamNumbers, partition_of, record_of, records_in
-from .spool import Counted, Tally, new_digest
+from .spool import Counted, Tally
 
 _RETRIES = 5
 
@@ -27,7 +27,6 @@ def on_ray(
     log: Log,
     problem: DecisionProblem | Payoff,
     tolerance: float,
-    kept: Callable[[int], bool],
     jobs: int,
     settled: Callable[[Counted], tuple[AuditSettings, dict[str, Any]]],
     told: Callable[[str, int, int], None],
@@ -42,13 +41,10 @@ def on_ray(
         here = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": jobs, "include_dashboard": False}
         ray.init(log_to_driver=False, **here)
     try:
-        partitions = [p for p in range(log.partitions) if kept(p)]
-        deal = ray.remote(deal_fragment).options(num_returns=1 + len(partitions), max_retries=_RETRIES)
+        deal = ray.remote(deal_fragment).options(num_returns=1 + log.partitions, max_retries=_RETRIES)
         judge = ray.remote(judge_pieces).options(max_retries=_RETRIES)
         about_log, about_problem = ray.put(log), ray.put(problem)
-        dealt = [deal.remote(f, about_log, about_problem, tolerance, partitions) for f in log.fragments]
-        if not partitions:
-            dealt = [[one] for one in dealt]
+        dealt = [deal.remote(f, about_log, about_problem, tolerance) for f in log.fragments]
         lengths: dict[str, int] = {}
         tally = Tally()
         for fragment, (summary, *_) in zip(
@@ -64,8 +60,8 @@ def on_ray(
         whole = sum(lengths.values())
         settings, about = settled(tally.counted(np.array(list(lengths.values()), dtype=np.int64), log))
         asked = {
-            judge.remote(ray.put(settings), about_log, *(pieces[1 + k] for pieces in dealt)): p
-            for k, p in enumerate(partitions)
+            judge.remote(ray.put(settings), about_log, *(pieces[1 + p] for pieces in dealt)): p
+            for p in range(log.partitions)
         }
         parts, waiting = {}, list(asked)
         while waiting:
@@ -81,30 +77,28 @@ def on_ray(
             ray.shutdown()
 
 
-def deal_fragment(
-    fragment: Fragment, log: Log, problem: DecisionProblem | Payoff, tolerance: float, partitions: list[int]
-) -> Any:
+def deal_fragment(fragment: Fragment, log: Log, problem: DecisionProblem | Payoff, tolerance: float) -> Any:
     """Pass one of a fragment: rows by stream, and what a ``Tally`` counts; then a piece for each partition."""
-    names, renormalised, digest = StreamNumbers(), 0, new_digest()
+    names, renormalised = StreamNumbers(), 0
     found: list[np.ndarray] = []
     kinds: set[str] = set()
     try:
-        for records, kind, off in records_in(fragment, log, problem, tolerance, names, digest):
+        for records, kind, off in records_in(fragment, log, problem, tolerance, names):
             found.append(records)
             kinds.add(kind)
             renormalised += off
     except Refused as error:
-        return (error, *(None for _ in partitions)) if partitions else error
+        return (error, *(None for _ in range(log.partitions)))
     whole = np.concatenate(found) if found else np.zeros(0, dtype=record_of(problem, log.columns))
     listed = list(names.numbers)
     place = np.array([partition_of(name, log.partitions) for name in listed], dtype=np.int64)
     rows = np.bincount(whole["stream"], minlength=len(listed))
-    summary = {name: int(n) for name, n in zip(listed, rows, strict=True)}, kinds, renormalised, digest.digest()
+    summary = {name: int(n) for name, n in zip(listed, rows, strict=True)}, kinds, renormalised
     place_R = place[whole["stream"]]
     pieces: list[Piece] = []
-    for p in partitions:
+    for p in range(log.partitions):
         pieces.append(({int(i): listed[i] for i in np.flatnonzero(place == p)}, whole[place_R == p]))
-    return (summary, *pieces) if partitions else summary
+    return (summary, *pieces)
 
 
 def judge_pieces(settings: AuditSettings, log: Log, *pieces: Piece) -> Any:

@@ -13,7 +13,6 @@ from ..forecasts import Quantiles
 from ..guard import Event, Guard, Left, Return, Switch
 from ..problems import DecisionProblem, Payoff
 from ..rules import ExactTest, Rule
-from ..tips import worst_tip
 from .columns import Columns
 from .known import NOTHING, Tells, Told, lags_of, part_of
 from .playing import evidence_by_class, guard_for, known_of, play, unspent
@@ -79,7 +78,7 @@ def guard_of(
 
 
 class StreamFound(NamedTuple):
-    """One stream in plain numbers; parts of an audit hold them as lists, in this order."""
+    """One stream in plain numbers; ``Audit.parts`` holds them as lists, in this order."""
 
     stream: str
     steps: int
@@ -87,7 +86,6 @@ class StreamFound(NamedTuple):
     best: int  # the best fixed action
     switched_at: int | None
     log_e: float
-    v_regret: float | None
     switches: int  # in how many episodes it switched
     since: int | None
     lost_to: str | None
@@ -435,13 +433,10 @@ def _stopped(log_e_NxT: np.ndarray, lengths_N: np.ndarray, log_level: float) -> 
 def _result(
     streams: Streams, block: Block, n: int, i: int, paid: dict[str, np.ndarray], best_N: np.ndarray, seen: Seen
 ) -> list[Any]:
-    """One stream: name, steps, utilities in all by player, the best action, when it switched, ln E, V-regret."""
+    """One stream: name, steps, utilities in all by player, the best action, when it switched, ln E."""
     T = int(block.lengths_N[n])
     totals = [float(paid_NxT[n, :T].sum()) for paid_NxT in paid.values()]
-    v_regret = None
-    if getattr(streams.forecasts[i], "shape", ())[1:] == (2,):  # a law
-        v_regret = float(worst_tip(streams.forecasts[i], streams.states[i]).regret)
-    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]) or None, float(seen.log_e_N[n]), v_regret]
+    return [streams.names[i], T, totals, int(best_N[n]), int(seen.trips_N[n]) or None, float(seen.log_e_N[n])]
 
 
 def _detail(

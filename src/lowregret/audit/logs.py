@@ -178,12 +178,9 @@ def _tables(log: Log, names: list[str]) -> Iterator[Any]:
 
 
 def records_in(
-    fragment: Fragment, log: Log, problem: Any, tolerance: float, names: StreamNumbers, digest: Any
+    fragment: Fragment, log: Log, problem: Any, tolerance: float, names: StreamNumbers
 ) -> Iterator[tuple[np.ndarray, str, int]]:
-    """Checked rows of a fragment as records, what their steps are, and how many were renormalised.
-
-    ``digest``, as ``hashlib`` has them, is updated with all that is kept of them, in whatever batches they come.
-    """
+    """Checked rows of a fragment as records, what their steps are, and how many were renormalised."""
     before, pa = fragment.before, arrow()
     record = record_of(problem, log.columns)
     batches = _batches(fragment, log)
@@ -209,9 +206,6 @@ def records_in(
         if log.columns.order is None:  # as they stand, one file after the other
             found["order"] = found["row"]
         _refuse_crowd(rows, found["row"], log)
-        sums = np.array([zlib.crc32(_bytes(name)) for name in named], dtype=np.uint32)
-        found["stream"] = sums.astype(np.int32)[rows.stream_R]  # the names themselves: their numbers are of this run
-        digest.update(found.view(np.uint8))
         found["stream"] = names.of(named)[rows.stream_R]
         before += len(found)
         yield found, rows.steps.kind, rows.renormalised

@@ -34,7 +34,6 @@ class Judgement(NamedTuple):
     switched_at: int | None  # the last step for which the model was trusted
     log_e: float  # the evidence against its model, where it was stopped
     survives: bool  # whether its alarm is one of those that e-BH names
-    v_regret: float | None
     episodes: int  # that its guard began
     switches: int  # in how many of them it switched
     since: int | None  # from about which step on its model was wrong, at the first switch; None: not looked for
@@ -55,11 +54,6 @@ class Audit:
 
     about: dict[str, Any]
     parts: dict[int, dict[str, Any]]
-
-    @property
-    def whole(self) -> bool:
-        """Whether every partition is there."""
-        return len(self.parts) == self.about["partitions"]
 
     @cached_property
     def problem(self) -> DecisionProblem | Payoff:
@@ -141,8 +135,6 @@ class Audit:
     @cached_property
     def survivors(self) -> tuple[str, ...]:
         """Streams whose alarm survives e-BH: on average at most a share ``fdr`` of them is named wrongly."""
-        if not self.whole:
-            return ()
         alarmed = [(row.log_e, row.stream) for row in self.rows if row.switched_at]
         return e_bh(alarmed, self.about["streams"], self.about["fdr"])
 
@@ -234,10 +226,7 @@ class Audit:
         return sorted(found, key=lambda one: (-one["log_e"], one["stream"]))[:LISTED]
 
     def to_json(self) -> str:
-        """Everything but the curves; of a part, what ``merge`` needs."""
-        if not self.whole:
-            parts = {str(p): self.parts[p] for p in sorted(self.parts)}
-            return json.dumps({"kind": f"{KIND} part", "about": self.about, "partitions": parts})
+        """Everything but the curves."""
         a, certificate = self.about, self.certificate
         found = {
             "kind": KIND,

@@ -53,7 +53,6 @@ class StreamResult(NamedTuple):
     returns: int
     left: int  # how often a model that had returned was left again
     model_share: float  # how much of what the guard played was the model's
-    v_regret: float | None  # of the model, for two states: how far it is from calibrated, for the worst problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,11 @@
 """Pass one of an audit: rows dealt out by stream, so that each stream lies in one place, in memory or on the disk."""
 
-import hashlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +25,6 @@ class Counted(NamedTuple):
     single: int  # streams of one row
     steps: str  # what they are, as ``Steps`` has it
     renormalised: int
-    digest: str  # of the rows as they were read
 
 
 class Tally:
@@ -34,16 +32,15 @@ class Tally:
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}  # of steps, and the file where they were met
-        self._renormalised, self._digest = 0, new_digest()
+        self._renormalised = 0
 
-    def add(self, path: str, kinds: Iterable[str], renormalised: int, digest: bytes) -> None:
+    def add(self, path: str, kinds: Iterable[str], renormalised: int) -> None:
         for kind in sorted(kinds):
             for other, where in self._kinds.items():
                 if other != kind:
                     raise Refused(path, None, f"the steps are {kind}, and {other} in {where}: they must be of one kind")
             self._kinds.setdefault(kind, path)
         self._renormalised += renormalised
-        self._digest.update(digest)
 
     def counted(self, lengths: np.ndarray, log: Log) -> Counted:
         """With the lengths of all streams."""
@@ -51,23 +48,17 @@ class Tally:
             raise Refused(log.paths[0], None, "it has no rows")
         single, (kind,) = int((lengths == 1).sum()), self._kinds
         rows, longest = int(lengths.sum()), int(lengths.max())
-        return Counted(rows, len(lengths), longest, single, kind, self._renormalised, self._digest.hexdigest())
-
-
-def new_digest() -> Any:
-    """A digest of rows, to see whether they are the same; it is no defence against forgery."""
-    return hashlib.blake2b(digest_size=16)
+        return Counted(rows, len(lengths), longest, single, kind, self._renormalised)
 
 
 class Spool:
-    """The rows of the partitions that are ``kept``, by partition."""
+    """The rows of a log by partition."""
 
-    def __init__(self, log: Log, problem: DecisionProblem | Payoff, folder: Path, kept: Callable[[int], bool]) -> None:
+    def __init__(self, log: Log, problem: DecisionProblem | Payoff, folder: Path) -> None:
         self.log, self.problem, self.folder = log, problem, folder
         self.record, self.names = record_of(problem, log.columns), StreamNumbers()
-        self.kept = [p for p in range(log.partitions) if kept(p)]
         self.rows_P = np.zeros(log.partitions, dtype=np.int64)
-        self._pieces: dict[int, list[np.ndarray]] = {p: [] for p in self.kept}
+        self._pieces: dict[int, list[np.ndarray]] = {p: [] for p in range(log.partitions)}
         self._held, self._lock = 0, threading.Lock()
         self._place = np.zeros(0, dtype=np.int64)  # the partition of each stream
         self._lengths = np.zeros(0, dtype=np.int64)
@@ -76,14 +67,14 @@ class Spool:
         """Read the log, by this many threads; ``told`` is called with the rows read so far."""
         tally = Tally()
 
-        def read(fragment: Fragment) -> tuple[str, set[str], int, bytes]:
-            kinds, changed, digest = set(), 0, new_digest()
-            for records, kind, off in records_in(fragment, self.log, self.problem, tolerance, self.names, digest):
+        def read(fragment: Fragment) -> tuple[str, set[str], int]:
+            kinds, changed = set(), 0
+            for records, kind, off in records_in(fragment, self.log, self.problem, tolerance, self.names):
                 self._deal(records)
                 kinds.add(kind)
                 changed += off
                 told(len(records))
-            return fragment.path, kinds, changed, digest.digest()
+            return fragment.path, kinds, changed
 
         with ThreadPoolExecutor(jobs) as pool:
             for done in _in_turn(pool, read, self.log.fragments, ahead=jobs + 1):
@@ -105,9 +96,9 @@ class Spool:
         ends_P = np.cumsum(counts_P)
         with self._lock:
             self.rows_P += counts_P
-            for p in self.kept:
+            for p, pieces in self._pieces.items():
                 if counts_P[p]:
-                    self._pieces[p].append(records[ends_P[p] - counts_P[p] : ends_P[p]])
+                    pieces.append(records[ends_P[p] - counts_P[p] : ends_P[p]])
             self._held += records.nbytes
             if self._held > HELD:
                 self.to_disk()
@@ -125,13 +116,12 @@ class Spool:
     @property
     def on_disk_at_most(self) -> int:
         """Bytes that the rows take on the disk, if the log has as many as it says; 0 where they stay in memory."""
-        share = len(self.kept) / self.log.partitions
         n_bytes = self.log.rows * self.record.itemsize
-        return int(n_bytes * share) if n_bytes > HELD else 0
+        return n_bytes if n_bytes > HELD else 0
 
     @property
     def on_disk(self) -> bool:
-        return any(self.file(p).exists() for p in self.kept)
+        return any(self.file(p).exists() for p in range(self.log.partitions))
 
     def file(self, p: int) -> Path:
         return self.folder / f"rows-{p}"

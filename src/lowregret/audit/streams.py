@@ -108,20 +108,6 @@ class Streams:
         own = [np.cumsum(utility_AxT * (context == c), axis=1).max(axis=0) for c in np.unique(context)]
         return np.sum(own, axis=0)
 
-    def cut(self, steps_B: np.ndarray, rest: bool) -> "Streams":
-        """The first steps of each stream, or what is left after them; streams without any are dropped."""
-        parts = [(slice(n, None) if rest else slice(0, n)) for n in steps_B.tolist()]
-        kept = [i for i, part in enumerate(parts) if len(self.states[i][part])]
-        return Streams(
-            tuple(self.names[i] for i in kept),
-            [part_of(self.forecasts[i], parts[i]) for i in kept],
-            [self.states[i][parts[i]] for i in kept],
-            told=None if self.told is None else [self.told[i].part(parts[i]) for i in kept],
-            tells=self.tells,
-            notes=self.notes,
-            lags=None if self.lags is None else [self.lags[i][parts[i]] for i in kept],
-        )
-
     def some(self, index: Sequence[int]) -> "Streams":
         """The streams at these places, without their rows."""
         names, forecasts, states = ([part[i] for i in index] for part in (self.names, self.forecasts, self.states))

@@ -1,4 +1,4 @@
-"""The command line: ``lowregret plan | audit | gate | arena | play``"""
+"""The command line: ``lowregret plan | audit | gate``"""
 
 from .app import main
 

@@ -1,4 +1,4 @@
-"""The command line: ``plan`` (extra: ``cli``), audits, games (each its own)."""
+"""The command line: ``plan`` (extra: ``cli``), audits (their own)."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,6 @@ def _app() -> "typer.Typer":
 
     from .. import __version__
     from .auditing import audit
-    from .games import arena, play
     from .gating import GateCommand, gate
     from .planning import plan
 
@@ -46,8 +45,6 @@ def _app() -> "typer.Typer":
     app.command()(plan)
     app.command()(audit)
     app.command(cls=GateCommand)(gate)
-    app.command()(arena)
-    app.command()(play)
     return app
 
 

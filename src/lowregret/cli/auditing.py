@@ -20,7 +20,7 @@ _STREAM = (
     "The column of streams; by default stream, unique_id or the like, if its values repeat. "
     "none: all rows are one stream."
 )
-_LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind; --merge: parts."
+_LOG = "A file (.csv, .csv.gz, .tsv, .parquet, .feather, .xlsx), or a folder of one kind."
 _QUERY = (
     "SQL in place of LOG, run by DuckDB, which can also read files by name: SELECT * FROM 'log.parquet'. Extra: duckdb."
 )
@@ -107,8 +107,6 @@ def audit(
     ] = None,
     query: Annotated[str | None, typer.Option(help=_QUERY)] = None,
     database: Annotated[Path | None, typer.Option(help="A file of DuckDB or SQLite for --query.")] = None,
-    part: Annotated[str | None, typer.Option(help="i/n: only the i-th of n parts, written for --merge.")] = None,
-    merge: Annotated[bool, typer.Option("--merge", help="Put the files of all parts together.")] = False,
     engine: Annotated[str, typer.Option(help="local, or ray (extra: ray).")] = "local",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many processes to use.")] = 2,
 ) -> None:
@@ -129,51 +127,39 @@ def audit(
             with _refused():
                 _propose(log)
             return
-        if merge and (payoffs or part or config):
-            raise ValueError(
-                "--merge takes the files of parts, which hold all settings: leave --payoffs, --part and --config out"
-            )
         said = AuditFile() if config is None else settings_in(config)
         log = log or [path for path in (said.log,) if path is not None and query is None]
         payoffs = payoffs or said.payoffs
         given = {name: value for name, value in ctx.params.items() if _typed(ctx, name)}
         out = out if "out" in given else said.out or out
-        if (query is not None and (log or merge)) or (query is None and database is not None):
+        if (query is not None and log) or (query is None and database is not None):
             raise ValueError("--query stands in place of LOG, and --database says what it asks: give LOG or --query")
         sources = len(log) + (query is not None)
-        piece = _piece(part)
-        name = "audit" if piece is None else f"audit-part-{piece[0]}-of-{piece[1]}"
-        written = [f"{name}.json"] if piece else [f"{name}.json", f"{name}.html"]
-        if piece is None:
-            plotly_js()  # before the work rather than after it
-        if not merge and payoffs is None and sources == 1:
+        written = ["audit.json", "audit.html"]
+        plotly_js()  # before the work rather than after it
+        if payoffs is None and sources == 1:
             raise ValueError(_NO_PAYOFFS)
-        if not merge and (payoffs is None or sources != 1):
-            raise ValueError("audit takes one LOG and --payoffs, or with --merge the files of all parts")
+        if payoffs is None or sources != 1:
+            raise ValueError("audit takes one LOG and --payoffs")
         folder_for(out, *written)
         outputs = {f"--out {one}": out / one for one in written}
         read = {f"LOG {path}": path for path in log}
         files.apart(outputs, read | {"--payoffs": payoffs, "--config": config, "--database": database})
         with _refused():
-            if merge:
-                found = auditing.merge(log)
-            else:
-                assert payoffs is not None
-                problem = stakes_in(payoffs)
-                settings = said.settings | {role: own for role, own in given.items() if role in TAKEN}
-                settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
-                settings.setdefault("currency", currency_in(payoffs))
-                with _progress() as told:
-                    rows = log[0] if query is None else asked(query, database)
-                    found = auditing.audit_log(rows, problem, **settings, part=piece, told=told)
-        contents = {out / f"{name}.json": found.to_json().encode()}
-        if piece is None:
-            contents[out / f"{name}.html"] = page(found).encode()
+            problem = stakes_in(payoffs)
+            settings = said.settings | {role: own for role, own in given.items() if role in TAKEN}
+            settings["columns"] = {**_table(said.settings.get("columns")), **_columns(given, problem)}
+            settings.setdefault("currency", currency_in(payoffs))
+            with _progress() as told:
+                rows = log[0] if query is None else asked(query, database)
+                found = auditing.audit_log(rows, problem, **settings, told=told)
+        contents = {out / "audit.json": found.to_json().encode(), out / "audit.html": page(found).encode()}
         files.replace_all(contents)
         typer.echo(found.report())
         typer.echo(_HEDGE)
-        source = "" if payoffs is None else f"Payoffs from {printable(payoffs.name, 200)}. "
-        typer.echo(f"{source}Written to {', '.join(str(path) for path in contents)}")
+        typer.echo(
+            f"Payoffs from {printable(payoffs.name, 200)}. Written to {', '.join(str(path) for path in contents)}"
+        )
     if found.alarms:
         raise typer.Exit(ALARM)
 
@@ -242,18 +228,6 @@ def _propose(log: list[Path]) -> None:
             files.replace_all({folder / name: text.encode()})
             typer.echo(f"written: {folder / name}")
     typer.echo(f"Next: {'; '.join(found.said)}; then lowregret audit --config {folder / 'audit.toml'}")
-
-
-def _piece(part: str | None) -> tuple[int, int] | None:
-    if part is None:
-        return None
-    numbers = part.split("/")
-    if len(numbers) != 2 or not all(n.isascii() and n.isdecimal() for n in numbers):
-        raise ValueError(f"--part must be i/n, such as 2/4, got {part!r}")
-    i, n = map(int, numbers)
-    if not 1 <= i <= n:
-        raise ValueError(f"--part must be i/n with i from 1 to n, got {part!r}")
-    return i, n
 
 
 @contextlib.contextmanager

@@ -25,9 +25,6 @@ _EXTRAS = {
     "pyarrow": "audit",
     "plotly": "audit",
     "ray": "ray",
-    "pyspiel": "games",
-    "starlette": "play",
-    "uvicorn": "play",
 }
 
 
