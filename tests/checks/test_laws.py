@@ -109,12 +109,6 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.rules.Rule]:
         "first, unknown horizon": FirstTest(problem, None, delta=0.3),
         "first, other fallback": FirstTest(problem, 40, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))),
         "first, warm": FirstTest(problem, 40, temperature=0.7),
-        "joint": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, 40, delta=0.3),
-        "joint, urn": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, 40, 0.3, fallback=lr.PolyaUrn(S)),
-        "joint, best responses": lr.rules.JointTest(
-            {"it": problem, "guess": lr.matching(S)}, 40, 0.3, temperature=0.0, fallback=lr.Recovery()
-        ),
-        "joint, unknown horizon": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, None, delta=0.3),
     }
     if S == 2:
         rules["v-regret"] = lr.rules.VRegret(40)

@@ -34,7 +34,6 @@ from .bounds import (
 from .certificate import Certificate, certify
 from .detection import Delay, delay
 from .for_ever import ForEver
-from .named import NamedCertificate, certify_named
 from .switching import WayBack
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "Certificate",
     "Delay",
     "ForEver",
-    "NamedCertificate",
     "Terms",
     "WayBack",
     "ada_hedge",
@@ -50,7 +48,6 @@ __all__ = [
     "best_response",
     "certify",
     "certify_any_problem",
-    "certify_named",
     "clipping_loss",
     "coupled",
     "delay",

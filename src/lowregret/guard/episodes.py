@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
-from ..certificates import Certificate, NamedCertificate
+from ..certificates import Certificate
 from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
 from ..rules import Rule
@@ -94,8 +94,6 @@ def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
 
 def _never_came(given: Certificate, missed: int) -> Certificate:
     """The certificate where so many outcomes never came: each may have cost the span, to the model too, anywhere."""
-    if isinstance(given, NamedCertificate):
-        return given.changed(partial(_never_came, missed=missed))
     lost = missed * given.problem.span
     total_bounds = ("behind_model", given.behind_model), ("between", given.between)
     more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}

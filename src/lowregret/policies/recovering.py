@@ -25,12 +25,6 @@ of C of them, each concave in its own n, is largest where all are equally long.
 Nor does it matter what R_c is made of, as long as a step adds at most J to it: where internal regret counts, R_ab is
 what would have been gained by playing b whenever a was played, and safe play Hedge over pairs (``pairs.py``).
 
-Several problems may be played by one law, each with R_c, J and b = budget J sqrt(T) of its own. The mixture is left
-once D >= b in *any* of them, and is in force again once D <= b/2 in *all*. So in every problem D < b before each of its
-steps, and D < b + J at the last entry, from where on safe play, afresh, loses at most F of that problem: the bound is
-that of each. Safe play has at most n - ceil(b/J) steps in each, too: whichever problem ended the mixture needed b/J
-steps for it, the same number in all. In play the R_c of other problems are counted as if they had the first one's J.
-
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
 given the states; else it is Hedge over all comparators, given what each was paid. Safe play that guarantees a payoff
 (``SecurityPlay``) has no such F: ``budgets`` says what is promised then.
@@ -122,8 +116,6 @@ class Recovering:
         How much of the weight in the mixture the model has at first; by default as much as every other law.
     internal
         Whether to compare with pairs of actions in place of actions. For Hedge as safe play, in one context.
-    beside
-        Other problems that are played by the same law, with their temperatures. For a law as safe play, in one context.
     """
 
     problem: DecisionProblem
@@ -140,7 +132,6 @@ class Recovering:
     counts_model: bool = False
     trust: float | None = None
     internal: bool = False
-    beside: tuple[tuple[DecisionProblem, float | None], ...] = ()
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -198,8 +189,7 @@ class Recovering:
     def _budget(self) -> RegretBudget | PayoffBudget:
         guarantee = None if self.safe is None else guaranteed_by(self.safe, self.temperature)
         steps = None if self.horizon is None else self.horizon / self.contexts
-        count = self.hedge.experts + sum(problem.n_actions for problem, _ in self.beside)
-        return budget_for(self.problem, self.span, count, steps, self.budget, guarantee)
+        return budget_for(self.problem, self.span, self.hedge.experts, steps, self.budget, guarantee)
 
     @cached_property
     def _laws(self) -> Shadow:
@@ -265,8 +255,7 @@ class Recovering:
         own = total(played_A * paid_P[:A])
         if self.internal:
             paid_P = xp.concat([swaps(paid_P[:A], played_A) + own, paid_P[A:]])
-        lead_P = self._leads(state, self._law(old, mixture_S), memory.step + 1) if self.beside else paid_P - own
-        came = Outcome(state, lead_P, mixture_A, late, old.seen + 1)
+        came = Outcome(state, paid_P - own, mixture_A, late, old.seen + 1)
         account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
         safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
         row = Row(last(account), is_safe, safe, old.seen + 1)
@@ -447,14 +436,8 @@ class Recovering:
         return self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
 
     def _leads(self, token: Array, law_S: Array, step: Array) -> Array:
-        """What every action earned more than the response to a law; in problems beside, as if their span were ours."""
-        lead_A = leads(self.problem, token, self.problem.chances(law_S, self._temperature(step)))
-        each = [lead_A]
-        for problem, temperature in self.beside:
-            warmth = problem.anytime_temperature(step) if temperature is None else temperature
-            times = self.span / problem.span if problem.span else 0.0
-            each.append(leads(problem, token, problem.chances(law_S, warmth)) * times)
-        return lead_A if len(each) == 1 else namespace(lead_A).concat(each)
+        """What every action earned more than the response to a law."""
+        return leads(self.problem, token, self.problem.chances(law_S, self._temperature(step)))
 
     def _row(self, rows: Row, scene: Scene | None) -> Row:
         """That of the context which each stream is in."""
