@@ -85,7 +85,7 @@ GOOD: dict[str, Any] = {
     "predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "against": "actions", "start": 2, "end": 5,
     "episode": 6, "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
-    "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE, "false_alarm_every": None,
+    "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE,
     "forecast": lr.Samples([0.1, 0.2, 0.3]), "rounds": 4, "matches": 2, "jobs": 1, "mixed_A": [0.5, 0.5],
     "longest": 64,
 }  # fmt: skip

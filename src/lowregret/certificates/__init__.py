@@ -33,14 +33,12 @@ from .bounds import (
 )
 from .certificate import Certificate, certify
 from .detection import Delay, delay
-from .for_ever import ForEver
 from .switching import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
     "Delay",
-    "ForEver",
     "Terms",
     "WayBack",
     "ada_hedge",

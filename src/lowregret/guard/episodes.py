@@ -58,9 +58,6 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
     given, missed, gap = rule.certificate, to_numpy(ledger.missed), to_numpy(ledger.gap)
-    if rule.rearms and missed.size:
-        run: Any = {"starts": int(to_numpy(ledger.episode).max()), "missing": int(missed.max())}
-        return given if run == {"starts": 1, "missing": 0} else replace(given, **run)
     if gap.size and gap.max():
         given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
     if missed.size and missed.max():

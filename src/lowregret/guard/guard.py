@@ -120,9 +120,6 @@ class Guard(Fleet, Readings):
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
         That earns as much as a rule. The test buys that nothing changes while the model is right, not money; where a
         model's edge is too small for any test, as in trading an index, it loses some.
-    false_alarm_every
-        Run for ever, with one false alarm in so many steps, as of ``ExactTest``: some steps after an alarm the model is
-        trusted again, and may be left again. In place of a horizon and a delta.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
 
@@ -171,18 +168,14 @@ class Guard(Fleet, Readings):
         likelihood: bool | None = None,
         test: bool = True,
         internal: bool = False,
-        false_alarm_every: int | None = None,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
-        if self.episode is not None and false_alarm_every is not None:
-            raise ValueError(f"episode goes with a horizon, and false_alarm_every is for ever, got {episode}")
         lasts = horizon if self.episode is None else self.episode
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
         settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
-        settings["false_alarm_every"] = false_alarm_every
         if delta is not None and not test:
             raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
@@ -395,13 +388,12 @@ class Guard(Fleet, Readings):
 
 def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
-    people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
+    people = {"delta": DELTA, "temperature": 0.0}
     settings = given | {name: value for name, value in people.items() if given[name] is None}
-    usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
     one = np.ndim(settings["temperature"]) == 0  # else it is refused by the rule
     laws = one and settings["temperature"] == 0 and not isinstance(problem, Payoff)
     if given["likelihood"] is None:
-        mixes = usual or isinstance(given["fallback"], Recovery)
+        mixes = given["fallback"] is None or isinstance(given["fallback"], Recovery)
         settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]
     return settings
 

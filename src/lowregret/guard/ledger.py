@@ -205,7 +205,7 @@ def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tu
     ``silent``: streams that had no outcome.
     """
     memory = ledger.rule
-    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at and not rule.rearms):
+    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at):
         return ()  # one stream, and the usual case
     newly = just_tripped(memory)
     fresh: tuple[Event, ...] = ()

@@ -4,7 +4,7 @@ from .among_experts import AmongExperts
 from .contract import Policy, Respond
 from .cover_play import CoverPlay
 from .experts import ExpertHedge, ExpertMemory
-from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, SharesAmong, oldest, shared
+from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, oldest, shared
 from .pairs import StoltzLugosi, resting
 from .prod import Prod
 from .recovering import Recovering, RecoveryMemory
@@ -29,7 +29,6 @@ __all__ = [
     "Respond",
     "RestartHedge",
     "SecurityPlay",
-    "SharesAmong",
     "StoltzLugosi",
     "oldest",
     "resting",

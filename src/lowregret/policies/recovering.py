@@ -209,12 +209,6 @@ class Recovering:
         )
         return RecoveryMemory(step, laws, row, no, step)
 
-    def anew(self, memory: RecoveryMemory) -> RecoveryMemory:
-        """A fresh memory with the same laws in its shadow: nothing spent, lost or trusted yet."""
-        fresh = self.start(tuple(memory.step.shape), like=memory.shadow.weights)
-        rows = fresh.rows._replace(seen=memory.rows.seen)
-        return memory._replace(rows=rows, trusted=fresh.trusted, turned_at=fresh.turned_at)
-
     # A step at a time
 
     def scene(self, memory: RecoveryMemory, probs: Array) -> Scene:

@@ -146,7 +146,6 @@ class Rule(ABC):
     of_numbers = False  # whether outcomes are numbers, and not states
     internal = False  # whether pairs of actions are compared with
     untested = False  # whether the fallback is played from the first step on, without a test
-    rearms = False  # whether it trusts the base model again some steps after a trip, and may trip again
 
     # What a rule must say of itself.
 

@@ -319,10 +319,6 @@ def late_rule(rule: Rule, lag: int) -> Late:
             f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest, not by "
             f"{type(rule).__name__}"
         )
-    if rule.rearms:
-        raise ValueError(
-            f"lag must be 1 with false_alarm_every, got {d}: how rare alarms of several classes are is open"
-        )
     if rule.untested:
         raise ValueError(f"lag must be 1 without a test, got {d}: what a mixture for each class may lose is not known")
     rounds, temperature = None, rule.temperature

@@ -19,9 +19,6 @@ from ..certificates.switching import certify_switch, certify_untested
 
 def certify(rule: Any, own_play: bool = False) -> Certificate:
     """The certificate of an ``ExactTest``; ``own_play``: where actions of somebody's own are played."""
-    if rule.rearms:
-        for_ever: Certificate = rule.for_ever  # read like one
-        return for_ever
     if rule.untested:
         back = rule.in_play.fallback
         given = certify_untested(
