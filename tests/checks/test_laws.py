@@ -63,7 +63,6 @@ POLICIES = {
     "respond, unknown horizon": lr.policies.Respond(lr.PolyaUrn(3), RPS, None),
     "respond, one action": lr.policies.Respond(lr.PolyaUrn(2), ONE_ACTION, 0.1),
     "hedge": lr.policies.Hedge(RPS, 50),
-    "pairs": lr.policies.StoltzLugosi(RPS),
     "hedge, five actions": lr.policies.Hedge(lr.DecisionProblem(RNG.uniform(-1, 1, (5, 3))), 50, rate=0.5),
     "adahedge": lr.policies.AdaHedge(MATCHING),
     "adahedge, rps": lr.policies.AdaHedge(RPS),

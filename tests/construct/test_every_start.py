@@ -335,7 +335,6 @@ NUMBERS = lr.Payoff(lambda buy, move: buy * np.clip(move, -1, 1), [0, 1], -1, 1,
         (lambda: lr.ExactTest(lr.matching(), 8, references=("today",)), r"must have references=\(\) to be built"),
         (lambda: lr.ExactTest(lr.matching(), 8, contexts=2), "must have contexts=None to be built"),
         (lambda: lr.ExactTest(lr.matching(), 8, payoffs="change"), "must have payoffs='fixed' to be built"),
-        (lambda: lr.ExactTest(lr.matching(), 8, internal=True), "must have internal=False to be built"),
         (lambda: lr.ExactTest(lr.matching(), 8, test=False), "must have test=True to be built"),
         (
             lambda: lr.ExactTest(lr.matching(), 8, likelihood=True, temperature=0),

@@ -46,5 +46,4 @@ ENTRANTS = {
     "guard, known horizon": Entry(partial(Guarded, known_T=True), promise=FALSE_ALARM),
     "guard, one bettor": Entry(partial(Guarded, likelihood=False), promise=FALSE_ALARM),
     "guard, no test": Entry(partial(Guarded, test=False), promise="regret"),
-    "guard, internal": Entry(partial(Guarded, internal=True), promise=FALSE_ALARM),
 }

@@ -137,7 +137,7 @@ class Guarded(Policy):
 def regret_is_as_promised(t: Trial) -> None:
     """All sequences of a few steps, and those that a greedy adversary and a beam find in more."""
     certificate = t.rule.certificate
-    if not isinstance(certificate, Certificate) or certificate.internal:
+    if not isinstance(certificate, Certificate):
         return
     problem = certificate.problem
     player = Guarded(t.base, t.rule) if isinstance(t.rule, ResponseRule) else _answered(t, problem)

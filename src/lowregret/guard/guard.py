@@ -113,9 +113,7 @@ class Guard(Fleet, Readings):
         you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
     likelihood
         A second bettor beside those on actions, as of ``ExactTest``; by default wherever it can be: best responses to
-        laws with ``Recovery`` for a fallback; not with ``internal``, which it makes slower and more lenient.
-    internal
-        Regret is internal regret: to playing b whenever a was played, for any two actions; as of ``ExactTest``.
+        laws with ``Recovery`` for a fallback.
     test
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
         That earns as much as a rule. The test buys that nothing changes while the model is right, not money; where a
@@ -167,7 +165,6 @@ class Guard(Fleet, Readings):
         delta: float | None = None,
         likelihood: bool | None = None,
         test: bool = True,
-        internal: bool = False,
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
@@ -175,7 +172,7 @@ class Guard(Fleet, Readings):
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
         lasts = horizon if self.episode is None else self.episode
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
-        settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
+        settings["test"] = None if inputs.flag(test, "test") else False
         if delta is not None and not test:
             raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
@@ -394,7 +391,7 @@ def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> 
     laws = one and settings["temperature"] == 0 and not isinstance(problem, Payoff)
     if given["likelihood"] is None:
         mixes = given["fallback"] is None or isinstance(given["fallback"], Recovery)
-        settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]
+        settings["likelihood"] = mixes and laws and given["test"] is not False
     return settings
 
 

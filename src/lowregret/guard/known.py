@@ -108,8 +108,6 @@ def plays_of(rule: Rule, shape: tuple[int, ...], forecast: Any, plays: Any) -> A
             "plays takes the place of the best response to probabilities of states: it needs a DecisionProblem, the "
             f"ExactTest and temperature=0, got {rule.each}"
         )
-    if rule.internal:
-        raise ValueError("plays goes with regret to fixed actions: what internal=True promises of it is not known")
     assert isinstance(problem, DecisionProblem)
     A, names = problem.n_actions, problem.action_names
     given = by_name(names, plays, "plays")

@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, astype, came, device, first, float_type, last, namespace, pick, to_numpy
 from ..forecasts import NumberScene
 from ..memory import moved
-from ..problems import Scene, action_utilities, pairs_of
+from ..problems import Scene, action_utilities
 from ..rules import Rule, RuleMemory
 
 LOG = logging.getLogger("lowregret")
@@ -37,7 +37,6 @@ class Switch(NamedTuple):
     known: int | None = None  # at which step of the episode that was known; None: where nobody said
     whom: str | None = None  # what the action, the reference or the mixture that does better is called
     gain: float | None = None  # where another law was found to predict better: what acting on it earned more, a step
-    says: str | None = None  # what the action is called in whose place the other does better, where pairs are compared
 
     @property
     def because(self) -> str:
@@ -51,8 +50,6 @@ class Switch(NamedTuple):
             return f"{what} better {about}, and acting on {them} earned {self.gain:.4g} a step more"
         if self.since is None:
             return "the evidence against the model reached its threshold"
-        if self.says is not None:
-            return f"when it says {self.says}, {self.whom} is better {about}"
         where = "" if self.context is None else f" in context {self.context}"
         return f"{self.whom} would have earned more{where} {about}"
 
@@ -183,20 +180,10 @@ def entered(
     return old._replace(rule=memory, lead_A=lead_A, realised_A=realised_A, reported=reported)
 
 
-def average(rule: Rule, lead_A: Array, steps: Array, internal: bool = False) -> Array:
-    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream.
-
-    ``internal``: to pairs of actions, which come last.
-    """
-    xp = namespace(lead_A)
-    worst = xp.max(lead_A[..., -len(_pairs(rule)) :], axis=-1) if internal else rule.worst_lead(lead_A)
-    value = worst / astype(xp.clip(steps, 1, None), lead_A.dtype)
+def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
+    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream."""
+    value = rule.worst_lead(lead_A) / astype(namespace(lead_A).clip(steps, 1, None), lead_A.dtype)
     return float(value) if steps.ndim == 0 else value
-
-
-def _pairs(rule: Rule) -> tuple[tuple[int, int], ...]:
-    """The pairs of actions that are compared with: the first that are bet on."""
-    return pairs_of(rule.problem.n_actions) if rule.internal and rule.problem is not None else ()
 
 
 def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tuple[Event, ...]:
@@ -257,12 +244,10 @@ def _blamed(rule: Rule, told: Switch, suspected: list[float]) -> Switch:
         whom = f"a mixture of recent frequencies and {', '.join(others)}" if others else None
         return told._replace(since=int(since), gain=gained, whom=whom)
     action, reference, context = rule.comparator(int(which))
-    whom, says, pair = reference, None, _pairs(rule)[int(which) : int(which) + 1]
-    if pair and rule.problem is not None:
-        says, whom = (str(rule.problem.actions[a]) for a in pair[0])
-    elif action is not None and rule.problem is not None:
+    whom = reference
+    if action is not None and rule.problem is not None:
         whom = f"action {rule.problem.actions[action]}"
-    told = told._replace(action=action, rate=float(rate), since=int(since), says=says)
+    told = told._replace(action=action, rate=float(rate), since=int(since))
     return told._replace(reference=reference, context=context, whom=whom)
 
 

@@ -39,17 +39,6 @@ class Readings(Kept):
         return average(self.rule, ledger.lead_A, ledger.rule.step)
 
     @property
-    def internal_regret(self) -> Array:
-        """The average internal regret ``[...]`` of the mixed policy in this episode, with ``internal=True``.
-
-        What playing b whenever a was played would have gained, for the best pair of actions.
-        """
-        if not self.rule.internal:
-            raise ValueError("internal_regret is kept by a guard that is made with internal=True")
-        ledger = self._at.ledger
-        return average(self.rule, ledger.lead_A, ledger.rule.step, internal=True)
-
-    @property
     def realised_regret(self) -> Array:
         """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one.
 

@@ -344,5 +344,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "share": lambda value: inputs.not_negative(value, "share"),
     **dict.fromkeys(("rate", "gain"), _some_number),
     **dict.fromkeys(("action", "since", "context", "known"), _some_count),
-    **dict.fromkeys(("reference", "whom", "says"), _some_name),
+    **dict.fromkeys(("reference", "whom"), _some_name),
 }  # how each field of an event is read

@@ -74,7 +74,7 @@ def observed(
     place, each, known = (due.step - 1) % rule.lag, rule.each, due.moment.known
     earned_A = last(each.leads(answer_of(rule, old.rule, due, at.any_tripped or rule.untested), came, known))
     memory = rule.joined(old.rule, place, each.advance(rule.of(old.rule, place), due.moment, came))
-    told_more = rule.of_numbers or rule.knows is not None or rule.internal
+    told_more = rule.of_numbers or rule.knows is not None
     ledger = entered(old, rule, memory, earned_A, came, action, known if told_more else None)
     if getattr(known, "gap", None) is not None:
         trusted = ~each.tripped(rule.of(old.rule, place))

@@ -5,7 +5,6 @@ from .contract import Policy, Respond
 from .cover_play import CoverPlay
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, oldest, shared
-from .pairs import StoltzLugosi, resting
 from .prod import Prod
 from .recovering import Recovering, RecoveryMemory
 from .recovery import Incumbent, PlaysReference, Recovery
@@ -29,8 +28,6 @@ __all__ = [
     "Respond",
     "RestartHedge",
     "SecurityPlay",
-    "StoltzLugosi",
     "oldest",
-    "resting",
     "shared",
 ]

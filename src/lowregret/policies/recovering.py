@@ -22,9 +22,6 @@ one more comparator: what is lost to it is then bounded, too.
 With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of its own. Their bounds add up: the sum
 of C of them, each concave in its own n, is largest where all are equally long.
 
-Nor does it matter what R_c is made of, as long as a step adds at most J to it: where internal regret counts, R_ab is
-what would have been gained by playing b whenever a was played, and safe play Hedge over pairs (``pairs.py``).
-
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
 given the states; else it is Hedge over all comparators, given what each was paid. Safe play that guarantees a payoff
 (``SecurityPlay``) has no such F: ``budgets`` says what is promised then.
@@ -59,11 +56,10 @@ from ..files import compiled, is_compiled, to_read
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, Scene, a_problem, leads, pairs_of, scene_of, swaps
+from ..problems import DecisionProblem, Scene, a_problem, leads, scene_of
 from .budgets import GONE, HOME, Outcome, PayoffBudget, RegretBudget, budget_for, trust_after, turned
 from .contract import Policy
 from .experts import LEAST, ExpertHedge
-from .pairs import resting
 from .shadow import Shadow, ShadowMemory, run_shadow
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough to be worth a pass
@@ -114,8 +110,6 @@ class Recovering:
         Whether the response to the model is a comparator, too: the last of them. For Hedge as safe play.
     trust
         How much of the weight in the mixture the model has at first; by default as much as every other law.
-    internal
-        Whether to compare with pairs of actions in place of actions. For Hedge as safe play, in one context.
     """
 
     problem: DecisionProblem
@@ -131,7 +125,6 @@ class Recovering:
     stakes: DecisionProblem | None = None
     counts_model: bool = False
     trust: float | None = None
-    internal: bool = False
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -176,14 +169,8 @@ class Recovering:
 
     @cached_property
     def hedge(self) -> ExpertHedge:
-        """Hedge over the actions or pairs of them, then the references, then the model if it counts."""
-        return ExpertHedge(self._own + self.references + self.counts_model, self.span)
-
-    @property
-    def _own(self) -> int:
-        """How many comparators the problem itself has."""
-        A = self.problem.n_actions
-        return len(pairs_of(A)) if self.internal else A
+        """Hedge over the actions, then the references, then the model if it counts."""
+        return ExpertHedge(self.problem.n_actions + self.references + self.counts_model, self.span)
 
     @cached_property
     def _budget(self) -> RegretBudget | PayoffBudget:
@@ -247,8 +234,6 @@ class Recovering:
         if isinstance(self._budget, PayoffBudget):
             mixture_A = scene.earned(state) - total(scene.respond(mixture_S) * paid_P[:A])
         own = total(played_A * paid_P[:A])
-        if self.internal:
-            paid_P = xp.concat([swaps(paid_P[:A], played_A) + own, paid_P[A:]])
         came = Outcome(state, paid_P - own, mixture_A, late, old.seen + 1)
         account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
         safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
@@ -290,7 +275,7 @@ class Recovering:
 
         None where it must go step by step: with contexts, references or its own safe play, and for few steps.
         """
-        plain = self.contexts == 1 and not self.references and not self.internal and self.safe is None
+        plain = self.contexts == 1 and not self.references and self.safe is None
         N, T = states_NxT.shape
         worth = compiler_installed() and (T >= _STEPS or is_compiled(run_shadow))
         if not plain or not worth or not isinstance(self._budget, RegretBudget):
@@ -465,14 +450,12 @@ class Recovering:
         if self.safe is not None:
             safe_A = first(astype(self.safe.policy(row.safe), mixed_A.dtype))  # type: ignore[union-attr]
         else:
-            weights_P, P = first(self.hedge.policy(row.safe)), self._own
-            safe_A = 0 * mixed_A if self.internal else weights_P[:P]
+            weights_P, A = first(self.hedge.policy(row.safe)), self.problem.n_actions
+            safe_A = weights_P[:A]
             if scene.plays_NxA is not None:
-                safe_A = safe_A + total(weights_P[P : P + self.references, None] * scene.plays_NxA)
+                safe_A = safe_A + total(weights_P[A : A + self.references, None] * scene.plays_NxA)
             if self.counts_model:
                 safe_A = safe_A + weights_P[-1] * scene.base_A
-            if self.internal:
-                safe_A = resting(weights_P[:P], self.problem.n_actions, safe_A)
         return namespace(mixed_A).where(row.is_safe, safe_A, mixed_A)
 
     def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None, step: Array) -> Any:

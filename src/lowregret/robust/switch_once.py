@@ -161,19 +161,6 @@ def robustify(
     fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor],
-    internal: bool = False,
-) -> BesideReferences: ...
-
-
-@overload
-def robustify(
-    predictor: Predictor,
-    problem: DecisionProblem,
-    horizon: int | None,
-    *,
-    rule: Rule | None = None,
-    temperature: float | None = None,
-    internal: bool,
 ) -> BesideReferences: ...
 
 
@@ -186,7 +173,6 @@ def robustify(
     fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor] = (),
-    internal: bool = False,
 ) -> Robust | BesideReferences:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
@@ -203,9 +189,6 @@ def robustify(
     references
         Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
         the responses to them. What comes back is a policy and no predictor (``BesideReferences``).
-    internal
-        Regret is internal regret, to playing b whenever a was played. What keeps that low after a switch responds to no
-        law (``policies/pairs.py`` has why), so a policy comes back here, too.
 
     >>> from lowregret import PolyaUrn, matching
     >>> from lowregret.predictors import Scheduled
@@ -219,13 +202,13 @@ def robustify(
         or not all(isinstance(one, Predictor) for one in references)
     ):
         raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
-    if not references and not inputs.flag(internal, "internal") and not getattr(rule, "internal", False):
+    if not references:
         return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
     if problem is None:
-        raise ValueError("references and internal=True need a problem, got None: nobody acts")
+        raise ValueError("references need a problem, got None: nobody acts")
     knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
-    told, pairs = None if rule is not None else knows, internal or None
-    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature, internal=pairs)
+    told = None if rule is not None else knows
+    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature)
     return BesideReferences(predictor, tuple(references), made)  # type: ignore[arg-type]
 
 

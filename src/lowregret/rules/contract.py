@@ -144,7 +144,6 @@ class Rule(ABC):
 
     lag = 1  # how late outcomes may come; ``Late`` has more
     of_numbers = False  # whether outcomes are numbers, and not states
-    internal = False  # whether pairs of actions are compared with
     untested = False  # whether the fallback is played from the first step on, without a test
 
     # What a rule must say of itself.

@@ -44,8 +44,8 @@ from ..memory import with_row
 from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Recovery
 from ..policies.shadow import run_shadow
 from ..predictors import Predictor
-from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, pairs_of, scene_of, widest
-from . import kernels, promises, second_bettor, swapping
+from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
+from . import kernels, promises, second_bettor
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
 from .kernels import back, bet
@@ -91,8 +91,6 @@ class ExactTest(ResponseRule):
         False: no test and no alarm; the fallback, a ``Recovery``, is played from the first step on, with nine tenths of
         the weight on the model to begin with. That earns as much; what the test buys is that nothing changes while the
         model is right.
-    internal
-        Regret is internal regret: to pairs of actions, b whenever a was played. Not with contexts, nor with numbers.
     temperature
         Of the responses to forecasts: 1/sqrt(horizon) by default, 0 for best responses, which most people play.
     fallback
@@ -114,7 +112,6 @@ class ExactTest(ResponseRule):
     references_act: bool = False
     likelihood: bool = False
     test: bool = True
-    internal: bool = False
 
     def _refuse_problem(self) -> None:
         if not isinstance(self.problem, Payoff):
@@ -137,7 +134,6 @@ class ExactTest(ResponseRule):
             references_act=inputs.flag(self.references_act, "references_act"),
             likelihood=inputs.flag(self.likelihood, "likelihood"),
             test=inputs.flag(self.test, "test"),
-            internal=inputs.flag(self.internal, "internal"),
         )
         if contexts is not None and horizon is None:
             raise ValueError(
@@ -159,7 +155,6 @@ class ExactTest(ResponseRule):
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback, more = self.fallback, self.told or self.of_numbers
-        swapping.refuse(self)
         if not self.test and (self.likelihood or not isinstance(fallback, Recovery)):
             raise ValueError(
                 "test=False plays a Recovery from the first step on: it has no bettors, and its fallback must be one, "
@@ -197,8 +192,6 @@ class ExactTest(ResponseRule):
             raise ValueError('temperature="certificate" needs a horizon: give a number')
         if self.stakes.contrast == 0 or self.problem.n_actions == 1:
             return 1 / math.sqrt(horizon)  # nothing to gain
-        if self.internal:
-            return swapping.certificate_temperature(self, horizon)
         return certificate_temperature(self.stakes, self.per_context(horizon), self._main_cost)
 
     # What it is made of
@@ -254,7 +247,7 @@ class ExactTest(ResponseRule):
     @property
     def n_comparators(self) -> int:
         own = self.n_contexts * (self.problem.n_actions if self.actions else 0)
-        return own + len(self.references) + swapping.count(self)
+        return own + len(self.references)
 
     def per_context(self, horizon: int) -> int:
         """How many steps each context has where all have as many."""
@@ -268,8 +261,6 @@ class ExactTest(ResponseRule):
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
         stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
-        if self.internal:
-            return swapping.prior(self, TOP, share)
         if self.horizon is None or self.temperature is None:
             made = stakes, self.horizon, self.delta, self.temperature, TOP, count
             return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
@@ -281,10 +272,8 @@ class ExactTest(ResponseRule):
 
     @property
     def _own_comparators(self) -> int:
-        """Pairs of actions, or actions, that are bet on in each context; none where references alone are."""
-        if not self.actions:
-            return 0
-        return swapping.count(self) or self.problem.n_actions
+        """Actions that are bet on in each context; none where references alone are."""
+        return self.problem.n_actions if self.actions else 0
 
     @cached_property
     def bets(self) -> Bets:
@@ -312,18 +301,12 @@ class ExactTest(ResponseRule):
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
         if self.of_numbers:
             return InPlay(AmongExperts(self.stakes, self.n_contexts, N), True, True, A, True)
-        if not self.told and not self.internal:
+        if not self.told:
             plain = in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
-        more = {
-            "contexts": self.n_contexts,
-            "references": N,
-            "laws": laws,
-            "stakes": self.stakes,
-            "internal": self.internal,
-        }
+        more = {"contexts": self.n_contexts, "references": N, "laws": laws, "stakes": self.stakes}
         more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
         made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
@@ -339,7 +322,7 @@ class ExactTest(ResponseRule):
         if self.of_numbers:
             scene: Any = number_scene(self.problem, forecast, known, temperature, step - 1, N)  # type: ignore[arg-type]
         else:
-            scene = scene_of(self.problem, forecast, known, temperature, N, self.internal)
+            scene = scene_of(self.problem, forecast, known, temperature, N)
         if self.contexts is None or scene.context is not None:
             return scene
         xp, base_A = namespace(scene.base_A), scene.base_A  # the first, where none is said
@@ -385,14 +368,12 @@ class ExactTest(ResponseRule):
         return spliced(self.tripped(memory), said, probs)
 
     def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
-        """What each comparator earned more than the answer: actions, context by context, references, then pairs."""
+        """What each comparator earned more than the answer: actions, context by context, then references."""
         if known is None:
             return super().leads(answer_A1, token)
         A, paid_P = self.problem.n_actions, known.paid(token)
         own = paid_P[0] + total(answer_A1 * (paid_P[1:A] - paid_P[0])) if A > 1 else paid_P[0]
         lead_P = paid_P - own
-        if self.internal:
-            return swapping.leads(lead_P, paid_P[:A], answer_A1)
         if not self.actions:
             return lead_P[A:]
         return lead_P if self.contexts is None else self._widened(lead_P, known.context)
@@ -408,15 +389,13 @@ class ExactTest(ResponseRule):
     def worst_lead(self, lead: Array) -> Array:
         """The largest: an action for each context, or a reference."""
         if self.contexts is None:
-            return super().worst_lead(lead[..., : lead.shape[-1] - swapping.count(self)])
+            return super().worst_lead(lead)
         xp, at = namespace(lead), self.n_contexts * self.problem.n_actions
         by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.n_contexts, self.problem.n_actions))
         best = xp.sum(xp.max(by_context, axis=-1), axis=-1)
         return xp.maximum(best, xp.max(lead[..., at:], axis=-1)) if self.references else best
 
     def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
-        if index < swapping.count(self):
-            return pairs_of(self.problem.n_actions)[index][1], None, None
         A = self._own_comparators
         if index >= self.n_contexts * A:
             return None, self.references[index - self.n_contexts * A], None
@@ -459,7 +438,8 @@ class ExactTest(ResponseRule):
         """By best response: what each comparator gains over it, at which two outcomes that is charged; if not many."""
         if self.n_comparators * self.problem.utility.size > _PAIRS:
             return []
-        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in swapping.by_advice(self)]
+        utility = self.problem.utility
+        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in (utility - row for row in utility)]
 
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
@@ -472,7 +452,7 @@ class ExactTest(ResponseRule):
         if not self.likelihood:
             return offer
         if scene.gap is None and scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
-            pure_AxS = scene._replace(pairs=False, plays_NxA=None).gains_together()
+            pure_AxS = scene._replace(plays_NxA=None).gains_together()
             return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
         return Offer(*second_bettor.by_pairs(gain_PxM, None if scene.gap is None else weights_M), offer.came())
 
@@ -509,7 +489,7 @@ class ExactTest(ResponseRule):
 
     def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
         programs = kernels.on_gpu(probs)
-        other = self.told or self.internal or self.likelihood or self.temperature == 0
+        other = self.told or self.likelihood or self.temperature == 0
         if programs is None or other:
             return None
         return programs.every_start(probs, tokens, self.problem, self.temperature, self.bets)
