@@ -168,11 +168,11 @@ def entered(
     lead_A = old.lead_A + earned_A
     realised_A, reported = old.realised_A, old.reported
     if action is not None:
+        assert rule.problem is not None
         if scene is None:
             paid_A = action_utilities(rule.problem, outcome, old.lead_A)
             more_A = paid_A - pick(paid_A, action)
         else:
-            assert rule.problem is not None
             taken_A = astype(came(action, rule.problem.n_actions), old.lead_A.dtype)
             more_A = rule.leads(taken_A[1:], outcome, scene)
         realised_A = last(first(realised_A) + more_A)
