@@ -1,5 +1,7 @@
 """Regret against plain loops."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,25 @@ def test_hedge_is_exponential_weights() -> None:
         weights = np.exp(0.3 * problem.utility[:, tokens[:t]].sum(1))
         np.testing.assert_allclose(policy[t], weights / weights.sum(), rtol=1e-12)
     assert lr.policies.Hedge(problem, horizon=25).rate == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_internal_regret_is_that_of_the_best_map_with_one_change(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng)
+    A, tokens = problem.n_actions, rng.integers(problem.n_states, size=(2, 3, 9))
+    mixed, pure = rng.dirichlet(np.ones(A), tokens.shape), rng.integers(A, size=tokens.shape)
+    maps = [f for f in product(range(A), repeat=A) if sum(f[a] != a for a in range(A)) == 1]
+    for played, as_given in ((mixed, mixed), (np.eye(A)[pure], pure)):
+        found = lr.internal_regret(problem, as_given, tokens)
+        for i in np.ndindex(2, 3):
+            for t in range(1, 10):
+                earned = problem.utility[:, tokens[i][:t]].T  # [t, A]
+                own = (played[i][:t] * earned).sum()
+                best = max(((played[i][:t] * earned[:, list(f)]).sum() for f in maps), default=own)
+                assert found[(*i, t - 1)] == pytest.approx((best - own) / t, abs=1e-12)
+        in_torch = lr.internal_regret(problem, torch.as_tensor(as_given), torch.as_tensor(tokens))
+        np.testing.assert_allclose(in_torch.numpy(), found, atol=1e-12)
+        if A == 2:
+            np.testing.assert_allclose(found, lr.external_regret(problem, as_given, tokens), atol=1e-12)
+        assert (lr.external_regret(problem, as_given, tokens) <= max(A - 1, 1) * np.maximum(found, 0) + 1e-12).all()

@@ -65,7 +65,6 @@ CASES = {
     "action": ({"references": {"people": {"action": "did"}}}, {}),
     "scale": ({"scale": "share"}, {}),
     "payoffs": ({"payoffs": ["shut_dry", "shut_wet", "open_dry", "open_wet"]}, {}),
-    "internal": ({}, {"internal": True}),
     "no test": ({}, {"test": False}),
     "episodes": ({"context": "day", "scale": "share"}, {"episode": 40}),
     "no test in episodes": ({}, {"test": False, "episode": 40}),
@@ -191,7 +190,6 @@ def test_is_the_guards_own_loop_over_the_same_rows(case, tmp_path):
         assert found.certificate.regret_bound == pytest.approx(max(bounds))
     else:
         assert found.certificate.regret_bound == guard_of(case).certificate.regret_bound
-    assert getattr(found.certificate, "internal", False) == (case == "internal")
 
 
 @pytest.mark.parametrize("case", ["all", "context", "numbers, action"])
@@ -218,7 +216,7 @@ def typed(case):
         found.append(f"--reference={name}={own}")
     if "payoffs" in columns:
         found.append(f"--payoff-columns={','.join(columns['payoffs'])}")
-    more = {"internal": ["--internal"], "test": ["--no-test"], "episode": [f"--episode={settings.get('episode')}"]}
+    more = {"test": ["--no-test"], "episode": [f"--episode={settings.get('episode')}"]}
     more["lag"] = [f"--lag={settings.get('lag')}"]
     return found + [word for name in settings for word in more[name]]
 
@@ -400,7 +398,6 @@ REFUSED = {
     "both": ({"references": {"a": {"action": "did"}, "b": ["now_dry", "now_wet"]}}, {}, "all be given by an action"),
     "no action": ({"references": {"a": {"action": "day"}}}, {}, "row 1: the action .day. must be one of the actions"),
     "no column": ({"references": {"a": {"action": "dud"}}}, {}, "reference 'a' must be 1"),
-    "internal": ({"context": "day"}, {"internal": True}, "internal"),
     "payoffs": ({"payoffs": ["open_dry"] * 4, "state": "sold"}, {"problem": STALL}, "functions where outcomes are"),
     "forecasts": (
         {"references": {"a": {"0.1": "q10"}}, "state": "sold"},

@@ -61,7 +61,6 @@ POLICIES = {
     "respond, unknown horizon": lr.policies.Respond(lr.PolyaUrn(3), RPS, None),
     "respond, one action": lr.policies.Respond(lr.PolyaUrn(2), ONE_ACTION, 0.1),
     "hedge": lr.policies.Hedge(RPS, 50),
-    "pairs": lr.policies.StoltzLugosi(RPS),
     "hedge, five actions": lr.policies.Hedge(lr.DecisionProblem(RNG.uniform(-1, 1, (5, 3))), 50, rate=0.5),
     "adahedge": lr.policies.AdaHedge(MATCHING),
     "adahedge, rps": lr.policies.AdaHedge(RPS),
@@ -107,12 +106,6 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.rules.Rule]:
         "first, unknown horizon": FirstTest(problem, None, delta=0.3),
         "first, other fallback": FirstTest(problem, 40, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))),
         "first, warm": FirstTest(problem, 40, temperature=0.7),
-        "joint": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, 40, delta=0.3),
-        "joint, urn": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, 40, 0.3, fallback=lr.PolyaUrn(S)),
-        "joint, best responses": lr.rules.JointTest(
-            {"it": problem, "guess": lr.matching(S)}, 40, 0.3, temperature=0.0, fallback=lr.Recovery()
-        ),
-        "joint, unknown horizon": lr.rules.JointTest({"it": problem, "guess": lr.matching(S)}, None, delta=0.3),
     }
     if S == 2:
         rules["v-regret"] = lr.rules.VRegret(40)

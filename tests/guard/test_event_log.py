@@ -46,7 +46,7 @@ def test_fields_that_are_younger_than_a_log_have_their_defaults() -> None:
     event = lr.Switch(3, 7, "ExactTest", 5.5, 4.25, 2, 1, 0.5, 6, whom="action 1")
     told = event_in_json(event)
     assert event_from(told) == event
-    for name in ("whom", "gain", "says", "known"):
+    for name in ("whom", "gain", "known"):
         del told[name]
     assert event_from(told) == event._replace(whom=None)
     wrong_fields = told | {"elder": 1}, told | {"step": "seven"}

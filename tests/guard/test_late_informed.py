@@ -101,7 +101,6 @@ def test_a_late_certificate_names_all_that_it_compares_with() -> None:
     for told, whom in (
         ({"references": ["old"]}, "every action or old"),
         ({"contexts": 3}, "an action for each of 3 contexts"),
-        ({"references": ["old"], "internal": True}, "pairs of actions or old"),
     ):
         late, prompt = (lr.Guard(lr.matching(), 300, lag=lag, **told).certificate for lag in (3, 1))  # type: ignore[arg-type]
         assert f"the exact test on {whom}, outcomes 3 steps late" == late.theorem

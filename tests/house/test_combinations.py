@@ -374,8 +374,7 @@ def test_the_usual_cases_show_every_triple_there_is() -> None:
 
 HEAD = """# What combines with what
 
-The settings below go with each other, except for what is listed here (`problems`, `internal` and \
-`false_alarm_every` have limits of their own, on their own pages), and do the same everywhere: \
+The settings below go with each other, except for what is listed here, and do the same everywhere: \
 streaming, saved and loaded half-way, in a batch or alone, recorded, in a backtest and as a predictor. \
 `tests/house/test_combinations.py` plays each pair and each triple of settings in every such way, and compares it \
 with a loop written out by hand (`tests/literal_engine.py`): the same switches, the same play and regret to 1e-9, \

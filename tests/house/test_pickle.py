@@ -37,7 +37,6 @@ RULES = {
     "RegretGap": lr.rules.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.rules.RegretGap(COIN, None, delta=0.1),
     "RegretRate": lr.rules.RegretRate(COIN, 20),
-    "JointTest": lr.rules.JointTest({"guess": COIN, "bet": lr.DecisionProblem([[0.2, -0.1], [0, 0]])}, 20),
     "VRegret": lr.rules.VRegret(20),
     "VRegret, threshold": lr.rules.VRegret(20, test="threshold"),
 }
@@ -110,9 +109,7 @@ def certified(c: lr.Certificate) -> Any:
     said = [c.to_dict(), str(c)]
     if c.terms_at is not None:
         said += [c.at(7).to_dict(), c.sharpen().to_dict(), c.at(7).sharpen().to_dict()]
-    if isinstance(c, lr.certificates.NamedCertificate):
-        said += [c.for_problem(name).to_dict() for name in c.each]
-    elif hasattr(c, "for_problem"):
+    if hasattr(c, "for_problem"):
         said += [c.for_problem(p, 0.3).to_dict() for p in (COIN, lr.cost_loss(cost=1, loss=4))]
     return said
 

@@ -42,7 +42,6 @@ TRADE = lr.Payoff(traded, [0.0, 1.0], -1, 1, knots=[-1, 1])
 # What is left out, and why.
 RESULTS = {  # made by the package for its callers to read
     "Certificate", "Comparison", "Estimate", "Switch", "Worst", "certificates.AnyProblemCertificate",
-    "certificates.NamedCertificate",
     "Backtest", "checks.Subject", "checks.Trial", "scoring.Approximation",
     "Arena", "games.Match", "Advice",
 }  # fmt: skip
@@ -58,7 +57,7 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
     "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
     "utilities", "paid", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
-    "at", "restated", "recording", "per_context", "levels", "changed", "temperature_in",
+    "at", "restated", "recording", "per_context", "levels",
 }  # fmt: skip
 FILES = {"EventLog", "Guard.save", "Guard.load"}  # they have their own tests
 MEMORIES = {"memory", "path"}  # values that start and update make, and nobody writes by hand; names of files
@@ -72,7 +71,7 @@ GOOD: dict[str, Any] = {
     "on_event": None, "span_aware": False, "averaged": True, "trust": 0.01,
     "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
-    "references_act": False, "likelihood": False, "internal": False, "confidence": 0.9, "gain": 0.3, "new": URN,
+    "references_act": False, "likelihood": False, "confidence": 0.9, "gain": 0.3, "new": URN,
     "incumbent": STICKY,
     "low": None, "high": None, "references": (), "contexts": None, "lag": 1, "context": None, "scale": None,
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],
@@ -86,9 +85,9 @@ GOOD: dict[str, Any] = {
     "predictors": {"urn": URN}, "sources": {"sticky": STICKY}, "against": "actions", "start": 2, "end": 5,
     "episode": 6, "memories": (20, 200), "budget": 0.5, "safe": None, "weights": None, "sharp": False,
     "resolution": None, "values": [0.1, 0.4, 0.8], "grid": [0.0, 1.0, 2.0], "edges": [0.0, 1.0, 2.0],
-    "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE, "false_alarm_every": None,
+    "knots": [-1.0, 1.0], "outcomes": [0.5, 1.5], "outcome": 0.3, "payoff": TRADE,
     "forecast": lr.Samples([0.1, 0.2, 0.3]),
-    "longest": 64, "problems": None,
+    "longest": 64,
 }  # fmt: skip
 
 
@@ -110,8 +109,6 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Guard.retire": {"streams": [0, 2]},
     "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},
     "VRegret": {"fallback": URN},
-    "JointTest": {"problems": {"guess": COIN}},
-    "certificates.NamedCertificate.for_problem": {"name": "guess"},
     "ExactTest": {"payoffs": "scaled", "actions": True, "test": True},
     "ExactTest.trip_times": {"known": None},
     "Mixture": {"predictors": [URN, STICKY]},
@@ -141,7 +138,6 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Robust.respond": {"problem": None, "temperature": None},
     "distances.exact_sequence_tv": {"horizon": 4},
     "VRegret.update": {"probs": [0.2, 0.8]},
-    "JointTest.update": {"probs": [0.2, 0.8]},
     "Certificate.at": {},
     "Comparison.to_frame": {"by_sequence": False},
     "Comparison.differences": {"to": "urn"},
@@ -225,8 +221,6 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Prod": lambda: lr.policies.Prod(STICKY, COIN, 12),
     "Recovery": lr.Recovery,
     "VRegret": lambda: lr.rules.VRegret(12),
-    "JointTest": lambda: lr.rules.JointTest({"guess": COIN}, 12),
-    "certificates.NamedCertificate": lambda: lr.rules.JointTest({"guess": COIN}, 12).certificate,
     "certificates.AnyProblemCertificate": lambda: lr.rules.VRegret(12).certificate,
     "scoring.ScoringRule": lr.scoring.brier,
 }
@@ -268,7 +262,7 @@ IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "problems": "",
     "regret": "",
     "robust": "Robust challenge window_needed",
-    "rules": "JointTest RegretGap RegretRate ResponseRule Rule VRegret warm_up",
+    "rules": "RegretGap RegretRate ResponseRule Rule VRegret warm_up",
 }
 
 

@@ -83,7 +83,6 @@ def test_what_the_programs_are_not_for_is_the_array_forms(monkeypatch: pytest.Mo
     laws, tokens = torch.full((1, 9, 2), 0.5, dtype=torch.float64), torch.ones((1, 9), dtype=torch.int64)
     others: list[Rule] = [
         lr.ExactTest(COIN, 9, temperature=0.0),
-        lr.ExactTest(COIN, 9, internal=True),
         lr.ExactTest(COIN, 9, temperature=0.0, likelihood=True),
         lr.ExactTest(COIN, 9, references=("mine",)),
         FirstTest(COIN, 9, fallback=lr.predictors.Scheduled(np.full((9, 2), 0.5))),

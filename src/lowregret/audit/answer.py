@@ -184,11 +184,9 @@ def report(found: Any) -> str:
 
 
 def promised_to(found: Any) -> tuple[float, str]:
-    """The most that can be lost per step, and to whom; internal regret counts once for each action to change to."""
-    certificate = found.certificate
-    times = found.problem.n_actions - 1 if getattr(certificate, "internal", False) else 1  # numbers have none
+    """The most that can be lost per step, and to whom."""
     best = BEST_OF_ALL if BEST_OF_ALL in found.about["players"] else BEST
-    return times * certificate.regret_bound_in_payoffs, best
+    return found.certificate.regret_bound_in_payoffs, best
 
 
 _SUSPECTS = 5  # streams whose alarm is printed

@@ -48,7 +48,6 @@ def audit_log(
     events: bool | None = None,
     episode: int | None = None,
     test: bool = True,
-    internal: bool = False,
     lag: int | None = None,
     currency: str | None = None,
     jobs: int = 2,
@@ -82,8 +81,8 @@ def audit_log(
         likewise.
     episode
         The guard of every stream begins afresh after this many steps; the episodes share delta evenly.
-    test, internal
-        As ``Guard`` takes them: without a test the mixture is played from the first step on; internal regret.
+    test
+        As ``Guard`` takes it: without a test the mixture is played from the first step on.
     lag
         How late outcomes were known, in steps: 1 is before the next step. None: the same, but where the model's errors
         look as if they were known later, ``Audit.warnings`` says so, and what the guard would then have earned.
@@ -101,8 +100,7 @@ def audit_log(
         problem = as_lines(problem)
     else:
         a_problem(problem)
-    test, internal = inputs.flag(test, "test"), inputs.flag(internal, "internal")
-    tolerance = tolerance_of(tolerance)
+    test, tolerance = inputs.flag(test, "test"), tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
     delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
     episode = None if episode is None else inputs.whole(episode, "episode")
@@ -114,9 +112,8 @@ def audit_log(
         )
     source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
     found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
-    more = {"test": test, "internal": internal}
     if found.contexts != ():
-        guard_of(problem, 2, delta, temperature, None, lag or 1, found.tells, **more)  # what goes with what
+        guard_of(problem, 2, delta, temperature, None, lag or 1, found.tells, test)  # what goes with what
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -134,7 +131,7 @@ def audit_log(
         settings = AuditSettings(
             *(problem, whole, each, temperature, level, plays, tells, own_episode),
             *(counted.steps, found.columns.every, alone_told(found.columns), lag, _beyond(counted.streams)),
-            *(found.columns, found.tells, test, internal),
+            *(found.columns, found.tells, test),
         )
         about = {
             "log": [[Path(table.where).name, table.size] for table in found.tables],
@@ -157,7 +154,7 @@ def audit_log(
             "tolerance": tolerance,
             "events": tells,
             "tells": found.tells._asdict(),
-            **more,
+            "test": test,
             "players": [
                 *(name for name in PLAYERS if plays or name != "fallback"),
                 *(*YARDSTICKS, *found.tells.players(), BEST),

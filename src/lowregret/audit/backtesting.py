@@ -150,8 +150,6 @@ def recorded(
 def _promised(guard: Guard, longest: int) -> Certificate:
     """What is guaranteed of a stream of the guard's horizon; with episodes, over those of the longest stream."""
     given = guard.rule.certificate
-    if guard.rule.rearms:
-        return given.at(longest)
     return given.over_episodes(1 if guard.episode is None else -(-longest // guard.episode), given.regret_bound)
 
 

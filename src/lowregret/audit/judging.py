@@ -48,7 +48,6 @@ class AuditSettings(NamedTuple):
     columns: Columns
     tells: Tells = NOTHING  # what else was known before each state
     test: bool = True
-    internal: bool = False
 
     @property
     def grid(self) -> np.ndarray:
@@ -70,11 +69,10 @@ def guard_of(
     lag: int = 1,
     tells: Tells = NOTHING,
     test: bool = True,
-    internal: bool = False,
 ) -> Guard:
     """The guard of an audit; episodes share delta evenly."""
-    more = {"test": test, "internal": internal}
-    return guard_for(problem, horizon, tells, lag, delta=delta, temperature=temperature, episode=episode, **more)
+    more = {"delta": delta, "temperature": temperature, "episode": episode, "test": test}
+    return guard_for(problem, horizon, tells, lag, **more)
 
 
 class StreamFound(NamedTuple):
@@ -169,7 +167,7 @@ def _sure(problem: DecisionProblem | Payoff, block: Block) -> Any:
 def _guard(settings: AuditSettings, lag: int) -> Guard:
     return guard_of(
         *(settings.problem, settings.horizon, settings.delta, settings.temperature, settings.episode, lag),
-        *(settings.tells, settings.test, settings.internal),
+        *(settings.tells, settings.test),
     )
 
 
@@ -298,8 +296,6 @@ def _better(settings: AuditSettings, switch: Switch) -> str:
     if switch.gain is not None:
         return switch.whom or RECENT
     whom = str(switch.whom) if switch.action is None else str(settings.problem.actions[switch.action])
-    if switch.says is not None:
-        return f"{whom} when it says {switch.says}"
     named = settings.tells.contexts
     return whom if switch.context is None or not named else f"{whom} in context {named[switch.context]}"
 

@@ -205,7 +205,7 @@ def _levels(rule: Rule, block: Block) -> np.ndarray | None:
     """E after every step, if all alarms are where it reaches 1/delta."""
     if not isinstance(rule, ExactTest) or block.told is not None or rule.pointless:
         return None
-    if rule.rearms or rule.told or rule.of_numbers:
+    if rule.told or rule.of_numbers:
         return None
     return rule.levels(block.forecasts, block.came_NxT)
 
@@ -289,7 +289,7 @@ def _replayed(
 def _after_alarms(rule: Rule, probs_NxTxS: np.ndarray, states_NxT: np.ndarray, times_N: np.ndarray) -> Any:
     """What is played from the alarms on, where that is known without going from step to step; else None."""
     back = rule.in_play.fallback
-    if not isinstance(rule, ExactTest) or rule.rearms or rule.told or not isinstance(back, Recovering):
+    if not isinstance(rule, ExactTest) or rule.told or not isinstance(back, Recovering):
         return None
     scene = rule.scene(probs_NxTxS, None, np.arange(1, states_NxT.shape[1] + 1))
     return back.played_after(scene, states_NxT, times_N)

@@ -71,7 +71,7 @@ class Audit:
         a, latest = self.about, max((row.lag for row in self.rows), default=1)
         references, contexts, *more = a["tells"].values()
         tells = Tells(tuple(references), None if contexts is None else tuple(contexts), *more)
-        made = a["horizon"], a["delta"], a["temperature"], a["episode"], latest, tells, a["test"], a["internal"]
+        made = a["horizon"], a["delta"], a["temperature"], a["episode"], latest, tells, a["test"]
         found = guard_of(self.problem, *made).certificate
         seen = [part["regret_bound"] for part in self.parts.values() if part["regret_bound"] is not None]
         return replace(found, regret_bound=max(seen)) if seen else found

@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import best_response, coupled, every_start, internal, limits, own_play, switching
+from . import best_response, coupled, every_start, limits, own_play, switching
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -33,16 +33,12 @@ from .bounds import (
 )
 from .certificate import Certificate, certify
 from .detection import Delay, delay
-from .for_ever import ForEver
-from .named import NamedCertificate, certify_named
 from .switching import WayBack
 
 __all__ = [
     "AnyProblemCertificate",
     "Certificate",
     "Delay",
-    "ForEver",
-    "NamedCertificate",
     "Terms",
     "WayBack",
     "ada_hedge",
@@ -50,7 +46,6 @@ __all__ = [
     "best_response",
     "certify",
     "certify_any_problem",
-    "certify_named",
     "clipping_loss",
     "coupled",
     "delay",
@@ -58,7 +53,6 @@ __all__ = [
     "exact_test",
     "fixed_share",
     "hedge",
-    "internal",
     "lambda_grid",
     "lemma_2_1",
     "lemma_2_3",

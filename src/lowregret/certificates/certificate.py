@@ -43,7 +43,6 @@ class Certificate:
     drawn: Callable[[int, float], Terms] | None = field(default=None, repr=False, compare=False)
     # What may be lost to the model itself in all, by steps, where what is played after an alarm counts it.
     behind_model: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
-    internal: bool = False  # whether ``regret_bound`` is of internal regret (``certificates.internal``)
 
     @property
     def regret_bound_in_payoffs(self) -> float:
@@ -68,8 +67,7 @@ class Certificate:
         """
         if self.horizon is None:
             raise ValueError("payoff_floor is that of a number of steps: certificate.at(step).payoff_floor")
-        times = self.problem.n_actions - 1 if self.internal else 1  # of it, what is lost to one action at most
-        by_regret = solved(self.problem).value - self.regret_bound * times
+        by_regret = solved(self.problem).value - self.regret_bound
         return by_regret if self.payoff_bound is None else max(by_regret, self.payoff_bound)
 
     @property
@@ -245,11 +243,9 @@ class Certificate:
         lines = [f"Certificate ({self.theorem}), {steps} steps{many}"]
         if self.horizon is None and self.terms_at is not None:
             held = ", ".join(f"{self.at(t).regret_bound:.4f} after {t}" for t in (1_000, 100_000))
-            lines.append(f"  {self._what} <= at(t).regret_bound a step after t, on every sequence: {held}")
+            lines.append(f"  regret  <= at(t).regret_bound a step after t, on every sequence: {held}")
         else:
-            lines.append(
-                f"  {self._what} <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units()
-            )
+            lines.append(f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units())
         if self.payoff_bound is not None:
             units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
             lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
@@ -268,10 +264,6 @@ class Certificate:
         lines.append(f"  {self.statement}")
         lines.extend(f"  assuming {assumption}" for assumption in self.assumptions)
         return "\n".join(lines)
-
-    @property
-    def _what(self) -> str:
-        return "internal regret" if self.internal else "regret "
 
     def _units(self) -> str:
         if self.problem.in_payoffs(1.0) == 1.0 and self.problem.in_payoffs(0.0) == 0.0:

@@ -21,7 +21,7 @@ _KNOT_RATIO = 1.005  # neighbouring knots of a temperature schedule: its chords 
 _ZETA_HALF = -1.4603545088095868
 
 
-def kappa(problem: DecisionProblem, rate: Any, temperature: Any, n_actions: int | None = None) -> Any:
+def kappa(problem: DecisionProblem, rate: Any, temperature: Any) -> Any:
     """What a step of betting against a quantal response is charged at most: kappa(lam) = lam eta g(lam R^2 / (8 eta)).
 
     g(z) = max_{0<x<1} x [ ln((1-x)/x) + ln(A-1) ] + z x^2: where the response is 1 - x away from the action that is bet
@@ -33,8 +33,6 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any, n_actions: int 
     ----------
     rate, temperature
         Numbers or arrays, which broadcast. A temperature of 0 throughout: ``best_response.kappa``.
-    n_actions
-        What stands for A: 2 for pairs of actions (``internal``), whatever their number; by default the problem's own.
 
     >>> from lowregret import matching
     >>> round(float(kappa(matching(), 0.1761, 1 / 32)), 5), round(float(kappa(matching(), 0.1761, 0.0)), 5)
@@ -52,7 +50,7 @@ def kappa(problem: DecisionProblem, rate: Any, temperature: Any, n_actions: int 
         return np.broadcast_to(best_response.kappa(problem, rate), np.broadcast_shapes(rate.shape, eta.shape)).copy()
     # In this order nothing underflows, however small the payoffs are.
     ratio = (rate * problem.contrast) * (problem.contrast / eta)
-    return rate * eta * _coupling(ratio, (n_actions or problem.n_actions) - 1) * _ROUND_UP
+    return rate * eta * _coupling(ratio, problem.n_actions - 1) * _ROUND_UP
 
 
 def _coupling(ratio: np.ndarray, others: int) -> np.ndarray:
@@ -122,7 +120,7 @@ class ScheduledCharges:
 
 
 def charges(
-    problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None, n_actions: int | None = None
+    problem: DecisionProblem, rates_K: Any, steps: int, temperature: float | None
 ) -> Charges | ScheduledCharges:
     """What bets at these rates are charged in all over 0 .. ``steps`` steps: at one temperature, or (None) a schedule.
 
@@ -132,13 +130,13 @@ def charges(
     """
     rates_K = np.atleast_1d(np.asarray(rates_K, dtype=np.float64))
     if temperature is not None:
-        return Charges(kappa(problem, rates_K, temperature, n_actions))
+        return Charges(kappa(problem, rates_K, temperature))
     near = np.arange(min(steps, _NEAR) + 1.0)
     count = 2 + math.ceil(math.log(max(steps, _NEAR) / _NEAR) / (2 * math.log(_KNOT_RATIO)))
     far = np.geomspace(_NEAR, steps, count).round()[1:] if steps > _NEAR else near[:0]
     knots_M = np.unique(np.concatenate([near, far]))
     warmth_M = problem.anytime_temperature(np.maximum(knots_M, 1.0))
-    kappa_MxK = kappa(problem, rates_K, warmth_M[:, None], n_actions)
+    kappa_MxK = kappa(problem, rates_K, warmth_M[:, None])
     slope_MxK = np.zeros_like(kappa_MxK)
     slope_MxK[1:] = np.diff(kappa_MxK, axis=0) / np.minimum(np.diff(warmth_M), -1e-300)[:, None]
     slope_MxK[np.diff(knots_M, prepend=0) <= 1] = 0.0  # one step, at the knot itself
@@ -185,9 +183,7 @@ def free_rate_bound(problem: DecisionProblem, steps: Any, temperature: float, lo
     return steps * temperature * lambert_of_exp(math.log(problem.n_actions - 1) + reach - 1)
 
 
-def main_rate(
-    problem: DecisionProblem, steps: int, temperature: float, log_cost: float, n_actions: int | None = None
-) -> float:
+def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost: float) -> float:
     """The rate that attains ``free_rate_bound``: 4 eta m (1+v) / (v R^2), v = W((A-1) e^(m-1)).
 
     At a temperature of 0 the best for ``best_response.kappa``.
@@ -197,16 +193,13 @@ def main_rate(
     if problem.n_actions == 1 or problem.contrast == 0:
         return math.inf  # nothing is random about a gain: the larger the rate, the better
     root = math.sqrt(log_cost / (2 * steps))
-    others = (n_actions or problem.n_actions) - 1
-    v = float(lambert_of_exp(math.log(others) + problem.contrast / temperature * root - 1))
+    v = float(lambert_of_exp(math.log(problem.n_actions - 1) + problem.contrast / temperature * root - 1))
     return 4 * root * (1 + v) / (v * problem.contrast)
 
 
-def certificate_temperature(
-    problem: DecisionProblem, horizon: int, log_cost: float, n_actions: int | None = None
-) -> float:
+def certificate_temperature(problem: DecisionProblem, horizon: int, log_cost: float) -> float:
     """eta* = (R / A) sqrt(L / (2T)): where B(T) is least over temperatures, R (1 - 1/A) sqrt(T L / 2)."""
-    return problem.contrast / (n_actions or problem.n_actions) * math.sqrt(log_cost / (2 * horizon))
+    return problem.contrast / problem.n_actions * math.sqrt(log_cost / (2 * horizon))
 
 
 def gap_threshold_union(problem: DecisionProblem, horizon: int, steps: Any, temperature: float, alpha: float) -> Any:

@@ -75,7 +75,7 @@ def check_rule(
     """
     trial = rule_trial(rule, base, horizon, streams, seed, tolerance)
     kept = _run(RULE_LAWS, trial)
-    if rule.fallback_acts or rule.temperature == 0:  # there is no predictor to be made of it
+    if rule.fallback_acts:  # there is no predictor to be made of it
         return kept
     subject = predictor_subject(Robust(base, rule), trial.tokens.shape[-1], 4, seed, tolerance)
     return kept + _run(PREDICTOR_LAWS, subject)

@@ -9,12 +9,12 @@ from .. import inputs
 from ..abilities import ability
 from ..adversaries import all_sequences, beam, exact_worst_case, greedy
 from ..arrays import Array, astype, first, last, mix, namespace, to_numpy
-from ..certificates import Certificate, NamedCertificate
+from ..certificates import Certificate
 from ..policies import Policy
 from ..predictors import Predictor, Scheduled, asked, has_states
 from ..problems import DecisionProblem, with_first
 from ..robust import Robust
-from ..rules import JointTest, ResponseRule, Rule, RuleMemory
+from ..rules import ResponseRule, Rule, RuleMemory
 from .laws import LawBroken, tokens_for
 
 _MOST_SEQUENCES = 2**12  # tried one and all
@@ -114,14 +114,10 @@ class GuardedMemory(NamedTuple):
 
 
 class Guarded(Policy):
-    """What is played under a rule: the answer to the base model until the trip, the fallback's from then on.
+    """What is played under a rule: the answer to the base model until the trip, the fallback's from then on."""
 
-    ``name``: in which problem, where the rule is for several.
-    """
-
-    def __init__(self, base: Predictor, rule: ResponseRule | JointTest, name: str | None = None) -> None:
-        self.base, self.rule, self._name = base, rule, name
-        self.problem = rule.problem if isinstance(rule, ResponseRule) else rule.problems[name or ""]
+    def __init__(self, base: Predictor, rule: ResponseRule) -> None:
+        self.base, self.rule, self.problem = base, rule, rule.problem
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> GuardedMemory:
         shape = inputs.batch_shape_of(batch_shape)
@@ -131,9 +127,7 @@ class Guarded(Policy):
 
     def policy(self, memory: GuardedMemory) -> Array:
         moment = self.rule.look(memory.rule, memory.probs)
-        answer = self.rule.answer(memory.rule, moment)
-        whole = with_first(answer) if isinstance(self.rule, ResponseRule) else answer[self.rule.rows[self._name or ""]]
-        return last(whole)
+        return last(with_first(self.rule.answer(memory.rule, moment)))
 
     def update(self, memory: GuardedMemory, token: Array) -> GuardedMemory:
         rule, base = self.rule.update(memory.rule, memory.probs, token), self.base.update(memory.base, token)
@@ -143,18 +137,10 @@ class Guarded(Policy):
 def regret_is_as_promised(t: Trial) -> None:
     """All sequences of a few steps, and those that a greedy adversary and a beam find in more."""
     certificate = t.rule.certificate
-    if not isinstance(certificate, Certificate) or certificate.internal:
+    if not isinstance(certificate, Certificate):
         return
-    if isinstance(certificate, NamedCertificate) and isinstance(t.rule, JointTest):
-        for name, each in certificate.each.items():
-            _search(t, each, Guarded(t.base, t.rule, name), each.problem)
-    else:
-        problem = certificate.problem
-        player = Guarded(t.base, t.rule) if isinstance(t.rule, ResponseRule) else _answered(t, problem)
-        _search(t, certificate, player, problem)
-
-
-def _search(t: Trial, certificate: Certificate, player: Policy, problem: DecisionProblem) -> None:
+    problem = certificate.problem
+    player = Guarded(t.base, t.rule) if isinstance(t.rule, ResponseRule) else _answered(t, problem)
     for steps in sorted({_few(t), _within(t, _LONGEST)}):
         if certificate.terms_at is None and steps != certificate.horizon:
             continue  # nothing is promised there

@@ -33,8 +33,6 @@ NOT_BUILT = {
     "actions": "actions are what is bet on",
     "likelihood": "the second bettor's mixture shares out its weights anew each step: that is as deep as it is long",
     "test": "the mixture of Recovery would have to be built",
-    "internal": "pairs of actions have no layers",
-    "false_alarm_every": "it has no horizon",
 }
 
 

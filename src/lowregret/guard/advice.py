@@ -7,7 +7,7 @@ import numpy as np
 
 from ..arrays import Array, astype, last, namespace, to_numpy
 from ..problems import DecisionProblem, with_first
-from ..rules import JointTest, Rule, RuleMemory
+from ..rules import Rule, RuleMemory
 from .memory import Due
 
 
@@ -33,18 +33,8 @@ class Advice:
     @property
     def action(self) -> Array:
         """The likeliest action of it, as its position; the first of those that are."""
-        return _likeliest(self.policy)
-
-    @cached_property
-    def policies(self) -> dict[str, Array]:
-        """The mixed action ``[..., A]`` to play in each problem, by name, where the guard is for several."""
-        mixed = mixed_by_name(joint(self._rule, "policies"), self._memory, self._due)
-        return {name: astype(policy, self._due.forecast.dtype) for name, policy in mixed.items()}
-
-    @property
-    def actions(self) -> dict[str, Array]:
-        """The likeliest action of each, likewise."""
-        return {name: _likeliest(policy) for name, policy in self.policies.items()}
+        chosen = namespace(self.policy).argmax(self.policy, axis=-1)
+        return int(chosen) if chosen.ndim == 0 else chosen
 
     @cached_property
     def law(self) -> Any:
@@ -58,7 +48,7 @@ class Advice:
 
     @cached_property
     def trusted(self) -> bool | np.ndarray:
-        """Whether the model is played as it is, or has returned after a switch (in every problem), ``[...]``."""
+        """Whether the model is played as it is, or has returned after a switch, ``[...]``."""
         found = to_numpy(self._rule.trusted(self._memory))
         return bool(found) if found.ndim == 0 else found
 
@@ -66,11 +56,6 @@ class Advice:
     def share(self) -> Array:
         """How much of what is played is the model's, ``[...]``: all of it until a switch."""
         return plain(self._rule.share(self._memory))
-
-    @cached_property
-    def shares(self) -> dict[str, Array]:
-        """The same in each problem, by name, where the guard is for several; ``share`` is the least of them."""
-        return shares_of(self._rule, self._memory)
 
     def __repr__(self) -> str:
         if self._rule.problem is None or np.ndim(self.share):
@@ -84,12 +69,6 @@ def mixed_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) -> 
     return last(with_first(answer_of(rule, memory, due, tripped)))
 
 
-def mixed_by_name(rule: JointTest, memory: RuleMemory, due: Due, tripped: bool = True) -> dict[str, Array]:
-    """The same in each of several problems."""
-    answer_P = answer_of(rule, memory, due, tripped)
-    return {name: last(answer_P[rows]) for name, rows in rule.rows.items()}
-
-
 def answer_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) -> Array:
     """The answer in force: the mixed action's chances of every action but the first (or the forecast itself)."""
     if not tripped:
@@ -97,36 +76,14 @@ def answer_of(rule: Rule, memory: RuleMemory, due: Due, tripped: bool = True) ->
     return rule.each.answer(rule.of(memory, (due.step - 1) % rule.lag), due.moment)
 
 
-def _likeliest(policy: Array) -> Array:
-    chosen = namespace(policy).argmax(policy, axis=-1)
-    return int(chosen) if chosen.ndim == 0 else chosen
-
-
 def plain(found: Array) -> Array:
     """Of a single stream a float."""
     return float(found) if found.ndim == 0 else found
 
 
-def shares_of(rule: Rule, memory: RuleMemory) -> dict[str, Array]:
-    """How much of what is played is the model's in each of several problems, by name."""
-    return {name: plain(share) for name, share in joint(rule, "shares").shares(memory).items()}
-
-
-def joint(rule: Rule, what: str) -> JointTest:
-    """The rule, for what only a guard for several problems has."""
-    if not isinstance(rule, JointTest):
-        raise ValueError(f"{what} needs a guard for several problems, Guard(problems={{name: problem, ...}})")
-    return rule
-
-
 def acts_in(rule: Rule, what: str) -> DecisionProblem:
     """The problem, for what cannot be done without one."""
     problem = rule.problem
-    if rule.problems is not None:
-        raise ValueError(
-            f"{what} speaks of one decision problem, and this guard is for {', '.join(rule.problems)}: what to play in "
-            "each is advise(probs).policies, and its regret is in regrets"
-        )
     if problem is None:
         raise ValueError(
             f"{what} needs a decision problem, and this guard was made for none in particular: whoever acts does "

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
-from ..certificates import Certificate, NamedCertificate
+from ..certificates import Certificate
 from ..certificates.realised import Run, certify_run
 from ..memory import where as choose
 from ..rules import Rule
@@ -58,9 +58,6 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
     given, missed, gap = rule.certificate, to_numpy(ledger.missed), to_numpy(ledger.gap)
-    if rule.rearms and missed.size:
-        run: Any = {"starts": int(to_numpy(ledger.episode).max()), "missing": int(missed.max())}
-        return given if run == {"starts": 1, "missing": 0} else replace(given, **run)
     if gap.size and gap.max():
         given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
     if missed.size and missed.max():
@@ -94,8 +91,6 @@ def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
 
 def _never_came(given: Certificate, missed: int) -> Certificate:
     """The certificate where so many outcomes never came: each may have cost the span, to the model too, anywhere."""
-    if isinstance(given, NamedCertificate):
-        return given.changed(partial(_never_came, missed=missed))
     lost = missed * given.problem.span
     total_bounds = ("behind_model", given.behind_model), ("between", given.between)
     more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}

@@ -1,7 +1,7 @@
 """The same protection for probabilities that come from anywhere: advise, act, observe."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from threading import RLock
@@ -15,9 +15,9 @@ from ..forecasts import Forecast
 from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
 from ..problems import DecisionProblem, Known, Payoff, by_name
-from ..robust import joint_rule, rule_for
-from ..rules import JointTest, Rule, late_rule, warm_up
-from .advice import Advice, acts_in, mixed_by_name, mixed_of
+from ..robust import rule_for
+from ..rules import Rule, late_rule, warm_up
+from .advice import Advice, acts_in, mixed_of
 from .episodes import delta_of_each, reopened
 from .event_log import tell
 from .fleet import Fleet
@@ -48,14 +48,13 @@ class Draws:
         if rule.of_numbers:
             utility = repr((problem.actions, problem.low, problem.high)).encode()  # type: ignore[union-attr]
         else:
-            each = [problem] if rule.problems is None else rule.problems.values()
-            utility = b"".join(one.utility.tobytes() for one in each if one is not None)
+            utility = b"" if problem is None else problem.utility.tobytes()
         made = (type(rule).__name__, rule.horizon, rule.n_states, self.batch_shape)
         return blake2b(utility + repr(made).encode(), digest_size=16).hexdigest()
 
-    def uniforms(self, seed: int, clock: int, name: str = "") -> Any:
-        """Those of all streams for the step after ``clock`` observations, ``[...]``; in the problem of this name."""
-        return uniforms_of(self._salt + (repr(name) if name else ""), seed, clock, self.batch_shape)
+    def uniforms(self, seed: int, clock: int) -> Any:
+        """Those of all streams for the step after ``clock`` observations, ``[...]``."""
+        return uniforms_of(self._salt, seed, clock, self.batch_shape)
 
 
 def uniforms_of(salt: str, seed: int, clock: int, shape: tuple[int, ...]) -> Any:
@@ -114,23 +113,13 @@ class Guard(Fleet, Readings):
         you do today until an alarm. Above 0 a quantal response: the paper has 1/sqrt(horizon).
     likelihood
         A second bettor beside those on actions, as of ``ExactTest``; by default wherever it can be: best responses to
-        laws with ``Recovery`` for a fallback; not with ``internal``, which it makes slower and more lenient.
-    internal
-        Regret is internal regret: to playing b whenever a was played, for any two actions; as of ``ExactTest``.
+        laws with ``Recovery`` for a fallback.
     test
         False: no test and no switch; what is usually played after one (``Recovery``) is played from the first step on.
         That earns as much as a rule. The test buys that nothing changes while the model is right, not money; where a
         model's edge is too small for any test, as in trading an index, it loses some.
-    false_alarm_every
-        Run for ever, with one false alarm in so many steps, as of ``ExactTest``: some steps after an alarm the model is
-        trusted again, and may be left again. In place of a horizon and a delta.
     streams
         Names of the streams along the first batch axis, where they have any; ``batch_shape`` then need not be said.
-    problems
-        In place of ``problem``, several by name, over the same states: one test and one alarm, and low regret in each.
-        ``advice.policies`` has what to play in each, ``regrets`` and ``certificate.for_problem(name)`` how it goes and
-        what is promised. After the alarm each has a ``Recovery`` of its own, and the model may return in one of them
-        first; at a temperature above 0 there is one law for all, as ``robustify`` has it.
 
     Threads may share a guard: no call of one is lost to another's. But a step is two calls, and another thread's
     ``advise`` in between replaces yours, so share streams (``batch_shape``), or hold a lock of your own around the two.
@@ -159,7 +148,7 @@ class Guard(Fleet, Readings):
 
     def __init__(
         self,
-        problem: DecisionProblem | Payoff | None = None,
+        problem: DecisionProblem | Payoff | None,
         horizon: int | None = None,
         *,
         rule: Rule | None = None,
@@ -176,37 +165,21 @@ class Guard(Fleet, Readings):
         delta: float | None = None,
         likelihood: bool | None = None,
         test: bool = True,
-        internal: bool = False,
-        false_alarm_every: int | None = None,
-        problems: Mapping[str, DecisionProblem] | None = None,
     ) -> None:
         lag = inputs.whole(lag, "lag")
-        knows = knows_of(problem, references, contexts, payoffs) if problems is None else None
+        knows = knows_of(problem, references, contexts, payoffs)
         self.episode = None if episode is None else inputs.whole(episode, "episode")
         self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
-        if self.episode is not None and false_alarm_every is not None:
-            raise ValueError(f"episode goes with a horizon, and false_alarm_every is for ever, got {episode}")
         lasts = horizon if self.episode is None else self.episode
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
-        settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
-        settings["false_alarm_every"] = false_alarm_every
+        settings["test"] = None if inputs.flag(test, "test") else False
         if delta is not None and not test:
             raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
             settings = _as_people_act(problem, settings)
             if self.episode is not None:
                 settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
-        if problems is None:
-            made = rule_for(problem, lasts, rule, knows, **settings)
-        else:
-            own: dict[str, Any] = {"delta": DELTA if delta is None else delta, "fallback": fallback}
-            own["temperature"] = 0.0 if temperature is None else temperature
-            if self.episode is not None:
-                own["delta"] = delta_of_each(self._whole, self.episode, own["delta"])
-            more: dict[str, Any] = {"problem": problem, "rule": rule, "contexts": contexts, "payoffs": payoffs}
-            more |= {"references": references or None}
-            more |= {name: value for name, value in settings.items() if name not in own}
-            made = joint_rule(problems, lasts, more, **own)
+        made = rule_for(problem, lasts, rule, knows, **settings)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))
@@ -232,7 +205,7 @@ class Guard(Fleet, Readings):
         rule = type(self.rule.each).__name__ + ("" if self.lag == 1 else f", lag {self.lag}")
         streams = f"{to_numpy(at.ledger.episode).size} streams" if self.batch_shape else "one stream"
         return (
-            f"Guard({self.problem or _which(self.rule)}, {rule}, horizon {self.horizon}: {streams}, "
+            f"Guard({self.problem or 'any problem'}, {rule}, horizon {self.horizon}: {streams}, "
             f"{at.longest} steps, {sum(isinstance(event, Switch) for event in at.events)} switches)"
         )
 
@@ -300,30 +273,20 @@ class Guard(Fleet, Readings):
         mixed, due = self._mixed(step)
         return mixed if self.rule.of_numbers else astype(mixed, due.forecast.dtype)
 
-    def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Array | dict[str, Array]:
+    def act(self, seed: int | np.random.Generator, *, step: int | None = None) -> Array:
         """An action drawn from ``policy``, as its position.
 
         An int gives a fresh draw each step and the same run each time, independent of whatever else is drawn with it
         (``default_rng(seed)``, a guard made otherwise). What repeats: at the same step, guards made alike draw the same
         with the same int, as does one that was copied or resumed. Several alike need a seed each, or one Generator.
-
-        With several problems, one for each by name, drawn by themselves.
         """
-        if isinstance(self.rule, JointTest):
-            at = self._at
-            due = due_of(self.rule, at, step, at.waiting[-1:])
-            each = mixed_by_name(self.rule, at.ledger.rule, due, at.any_tripped)
-            return {name: self._drawn(mixed, due, seed, name) for name, mixed in each.items()}
         acts_in(self.rule, "act()")
-        return self._drawn(*self._mixed(step), seed)
-
-    def _drawn(self, mixed: Array, due: Due, seed: int | np.random.Generator, name: str = "") -> Array:
-        """An action drawn from this mixed one."""
+        mixed, due = self._mixed(step)
         shape = tuple(mixed.shape[:-1])
         if isinstance(seed, np.random.Generator):
             uniforms = seed.random(shape)
         else:
-            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), due.step - 1, name)
+            uniforms = self._draws.uniforms(inputs.whole(seed, "seed", least=0, most=None), due.step - 1)
         if shape == ():
             return drawn(to_numpy(mixed).tolist(), uniforms)
         return draw(mixed, namespace(mixed).asarray(uniforms, dtype=mixed.dtype, device=device(mixed)))
@@ -333,7 +296,7 @@ class Guard(Fleet, Readings):
 
         States are given by their names (``problems.Names`` has the rule): numbers, where they have no others, or as
         ``problems.Positions``; outcomes that are numbers as they are. An action is what ``act`` gave, its position, or
-        its name as text; with several problems, a dict of one in each. Of a batch, None in place of an outcome (or
+        its name as text. Of a batch, None in place of an outcome (or
         ``missing``, a mask) gives up that stream's, as ``skip`` does; the others go on.
 
         The step counts as a whole or not at all: if this is interrupted, or refuses what it is given, either nothing
@@ -420,20 +383,15 @@ class Guard(Fleet, Readings):
         return mixed_of(self.rule, at.ledger.rule, due, at.any_tripped or self.rule.untested), due
 
 
-def _which(rule: Rule) -> str:
-    return "any problem" if rule.problems is None else ", ".join(rule.problems)
-
-
 def _as_people_act(problem: DecisionProblem | Payoff, given: dict[str, Any]) -> dict[str, Any]:
     """The settings of the default rule by name: what was given, else what suits whoever acts on a forecast."""
-    people = {"delta": DELTA if given["false_alarm_every"] is None else None, "temperature": 0.0}
+    people = {"delta": DELTA, "temperature": 0.0}
     settings = given | {name: value for name, value in people.items() if given[name] is None}
-    usual = given["fallback"] is None and given["false_alarm_every"] is None  # for ever it is fixed share
     one = np.ndim(settings["temperature"]) == 0  # else it is refused by the rule
     laws = one and settings["temperature"] == 0 and not isinstance(problem, Payoff)
     if given["likelihood"] is None:
-        mixes = usual or isinstance(given["fallback"], Recovery)
-        settings["likelihood"] = mixes and laws and given["test"] is not False and not given["internal"]
+        mixes = given["fallback"] is None or isinstance(given["fallback"], Recovery)
+        settings["likelihood"] = mixes and laws and given["test"] is not False
     return settings
 
 

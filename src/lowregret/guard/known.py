@@ -108,11 +108,6 @@ def plays_of(rule: Rule, shape: tuple[int, ...], forecast: Any, plays: Any) -> A
             "plays takes the place of the best response to probabilities of states: it needs a DecisionProblem, the "
             f"ExactTest and temperature=0, got {rule.each}"
         )
-    if rule.internal or rule.rearms:
-        raise ValueError(
-            "plays goes with regret to fixed actions up to one alarm: what internal=True and false_alarm_every promise "
-            "of actions of your own is not known"
-        )
     assert isinstance(problem, DecisionProblem)
     A, names = problem.n_actions, problem.action_names
     given = by_name(names, plays, "plays")

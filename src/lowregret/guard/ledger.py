@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array, astype, came, device, first, float_type, last, namespace, pick, to_numpy
 from ..forecasts import NumberScene
 from ..memory import moved
-from ..problems import Scene, action_utilities, pairs_of
+from ..problems import Scene, action_utilities
 from ..rules import Rule, RuleMemory
 
 LOG = logging.getLogger("lowregret")
@@ -37,7 +37,6 @@ class Switch(NamedTuple):
     known: int | None = None  # at which step of the episode that was known; None: where nobody said
     whom: str | None = None  # what the action, the reference or the mixture that does better is called
     gain: float | None = None  # where another law was found to predict better: what acting on it earned more, a step
-    says: str | None = None  # what the action is called in whose place the other does better, where pairs are compared
 
     @property
     def because(self) -> str:
@@ -51,8 +50,6 @@ class Switch(NamedTuple):
             return f"{what} better {about}, and acting on {them} earned {self.gain:.4g} a step more"
         if self.since is None:
             return "the evidence against the model reached its threshold"
-        if self.says is not None:
-            return f"when it says {self.says}, {self.whom} is better {about}"
         where = "" if self.context is None else f" in context {self.context}"
         return f"{self.whom} would have earned more{where} {about}"
 
@@ -74,10 +71,9 @@ class Return(NamedTuple):
     share: float  # of the model in what is played next
     episode: int = 1
     known: int | None = None  # as of a ``Switch``
-    problem: str | None = None  # in which, where the guard is for several by name
 
     def __str__(self) -> str:
-        return f"{_who(self)}returned{_where(self)} after {_when(self)}: the model has {self.share:.0%} again"
+        return f"{_who(self)}returned after {_when(self)}: the model has {self.share:.0%} again"
 
 
 class Left(NamedTuple):
@@ -88,11 +84,9 @@ class Left(NamedTuple):
     share: float  # of the model in what is played next
     episode: int = 1
     known: int | None = None  # as of a ``Switch``
-    problem: str | None = None  # as of a ``Return``
 
     def __str__(self) -> str:
-        weight = f"the model has {self.share:.2g} of the weight"
-        return f"{_who(self)}left again{_where(self)} after {_when(self)}: {weight}"
+        return f"{_who(self)}left again after {_when(self)}: the model has {self.share:.2g} of the weight"
 
 
 Event = Switch | Return | Left
@@ -101,10 +95,6 @@ EVENTS: dict[str, type[Event]] = {"switch": Switch, "return": Return, "left": Le
 
 def _who(event: Event) -> str:
     return "" if isinstance(event.stream, tuple) and not event.stream else f"stream {event.stream}: "
-
-
-def _where(event: Return | Left) -> str:
-    return "" if event.problem is None else f" in {event.problem}"
 
 
 def _when(event: Event) -> str:
@@ -145,7 +135,7 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     flat = xp.zeros((*batch_shape, rule.n_comparators), dtype=float_type(xp, where), device=where)
     count = xp.zeros(batch_shape, dtype=xp.int64, device=where)
     nothing = xp.zeros(batch_shape, dtype=flat.dtype, device=where)
-    own = flat[..., :0] if rule.problem is None and rule.problems is None else flat  # or nobody acts
+    own = flat[..., :0] if rule.problem is None else flat  # or nobody acts
     return Ledger(
         rule.start(batch_shape, like=like), flat, own, count, count, nothing, nothing, count + 1, count, nothing
     )
@@ -168,24 +158,21 @@ def entered(
     memory: RuleMemory,
     earned_A: Array,
     outcome: Array,
-    action: Array | dict[str, Array] | None,
+    action: Array | None,
     scene: Scene | NumberScene | None,
 ) -> Ledger:
-    """The ledger after one more step, checked before: what each comparator earned more, the action (by problem) if any.
+    """The ledger after one more step, checked before: what each comparator earned more, the action if any.
 
     ``scene``: what was known of the step before its outcome, where the rule is told more than a law.
     """
     lead_A = old.lead_A + earned_A
     realised_A, reported = old.realised_A, old.reported
     if action is not None:
-        if isinstance(action, dict):
-            assert rule.problems is not None
-            each = [_more(rule.problems[name], outcome, taken, old.lead_A) for name, taken in action.items()]
-            more_A = namespace(old.lead_A).concat(each)
-        elif scene is None:
-            more_A = _more(rule.problem, outcome, action, old.lead_A)
+        assert rule.problem is not None
+        if scene is None:
+            paid_A = action_utilities(rule.problem, outcome, old.lead_A)
+            more_A = paid_A - pick(paid_A, action)
         else:
-            assert rule.problem is not None
             taken_A = astype(came(action, rule.problem.n_actions), old.lead_A.dtype)
             more_A = rule.leads(taken_A[1:], outcome, scene)
         realised_A = last(first(realised_A) + more_A)
@@ -193,26 +180,10 @@ def entered(
     return old._replace(rule=memory, lead_A=lead_A, realised_A=realised_A, reported=reported)
 
 
-def _more(problem: Any, outcome: Array, action: Array, like: Array) -> Array:
-    """What each action earned more than the one that was taken, ``[A, ...]``."""
-    paid_A = action_utilities(problem, outcome, like)
-    return paid_A - pick(paid_A, action)
-
-
-def average(rule: Rule, lead_A: Array, steps: Array, internal: bool = False) -> Array:
-    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream.
-
-    ``internal``: to pairs of actions, which come last.
-    """
-    xp = namespace(lead_A)
-    worst = xp.max(lead_A[..., -len(_pairs(rule)) :], axis=-1) if internal else rule.worst_lead(lead_A)
-    value = worst / astype(xp.clip(steps, 1, None), lead_A.dtype)
+def average(rule: Rule, lead_A: Array, steps: Array) -> Array:
+    """Regret a step, ``[...]``, from what each comparator earned more; a float for a single stream."""
+    value = rule.worst_lead(lead_A) / astype(namespace(lead_A).clip(steps, 1, None), lead_A.dtype)
     return float(value) if steps.ndim == 0 else value
-
-
-def _pairs(rule: Rule) -> tuple[tuple[int, int], ...]:
-    """The pairs of actions that are compared with: the first that are bet on."""
-    return pairs_of(rule.problem.n_actions) if rule.internal and rule.problem is not None else ()
 
 
 def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tuple[Event, ...]:
@@ -221,18 +192,17 @@ def happened(rule: Rule, ledger: Ledger, silent: np.ndarray | None = None) -> tu
     ``silent``: streams that had no outcome.
     """
     memory = ledger.rule
-    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at and not rule.rearms):
+    if rule.untested or (memory.step.ndim == 0 and not memory.tripped_at):
         return ()  # one stream, and the usual case
     newly = just_tripped(memory)
     fresh: tuple[Event, ...] = ()
     if bool(newly if newly.ndim == 0 else newly.any()):
         told = to_numpy(newly)
         fresh = _switches(rule, ledger, told if silent is None else told & ~silent)
-    for name, turns in rule.turns(memory).items():
-        if bool(turns if turns.ndim == 0 else turns.any()):
-            told = to_numpy(turns) if silent is None else to_numpy(turns) * ~silent
-            share = rule.share(memory) if name is None else rule.shares(memory)[name]
-            fresh += turns_told(told, to_numpy(memory.step), to_numpy(share), to_numpy(ledger.episode), name)
+    turned = rule.turned(memory)
+    if turned is not None and bool(turned if turned.ndim == 0 else turned.any()):
+        told = to_numpy(turned) if silent is None else to_numpy(turned) * ~silent
+        fresh += turns_told(told, to_numpy(memory.step), to_numpy(rule.share(memory)), to_numpy(ledger.episode))
     return fresh
 
 
@@ -241,14 +211,12 @@ def just_tripped(memory: RuleMemory) -> Array:
     return (memory.tripped_at == memory.step) & (memory.tripped_at > 0)
 
 
-def turns_told(
-    turns: np.ndarray, step: np.ndarray, share: np.ndarray, episode: np.ndarray, problem: str | None = None
-) -> tuple[Event, ...]:
+def turns_told(turns: np.ndarray, step: np.ndarray, share: np.ndarray, episode: np.ndarray) -> tuple[Event, ...]:
     """Returns, and models that were left again."""
     fresh = []
     for at in map(tuple, np.argwhere(turns).tolist()):
         now, kind = int(step[at]), Return if turns[at] > 0 else Left
-        fresh.append(kind(name_of(at), now, float(share[at]), int(episode[at]), known=now, problem=problem))
+        fresh.append(kind(name_of(at), now, float(share[at]), int(episode[at]), known=now))
     return tuple(fresh)
 
 
@@ -276,12 +244,10 @@ def _blamed(rule: Rule, told: Switch, suspected: list[float]) -> Switch:
         whom = f"a mixture of recent frequencies and {', '.join(others)}" if others else None
         return told._replace(since=int(since), gain=gained, whom=whom)
     action, reference, context = rule.comparator(int(which))
-    whom, says, pair = reference, None, _pairs(rule)[int(which) : int(which) + 1]
-    if pair and rule.problem is not None:
-        says, whom = (str(rule.problem.actions[a]) for a in pair[0])
-    elif action is not None and rule.problem is not None:
+    whom = reference
+    if action is not None and rule.problem is not None:
         whom = f"action {rule.problem.actions[action]}"
-    told = told._replace(action=action, rate=float(rate), since=int(since), says=says)
+    told = told._replace(action=action, rate=float(rate), since=int(since))
     return told._replace(reference=reference, context=context, whom=whom)
 
 

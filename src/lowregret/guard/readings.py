@@ -9,7 +9,7 @@ from ..arrays import Array, namespace, to_numpy
 from ..certificates import Certificate
 from ..problems import DecisionProblem
 from ..rules import Rule, RuleMemory
-from .advice import acts_in, joint, plain, shares_of
+from .advice import acts_in, plain
 from .episodes import certificate_of
 from .ledger import Event, average, own_copy
 from .memory import GuardMemory
@@ -33,47 +33,20 @@ class Readings(Kept):
         """The average regret ``[...]`` of the mixed policy in this episode, against the best fixed action.
 
         With references against the best of them and the actions; with contexts, of an action for each. Without a
-        problem: the largest V-regret of the advice, over the rule's tips. With several: the largest of ``regrets``.
+        problem: the largest V-regret of the advice, over the rule's tips.
         """
         ledger = self._at.ledger
         return average(self.rule, ledger.lead_A, ledger.rule.step)
 
     @property
-    def regrets(self) -> dict[str, Array]:
-        """The same in each problem, by name, where the guard is for several."""
-        rows, ledger = joint(self.rule, "regrets").rows, self._at.ledger
-        return {name: average(self.rule, ledger.lead_A[..., rows[name]], ledger.rule.step) for name in rows}
-
-    @property
-    def internal_regret(self) -> Array:
-        """The average internal regret ``[...]`` of the mixed policy in this episode, with ``internal=True``.
-
-        What playing b whenever a was played would have gained, for the best pair of actions.
-        """
-        if not self.rule.internal:
-            raise ValueError("internal_regret is kept by a guard that is made with internal=True")
-        ledger = self._at.ledger
-        return average(self.rule, ledger.lead_A, ledger.rule.step, internal=True)
-
-    @property
     def realised_regret(self) -> Array:
         """The average regret ``[...]`` of the actions reported to ``observe``, over the steps that came with one.
 
-        NaN where none was reported in this episode. With several problems: the largest of ``realised_regrets``.
+        NaN where none was reported in this episode.
         """
-        if self.rule.problems is None:
-            acts_in(self.rule, "realised_regret")
-        return self._realised(self._at.ledger.realised_A)
-
-    @property
-    def realised_regrets(self) -> dict[str, Array]:
-        """The same in each problem, by name, where the guard is for several."""
-        rows, realised_A = joint(self.rule, "realised_regrets").rows, self._at.ledger.realised_A
-        return {name: self._realised(realised_A[..., rows[name]]) for name in rows}
-
-    def _realised(self, realised_A: Array) -> Array:
+        acts_in(self.rule, "realised_regret")
         steps = self._at.ledger.reported
-        found = average(self.rule, realised_A, steps)
+        found = average(self.rule, self._at.ledger.realised_A, steps)
         if self.batch_shape == ():
             return found if int(steps) else math.nan
         return namespace(steps).where(steps > 0, found, math.nan)
@@ -113,11 +86,6 @@ class Readings(Kept):
         a ``Left`` each time it has less than a quarter after that.
         """
         return plain(self.rule.share(self._at.ledger.rule))
-
-    @property
-    def shares(self) -> dict[str, Array]:
-        """The same in each problem, by name, where the guard is for several; ``share`` is the least of them."""
-        return shares_of(self.rule, self._at.ledger.rule)
 
     @property
     def events(self) -> list[Event]:

@@ -12,7 +12,7 @@ from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, device, float_type, namespace, to_numpy
 from ..memory import restored, saved
-from ..rules import JointTest, Late, Rule, RuleMemory
+from ..rules import Late, Rule, RuleMemory
 from .known import forecast_again, forecast_told, known_again, known_told
 from .ledger import EVENTS, Event, Ledger, blank, kind_of
 from .memory import Due, GuardMemory, over, standing
@@ -39,9 +39,6 @@ def made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
 
 def _problem_told(rule: Rule) -> dict[str, Any]:
     problem: Any = rule.problem
-    if rule.problems is not None:
-        told = [[n, p.utility.tolist(), list(p.actions), list(p.states)] for n, p in rule.problems.items()]
-        return {"problems": told}
     if problem is None:
         return {"utility": None, "names": None}
     if not rule.of_numbers:
@@ -125,7 +122,7 @@ def _described(thing: Any) -> list[Any]:
 def _settings_of(thing: Any) -> dict[str, Any]:
     """The settings of a rule or a predictor that can be told in JSON; functions by their names, parts in turn."""
     names = [field.name for field in fields(thing)] if is_dataclass(thing) else []
-    values = {name: getattr(thing, name) for name in names if name not in ("problem", "problems")}
+    values = {name: getattr(thing, name) for name in names if name != "problem"}
     told = {name: _told(value) for name, value in values.items()}
     return {name: value for name, value in told.items() if value is not _UNTOLD}
 
@@ -252,11 +249,8 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
             answer = each.fallback_answer(part, even)
         except Exception as error:  # whatever a predictor does with nonsense
             raise ValueError(f"state_dict does not fit: the fallback cannot go on from its memory: {error}") from error
-        apart = [(answer, rule.in_play.width)]
-        if isinstance(rule, JointTest) and rule.fallback_acts:  # what is played in each problem
-            apart = [(answer[..., rows], rows.stop - rows.start) for rows in rule.rows.values()]
-        for said, width in apart:
-            inputs.probs_of(said, width, "state_dict: the fallback's probabilities", shape=step.shape)
+        width = rule.in_play.width
+        inputs.probs_of(answer, width, "state_dict: the fallback's probabilities", shape=step.shape)
 
 
 def _refuse_impossible_numbers(part: RuleMemory) -> None:
@@ -350,5 +344,5 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "share": lambda value: inputs.not_negative(value, "share"),
     **dict.fromkeys(("rate", "gain"), _some_number),
     **dict.fromkeys(("action", "since", "context", "known"), _some_count),
-    **dict.fromkeys(("reference", "whom", "says", "problem"), _some_name),
+    **dict.fromkeys(("reference", "whom"), _some_name),
 }  # how each field of an event is read

@@ -6,7 +6,7 @@ lag of 1, the ordinary case, there is one class.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -67,13 +67,14 @@ def observed(
     old = at.ledger
     came, none = _came(rule, outcome, shape, old.lead_A, missing)
     if action is not None:
-        action = _taken(rule, action, shape, old.lead_A)
+        names = acts_in(rule, "observe(state, action)").action_names
+        action = actions_of(names, action, "action", shape=shape, like=old.lead_A)
     if none is not None and none.all():
         return skipped(rule, at, due.step), ()
     place, each, known = (due.step - 1) % rule.lag, rule.each, due.moment.known
     earned_A = last(each.leads(answer_of(rule, old.rule, due, at.any_tripped or rule.untested), came, known))
     memory = rule.joined(old.rule, place, each.advance(rule.of(old.rule, place), due.moment, came))
-    told_more = rule.of_numbers or rule.knows is not None or rule.internal
+    told_more = rule.of_numbers or rule.knows is not None
     ledger = entered(old, rule, memory, earned_A, came, action, known if told_more else None)
     if getattr(known, "gap", None) is not None:
         trusted = ~each.tripped(rule.of(old.rule, place))
@@ -167,20 +168,6 @@ def _without(rule: Rule, old: Ledger, place: int) -> Ledger:
 
 def _like(mask: np.ndarray, like: Array) -> Array:
     return namespace(like).asarray(mask, device=device(like))
-
-
-def _taken(rule: Rule, action: Any, shape: tuple[int, ...], like: Array) -> Array | dict[str, Array]:
-    """The positions of actions that were taken; of several problems by name."""
-    if rule.problems is None:
-        names = acts_in(rule, "observe(state, action)").action_names
-        return actions_of(names, action, "action", shape=shape, like=like)
-    if not isinstance(action, Mapping) or action.keys() != rule.problems.keys():
-        raise ValueError(
-            f"action must be a dict of the action in each of {', '.join(rule.problems)}, as act() gives it, got "
-            f"{inputs.shown(action)}"
-        )
-    each = rule.problems.items()
-    return {n: actions_of(p.action_names, action[n], f"action in {n}", shape=shape, like=like) for n, p in each}
 
 
 def _came(

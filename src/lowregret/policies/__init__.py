@@ -4,8 +4,7 @@ from .among_experts import AmongExperts
 from .contract import Policy, Respond
 from .cover_play import CoverPlay
 from .experts import ExpertHedge, ExpertMemory
-from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, SharesAmong, oldest, shared
-from .pairs import StoltzLugosi, resting
+from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, oldest, shared
 from .prod import Prod
 from .recovering import Recovering, RecoveryMemory
 from .recovery import Incumbent, PlaysReference, Recovery
@@ -29,9 +28,6 @@ __all__ = [
     "Respond",
     "RestartHedge",
     "SecurityPlay",
-    "SharesAmong",
-    "StoltzLugosi",
     "oldest",
-    "resting",
     "shared",
 ]

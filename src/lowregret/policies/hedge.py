@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ..arrays import (
 from ..certificates import every_start
 from ..certificates.bounds import Bound
 from ..memory import where as choose
-from ..problems import DecisionProblem, Scene, a_problem, action_utilities
+from ..problems import DecisionProblem, a_problem, action_utilities
 from .contract import Policy
 from .experts import ExpertHedge, ExpertMemory
 
@@ -193,51 +193,6 @@ class FixedShare(Policy):
         assert self.rate is not None
         assert self.share is not None
         return partial(every_start.fixed_share_after, problem, self.rate, self.share)
-
-
-@dataclass(frozen=True)
-class SharesAmong:
-    """A ``FixedShare`` over the actions and the references, given what each was paid. All is unchecked.
-
-    It runs for a number of steps after an alarm, starting from even weights; its rule says when.
-    """
-
-    experts: int
-    rate: float
-    share: float
-
-    name = "FixedShare"  # by which a certificate calls it
-    acts = True
-
-    def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> FixedShareMemory:
-        xp, where = namespace(like), device(like)
-        shape = (*inputs.batch_shape_of(batch_shape), self.experts)
-        return FixedShareMemory(xp.full(shape, 1 / self.experts, dtype=float_type(xp, where), device=where))
-
-    def anew(self, memory: FixedShareMemory) -> FixedShareMemory:
-        """The memory of one that begins now."""
-        return self.start(tuple(memory.weights_A.shape[:-1]), like=memory.weights_A)
-
-    def policy(self, memory: FixedShareMemory, scene: Scene) -> Array:
-        """What it plays, ``[A, ...]``."""
-        weights_P, A = first(memory.weights_A), len(scene.base_A)
-        if scene.plays_NxA is None:
-            return weights_P
-        return weights_P[:A] + total(weights_P[A:, None] * scene.plays_NxA)
-
-    def law(self, memory: FixedShareMemory, scene: Scene) -> Array:
-        """The model's own, ``[S, ...]``: what is played responds to no law."""
-        return scene.law_S
-
-    def update(self, memory: FixedShareMemory, scene: Scene, state: Array, late: Array) -> FixedShareMemory:
-        return FixedShareMemory(last(shared(first(memory.weights_A), scene.paid(state), self.rate, self.share)))
-
-    def share_of_base(self, memory: FixedShareMemory) -> Any:
-        return 0.0
-
-    def turned(self, memory: FixedShareMemory) -> Array:
-        xp, weights_A = namespace(memory.weights_A), memory.weights_A
-        return xp.zeros(tuple(weights_A.shape[:-1]), dtype=xp.int64, device=device(weights_A))
 
 
 def shared(weights_A: Array, earned_A: Array, rate: float, share: float) -> Array:

@@ -22,15 +22,6 @@ one more comparator: what is lost to it is then bounded, too.
 With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of its own. Their bounds add up: the sum
 of C of them, each concave in its own n, is largest where all are equally long.
 
-Nor does it matter what R_c is made of, as long as a step adds at most J to it: where internal regret counts, R_ab is
-what would have been gained by playing b whenever a was played, and safe play Hedge over pairs (``pairs.py``).
-
-Several problems may be played by one law, each with R_c, J and b = budget J sqrt(T) of its own. The mixture is left
-once D >= b in *any* of them, and is in force again once D <= b/2 in *all*. So in every problem D < b before each of its
-steps, and D < b + J at the last entry, from where on safe play, afresh, loses at most F of that problem: the bound is
-that of each. Safe play has at most n - ceil(b/J) steps in each, too: whichever problem ended the mixture needed b/J
-steps for it, the same number in all. In play the R_c of other problems are counted as if they had the first one's J.
-
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
 given the states; else it is Hedge over all comparators, given what each was paid. Safe play that guarantees a payoff
 (``SecurityPlay``) has no such F: ``budgets`` says what is promised then.
@@ -65,11 +56,10 @@ from ..files import compiled, is_compiled, to_read
 from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
-from ..problems import DecisionProblem, Scene, a_problem, leads, pairs_of, scene_of, swaps
+from ..problems import DecisionProblem, Scene, a_problem, leads, scene_of
 from .budgets import GONE, HOME, Outcome, PayoffBudget, RegretBudget, budget_for, trust_after, turned
 from .contract import Policy
 from .experts import LEAST, ExpertHedge
-from .pairs import resting
 from .shadow import Shadow, ShadowMemory, run_shadow
 
 _CELLS = 1 << 20  # steps of recorded sequences at a time: few enough for memory, many enough to be worth a pass
@@ -120,10 +110,6 @@ class Recovering:
         Whether the response to the model is a comparator, too: the last of them. For Hedge as safe play.
     trust
         How much of the weight in the mixture the model has at first; by default as much as every other law.
-    internal
-        Whether to compare with pairs of actions in place of actions. For Hedge as safe play, in one context.
-    beside
-        Other problems that are played by the same law, with their temperatures. For a law as safe play, in one context.
     """
 
     problem: DecisionProblem
@@ -139,8 +125,6 @@ class Recovering:
     stakes: DecisionProblem | None = None
     counts_model: bool = False
     trust: float | None = None
-    internal: bool = False
-    beside: tuple[tuple[DecisionProblem, float | None], ...] = ()
 
     def __post_init__(self) -> None:
         a_problem(self.problem)
@@ -185,21 +169,14 @@ class Recovering:
 
     @cached_property
     def hedge(self) -> ExpertHedge:
-        """Hedge over the actions or pairs of them, then the references, then the model if it counts."""
-        return ExpertHedge(self._own + self.references + self.counts_model, self.span)
-
-    @property
-    def _own(self) -> int:
-        """How many comparators the problem itself has."""
-        A = self.problem.n_actions
-        return len(pairs_of(A)) if self.internal else A
+        """Hedge over the actions, then the references, then the model if it counts."""
+        return ExpertHedge(self.problem.n_actions + self.references + self.counts_model, self.span)
 
     @cached_property
     def _budget(self) -> RegretBudget | PayoffBudget:
         guarantee = None if self.safe is None else guaranteed_by(self.safe, self.temperature)
         steps = None if self.horizon is None else self.horizon / self.contexts
-        count = self.hedge.experts + sum(problem.n_actions for problem, _ in self.beside)
-        return budget_for(self.problem, self.span, count, steps, self.budget, guarantee)
+        return budget_for(self.problem, self.span, self.hedge.experts, steps, self.budget, guarantee)
 
     @cached_property
     def _laws(self) -> Shadow:
@@ -218,12 +195,6 @@ class Recovering:
             xp.zeros(wide, dtype=xp.int64, device=where),
         )
         return RecoveryMemory(step, laws, row, no, step)
-
-    def anew(self, memory: RecoveryMemory) -> RecoveryMemory:
-        """A fresh memory with the same laws in its shadow: nothing spent, lost or trusted yet."""
-        fresh = self.start(tuple(memory.step.shape), like=memory.shadow.weights)
-        rows = fresh.rows._replace(seen=memory.rows.seen)
-        return memory._replace(rows=rows, trusted=fresh.trusted, turned_at=fresh.turned_at)
 
     # A step at a time
 
@@ -263,10 +234,7 @@ class Recovering:
         if isinstance(self._budget, PayoffBudget):
             mixture_A = scene.earned(state) - total(scene.respond(mixture_S) * paid_P[:A])
         own = total(played_A * paid_P[:A])
-        if self.internal:
-            paid_P = xp.concat([swaps(paid_P[:A], played_A) + own, paid_P[A:]])
-        lead_P = self._leads(state, self._law(old, mixture_S), memory.step + 1) if self.beside else paid_P - own
-        came = Outcome(state, lead_P, mixture_A, late, old.seen + 1)
+        came = Outcome(state, paid_P - own, mixture_A, late, old.seen + 1)
         account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
         safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
         row = Row(last(account), is_safe, safe, old.seen + 1)
@@ -307,7 +275,7 @@ class Recovering:
 
         None where it must go step by step: with contexts, references or its own safe play, and for few steps.
         """
-        plain = self.contexts == 1 and not self.references and not self.internal and self.safe is None
+        plain = self.contexts == 1 and not self.references and self.safe is None
         N, T = states_NxT.shape
         worth = compiler_installed() and (T >= _STEPS or is_compiled(run_shadow))
         if not plain or not worth or not isinstance(self._budget, RegretBudget):
@@ -447,14 +415,8 @@ class Recovering:
         return self.problem.anytime_temperature(step) if self.temperature is None else self.temperature
 
     def _leads(self, token: Array, law_S: Array, step: Array) -> Array:
-        """What every action earned more than the response to a law; in problems beside, as if their span were ours."""
-        lead_A = leads(self.problem, token, self.problem.chances(law_S, self._temperature(step)))
-        each = [lead_A]
-        for problem, temperature in self.beside:
-            warmth = problem.anytime_temperature(step) if temperature is None else temperature
-            times = self.span / problem.span if problem.span else 0.0
-            each.append(leads(problem, token, problem.chances(law_S, warmth)) * times)
-        return lead_A if len(each) == 1 else namespace(lead_A).concat(each)
+        """What every action earned more than the response to a law."""
+        return leads(self.problem, token, self.problem.chances(law_S, self._temperature(step)))
 
     def _row(self, rows: Row, scene: Scene | None) -> Row:
         """That of the context which each stream is in."""
@@ -488,14 +450,12 @@ class Recovering:
         if self.safe is not None:
             safe_A = first(astype(self.safe.policy(row.safe), mixed_A.dtype))  # type: ignore[union-attr]
         else:
-            weights_P, P = first(self.hedge.policy(row.safe)), self._own
-            safe_A = 0 * mixed_A if self.internal else weights_P[:P]
+            weights_P, A = first(self.hedge.policy(row.safe)), self.problem.n_actions
+            safe_A = weights_P[:A]
             if scene.plays_NxA is not None:
-                safe_A = safe_A + total(weights_P[P : P + self.references, None] * scene.plays_NxA)
+                safe_A = safe_A + total(weights_P[A : A + self.references, None] * scene.plays_NxA)
             if self.counts_model:
                 safe_A = safe_A + weights_P[-1] * scene.base_A
-            if self.internal:
-                safe_A = resting(weights_P[:P], self.problem.n_actions, safe_A)
         return namespace(mixed_A).where(row.is_safe, safe_A, mixed_A)
 
     def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None, step: Array) -> Any:

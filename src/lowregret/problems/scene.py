@@ -25,12 +25,6 @@ from ..arrays import (
 from .decision import DecisionProblem, best_of, with_first
 
 
-@cache
-def pairs_of(n_actions: int) -> tuple[tuple[int, int], ...]:
-    """All (a, b) of "b whenever a was played"; one action has none, and is compared with itself."""
-    return tuple(permutations(range(n_actions), 2)) or ((0, 0),)
-
-
 def swaps(earned_A: Array, played_A: Array) -> Array:
     """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
     xp = namespace(earned_A)
@@ -40,8 +34,8 @@ def swaps(earned_A: Array, played_A: Array) -> Array:
 
 @cache
 def _sides(n_actions: int) -> np.ndarray:
-    """The first and the second action of every pair, ``[2, P]``."""
-    return np.array(pairs_of(n_actions)).T.copy()
+    """The first and the second action of every pair, ``[2, P]``; one action has none, and is compared with itself."""
+    return np.array(list(permutations(range(n_actions), 2)) or [(0, 0)]).T.copy()
 
 
 def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:
@@ -98,10 +92,7 @@ _TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "conte
 
 
 class Scene(NamedTuple):
-    """A step before its state, or every step of recorded sequences.
-
-    Comparators are the actions (or pairs of them: b whenever a is played), then references.
-    """
+    """A step before its state, or every step of recorded sequences. Comparators are the actions, then references."""
 
     problem: DecisionProblem
     law_S: Array  # [S, ...], the base model's law
@@ -112,7 +103,6 @@ class Scene(NamedTuple):
     plays_NxA: Array | None = None  # [N, A, ...]; None: there are no references
     laws_NxS: Array | None = None  # [N, S, ...], where they state laws
     context: Array | None = None  # [...]
-    pairs: bool = False  # whether pairs of actions are compared with
     gap: Array | None = None  # [...], what base_A is worth less than the best response (mixed: some); None: it is that
 
     def worth(self, law_S: Array) -> Array:
@@ -132,11 +122,7 @@ class Scene(NamedTuple):
         else:
             own_S = total(self.base_A[:, None] * self.utility)
             each = iter(self.utility)
-        if actions and self.pairs:
-            each_A = list(each)
-            for a, b in pairs_of(len(each_A)):
-                yield self._scaled(self.base_A[a] * (each_A[b] - each_A[a]))
-        elif actions:
+        if actions:
             for row_S in each:
                 yield self._scaled(row_S - own_S)
         for plays_A in () if self.plays_NxA is None else self.plays_NxA:
@@ -150,7 +136,7 @@ class Scene(NamedTuple):
         if type(self.law_S) is not np.ndarray or self.law_S.ndim > 1 or self.plays_NxA is not None:
             return namespace(self.law_S).stack(list(self.gains(actions)))
         utility = self.problem.utility if self.utility is None else self.utility  # one stream, one step
-        return self._scaled(swaps(utility, self.base_A[:, None]) if self.pairs else utility - self.base_A @ utility)
+        return self._scaled(utility - self.base_A @ utility)
 
     def priced(self, state: Array, actions: bool = True) -> tuple[Array, Array, None]:
         """What each comparator gains in every state, the weights of these in a charge, and what it gained."""
@@ -201,23 +187,17 @@ class Scene(NamedTuple):
 
 
 def scene_of(
-    problem: DecisionProblem,
-    probs: Array,
-    known: Known | None,
-    temperature: Any,
-    references: int = 0,
-    pairs: bool = False,
+    problem: DecisionProblem, probs: Array, known: Known | None, temperature: Any, references: int = 0
 ) -> Scene:
     """The scene of a step with the law ``probs`` ``[..., S]`` and all else that is ``known``.
 
-    Laws of references become quantal responses; silent references play as the base. ``pairs``: compare with pairs of
-    actions in place of actions.
+    Laws of references become quantal responses; silent references play as the base.
     """
     law_S = first(in_float64(detached(probs)))
     if type(law_S) is np.ndarray and law_S.ndim > 1:
         law_S = np.ascontiguousarray(law_S)  # all that follows goes over it a state at a time
     if known is None and not references:
-        return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature, pairs=pairs)
+        return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature)
     plays, laws, context, utility, scale, own = known or NOTHING_MORE
     xp = namespace(law_S)
     if utility is not None:
@@ -239,7 +219,7 @@ def scene_of(
         plays_NxA = xp.stack([_response(problem, utility, law, temperature) for law in laws_NxS])
     elif references:  # they sit out
         plays_NxA = xp.broadcast_to(base_A, (references, *base_A.shape))
-    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context, pairs, gap)
+    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context, gap)
 
 
 def _worth(problem: DecisionProblem, utility: Array | None, law_S: Array) -> Array:

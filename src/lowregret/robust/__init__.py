@@ -2,14 +2,13 @@
 
 from .average_restart import AverageRestart, window_needed
 from .references import BesideReferences, challenge
-from .switch_once import Robust, joint_rule, robustify, rule_for
+from .switch_once import Robust, robustify, rule_for
 
 __all__ = [
     "AverageRestart",
     "BesideReferences",
     "Robust",
     "challenge",
-    "joint_rule",
     "robustify",
     "rule_for",
     "window_needed",

@@ -1,7 +1,4 @@
-"""A model beside incumbents: Algorithm 1 with regret to the best of the fixed actions and the references.
-
-Or to pairs of actions: what is played after an alarm is then no response to a law (``policies/pairs.py``), either.
-"""
+"""A model beside incumbents: Algorithm 1 with regret to the best of the fixed actions and the references."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -48,10 +45,10 @@ class BesideReferences(Predictor, Policy):
     def __post_init__(self) -> None:
         if isinstance(self.rule, Rule):
             refuse_untested(self.rule)
-        right = isinstance(self.rule, ExactTest) and (bool(self.rule.references) or self.rule.internal)
+        right = isinstance(self.rule, ExactTest) and bool(self.rule.references)
         if not right or self.rule.contexts is not None or self.rule.payoffs != "fixed":
             raise ValueError(
-                "rule must be an ExactTest with references (or internal=True), and without contexts, payoffs that are "
+                "rule must be an ExactTest with references, and without contexts, payoffs that are "
                 f"told or a lag, for a predictor sees every token before the next and is told nothing else, got "
                 f"{inputs.shown(self.rule)}"
             )

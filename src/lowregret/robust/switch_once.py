@@ -1,17 +1,17 @@
 """Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
 from .. import inputs
 from ..abilities import ability
 from ..arrays import Array, beside
-from ..certificates import Certificate, NamedCertificate
+from ..certificates import Certificate
 from ..policies import Recovery, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
 from ..problems import DecisionProblem, Payoff, same_problem
-from ..rules import ExactTest, JointTest, Knows, Rule, RuleMemory, VRegret
+from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
 from .references import BesideReferences, refuse_untested
 
 _TELL_THE_RULE = "give them to the rule itself, an ExactTest"
@@ -79,32 +79,14 @@ class Robust(Predictor):
         given, of_models = self.rule.certificate, ability(self.base, "of_models")
         if of_models is None:
             return given
-        more = of_models(given.tv_bound)
-        if isinstance(given, NamedCertificate):
-            return given.changed(lambda one: replace(one, statement=f"{one.statement} {more}"))
-        return replace(given, statement=f"{given.statement} {more}")
+        return replace(given, statement=f"{given.statement} {of_models(given.tv_bound)}")
 
-    def respond(self, problem: DecisionProblem | str | None = None, temperature: float | None = None) -> Respond:
+    def respond(self, problem: DecisionProblem | None = None, temperature: float | None = None) -> Respond:
         """The policy the certificate speaks of: quantal responses at the rule's temperature.
 
-        Where the rule knows no problem, say which; the temperature is then 1/sqrt(horizon) unless given. Where it knows
-        several, say which, itself or by name.
+        Where the rule knows no problem, say which; the temperature is then 1/sqrt(horizon) unless given.
         """
         known = self.rule.problem
-        if isinstance(self.rule, JointTest):
-            problems = self.rule.problems
-            if isinstance(problem, DecisionProblem):
-                problem = next((name for name, one in problems.items() if one == problem), problem)
-            if not isinstance(problem, str) or problem not in problems:
-                raise ValueError(
-                    f"problem must be one of {', '.join(problems)}, for which this predictor is robust, got "
-                    f"{inputs.shown(problem)}"
-                )
-            if temperature not in (None, self.rule.temperature_in(problem)):
-                raise ValueError("temperature is the rule's own, and the certificate is for no other")
-            return Respond(self, problems[problem], self.rule.temperature_in(problem))
-        if isinstance(problem, str):
-            raise ValueError(f"problem must be a DecisionProblem, for none was named, got {inputs.shown(problem)}")
         if known is None:
             if problem is None:
                 raise ValueError("respond needs a problem: this predictor was made robust for none in particular")
@@ -179,44 +161,18 @@ def robustify(
     fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor],
-    internal: bool = False,
 ) -> BesideReferences: ...
 
 
-@overload
 def robustify(
     predictor: Predictor,
-    *,
-    horizon: int,
-    problems: Mapping[str, DecisionProblem],
-    fallback: Predictor | Recovery | None = None,
-    temperature: float | None = None,
-) -> Robust: ...
-
-
-@overload
-def robustify(
-    predictor: Predictor,
-    problem: DecisionProblem,
+    problem: DecisionProblem | None,
     horizon: int | None,
-    *,
-    rule: Rule | None = None,
-    temperature: float | None = None,
-    internal: bool,
-) -> BesideReferences: ...
-
-
-def robustify(
-    predictor: Predictor,
-    problem: DecisionProblem | None = None,
-    horizon: int | None = None,
     *,
     rule: Rule | None = None,
     fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
     references: Sequence[Predictor] = (),
-    internal: bool = False,
-    problems: Mapping[str, DecisionProblem] | None = None,
 ) -> Robust | BesideReferences:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
@@ -233,13 +189,6 @@ def robustify(
     references
         Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
         the responses to them. What comes back is a policy and no predictor (``BesideReferences``).
-    internal
-        Regret is internal regret, to playing b whenever a was played. What keeps that low after a switch responds to no
-        law (``policies/pairs.py`` has why), so a policy comes back here, too.
-    problems
-        In place of ``problem``, several by name, over the same states: whoever acts in one of them has low regret in
-        it. ``respond(name)`` acts, ``certificate.for_problem(name)`` says how low. After a switch one law for all
-        of them, from which the model can return; ``fallback=PolyaUrn(n)`` has no way back.
 
     >>> from lowregret import PolyaUrn, matching
     >>> from lowregret.predictors import Scheduled
@@ -253,28 +202,14 @@ def robustify(
         or not all(isinstance(one, Predictor) for one in references)
     ):
         raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
-    if problems is not None:
-        more = {"problem": problem, "rule": rule, "references": references or None, "internal": internal or None}
-        return Robust(predictor, joint_rule(problems, horizon, more, fallback=fallback, temperature=temperature))
-    if not references and not inputs.flag(internal, "internal") and not getattr(rule, "internal", False):
+    if not references:
         return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
     if problem is None:
-        raise ValueError("references and internal=True need a problem, got None: nobody acts")
+        raise ValueError("references need a problem, got None: nobody acts")
     knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
-    told, pairs = None if rule is not None else knows, internal or None
-    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature, internal=pairs)
+    told = None if rule is not None else knows
+    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature)
     return BesideReferences(predictor, tuple(references), made)  # type: ignore[arg-type]
-
-
-def joint_rule(
-    problems: Mapping[str, DecisionProblem], horizon: int | None, more: Mapping[str, Any], **settings: Any
-) -> JointTest:
-    """The rule for several problems by name; ``more``: what does not go with them, None for what nobody gave."""
-    for name, value in more.items():
-        if value is not None:
-            raise ValueError(f"{name} does not go with problems, which are tested together by rules.JointTest")
-    given = {name: value for name, value in settings.items() if value is not None}
-    return JointTest(problems, horizon, **given)  # type: ignore[arg-type]
 
 
 def rule_for(

@@ -4,7 +4,6 @@ from .bets import Suspicion, Wealth
 from .contract import Knows, Moment, Rule, RuleMemory, names_of, spliced
 from .exact import ExactTest, warm_up
 from .first import FirstTest
-from .joint import JointTest, problems_of
 from .late import Late, late_rule
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
@@ -13,7 +12,6 @@ from .vregret import VRegret
 __all__ = [
     "ExactTest",
     "FirstTest",
-    "JointTest",
     "Knows",
     "Late",
     "Moment",
@@ -27,7 +25,6 @@ __all__ = [
     "Wealth",
     "late_rule",
     "names_of",
-    "problems_of",
     "spliced",
     "warm_up",
 ]

@@ -134,8 +134,7 @@ class _JudgedRows(NamedTuple):
 class Rule(ABC):
     """What all rules share: a fallback that runs from the first step on, and a trip that is one-way.
 
-    Those that know the decision problem are ``ResponseRule``. ``VRegret`` does not and ``JointTest`` knows several, so
-    that their ``problem`` is None.
+    Those that know the decision problem are ``ResponseRule``. ``VRegret`` does not, so that its ``problem`` is None.
     """
 
     problem: DecisionProblem | None
@@ -143,12 +142,9 @@ class Rule(ABC):
     temperature: float | None
     fallback: Predictor | Policy | Recovery
 
-    problems: dict[str, DecisionProblem] | None = None  # several by name, where it is for such (``JointTest``)
     lag = 1  # how late outcomes may come; ``Late`` has more
     of_numbers = False  # whether outcomes are numbers, and not states
-    internal = False  # whether pairs of actions are compared with
     untested = False  # whether the fallback is played from the first step on, without a test
-    rearms = False  # whether it trusts the base model again some steps after a trip, and may trip again
 
     # What a rule must say of itself.
 
@@ -263,11 +259,6 @@ class Rule(ABC):
         """Where the base returned with the last token, after a trip (1), or was left again (-1); None: never."""
         return self.in_play.fallback.turned(memory.fallback) if self.in_play.follows else None
 
-    def turns(self, memory: RuleMemory) -> dict[str | None, Array]:
-        """The same by problem, where each has a way back of its own; else under None."""
-        turned = self.turned(memory)
-        return {} if turned is None else {None: turned}
-
     def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
         """All that an alarm waits for, by name: what it is now and what it must reach, both at the same step."""
         return {"evidence": self.evidence(memory)}
@@ -362,10 +353,6 @@ class Rule(ABC):
         """How much of what is played next is the base model's, ``[...]``: all of it until the trip."""
         return 1 - in_float64(self.tripped(memory))
 
-    def shares(self, memory: RuleMemory) -> dict[str, Array]:
-        """The same in each problem, by name, where it is for several."""
-        return dict.fromkeys(self.problems or (), self.share(memory))
-
     def trip_times(self, probs: Array, tokens: Array) -> Array:
         """The number of tokens seen when the rule tripped, ``[...]``; T + 1 for never."""
         probs = inputs.array_of(probs, "probs")
@@ -450,7 +437,7 @@ class Rule(ABC):
                 f"the horizon of {self.horizon} steps is over{which}: start anew (a Guard with restart())"
                 + (
                     ""
-                    if self.problem is None and self.problems is None
+                    if self.problem is None
                     else ", or give none: Guard(problem), or a rule with horizon=None and a delta"
                 )
             )

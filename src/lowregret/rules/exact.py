@@ -41,15 +41,15 @@ from ..files import compiled
 from ..forecasts import Forecast, NumberScene, number_scene
 from ..memory import where as choose
 from ..memory import with_row
-from ..policies import AmongExperts, Incumbent, PlaysReference, Policy, Recovering, Recovery
+from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Recovery
 from ..policies.shadow import run_shadow
 from ..predictors import Predictor
-from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, pairs_of, scene_of, widest
-from . import kernels, promises, rearming, second_bettor, swapping
+from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
+from . import kernels, promises, second_bettor
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
 from .kernels import back, bet
-from .response import delta_for
+from .response import ResponseRule, delta_for
 
 TRUST = 0.9  # of the weight in the mixture, what the model has at first where there is no test
 _PAIRS = 1 << 16  # numbers: so many are kept to make one stream quick
@@ -57,7 +57,7 @@ TOP = 2.0  # no rate above TOP / span: higher ones alarm on models that are misc
 
 
 @dataclass(frozen=True)
-class ExactTest(rearming.Rearms):
+class ExactTest(ResponseRule):
     """The default: a bet against the base model that, if the model is right, grows past 1/delta with chance delta.
 
     The base model states the exact law of the next state, so what a bettor expects to win under it is known exactly:
@@ -91,12 +91,6 @@ class ExactTest(rearming.Rearms):
         False: no test and no alarm; the fallback, a ``Recovery``, is played from the first step on, with nine tenths of
         the weight on the model to begin with. That earns as much; what the test buys is that nothing changes while the
         model is right.
-    internal
-        Regret is internal regret: to pairs of actions, b whenever a was played. Not with contexts, nor with numbers.
-    false_alarm_every
-        In place of a horizon and a delta: run for ever, with one false alarm in so many steps while the model is right.
-        An alarm holds for 256 steps of fixed share (or of ``Recovery()``, which promises nothing of intervals); then
-        the model is trusted again, and a second failure is an alarm again. Plays best responses.
     temperature
         Of the responses to forecasts: 1/sqrt(horizon) by default, 0 for best responses, which most people play.
     fallback
@@ -118,8 +112,6 @@ class ExactTest(rearming.Rearms):
     references_act: bool = False
     likelihood: bool = False
     test: bool = True
-    internal: bool = False
-    false_alarm_every: int | None = None
 
     def _refuse_problem(self) -> None:
         if not isinstance(self.problem, Payoff):
@@ -128,7 +120,6 @@ class ExactTest(rearming.Rearms):
     def __post_init__(self) -> None:
         self._refuse_problem()
         horizon = inputs.horizon_or_none(self.horizon)
-        rearming.settle(self, horizon)
         delta = delta_for(self.delta, horizon)
         if delta < LEAST_DELTA:
             raise ValueError(f"delta must be at least {LEAST_DELTA:g}, got {delta:g}")
@@ -143,7 +134,6 @@ class ExactTest(rearming.Rearms):
             references_act=inputs.flag(self.references_act, "references_act"),
             likelihood=inputs.flag(self.likelihood, "likelihood"),
             test=inputs.flag(self.test, "test"),
-            internal=inputs.flag(self.internal, "internal"),
         )
         if contexts is not None and horizon is None:
             raise ValueError(
@@ -159,13 +149,12 @@ class ExactTest(rearming.Rearms):
     def _temperature_of(self, temperature: Any) -> float:
         return inputs.not_negative(temperature, "temperature")
 
-    def _usual_fallback(self) -> Recovery | Policy:
-        """A mixture from which the model can return; for ever, fixed share until it is trusted again."""
-        return rearming.fixed_share(self) if self.rearms else Recovery()
+    def _usual_fallback(self) -> Recovery:
+        """A mixture from which the model can return."""
+        return Recovery()
 
     def _refuse_misfit(self, horizon: int | None) -> None:
         fallback, more = self.fallback, self.told or self.of_numbers
-        swapping.refuse(self)
         if not self.test and (self.likelihood or not isinstance(fallback, Recovery)):
             raise ValueError(
                 "test=False plays a Recovery from the first step on: it has no bettors, and its fallback must be one, "
@@ -183,12 +172,12 @@ class ExactTest(rearming.Rearms):
                 "every step: take Recovery(), a policy such as AdaHedge, or a temperature above 0 "
                 "(temperature=horizon**-0.5 answers laws at random)"
             )
-        if isinstance(fallback, Incumbent) and more and not self.rearms:
+        if isinstance(fallback, Incumbent) and more:
             if fallback.name not in self.references:
                 raise ValueError(
                     f"fallback must be one of the references {self.references}, got {inputs.shown(fallback.name)}"
                 )
-        elif not more or self.rearms:
+        elif not more:
             super()._refuse_misfit(horizon)
         elif not isinstance(fallback, Recovery) or fallback.safe is not None:
             raise ValueError(
@@ -203,8 +192,6 @@ class ExactTest(rearming.Rearms):
             raise ValueError('temperature="certificate" needs a horizon: give a number')
         if self.stakes.contrast == 0 or self.problem.n_actions == 1:
             return 1 / math.sqrt(horizon)  # nothing to gain
-        if self.internal:
-            return swapping.certificate_temperature(self, horizon)
         return certificate_temperature(self.stakes, self.per_context(horizon), self._main_cost)
 
     # What it is made of
@@ -260,7 +247,7 @@ class ExactTest(rearming.Rearms):
     @property
     def n_comparators(self) -> int:
         own = self.n_contexts * (self.problem.n_actions if self.actions else 0)
-        return own + len(self.references) + swapping.count(self)
+        return own + len(self.references)
 
     def per_context(self, horizon: int) -> int:
         """How many steps each context has where all have as many."""
@@ -273,11 +260,7 @@ class ExactTest(rearming.Rearms):
     @cached_property
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
-        if self.rearms:
-            return self.for_ever.prior
         stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
-        if self.internal:
-            return swapping.prior(self, TOP, share)
         if self.horizon is None or self.temperature is None:
             made = stakes, self.horizon, self.delta, self.temperature, TOP, count
             return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
@@ -289,10 +272,8 @@ class ExactTest(rearming.Rearms):
 
     @property
     def _own_comparators(self) -> int:
-        """Pairs of actions, or actions, that are bet on in each context; none where references alone are."""
-        if not self.actions:
-            return 0
-        return swapping.count(self) or self.problem.n_actions
+        """Actions that are bet on in each context; none where references alone are."""
+        return self.problem.n_actions if self.actions else 0
 
     @cached_property
     def bets(self) -> Bets:
@@ -313,8 +294,6 @@ class ExactTest(rearming.Rearms):
     @cached_property
     def in_play(self) -> InPlay:
         N, A, back = len(self.references), self.problem.n_actions, self.fallback
-        if self.rearms and not isinstance(back, Recovery):
-            return InPlay(rearming.in_play(self), True, True, A, True)
         if isinstance(back, Incumbent) and self.references:
             alone = N == 1 and not self.actions
             acts = self.references_act or self.of_numbers
@@ -322,20 +301,14 @@ class ExactTest(rearming.Rearms):
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
         if self.of_numbers:
             return InPlay(AmongExperts(self.stakes, self.n_contexts, N), True, True, A, True)
-        if not self.told and not self.internal:
-            plain = in_play(back, self.problem, self.n_states, self.lasts, self.temperature)
+        if not self.told:
+            plain = in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
         laws = 0 if self.references_act else N
-        more = {
-            "contexts": self.n_contexts,
-            "references": N,
-            "laws": laws,
-            "stakes": self.stakes,
-            "internal": self.internal,
-        }
+        more = {"contexts": self.n_contexts, "references": N, "laws": laws, "stakes": self.stakes}
         more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
-        made = back.in_play(self.problem, self.lasts, self.temperature, None, **more)
+        made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
 
     # A step
@@ -349,7 +322,7 @@ class ExactTest(rearming.Rearms):
         if self.of_numbers:
             scene: Any = number_scene(self.problem, forecast, known, temperature, step - 1, N)  # type: ignore[arg-type]
         else:
-            scene = scene_of(self.problem, forecast, known, temperature, N, self.internal)
+            scene = scene_of(self.problem, forecast, known, temperature, N)
         if self.contexts is None or scene.context is not None:
             return scene
         xp, base_A = namespace(scene.base_A), scene.base_A  # the first, where none is said
@@ -395,14 +368,12 @@ class ExactTest(rearming.Rearms):
         return spliced(self.tripped(memory), said, probs)
 
     def leads(self, answer_A1: Array, token: Array, known: Scene | NumberScene | None = None) -> Array:
-        """What each comparator earned more than the answer: actions, context by context, references, then pairs."""
+        """What each comparator earned more than the answer: actions, context by context, then references."""
         if known is None:
             return super().leads(answer_A1, token)
         A, paid_P = self.problem.n_actions, known.paid(token)
         own = paid_P[0] + total(answer_A1 * (paid_P[1:A] - paid_P[0])) if A > 1 else paid_P[0]
         lead_P = paid_P - own
-        if self.internal:
-            return swapping.leads(lead_P, paid_P[:A], answer_A1)
         if not self.actions:
             return lead_P[A:]
         return lead_P if self.contexts is None else self._widened(lead_P, known.context)
@@ -418,15 +389,13 @@ class ExactTest(rearming.Rearms):
     def worst_lead(self, lead: Array) -> Array:
         """The largest: an action for each context, or a reference."""
         if self.contexts is None:
-            return super().worst_lead(lead[..., : lead.shape[-1] - swapping.count(self)])
+            return super().worst_lead(lead)
         xp, at = namespace(lead), self.n_contexts * self.problem.n_actions
         by_context = xp.reshape(lead[..., :at], (*lead.shape[:-1], self.n_contexts, self.problem.n_actions))
         best = xp.sum(xp.max(by_context, axis=-1), axis=-1)
         return xp.maximum(best, xp.max(lead[..., at:], axis=-1)) if self.references else best
 
     def comparator(self, index: int) -> tuple[int | None, str | None, int | None]:
-        if index < swapping.count(self):
-            return pairs_of(self.problem.n_actions)[index][1], None, None
         A = self._own_comparators
         if index >= self.n_contexts * A:
             return None, self.references[index - self.n_contexts * A], None
@@ -451,20 +420,16 @@ class ExactTest(rearming.Rearms):
 
     def blank(self, shape: tuple[int, ...], xp: Any, where: Any) -> Wealth:
         none = self.bets.blank(shape, xp, where)
-        none = none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
-        return rearming.armed(self, none) if self.rearms else none
+        return none._replace(backed=second_bettor.blank(shape, xp, where)) if self.likelihood else none
 
     def judge(self, statistics: Wealth, step: Array, moment: Moment) -> tuple[Wealth, Array]:
         scene, outcome = moment.known, moment.token
         excluded = scene.excluded(outcome)
         now, level = self.bets.after(statistics, step, self._offered(scene, outcome), excluded, scene.context)
-        if self.rearms:
-            now = rearming.staked(self, statistics, now, scene)
-            level = self.bets.together(now, step)
         if self.likelihood:
             odds, gained = scene.against(moment.mixture_S, outcome)
             backed = second_bettor.after(self.prior, statistics.backed, step, odds, gained)
-            level = second_bettor.level(self.prior, backed, self._age(now, step), level)
+            level = second_bettor.level(self.prior, backed, step, level)
             now = now._replace(backed=backed)
         return now, (level * self.delta >= 1) | excluded
 
@@ -473,7 +438,8 @@ class ExactTest(rearming.Rearms):
         """By best response: what each comparator gains over it, at which two outcomes that is charged; if not many."""
         if self.n_comparators * self.problem.utility.size > _PAIRS:
             return []
-        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in swapping.by_advice(self)]
+        utility = self.problem.utility
+        return [(gain_AxS, *second_bettor.by_pairs(gain_AxS)) for gain_AxS in (utility - row for row in utility)]
 
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
@@ -486,7 +452,7 @@ class ExactTest(rearming.Rearms):
         if not self.likelihood:
             return offer
         if scene.gap is None and scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
-            pure_AxS = scene._replace(pairs=False, plays_NxA=None).gains_together()
+            pure_AxS = scene._replace(plays_NxA=None).gains_together()
             return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
         return Offer(*second_bettor.by_pairs(gain_PxM, None if scene.gap is None else weights_M), offer.came())
 
@@ -515,7 +481,7 @@ class ExactTest(rearming.Rearms):
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         scene, states = moment.known, moment.token
-        if self.rearms or (self.likelihood and self.told):
+        if self.likelihood and self.told:
             return all_of_it(self, scene, states)
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
@@ -523,7 +489,7 @@ class ExactTest(rearming.Rearms):
 
     def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
         programs = kernels.on_gpu(probs)
-        other = self.told or self.internal or self.rearms or self.likelihood or self.temperature == 0
+        other = self.told or self.likelihood or self.temperature == 0
         if programs is None or other:
             return None
         return programs.every_start(probs, tokens, self.problem, self.temperature, self.bets)
@@ -609,7 +575,7 @@ class ExactTest(rearming.Rearms):
         None where that takes as long as going through them.
         """
         fallback, T = self.in_play.fallback, states_NxT.shape[1]
-        more = self.told or self.of_numbers or self.rearms
+        more = self.told or self.of_numbers
         if more or T == 0 or not isinstance(fallback, Recovering) or not compiler_installed():
             return None
         scene = self.scene(probs_NxTxS, None, np.arange(1, T + 1))
@@ -622,7 +588,6 @@ class ExactTest(rearming.Rearms):
         return RuleMemory(back, step, 0 * step, statistics)
 
     def replaced(self, probs: Array, tokens: Array) -> tuple[Array, Array]:
-        rearming.refuse(self, "replaced")
         if not self.in_play.follows:
             return super().replaced(probs, tokens)
         alarms = self.first_trips(probs, tokens)
@@ -635,7 +600,7 @@ class ExactTest(rearming.Rearms):
         now, step = memory.statistics, memory.step
         level = self.bets.together(now, step)
         if self.likelihood:
-            level = second_bettor.level(self.prior, now.backed, self._age(now, step), level)
+            level = second_bettor.level(self.prior, now.backed, step, level)
         xp, threshold = namespace(level), -math.log(self.delta)
         statistic = xp.where(memory.statistics.impossible, xp.zeros_like(level) + math.inf, xp.log(level))
         return statistic, xp.zeros_like(statistic) + threshold
@@ -651,7 +616,6 @@ class ExactTest(rearming.Rearms):
         >>> (found.round(2) + 0.0).tolist()
         [[0.0, -0.09, -0.09], [0.37, 1.1, 2.43]]
         """
-        rearming.refuse(self, "log_evidence")
         if known is not None and not isinstance(known, Known):
             raise ValueError(f"known must be a problems.Known, or None, got {inputs.shown(known)}")
         came_NxT, forecast = self.recording(probs, tokens)
@@ -751,7 +715,7 @@ def recorded_trips(rule: Any, probs: Any, tokens: Any, known: Known | None) -> A
 
 
 def all_of_it(rule: Any, scene: Scene, states_NxT: Array) -> Array:
-    """When such a rule trips, step by step with the fallback: somebody bets on it, or it is not the end of it."""
+    """When such a rule trips, step by step with the fallback: somebody bets on it."""
     T, memory, alarms = states_NxT.shape[1], rule.start((states_NxT.shape[0],), like=scene.base_A), []
     for t, now in enumerate(each_step(scene, T)):
         memory = rule.advance(memory, Moment(now.base_A[1:], None, now.law_S, None, now), states_NxT[:, t])

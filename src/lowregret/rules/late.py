@@ -17,7 +17,6 @@ from ..certificates import Certificate
 from ..certificates import own_play as own
 from ..certificates.bounds import Bound
 from ..certificates.coupled import late_factor
-from ..certificates.internal import of_pairs
 from ..certificates.late import Bettors, SwitchesLate, certify_late
 from ..certificates.realised import Promise
 from ..forecasts import NumberScene
@@ -85,10 +84,6 @@ class Late(Rule):
     @property
     def of_numbers(self) -> bool:  # type: ignore[override]
         return self.each.of_numbers
-
-    @property
-    def internal(self) -> bool:  # type: ignore[override]
-        return self.each.internal
 
     @property
     def n_states(self) -> int:
@@ -294,7 +289,6 @@ class Late(Rule):
         usual = partial(bets.before, self.lag, False)
         made = SwitchesLate(stakes, each.temperature, each.in_play.fallback, self.lag, before or usual)
         exact = each.temperature is not None and each.payoffs != "change" and before is None
-        exact = exact and (not each.internal or each.temperature == 0)  # of pairs it is not known how much it is
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test on {whom_of(each)}, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""
@@ -305,7 +299,7 @@ class Late(Rule):
         if each.told:
             to = f"regret is to {whom_of(each)}: none leads by more"
             given = replace(given, statement=given.statement.replace("no action leads by more", to))
-        return of_pairs(given, len(each.references)) if each.internal else given
+        return given
 
 
 def late_rule(rule: Rule, lag: int) -> Late:
@@ -318,10 +312,6 @@ def late_rule(rule: Rule, lag: int) -> Late:
         raise ValueError(
             f"lag must be 1 with this rule, got {d}: late outcomes are judged by an ExactTest, not by "
             f"{type(rule).__name__}"
-        )
-    if rule.rearms:
-        raise ValueError(
-            f"lag must be 1 with false_alarm_every, got {d}: how rare alarms of several classes are is open"
         )
     if rule.untested:
         raise ValueError(f"lag must be 1 without a test, got {d}: what a mixture for each class may lose is not known")

@@ -12,29 +12,20 @@ import numpy as np
 from ..certificates import Certificate, switching
 from ..certificates import own_play as own
 from ..certificates.coupled import kappa
-from ..certificates.internal import certify_internal, of_pairs
 from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
 from ..certificates.switching import certify_switch, certify_untested
 
 
 def certify(rule: Any, own_play: bool = False) -> Certificate:
     """The certificate of an ``ExactTest``; ``own_play``: where actions of somebody's own are played."""
-    if rule.rearms:
-        for_ever: Certificate = rule.for_ever  # read like one
-        return for_ever
     if rule.untested:
         back = rule.in_play.fallback
-        given = certify_untested(
+        return certify_untested(
             rule.stakes, rule.horizon, rule.temperature, back, getattr(back, "counts_model", rule.of_numbers)
         )
-        return of_pairs(given, len(rule.references)) if rule.internal else given
     if rule.of_numbers:
         return begun(rule)  # type: ignore[return-value]
     stakes, made, fallback = rule.stakes, (rule.prior, rule.delta, rule.temperature), rule.in_play.fallback
-    if rule.internal:
-        theorem = f"the exact test on {whom_of(rule)}" + (", unknown horizon" if rule.horizon is None else "")
-        told = stakes, rule.horizon, rule.temperature, fallback, rule.prior, rule.delta, theorem, len(rule.references)
-        return certify_internal(*told)
     exact = rule.temperature is not None and rule.payoffs != "change"
     whom = whom_of(rule)
     before = partial(switching.before, stakes, *made, rule.n_contexts, False)
@@ -118,8 +109,6 @@ def pays_from(rule: Any, gain: float) -> int | None:
 
 def whom_of(rule: Any) -> str:
     """All that an ``ExactTest`` compares with, in words."""
-    if rule.internal:
-        return "pairs of actions" + "".join(f" or {name}" for name in rule.references)
     each = "every action" if rule.contexts is None else f"an action for each of {rule.contexts} contexts"
     whom: list[str] = ([each] if rule.actions else []) + list(rule.references)
     return ", ".join(whom[:-1]) + (" or " if len(whom) > 1 else "") + whom[-1]
