@@ -133,10 +133,9 @@ def test_what_is_no_state_at_all(d: Any) -> None:
         (("ledger", 0, 2), -1),
         (("ledger", 3), 7),  # more reports than steps
         (("ledger", 4), -1),  # fewer than no outcomes that never came
-        (("ledger", 6), -0.5),  # worth more than the best response
-        (("ledger", 7), 0),  # no episode
-        (("ledger", 8), -1),  # less than nothing before this episode
-        (("ledger", 9), -0.5),
+        (("ledger", 6), 0),  # no episode
+        (("ledger", 7), -1),  # less than nothing before this episode
+        (("ledger", 8), -0.5),
         (("ledger", 0, 0, 0), [5.0, -3.0]),  # counts of the urn that are no counts
         (("ledger", 0, 0, 0), [50.0, 3.0]),
         (("advised",), 5),  # fewer than have an outcome

@@ -128,8 +128,6 @@ def test_what_does_not_go_with_several_problems_is_refused_by_name() -> None:
     for ask in (lambda: advice.policy, guard.policy):
         with pytest.raises(ValueError, match=r"this guard is for protect, walk: .*advise\(probs\).policies"):
             ask()
-    with pytest.raises(ValueError, match="plays takes the place"):
-        guard.advise([0.9, 0.1], plays=0)
     one = lr.Guard(PROTECT, T)
     with pytest.raises(ValueError, match="policies needs a guard for several problems"):
         _ = one.advise([0.9, 0.1]).policies

@@ -108,7 +108,7 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "Payoff.in_payoffs": {"utility": 0.5},
     "Quantiles": {"levels": [0.2, 0.5, 0.7]},
     "Incumbent": {"name": "today"},
-    "Guard.advise": {"forecast": [0.2, 0.8], "payoffs": None, "step": None, "references": None, "plays": None},
+    "Guard.advise": {"forecast": [0.2, 0.8], "payoffs": None, "step": None, "references": None},
     "Guard.observe": {"step": None, "missing": None},
     "Guard.retire": {"streams": [0, 2]},
     "DecisionProblem.utility_of": {"payoffs": [[0.5, 0.0], [0.0, 1.0]]},

@@ -15,7 +15,6 @@ from ..rules import Rule
 from .ledger import Ledger, blank
 
 _NEVER = "outcomes that never came"
-_GAPS = "worth less by what was stated"
 
 
 def delta_of_each(horizon: int | None, episode: int, delta: Any) -> float:
@@ -38,9 +37,6 @@ def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | in
         lost = xp.where(steps > 0, rule.worst_lead(old.lead_A), 0.0)
     else:
         lost = _most_lost(rule.certificate, steps, like=old.past_bound)
-        if to_numpy(old.gap).any():
-            own = _most_lost(rule.own_play, steps, like=old.past_bound) + old.gap * chosen  # type: ignore[attr-defined]
-            lost = xp.where(old.gap > 0, xp.minimum(own, astype(steps, own.dtype) * stakes_of(rule).span), lost)
     span = getattr(stakes_of(rule), "span", 0.0)  # without a problem there is none
     return (fresh if mask.all() else choose(chosen, fresh, old))._replace(
         episode=old.episode + chosen,
@@ -57,12 +53,10 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
     if rule.of_numbers and not rule.untested:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
-    given, missed, gap = rule.certificate, to_numpy(ledger.missed), to_numpy(ledger.gap)
+    given, missed = rule.certificate, to_numpy(ledger.missed)
     if rule.rearms and missed.size:
         run: Any = {"starts": int(to_numpy(ledger.episode).max()), "missing": int(missed.max())}
         return given if run == {"starts": 1, "missing": 0} else replace(given, **run)
-    if gap.size and gap.max():
-        given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
     if missed.size and missed.max():
         given = _never_came(given, int(missed.max()))
     episodes = to_numpy(ledger.episode)
@@ -80,18 +74,6 @@ def stakes_of(rule: Rule) -> Any:
     return getattr(rule.each, "stakes", rule.problem)
 
 
-def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
-    """The certificate where so much more may have been lost, in all, to what is so called."""
-    more = {
-        name: None if terms is None else partial(_and_more, terms, what, lost)
-        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper), ("drawn", given.drawn))
-    }
-    given = replace(given, **more)  # type: ignore[arg-type]
-    if given.horizon is None:
-        return given
-    return given.with_terms({**given.terms, what: lost / given.horizon}, given.horizon)
-
-
 def _never_came(given: Certificate, missed: int) -> Certificate:
     """The certificate where so many outcomes never came: each may have cost the span, to the model too, anywhere."""
     if isinstance(given, NamedCertificate):
@@ -99,12 +81,19 @@ def _never_came(given: Certificate, missed: int) -> Certificate:
     lost = missed * given.problem.span
     total_bounds = ("behind_model", given.behind_model), ("between", given.between)
     more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}
+    more |= {
+        name: None if terms is None else partial(_and_more, terms, lost)
+        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper), ("drawn", given.drawn))
+    }
     let_pass = None if given.let_pass is None else partial(_and_lost_a_step, given.let_pass, lost)
-    return _with_more(replace(given, let_pass=let_pass, **more), _NEVER, lost)  # type: ignore[arg-type]
+    given = replace(given, let_pass=let_pass, **more)  # type: ignore[arg-type]
+    if given.horizon is None:
+        return given
+    return given.with_terms({**given.terms, _NEVER: lost / given.horizon}, given.horizon)
 
 
-def _and_more(terms: Any, what: str, lost: float, steps: int, *fails: float) -> Any:
-    return {**terms(steps, *fails), what: lost / steps}
+def _and_more(terms: Any, lost: float, steps: int, *fails: float) -> Any:
+    return {**terms(steps, *fails), _NEVER: lost / steps}
 
 
 def _and_lost(bound: Any, lost: float, *steps: int) -> float:

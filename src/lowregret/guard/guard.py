@@ -14,14 +14,14 @@ from ..arrays import Array, astype, device, namespace, to_numpy
 from ..forecasts import Forecast
 from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
-from ..problems import DecisionProblem, Known, Payoff, by_name
+from ..problems import DecisionProblem, Payoff, by_name
 from ..robust import joint_rule, rule_for
 from ..rules import JointTest, Rule, late_rule, warm_up
 from .advice import Advice, acts_in, mixed_by_name, mixed_of
 from .episodes import delta_of_each, reopened
 from .event_log import tell
 from .fleet import Fleet
-from .known import known_of, knows_of, plays_of
+from .known import known_of, knows_of
 from .ledger import LOG, Event, Ledger, Switch, blank
 from .memory import Due, GuardMemory, over, standing
 from .readings import Readings
@@ -246,7 +246,6 @@ class Guard(Fleet, Readings):
         context: Array | None = None,
         payoffs: Any = None,
         scale: Array | None = None,
-        plays: Any = None,
         step: int | None = None,
     ) -> Advice:
         """What to do in the next step, of which the model says ``forecast``: ``advice.policy`` is what to play.
@@ -265,12 +264,6 @@ class Guard(Fleet, Readings):
             numbers, another ``Payoff`` within it.
         scale
             How much of what the problem says is at stake, above 0 and at most 1.
-        plays
-            What you play while the guard trusts the model, where that is not the best response: an action by its
-            position or name, or a mixed action ``[..., A]``; of a batch one for each stream. The test is then about it,
-            and the certificate adds what it is worth less than the best response by the forecast itself. It must not
-            know more of the state than the forecast does. After an alarm it counts as the model: ``advice.policy`` is
-            what to play. Needs ``temperature=0``, and probabilities.
         step
             Which step this is for, counted from 1: by default the next. One that waits for its outcome is advised anew;
             with a lag of 1, so it is by default.
@@ -282,8 +275,6 @@ class Guard(Fleet, Readings):
                 forecast = self._forecast(forecast, shape)
                 if told or rule.knows is not None:
                     known = known_of(rule, shape, forecast, references, context, payoffs, scale)
-                if plays is not None:
-                    known = (known or Known())._replace(plays_A=plays_of(rule, shape, forecast, plays))
             step = numbered_step(rule, at, step)
             if step > at.advised and rule.horizon is not None and at.longest + len(at.waiting) >= rule.horizon:
                 at = self._next_episode(at)

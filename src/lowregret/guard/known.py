@@ -8,8 +8,8 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, device, float_type, in_float64, namespace, to_numpy
 from ..forecasts import Forecast
-from ..problems import DecisionProblem, Known, Payoff, actions_of, by_name
-from ..rules import ExactTest, Knows, Rule, names_of
+from ..problems import DecisionProblem, Known, Payoff, by_name
+from ..rules import Knows, Rule, names_of
 from .ledger import own_copy
 
 _DOUBLE = np.dtype(np.float64)
@@ -97,37 +97,6 @@ def known_of(
     return Known(plays, laws, context, utility, scale)
 
 
-def plays_of(rule: Rule, shape: tuple[int, ...], forecast: Any, plays: Any) -> Array:
-    """What is played while the model is trusted, in place of the best response: mixed actions ``[..., A]``, checked.
-
-    By positions or names of actions, one for each stream, or as mixed actions.
-    """
-    problem = rule.problem
-    if rule.of_numbers or not isinstance(rule.each, ExactTest) or rule.each.temperature != 0:
-        raise ValueError(
-            "plays takes the place of the best response to probabilities of states: it needs a DecisionProblem, the "
-            f"ExactTest and temperature=0, got {rule.each}"
-        )
-    if rule.internal or rule.rearms:
-        raise ValueError(
-            "plays goes with regret to fixed actions up to one alarm: what internal=True and false_alarm_every promise "
-            "of actions of your own is not known"
-        )
-    assert isinstance(problem, DecisionProblem)
-    A, names = problem.n_actions, problem.action_names
-    given = by_name(names, plays, "plays")
-    array = inputs.array_of(given, "plays") if not isinstance(given, str) else np.array(given)
-    if tuple(array.shape) == (*shape, A):
-        return _beside(inputs.probs_of(array, A, "plays", shape=shape), forecast)
-    if tuple(array.shape) != shape:
-        raise ValueError(
-            f"plays must be actions, of shape {shape}, or mixed actions, of shape {(*shape, A)}, got "
-            f"{tuple(array.shape)}"
-        )
-    chosen = to_numpy(actions_of(names, given, "plays", shape=shape))
-    return _beside(np.eye(A)[chosen], forecast)
-
-
 def rule_arrays(rule: Rule, probs: Any) -> Array:
     """An array of the kind that a rule keeps beside this forecast."""
     return np.zeros(()) if rule.of_numbers else probs
@@ -160,13 +129,10 @@ def known_told(known: Known | None, told: Any) -> Any:
 
 def known_again(rule: Rule, shape: tuple[int, ...], probs: Any, values: Any) -> Known | None:
     """What was known when the state was saved, checked once more."""
-    if rule.knows is None and values is None:
+    if rule.knows is None:
         return None
     try:
-        plays, laws, context, utility, scale, own = [None] * 6 if values is None else values
-        played = None if own is None else plays_of(rule, shape, probs, np.asarray(own, dtype=np.float64))
-        if rule.knows is None:
-            return Known(plays_A=played)
+        plays, laws, context, utility, scale = [None] * 5 if values is None else values
         if rule.of_numbers and laws is not None:
             given: Any = [forecast_again(rule, shape, each) for each in laws]
         else:
@@ -177,7 +143,6 @@ def known_again(rule: Rule, shape: tuple[int, ...], probs: Any, values: Any) -> 
         known = known_of(rule, shape, probs, given, None if context is None else np.asarray(context), payoffs, scale)
     except (TypeError, ValueError) as error:
         raise ValueError(f"known: {error}") from error
-    known = known._replace(plays_A=played)
     # As it was, bit for bit: from utility to payoffs and back may round.
     return known if utility is None else known._replace(utility=_beside(np.asarray(utility, dtype=np.float64), probs))
 

@@ -233,7 +233,7 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
     reported, episode, missed = to_numpy(ledger.reported), to_numpy(ledger.episode), to_numpy(ledger.missed)
     past_steps, past_bound = to_numpy(ledger.past_steps), to_numpy(ledger.past_bound)
     right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step) & (missed >= 0)
-    right = right & (episode >= 1) & (past_steps >= 0) & (to_numpy(ledger.gap) >= 0)
+    right = right & (episode >= 1) & (past_steps >= 0)
     right = right if rule.of_numbers else right & (past_bound >= 0)
     if not right.all() or (rule.horizon is not None and (step + missed > rule.horizon).any()):
         raise ValueError(_IMPOSSIBLE)

@@ -75,9 +75,6 @@ def observed(
     memory = rule.joined(old.rule, place, each.advance(rule.of(old.rule, place), due.moment, came))
     told_more = rule.of_numbers or rule.knows is not None or rule.internal
     ledger = entered(old, rule, memory, earned_A, came, action, known if told_more else None)
-    if getattr(known, "gap", None) is not None:
-        trusted = ~each.tripped(rule.of(old.rule, place))
-        ledger = ledger._replace(gap=old.gap + known.gap * trusted)
     waiting = tuple(one for one in at.waiting if one is not due)
     silent = due.given_up
     if none is not None:

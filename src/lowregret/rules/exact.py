@@ -478,17 +478,17 @@ class ExactTest(rearming.Rearms):
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
         one_step = scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray  # of one stream
-        if self.likelihood and not self.told and one_step and scene.gap is None and self._pairs:
+        if self.likelihood and not self.told and one_step and self._pairs:
             gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]
             return Offer(gain_Ax2, weights_Ax2, gain_AxS[:, int(outcome)])
         gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
         if not self.likelihood:
             return offer
-        if scene.gap is None and scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
+        if scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
             pure_AxS = scene._replace(pairs=False, plays_NxA=None).gains_together()
             return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
-        return Offer(*second_bettor.by_pairs(gain_PxM, None if scene.gap is None else weights_M), offer.came())
+        return Offer(*second_bettor.by_pairs(gain_PxM), offer.came())
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         return self.charged(memory, part, part.tripped_at > 0)
@@ -536,7 +536,7 @@ class ExactTest(rearming.Rearms):
                 ((gain, weights_M, came) for gain, came in zip(gain_PxM, came_P, strict=True)), states
             )
         if self.likelihood:
-            level = self.bets.levels(map(partial(self._by_pairs, scene, states), scene.gains(self.actions)), states)
+            level = self.bets.levels(map(partial(self._by_pairs, states), scene.gains(self.actions)), states)
             mixture_S = self.in_play.fallback.mixtures(last(scene.law_S), states)
             odds, gained = scene.against(mixture_S, states)
             return second_bettor.recorded(self.prior, odds, gained, level)[1]
@@ -544,10 +544,9 @@ class ExactTest(rearming.Rearms):
         return self.bets.levels(((gain_S, law_S, None) for gain_S in scene.gains(self.actions)), states)
 
     @staticmethod
-    def _by_pairs(scene: Scene, states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
+    def _by_pairs(states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
         """One comparator, charged by its pair."""
-        law_S = None if scene.gap is None else scene.law_S / total(scene.law_S)
-        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None], law_S)
+        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None])
         return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
 
     def _step_by_step(self, step_T: Array, scene: Scene | NumberScene, states_NxT: Array) -> Array:
@@ -709,11 +708,6 @@ class ExactTest(rearming.Rearms):
     def certificate(self) -> Certificate:
         """Statement (iv); for numbers, what is known of it before the first step."""
         return promises.certify(self)
-
-    @cached_property
-    def own_play(self) -> Certificate:
-        """The same where actions of somebody's own are played, less what these are worth less by what is stated."""
-        return promises.certify(self, own_play=True)
 
     def promise(self, lag: int, horizon: int | None, tv_bound: float) -> Promise:
         """What a run with outcomes that are numbers is certified by, where this is the rule of each class."""

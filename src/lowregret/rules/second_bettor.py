@@ -104,25 +104,16 @@ def recorded(prior: Prior, odds_NxT: Array, gained_NxT: Array, actions_NxT: Arra
     return now, xp.stack(found, axis=-1)
 
 
-def by_pairs(gain_PxS: Array, law_S: Array | None = None) -> tuple[Array, Array]:
+def by_pairs(gain_PxS: Array) -> tuple[Array, Array]:
     """What bets against a best response are charged by their pair of actions: two outcomes, and what these weigh.
 
     Let a comparator gain between -l and h over the best response. Whatever the law is to which that is best, the mean
     of exp(rate gain) is at most that of the law on -l and h with mean 0 (``certificates/best_response.py``). The stated
     probabilities do not enter: where they are wrong and the action is best all the same, no bet is charged too little.
     ``[P, 2, ...]`` each; nothing is charged to whoever never gains, or never loses.
-
-    ``law_S``: the stated one, where an action of somebody's own is played. It need not be the best response, so the
-    mean of a gain may be above 0: the law on both ends then has that mean, if it is (``certificates/own_play.py``).
     """
     xp = namespace(gain_PxS)
     low, high = -xp.min(gain_PxS, axis=1), xp.max(gain_PxS, axis=1)
-    if law_S is not None:
-        mean = xp.clip(xp.sum(gain_PxS * law_S, axis=1), 0.0, None)
-        mean = xp.where(mean < high, mean, high)
-        wide = xp.where(low + high > 0, low + high, xp.ones_like(low))
-        upper = xp.clip((mean + low) / wide, 0.0, 1.0)
-        return xp.stack([-low, high], axis=1), xp.stack([1 - upper, upper], axis=1)
     both = (low > 0) & (high > 0)
     low, high = (xp.where(both, end, xp.zeros_like(end)) for end in (low, high))
     wide = xp.where(both, low + high, xp.ones_like(low))
