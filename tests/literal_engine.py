@@ -30,7 +30,6 @@ class Settings(NamedTuple):
     rates_K: np.ndarray
     contexts: int
     references: int
-    laws: int  # how many of them may state laws that the mixture after an alarm hears
     lag: int
     told: bool  # more than a law
     fallback: Any  # "Recovery", "predictor" (an urn), "policy" (AdaHedge), or the place of a reference
@@ -93,8 +92,7 @@ class Told(NamedTuple):
     """All of one step."""
 
     forecast: Any  # a law, or a forecast of a number
-    references: tuple[Any, ...] | None  # what each says: a forecast like it, or a mixed action
-    acting: bool  # they are mixed actions
+    references: tuple[Any, ...] | None  # what each says: a forecast like it
     context: int
     utility: Callable[[np.ndarray], np.ndarray]  # outcomes [n] -> [A, n]
     knots: tuple[float, ...]
@@ -221,7 +219,7 @@ class Mixture:
     def __init__(self, s: Settings) -> None:
         self.s, self.seen = s, 0
         self.count = {(m, a): np.zeros(s.states) for m in range(len(s.memories)) for a in (None, *range(s.actions))}
-        self.laws = 1 + 2 * len(s.memories) + s.laws
+        self.laws = 1 + 2 * len(s.memories) + s.references
         self.weights = np.full(self.laws, 1 / self.laws)
         if not s.test:
             self.weights = np.array([0.9] + [0.1 / (self.laws - 1)] * (self.laws - 1))
@@ -234,7 +232,7 @@ class Mixture:
     def speak(self, now: "Due") -> list[np.ndarray]:
         urns = [self.count[m, a] for a in (None, self.advised(now)) for m in range(len(self.s.memories))]
         said = [now.told.forecast, *((urn + 1) / (urn.sum() + len(urn)) for urn in urns)]
-        return said + (list(now.told.references or ()) if self.s.laws and not now.told.acting else [])
+        return said + list(now.told.references or ())
 
     def law(self, now: "Due") -> np.ndarray:
         """What all of them say together."""
@@ -315,7 +313,7 @@ class Due:
         self.base = self.respond(told.forecast)
         self.plays = []
         for said in told.references or ():
-            self.plays.append(said if told.acting else self.respond(said))
+            self.plays.append(self.respond(said))
         self.mixed = place.backs[told.context].play(self) if self.late else self.base
 
     def respond(self, forecast: Any) -> np.ndarray:
@@ -549,7 +547,6 @@ def settings_of(rule: Any) -> Settings:
         rule.rates_K,
         rule.n_contexts,
         N,
-        0 if rule.references_act else N,
         1,
         rule.told,
         "Recovery" if made else rule.references.index(back.name),

@@ -64,7 +64,7 @@ def by_hand(frame, lag=None, horizon=200):
                 if s not in seen:
                     engine.observe(s + 1)
                     seen.add(s)
-            told = literal.Told(laws[t], (), False, 0, partial(np.take, utility, axis=1), (), 1.0, int(came[t]))
+            told = literal.Told(laws[t], (), 0, partial(np.take, utility, axis=1), (), 1.0, int(came[t]))
             guard += engine.advise(t + 1, told) @ paid_TxA[t]
         for s in range(T):
             if s not in seen:

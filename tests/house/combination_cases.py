@@ -20,7 +20,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "forecast": ("law", "quantiles", "samples", "density"),
     "lag": (1, 2, 3),
     "contexts": ("none", "two"),
-    "references": ("none", "forecasts", "actions"),
+    "references": ("none", "forecasts"),
     "payoffs": ("fixed", "scaled", "change"),
     "episodes": ("one", "several"),
     "horizon": ("known", "unknown"),
@@ -149,12 +149,6 @@ REFUSALS = (
         "robustify",
     ),
     Refusal(
-        lambda c: c["references"] == "actions",
-        "must be 2 predictors",
-        "the references of a predictor are predictors",
-        "robustify",
-    ),
-    Refusal(
         lambda c: c["fallback"] == "policy",
         "needs a predictor there",
         "a policy states no law of the next token",
@@ -265,13 +259,10 @@ class World:
         self.A = int(rng.integers(2, 4))
         self.contexts = 2 if case["contexts"] == "two" else None
         self.references = NAMES if case["references"] != "none" else ()
-        self.acting = case["references"] == "actions"
-        self.says_they_act = self.acting and (case["fallback"] == "Incumbent" or rng.random() < 0.5)
-        same = self.says_they_act and rng.random() < 0.5  # as many states as actions: nobody can tell laws from actions
-        self.S = 0 if self.numbers else self.A + (not same)
+        self.S = 0 if self.numbers else self.A + 1
         self.episode = int(rng.integers(11, 17)) if case["episodes"] == "several" else None
         self.horizon = self.T if case["horizon"] == "known" else None
-        by_rule = self.horizon is None or self.says_they_act or rng.random() < 0.6
+        by_rule = self.horizon is None or rng.random() < 0.6
         small = {"memories": (4.0, 30.0), "share": 0.02, "budget": 0.05}  # its budget is soon spent
         self.recovery = lr.Recovery() if rng.random() < 0.4 else lr.Recovery(**small)
         self.delta = float(rng.choice([0.1, 0.25, 0.5])) if by_rule else None  # None: the usual, and no rule is made
@@ -358,9 +349,8 @@ class World:
                 self.forecast[b, t] /= self.forecast[b, t].sum()
         self.missing = rng.random((B, T)) < 0.15 if self.case["outcomes"] != "all" else np.zeros((B, T), bool)
         self.missing[:, T // 3] |= self.missing.any()  # of all streams at once
-        self.plays = rng.dirichlet(np.full(self.A, 0.4), (B, T, 2)) if self.acting else None
         self.beside: Any = None
-        if self.references and not self.acting:
+        if self.references:
             if self.numbers:
                 near = self.came + rng.normal(0, 2, (B, T))
                 forms = self.case["forecast"], "quantiles"
@@ -416,7 +406,6 @@ class World:
             self.references,
             self.contexts,
             self.case["payoffs"],
-            references_act=self.says_they_act,
             fallback=self.fallback(),
             **self.responding(),
         )
@@ -451,8 +440,6 @@ class World:
         rows: Any = slice(None) if self.shape and b is None else (b or 0)
         at: Any = (rows, t - 1)
         more: dict[str, Any] = {}
-        if self.plays is not None:
-            more["references"] = self.plays[at]
         if isinstance(self.beside, tuple):
             more["references"] = tuple(each.at(at) for each in self.beside)
         elif self.beside is not None:
@@ -493,7 +480,6 @@ class World:
             each.prior.rates_K,
             self.contexts or 1,
             len(self.references),
-            0 if self.says_they_act else len(self.references),
             self.lag,
             self.told,
             fallback,
@@ -513,7 +499,6 @@ class World:
         return literal.Told(
             forecast,
             None if said is None else tuple(said),
-            self.acting,
             int(more.get("context", 0)),
             self.utility(t - 1, b),
             KNOTS,

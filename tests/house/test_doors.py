@@ -649,7 +649,7 @@ def literal_told(world: World, known: Known, guard: Any, problem: lr.DecisionPro
             place = labels.index((isinstance(context, bool), context)) if known.contexts else 0
             laws = tuple(theirs[b][t] for theirs in known.references.values())
             utility = partial(np.take, (matrix - shift) / scale, axis=1)
-            steps.append(by_hand.Told(one.laws_TxS[t], laws, False, place, utility, (), share, one.came[t]))
+            steps.append(by_hand.Told(one.laws_TxS[t], laws, place, utility, (), share, one.came[t]))
             money.append(share * matrix[:, one.came[t]])
         others = [f"reference {name}" for name in known.references]
         totals, trip = dict.fromkeys(("model", "guard", "fallback", *others), 0.0), None

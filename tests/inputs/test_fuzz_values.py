@@ -72,7 +72,7 @@ GOOD: dict[str, Any] = {
     "on_event": None, "span_aware": False, "averaged": True, "trust": 0.01,
     "robust": lr.robustify(URN, COIN, 12, fallback=URN),
     "tips": [0.25, 0.5], "test": "exact", "utility": [[1.0, 0.0], [0.0, 1.0]], "actions": ["a", "b"],
-    "references_act": False, "likelihood": False, "internal": False, "confidence": 0.9, "gain": 0.3, "new": URN,
+    "likelihood": False, "internal": False, "confidence": 0.9, "gain": 0.3, "new": URN,
     "incumbent": STICKY,
     "low": None, "high": None, "references": (), "contexts": None, "lag": 1, "context": None, "scale": None,
     "states": ["x", "y"], "payoffs": [[3.0, 0.0], [0.0, 1.0]], "beliefs": [0.3, 0.7], "policy": [0.4, 0.6],

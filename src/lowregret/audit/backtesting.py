@@ -59,10 +59,10 @@ def backtest(
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
     references, contexts, payoffs, scale
-        What else was known before each state, laid out as ``states`` are: laws of incumbents by name (or the mixed
-        actions that they played, where actions and states differ in number, or the guard says so); the context of each
-        step (names or numbers); the payoffs of each step (``[..., A, S]``), or how much of the problem's payoffs
-        counts. The guard is then made with them, and regret is measured against the best of all that it promises.
+        What else was known before each state, laid out as ``states`` are: laws of incumbents by name; the
+        context of each step (names or numbers); the payoffs of each step (``[..., A, S]``), or how much of the
+        problem's payoffs counts. The guard is then made with them, and regret is measured against the best of all that
+        it promises.
     lag
         How late outcomes were known: the guard learns the outcome of a step only this many steps later. A guard of your
         own has its own lag. In a frame ``columns={"known_at": NAME}`` says when each was known.
@@ -211,14 +211,10 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
 def _told_alike(guard: Any, recording: Streams) -> None:
     """Refuse a guard that needs what the recording does not have, or that has no use for what it has."""
     knows, tells = guard.rule.knows, recording.tells
-    wants, acts = (knows.references, knows.references_act) if knows is not None else ((), False)
-    same = guard.rule.n_states == len(guard.problem.actions)  # laws and mixed actions look the same
-    alike = same or not wants or acts == tells.act or (tells.act and guard.rule.fallback_acts)
-    if tuple(wants) != tells.references or not alike:
-        theirs = "act" if tells.act else "state laws"
+    wants = () if knows is None else knows.references
+    if tuple(wants) != tells.references:
         raise ValueError(
-            f"guard must be made with the references of the recording, {tells.references}, which {theirs}, got "
-            f"{wants}{', which act' if acts else ''}"
+            f"guard must be made with the references of the recording, {tells.references}, got {tuple(wants)}"
         )
     most, own = None if knows is None else knows.contexts, tells.contexts
     if (most is None) != (own is None) or (most is not None and own is not None and most < len(own)):

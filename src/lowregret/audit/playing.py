@@ -8,7 +8,6 @@ comparison stand in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,13 +172,9 @@ def guard_for(problem: Any, horizon: int, tells: Tells, lag: int = 1, **settings
     if settings.get("test") is False:
         settings["delta"] = None  # no alarm, whose chance it is
     episode, made = settings.get("episode"), Guard(problem, horizon, **settings, **tells.settings())
-    if lag == 1 and not tells.act:
+    if lag == 1:
         return made
-    rule = made.rule
-    if tells.act:
-        assert isinstance(rule, ExactTest)
-        rule = replace(rule, references_act=True)
-    return Guard(problem, horizon, rule=rule, episode=episode, lag=lag)
+    return Guard(problem, horizon, rule=made.rule, episode=episode, lag=lag)
 
 
 def made_like(guard: Guard, n: int) -> Guard:

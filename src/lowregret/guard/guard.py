@@ -93,8 +93,8 @@ class Guard(Fleet, Readings):
         of a false switch is shared evenly among them; a rule of your own must have ``episode`` as its horizon, and its
         delta counts once an episode. Outcomes of an episode that come late, after its end, no longer judge anything.
     references
-        Names of incumbents, whose forecasts (or mixed actions) ``advise`` is given beside the model's. Regret is then
-        against the best of the fixed actions and them.
+        Names of incumbents, whose forecasts ``advise`` is given beside the model's. Regret is then against the best of
+        the fixed actions and them.
     contexts
         How many contexts there are, where ``advise`` is told in which a step is: a fixed action for each then counts.
     payoffs
@@ -256,7 +256,7 @@ class Guard(Fleet, Readings):
             Probabilities of the states ``[..., S]``, or ``Samples``, ``Quantiles`` or a ``Density`` of a number.
         references
             What the references say of this step, in the order of their names (or a dict by name): laws
-            ``[..., N, S]``, forecasts of a number, or mixed actions ``[..., N, A]``.
+            ``[..., N, S]``, or forecasts of a number.
         context
             In which context the step is, from 0.
         payoffs

@@ -269,7 +269,7 @@ def _blamed(rule: Rule, told: Switch, suspected: list[float]) -> Switch:
     which, rate, since, gain = suspected
     if which < 0:  # no comparator: another law
         gained = float(rule.problem.regret_in_payoffs(gain))  # type: ignore[union-attr]
-        others = rule.knows.references if rule.knows is not None and not rule.knows.references_act else ()
+        others = rule.knows.references if rule.knows is not None else ()
         whom = f"a mixture of recent frequencies and {', '.join(others)}" if others else None
         return told._replace(since=int(since), gain=gained, whom=whom)
     action, reference, context = rule.comparator(int(which))

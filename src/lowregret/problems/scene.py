@@ -83,8 +83,7 @@ class Known(NamedTuple):
     An action of another context sits out. A reference speaks at every step.
     """
 
-    references_NxA: Array | None = None  # [..., N, A], what each reference would play
-    laws_NxS: Any = None  # [..., N, S], the laws that they play by, where they state one; of numbers, their forecasts
+    laws_NxS: Any = None  # [..., N, S], the references' laws; of numbers, their forecasts
     context: Array | None = None  # [...], in which of the contexts the step is
     utility: Any = None  # [..., A, S], what is at stake in this step, in place of the problem's own; or a Payoff
     scale: Array | None = None  # [...], in (0, 1]: how much of it
@@ -108,7 +107,7 @@ class Scene(NamedTuple):
     utility: Array | None = None  # [A, S, ...], where it is not the problem's own
     scale: Array | None = None  # [...], how much of it counts
     plays_NxA: Array | None = None  # [N, A, ...]; None: there are no references
-    laws_NxS: Array | None = None  # [N, S, ...], where they state laws
+    laws_NxS: Array | None = None  # [N, S, ...], their laws
     context: Array | None = None  # [...]
     pairs: bool = False  # whether pairs of actions are compared with
 
@@ -215,7 +214,7 @@ def scene_of(
         law_S = np.ascontiguousarray(law_S)  # all that follows goes over it a state at a time
     if known is None and not references:
         return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature, pairs=pairs)
-    plays, laws, context, utility, scale = known or NOTHING_MORE
+    laws, context, utility, scale = known or NOTHING_MORE
     xp = namespace(law_S)
     if utility is not None:
         utility = xp.moveaxis(astype(utility, law_S.dtype), (-2, -1), (0, 1))
@@ -223,9 +222,7 @@ def scene_of(
     laws_NxS = plays_NxA = None
     if laws is not None:
         laws_NxS = xp.moveaxis(in_float64(detached(laws)), (-2, -1), (0, 1))
-    if references and plays is not None:
-        plays_NxA = xp.moveaxis(in_float64(plays), (-2, -1), (0, 1))
-    elif references and laws_NxS is not None:
+    if references and laws_NxS is not None:
         plays_NxA = xp.stack([_response(problem, utility, law, temperature) for law in laws_NxS])
     elif references:  # they sit out
         plays_NxA = xp.broadcast_to(base_A, (references, *base_A.shape))

@@ -56,7 +56,7 @@ class BesideReferences(Predictor, Policy):
                 f"{inputs.shown(self.rule)}"
             )
         inputs.keep(self, references=tuple(self.references))
-        if len(self.references) != len(self.rule.references) or self.rule.references_act:
+        if len(self.references) != len(self.rule.references):
             raise ValueError(f"references must be {len(self.rule.references)} predictors, got {len(self.references)}")
         for predictor in (self.base, *self.references):
             same_states(predictor, self.rule.problem)

@@ -79,8 +79,6 @@ class ExactTest(rearming.Rearms):
         within the range that the problem declares; the bounds are then for the largest span that leaves.
     actions
         False: the references alone are compared with.
-    references_act
-        They give mixed actions. Where there are not as many actions as states this need not be said.
     likelihood
         A second bettor, with half of the capital: on the mixture of laws that ``Recovery`` runs in the shadow. It finds
         models that predict worse than recent frequencies and are acted on at a loss. Bets on actions are then charged
@@ -115,7 +113,6 @@ class ExactTest(rearming.Rearms):
     contexts: int | None = None
     payoffs: str = "fixed"
     actions: bool = True
-    references_act: bool = False
     likelihood: bool = False
     test: bool = True
     internal: bool = False
@@ -140,7 +137,6 @@ class ExactTest(rearming.Rearms):
             contexts=contexts,
             payoffs=inputs.choice(self.payoffs, "payoffs", ("fixed", "scaled", "change")),
             actions=inputs.flag(self.actions, "actions"),
-            references_act=inputs.flag(self.references_act, "references_act"),
             likelihood=inputs.flag(self.likelihood, "likelihood"),
             test=inputs.flag(self.test, "test"),
             internal=inputs.flag(self.internal, "internal"),
@@ -227,7 +223,7 @@ class ExactTest(rearming.Rearms):
         if not self.told:
             return None
         payoffs = "change" if self.payoffs == "change" else "scaled"
-        return Knows(self.references, self.contexts, payoffs, self.references_act)
+        return Knows(self.references, self.contexts, payoffs)
 
     @cached_property
     def stakes(self) -> Any:
@@ -317,8 +313,7 @@ class ExactTest(rearming.Rearms):
             return InPlay(rearming.in_play(self), True, True, A, True)
         if isinstance(back, Incumbent) and self.references:
             alone = N == 1 and not self.actions
-            acts = self.references_act or self.of_numbers
-            made: Any = PlaysReference(back.name, self.references.index(back.name), acts, alone)
+            made: Any = PlaysReference(back.name, self.references.index(back.name), self.of_numbers, alone)
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
         if self.of_numbers:
             return InPlay(AmongExperts(self.stakes, self.n_contexts, N), True, True, A, True)
@@ -326,11 +321,9 @@ class ExactTest(rearming.Rearms):
             plain = in_play(back, self.problem, self.n_states, self.lasts, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
-        laws = 0 if self.references_act else N
         more = {
             "contexts": self.n_contexts,
             "references": N,
-            "laws": laws,
             "stakes": self.stakes,
             "internal": self.internal,
         }
@@ -485,9 +478,6 @@ class ExactTest(rearming.Rearms):
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
         if not self.likelihood:
             return offer
-        if scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
-            pure_AxS = scene._replace(pairs=False, plays_NxA=None).gains_together()
-            return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
         return Offer(*second_bettor.by_pairs(gain_PxM), offer.came())
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:

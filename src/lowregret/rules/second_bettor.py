@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, at_most, device, in_float64, namespace
+from ..arrays import Array, at_most, in_float64, namespace
 from ..certificates.every_start import Prior
 from ..files import compiled, is_compiled, to_read
 from .bets import MOST
@@ -118,21 +118,3 @@ def by_pairs(gain_PxS: Array) -> tuple[Array, Array]:
     low, high = (xp.where(both, end, xp.zeros_like(end)) for end in (low, high))
     wide = xp.where(both, low + high, xp.ones_like(low))
     return xp.stack([-low, high], axis=1), xp.stack([high / wide, low / wide], axis=1)
-
-
-def beside_mixed(gain_PxS: Array, pure_AxS: Array, plays_NxA: Array) -> tuple[Array, Array]:
-    """The same where the last N comparators play mixed actions: each is charged the average of its pure ones.
-
-    That covers what it may win, since exp is convex, and is no more than any pure one may be charged, which the
-    certificate counts; its own two ends could be: two lopsided gains may make an even one. ``[P, 2 A, ...]`` each;
-    ``pure_AxS`` is what each action gains.
-    """
-    xp, N = namespace(gain_PxS), plays_NxA.shape[0]
-    ends_Ax2, weights_Ax2 = by_pairs(pure_AxS)
-    A, batch = ends_Ax2.shape[0], tuple(ends_Ax2.shape[2:])
-    theirs_NxM = xp.reshape(plays_NxA[:, :, None] * weights_Ax2[None], (N, 2 * A, *batch))
-    ends_NxM = xp.broadcast_to(xp.reshape(ends_Ax2, (1, 2 * A, *batch)), theirs_NxM.shape)
-    ends_Px2, weights_Px2 = by_pairs(gain_PxS[:-N])
-    nothing = xp.zeros((ends_Px2.shape[0], 2 * A - 2, *batch), dtype=ends_Px2.dtype, device=device(ends_Px2))
-    own, weigh = (xp.concat([part, nothing], axis=1) for part in (ends_Px2, weights_Px2))
-    return xp.concat([own, ends_NxM]), xp.concat([weigh, theirs_NxM])
