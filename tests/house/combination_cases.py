@@ -126,7 +126,7 @@ REFUSALS = (
     ),
     Refusal(
         numbers,
-        "must be a DecisionProblem|is told nothing else",
+        "must be a DecisionProblem",
         "a predictor forecasts states, not numbers",
         "robustify",
     ),
@@ -143,8 +143,8 @@ REFUSALS = (
         "robustify",
     ),
     Refusal(
-        lambda c: c["contexts"] != "none" or c["payoffs"] != "fixed",
-        "is told more than a law|is told nothing else",
+        told,
+        "is told more than a law",
         "a predictor is asked for the next token and told nothing else",
         "robustify",
     ),
@@ -155,7 +155,7 @@ REFUSALS = (
         "robustify",
     ),
     Refusal(
-        lambda c: c["temperature"] == "0" and c["references"] == "none",
+        lambda c: c["temperature"] == "0",
         "temperature must be above 0",
         "the laws of a robust predictor are answered at random: for a temperature of 0 take a `Guard`",
         "robustify",

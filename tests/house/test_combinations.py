@@ -325,12 +325,7 @@ def part_of(said: Any, until: int) -> Any:
 def predictor(world: World, b: int, rule: Any = None) -> Any:
     base: Any = lr.predictors.Scheduled(world.forecast[b]) if not world.numbers else lr.PolyaUrn(2)
     rule = world.rule(world.horizon) if rule is None else rule
-    if not world.references:
-        return lr.robustify(base, world.problem, world.horizon, rule=rule)
-    references = [base, base]
-    if isinstance(world.beside, np.ndarray):
-        references = [lr.predictors.Scheduled(world.beside[b, :, n]) for n in range(2)]
-    return lr.robustify(base, world.problem, world.horizon, rule=rule, references=references)
+    return lr.robustify(base, world.problem, world.horizon, rule=rule)
 
 
 def as_predictor(world: World, loop: ByHand) -> None:
@@ -339,7 +334,7 @@ def as_predictor(world: World, loop: ByHand) -> None:
         safe, tokens = predictor(world, b), world.came[b]
         want = [one.step for one in stream.events if one.kind == "Switch"]
         assert int(safe.trip_times(tokens)) == (want[0] if want else world.T + 1)
-        policy = safe if world.references else safe.respond()
+        policy = safe.respond()
         memory, played = policy.start(), []
         for token in tokens:
             played.append(policy.policy(memory))

@@ -284,7 +284,7 @@ IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "predictors": "ContextTree CoverLaw OpponentModel Scheduled SecurityLaw ShrunkUrn Stream",
     "problems": "",
     "regret": "",
-    "robust": "Robust challenge window_needed",
+    "robust": "Robust window_needed",
     "rules": "JointTest RegretGap RegretRate ResponseRule Rule VRegret warm_up",
 }
 

@@ -353,11 +353,6 @@ def test_payments_too_small_for_a_rate_leave_safe_play_a_policy() -> None:
     assert hedge.policy(memory)[0] > 0.5
 
 
-def test_a_challenge_without_a_horizon_asks_for_its_own_delta() -> None:
-    with pytest.raises(ValueError, match=r"challenge\(new, incumbent, problem, None, delta=...\)"):
-        lr.robust.challenge(lr.PolyaUrn(2), lr.PolyaUrn(2), lr.matching(), None)
-
-
 def test_references_by_name() -> None:
     laws = {"new": [0.2, 0.8], "old": [0.6, 0.4]}
     listed, named = (lr.Guard(lr.matching(), 20, references=("old", "new")) for _ in range(2))

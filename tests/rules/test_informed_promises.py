@@ -187,22 +187,6 @@ def test_a_context_pays_for_itself_from_where_its_bound_is_below_the_gain() -> N
     assert rule.pays_from(1e-6) is None
 
 
-def test_a_challenge_is_lost_or_won() -> None:
-    coin, T = lr.matching(), 400
-    old, new = lr.predictors.Scheduled([[0.35, 0.65]]), lr.predictors.Scheduled([[0.8, 0.2]])
-    trial = lr.robust.challenge(new, old, coin, T, delta=0.02)
-    as_old, as_new = lr.sample(old, T, 200, seed=0), lr.sample(new, T, 200, seed=1)
-    assert np.median(trial.trip_times(as_old)) < 40
-    assert (trial.trip_times(as_old) <= T).all()
-    assert (trial.trip_times(as_new) <= T).sum() <= binom.ppf(1 - 1e-6, 200, 0.02)
-    played_, theirs = (
-        lr.policies.Respond(one, coin, trial.rule.temperature).policy_sequence(as_old) for one in (trial, old)
-    )
-    earned = ((theirs - played_) * np.eye(2)[as_old]).sum(axis=(-2, -1))
-    assert earned.max() <= T * trial.certificate.regret_bound
-    np.testing.assert_allclose(trial.policy_sequence(as_old), played_, atol=1e-12)
-
-
 def test_a_guard_falls_back_on_the_incumbents_law() -> None:
     coin = lr.matching()
     rule = lr.ExactTest(coin, 100, 0.05, references=("old",), actions=False, fallback=lr.policies.Incumbent("old"))

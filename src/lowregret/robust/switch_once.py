@@ -1,6 +1,6 @@
 """Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, overload
 
@@ -12,7 +12,6 @@ from ..policies import Recovery, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
 from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, JointTest, Knows, Rule, RuleMemory, VRegret
-from .references import BesideReferences, refuse_untested
 
 _TELL_THE_RULE = "give them to the rule itself, an ExactTest"
 
@@ -41,7 +40,11 @@ class Robust(Predictor):
     def __post_init__(self) -> None:
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
-        refuse_untested(self.rule)
+        if self.rule.untested:
+            raise ValueError(
+                "test=False plays a mixture from the first step on, and a robust predictor is its base model "
+                "until an alarm: a Guard takes it, or lr.Mixture([model, ...]) is one"
+            )
         if self.rule.problem is None:
             has_states(self.base, self.rule.n_states, f"rule {type(self.rule).__name__}")
         else:
@@ -55,8 +58,7 @@ class Robust(Predictor):
             )
         if self.rule.knows is not None:
             raise ValueError(
-                f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "
-                "robustify(..., references=...) and challenge(...) do"
+                f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it"
             )
         if self.rule.lag > 1:
             raise ValueError(
@@ -172,38 +174,12 @@ def robustify(
 @overload
 def robustify(
     predictor: Predictor,
-    problem: DecisionProblem,
-    horizon: int | None,
-    *,
-    rule: Rule | None = None,
-    fallback: Predictor | Recovery | None = None,
-    temperature: float | None = None,
-    references: Sequence[Predictor],
-    internal: bool = False,
-) -> BesideReferences: ...
-
-
-@overload
-def robustify(
-    predictor: Predictor,
     *,
     horizon: int,
     problems: Mapping[str, DecisionProblem],
     fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
 ) -> Robust: ...
-
-
-@overload
-def robustify(
-    predictor: Predictor,
-    problem: DecisionProblem,
-    horizon: int | None,
-    *,
-    rule: Rule | None = None,
-    temperature: float | None = None,
-    internal: bool,
-) -> BesideReferences: ...
 
 
 def robustify(
@@ -214,10 +190,8 @@ def robustify(
     rule: Rule | None = None,
     fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
-    references: Sequence[Predictor] = (),
-    internal: bool = False,
     problems: Mapping[str, DecisionProblem] | None = None,
-) -> Robust | BesideReferences:
+) -> Robust:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
     Parameters
@@ -230,12 +204,6 @@ def robustify(
         When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem.
     fallback, temperature
         Passed to the default rule; not together with ``rule``.
-    references
-        Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
-        the responses to them. What comes back is a policy and no predictor (``BesideReferences``).
-    internal
-        Regret is internal regret, to playing b whenever a was played. What keeps that low after a switch responds to no
-        law (``policies/pairs.py`` has why), so a policy comes back here, too.
     problems
         In place of ``problem``, several by name, over the same states: whoever acts in one of them has low regret in
         it. ``respond(name)`` acts, ``certificate.for_problem(name)`` says how low. After a switch one law for all
@@ -247,23 +215,10 @@ def robustify(
     >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 6]
     """
-    if (
-        isinstance(references, (str, bytes, Predictor))
-        or not isinstance(references, Sequence)
-        or not all(isinstance(one, Predictor) for one in references)
-    ):
-        raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
     if problems is not None:
-        more = {"problem": problem, "rule": rule, "references": references or None, "internal": internal or None}
+        more = {"problem": problem, "rule": rule}
         return Robust(predictor, joint_rule(problems, horizon, more, fallback=fallback, temperature=temperature))
-    if not references and not inputs.flag(internal, "internal") and not getattr(rule, "internal", False):
-        return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
-    if problem is None:
-        raise ValueError("references and internal=True need a problem, got None: nobody acts")
-    knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
-    told, pairs = None if rule is not None else knows, internal or None
-    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature, internal=pairs)
-    return BesideReferences(predictor, tuple(references), made)  # type: ignore[arg-type]
+    return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
 
 
 def joint_rule(
