@@ -260,7 +260,6 @@ OTHERS = {
     "columns": {"columns": {"probs": ["q_dry", "q_wet"]}},
     "fdr": {"fdr": 0.3},
     "tolerance": {"tolerance": 1e-3},
-    "episode": {"episode": 50},
     "horizon": {"horizon": 400},
     "family_delta": {"family_delta": True},
 }

@@ -65,10 +65,8 @@ CASES = {
     "payoffs": ({"payoffs": ["shut_dry", "shut_wet", "open_dry", "open_wet"]}, {}),
     "internal": ({}, {"internal": True}),
     "no test": ({}, {"test": False}),
-    "episodes": ({"context": "day", "scale": "share"}, {"episode": 40}),
-    "no test in episodes": ({}, {"test": False, "episode": 40}),
     "late": ({"context": "day", "scale": "share"}, {"lag": 3}),
-    "late, in episodes": ({"references": {"now": {"wet": "now_wet"}}}, {"lag": 2, "episode": 40}),
+    "late, references": ({"references": {"now": {"wet": "now_wet"}}}, {"lag": 2}),
     "all": (
         {
             "context": "day",
@@ -85,7 +83,6 @@ NUMBERS = {
     "numbers, scale": ({"scale": "share"}, {}),
     "numbers, no test": ({}, {"test": False}),
     "numbers, late": ({"scale": "share"}, {"lag": 3}),
-    "numbers, episodes": ({"scale": "share"}, {"episode": 40}),
 }
 EVERY = CASES | NUMBERS
 
@@ -142,7 +139,7 @@ def by_hand(case, own):
         guard.observe(came)
     for event in guard.events:
         if isinstance(event, lr.Switch):
-            alarms.append((event.episode - 1) * (guard.episode or 0) + event.step)
+            alarms.append(event.step)
     return {name: value / len(own) for name, value in totals.items()}, alarms, guard
 
 
@@ -158,11 +155,10 @@ def test_is_the_guards_own_loop_over_the_same_rows(case, tmp_path):
         earned, alarms, guard = by_hand(case, [row for row in listed if row["shop"] == one.stream])
         for name, value in earned.items():
             assert one.earned[name] == pytest.approx(value, abs=1e-9), name
-        assert one.switches == (len(alarms) if guard.episode else min(1, len(alarms)))
         if guard.lag > 1:
             continue  # told when it was known, and not of which outcome
         assert one.switched_at == (alarms[0] if alarms else None)
-        if guard.episode is None and one.switched_at is None and "no test" not in case:
+        if one.switched_at is None and "no test" not in case:
             assert one.log_e == pytest.approx(float(guard.evidence[0]), rel=1e-9)
         bounds.append(float(guard.certificate.regret_bound))
     if guard.lag > 1:
@@ -209,7 +205,7 @@ def typed(case):
         found.append(f"--reference={name}={own}")
     if "payoffs" in columns:
         found.append(f"--payoff-columns={','.join(columns['payoffs'])}")
-    more = {"internal": ["--internal"], "test": ["--no-test"], "episode": [f"--episode={settings.get('episode')}"]}
+    more = {"internal": ["--internal"], "test": ["--no-test"]}
     more["lag"] = [f"--lag={settings.get('lag')}"]
     return found + [word for name in settings for word in more[name]]
 
@@ -262,11 +258,11 @@ def test_options_and_a_file_say_the_same_as_python(case, tmp_path):
 
 def test_what_is_typed_wins(tmp_path):
     log = in_folder(tmp_path)
-    text = 'log = "nowhere.csv"\npayoffs = "shop.toml"\nout = "told"\ndelta = 0.5\nepisode = 30\n[columns]\n'
+    text = 'log = "nowhere.csv"\npayoffs = "shop.toml"\nout = "told"\ndelta = 0.5\n[columns]\n'
     (tmp_path / "audit.toml").write_text(text + 'stream = "shop"\norder = "step"\nstate = "actual"\ncontext = "step"\n')
     done = run(log, "--config", tmp_path / "audit.toml", "--delta", "0.05", "--context", "day", "--out", tmp_path / "o")
     assert done.exit_code in (0, 3), done.output
-    asked = lr.audit.audit_log(log, SHOP, episode=30, columns={**WHERE, "context": "day"})
+    asked = lr.audit.audit_log(log, SHOP, columns={**WHERE, "context": "day"})
     assert (tmp_path / "o" / "audit.json").read_text() == asked.to_json()
     assert not (tmp_path / "told").exists()
 

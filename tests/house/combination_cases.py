@@ -22,7 +22,6 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "contexts": ("none", "two"),
     "references": ("none", "forecasts"),
     "payoffs": ("fixed", "scaled", "change"),
-    "episodes": ("one", "several"),
     "horizon": ("known", "unknown"),
     "batch": ("one stream", "several", "named"),
     "fallback": ("Recovery", "Incumbent", "predictor", "policy"),
@@ -45,7 +44,6 @@ class Refusal(NamedTuple):
     says: str  # what the error says, as a pattern
     why: str  # for readers
     way: str | None = None  # None: whichever way
-    kind: type[Exception] = ValueError
 
 
 def numbers(case: Case) -> bool:
@@ -90,9 +88,9 @@ REFUSALS = (
         "what a mixture for each class of late outcomes may lose from the first step on is not known",
     ),
     Refusal(
-        lambda c: c["contexts"] != "none" and c["horizon"] == "unknown" and c["episodes"] == "one",
+        lambda c: c["contexts"] != "none" and c["horizon"] == "unknown",
         "contexts need a horizon",
-        "what each context may cost is shared out over the horizon; episodes have one",
+        "what each context may cost is shared out over the horizon",
     ),
     Refusal(
         lambda c: numbers(c) and c["payoffs"] == "change" and c["lag"] > 1,
@@ -159,13 +157,6 @@ REFUSALS = (
         "temperature must be above 0",
         "the laws of a robust predictor are answered at random: for a temperature of 0 take a `Guard`",
         "robustify",
-    ),
-    Refusal(
-        lambda c: c["episodes"] == "several",
-        "episode",
-        "a predictor has one episode",
-        "robustify",
-        TypeError,
     ),
     Refusal(
         lambda c: c["outcomes"] != "all",
@@ -260,7 +251,6 @@ class World:
         self.contexts = 2 if case["contexts"] == "two" else None
         self.references = NAMES if case["references"] != "none" else ()
         self.S = 0 if self.numbers else self.A + 1
-        self.episode = int(rng.integers(11, 17)) if case["episodes"] == "several" else None
         self.horizon = self.T if case["horizon"] == "known" else None
         by_rule = self.horizon is None or rng.random() < 0.6
         small = {"memories": (4.0, 30.0), "share": 0.02, "budget": 0.05}  # its budget is soon spent
@@ -418,19 +408,18 @@ class World:
 
     def guard(self, shape: tuple[int, ...] | None = None) -> lr.Guard:
         """The guard of the case, or one like it for so many streams."""
-        made: dict[str, Any] = {"lag": self.lag, "episode": self.episode}
+        made: dict[str, Any] = {"lag": self.lag}
         if shape is not None or self.names is None:
             made["batch_shape"] = self.shape if shape is None else shape
         else:
             made["streams"] = self.names
         if self.delta is not None:
-            rule = self.rule(self.horizon if self.episode is None else self.episode)
-            return lr.Guard(self.problem, self.horizon, rule=rule, **made)
+            return lr.Guard(self.problem, self.horizon, rule=self.rule(self.horizon), **made)
         payoffs = None if self.case["payoffs"] == "fixed" else self.case["payoffs"]
         more: dict[str, Any] = {"references": self.references, "contexts": self.contexts, "payoffs": payoffs}
         assert self.horizon is not None
         more |= {"delta": 1 / max(self.horizon, 2)} if self.case["test"] else {}
-        quantal = {"temperature": 1 / math.sqrt(self.episode or self.horizon)}
+        quantal = {"temperature": 1 / math.sqrt(self.horizon)}
         return lr.Guard(
             self.problem, self.horizon, fallback=self.fallback(), **quantal | self.responding(), **more, **made
         )
@@ -454,16 +443,11 @@ class World:
 
     # As the loop takes it
 
-    @property
-    def steps(self) -> int | None:
-        """Of an episode."""
-        return self.horizon if self.episode is None else self.episode
-
     def settings(self, each: Any) -> literal.Settings:
         """``each``: the rule of a class, for its rates and the safe law that it falls back on."""
         delta = self.delta
         if delta is None:
-            delta = 1 / self.T / (1 if self.episode is None else -(-self.T // self.episode))
+            delta = 1 / self.T
         fallback: Any = 1 if self.case["fallback"] == "Incumbent" else self.case["fallback"]
         plain = fallback == "Recovery" and not self.told and not self.numbers
         best = self.case["temperature"] == "0"
@@ -475,7 +459,7 @@ class World:
             self.A,
             self.S,
             2.0 if wide else float((paid.max(axis=0) - paid.min(axis=0)).max()),
-            None if self.steps is None else -(-self.steps // self.lag),
+            None if self.horizon is None else -(-self.horizon // self.lag),
             delta / literal.late_factor(self.lag),
             each.prior.rates_K,
             self.contexts or 1,

@@ -302,17 +302,6 @@ def test_realised_regret_is_that_of_the_actions_reported() -> None:
     assert guard.regret == 0.0
 
 
-def test_episodes_share_the_chance_of_a_false_switch() -> None:
-    guard = lr.Guard(lr.matching(), 100, episode=25, contexts=2)
-    assert isinstance(guard.rule, lr.ExactTest)
-    assert (guard.rule.horizon, guard.rule.delta) == (25, 0.05 / 4)
-    for t in range(60):
-        guard.advise(LAW, context=t % 2)
-        guard.observe(t // 2 % 2)
-    assert guard.episodes == 3
-    assert guard.certificate.episodes == 3
-
-
 def test_memory_grows_with_contexts_as_their_counts_do() -> None:
     """So many numbers for each context, whatever their number: bets, urns, weights, a budget, safe play."""
 

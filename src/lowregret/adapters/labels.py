@@ -100,11 +100,11 @@ def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any
     )
 
 
-def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, episode: Any = None, **settings: Any) -> Guard:
+def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, **settings: Any) -> Guard:
     """The guard of a classifier; the rule's horizon counts if none is given."""
-    if horizon is None and episode is None and rule is not None:
+    if horizon is None and rule is not None:
         horizon = rule.horizon
-    return Guard(problem, horizon, rule=rule, episode=episode, **settings)
+    return Guard(problem, horizon, rule=rule, **settings)
 
 
 def references_of(references: Any, asks: str) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         The most labels that will be learned, where that is known: it sharpens the certificate. A ``rule`` has its own.
     classes
         The labels in the order of the problem's states, needed where the states are not named after the labels.
-    rule, fallback, temperature, episode
+    rule, fallback, temperature
         As in ``Guard``.
     references
         Other models by name, whose ``predict_proba_one`` is asked of the same rows: what runs today, so that the guard
@@ -119,7 +119,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         rule: Any = None,
         fallback: Any = None,
         temperature: float | None = None,
-        episode: int | None = None,
         lag: int = 1,
         references: dict[str, base.Classifier] | None = None,
         contexts: int | None = None,
@@ -137,7 +136,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
             at_stake,
             horizon,
             rule,
-            episode,
             fallback=fallback,
             temperature=temperature,
             lag=lag,
@@ -155,7 +153,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.rule = rule
         self.fallback = fallback
         self.temperature = temperature
-        self.episode = episode
         self.lag = lag
         self.references = references
         self.contexts = contexts

@@ -129,7 +129,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``walk_forward`` it is the number of guarded rows by default; a ``rule`` has its own.
     classes
         The labels in the order of the problem's states, including those that no training row has.
-    rule, fallback, temperature, episode
+    rule, fallback, temperature
         As in ``Guard``.
     references
         Other models by name, fitted already, whose ``predict_proba`` is asked of the same rows: what runs today, so
@@ -182,7 +182,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rule: Any = None,
         fallback: Any = None,
         temperature: float | None = None,
-        episode: int | None = None,
         lag: int = 1,
         references: dict[str, Any] | None = None,
         contexts: int | None = None,
@@ -199,7 +198,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.rule = rule
         self.fallback = fallback
         self.temperature = temperature
-        self.episode = episode
         self.lag = lag
         self.references = references
         self.contexts = contexts
@@ -227,7 +225,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             fresh.problem_,
             horizon,
             self.rule,
-            self.episode,
             fallback=self.fallback,
             temperature=self.temperature,
             lag=self.lag,

@@ -48,7 +48,7 @@ def backtest(
         For a ``Payoff``: a forecast for each step, ``Quantiles``, ``Samples`` or a ``Density`` of shape ``[T]`` or
         ``[B, T]`` (or a list of them), and the outcomes; a frame then has columns of quantiles.
     guard
-        Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule, fallback or episodes; by default
+        Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule or fallback; by default
         ``Guard(problem, longest stream)``. It is not touched.
     names
         Of the streams; their indices by default.
@@ -109,7 +109,7 @@ def played_through(problem: Any, recording: Streams, guard: Guard | None, fallba
             share[i] = played.share_NxT[row, :T]
             results[i] = _result(problem, recording, guard.rule, i, played, row, happened.get(row, []))
             events += [(i, _named(event, recording, i)) for event in happened.get(row, [])]
-    events.sort(key=lambda pair: (pair[0], pair[1].episode, pair[1].step))
+    events.sort(key=lambda pair: (pair[0], pair[1].step))
     together = {name: tuple(values) for name, values in paid.items()}
     switches = tuple(event for _, event in events)
     promised = promised or _promised(guard, recording.longest)
@@ -149,11 +149,9 @@ def recorded(
 
 
 def _promised(guard: Guard, longest: int) -> Certificate:
-    """What is guaranteed of a stream of the guard's horizon; with episodes, over those of the longest stream."""
+    """What is guaranteed of a stream of the guard's horizon."""
     given = guard.rule.certificate
-    if guard.rule.rearms:
-        return given.at(longest)
-    return given.over_episodes(1 if guard.episode is None else -(-longest // guard.episode), given.regret_bound)
+    return given.at(longest) if guard.rule.rearms else given
 
 
 def _named(event: Event, recording: Any, i: int) -> Event:
@@ -197,7 +195,7 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
     if guard.problem != problem or not isinstance(guard.rule.each, ResponseRule):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
-    lasts = guard.horizon if guard.episode is None else guard._whole
+    lasts = guard.horizon
     if lasts is not None and lasts < recording.longest:
         raise ValueError(f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {lasts}")
     if guard.lag < recording.latest:

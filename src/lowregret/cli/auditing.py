@@ -90,7 +90,6 @@ def audit(
     lag: Annotated[int | None, typer.Option(min=1, help=_LAG)] = None,
     known_at: Annotated[str | None, typer.Option(help="The column that says when each outcome was known.")] = None,
     currency: Annotated[str | None, typer.Option(help="Of the payoffs; by default the corner of their table.")] = None,
-    episode: Annotated[int | None, typer.Option(min=1, help="Steps after which the guard begins afresh.")] = None,
     test: Annotated[bool, typer.Option(help="Without a test the mixture is played from the first step on.")] = True,
     internal: Annotated[
         bool, typer.Option("--internal", help="Internal regret: whenever it says one thing, another is better.")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
 from ..certificates import Certificate, NamedCertificate
 from ..certificates.realised import Run, certify_run
@@ -17,22 +16,11 @@ from .ledger import Ledger, blank
 _NEVER = "outcomes that never came"
 
 
-def delta_of_each(horizon: int | None, episode: int, delta: Any) -> float:
-    """What the default rule of each of the episodes that make up the horizon has: they share delta."""
-    if horizon is None:
-        raise ValueError(
-            "horizon must be given with episodes that open by themselves, how many steps they are in all: they share "
-            f"delta; without one, rule=ExactTest(problem, {episode}, delta=...) says what each has"
-        )
-    return inputs.probability(delta, "delta") / -(-horizon // episode)
-
-
-def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:
-    """The ledger after a new episode was opened for the streams in the mask; ``waiting``: outcomes they give up."""
+def reopened(rule: Rule, old: Ledger, mask: np.ndarray) -> Ledger:
+    """The ledger after a new episode was opened for the streams in the mask."""
     xp, where = namespace(old.lead_A), device(old.lead_A)
     fresh, chosen = blank(rule, mask.shape, like=old.lead_A), xp.asarray(mask, device=where)
-    never = (old.missed + xp.asarray(np.asarray(waiting) * mask, dtype=xp.int64, device=where)) * chosen
-    steps = old.rule.step * chosen
+    never, steps = old.missed * chosen, old.rule.step * chosen
     if rule.of_numbers:
         lost = xp.where(steps > 0, rule.worst_lead(old.lead_A), 0.0)
     else:

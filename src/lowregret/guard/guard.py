@@ -18,7 +18,7 @@ from ..problems import DecisionProblem, Payoff, by_name
 from ..robust import joint_rule, rule_for
 from ..rules import JointTest, Rule, late_rule, warm_up
 from .advice import Advice, acts_in, mixed_by_name, mixed_of
-from .episodes import delta_of_each, reopened
+from .episodes import reopened
 from .event_log import tell
 from .fleet import Fleet
 from .known import known_of, knows_of
@@ -26,7 +26,7 @@ from .ledger import LOG, Event, Ledger, Switch, blank
 from .memory import Due, GuardMemory, over, standing
 from .readings import Readings
 from .resume import Behaviour, read, written
-from .steps import advised, due_of, forgotten, given_up, numbered_step, observed, refuse_while_waiting, skipped
+from .steps import advised, due_of, forgotten, numbered_step, observed, refuse_while_waiting, skipped
 from .streams import Labels, Naming, named, streams_of
 
 # Where a guard's actions are drawn from: numbers of its own for every seed, every step and every guard.
@@ -88,10 +88,6 @@ class Guard(Fleet, Readings):
         Streams guarded side by side; everything then has these leading axes.
     on_event
         Called with each ``Switch``, and each ``Return`` and ``Left`` after one, as it happens, once the step was taken.
-    episode
-        Open a new episode by itself after so many steps. The horizon is then for all of them together, and the chance
-        of a false switch is shared evenly among them; a rule of your own must have ``episode`` as its horizon, and its
-        delta counts once an episode. Outcomes of an episode that come late, after its end, no longer judge anything.
     references
         Names of incumbents, whose forecasts ``advise`` is given beside the model's. Regret is then against the best of
         the fixed actions and them.
@@ -105,8 +101,8 @@ class Guard(Fleet, Readings):
         are known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is
         the ordinary guard, which sees each outcome before the next forecast.
     delta
-        How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
-        together (without a problem 1/horizon). None is asked for without a test.
+        How likely it may be that a model which is right is ever left in an episode: 0.05 by default, one in twenty
+        (without a problem 1/horizon). None is asked for without a test.
     fallback
         What is played after an alarm; by default ``Recovery()``.
     temperature
@@ -167,7 +163,6 @@ class Guard(Fleet, Readings):
         temperature: float | None = None,
         batch_shape: tuple[int, ...] | None = None,
         on_event: Callable[[Event], object] | None = None,
-        episode: int | None = None,
         references: Sequence[str] = (),
         contexts: int | None = None,
         payoffs: str | None = None,
@@ -182,11 +177,6 @@ class Guard(Fleet, Readings):
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs) if problems is None else None
-        self.episode = None if episode is None else inputs.whole(episode, "episode")
-        self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
-        if self.episode is not None and false_alarm_every is not None:
-            raise ValueError(f"episode goes with a horizon, and false_alarm_every is for ever, got {episode}")
-        lasts = horizon if self.episode is None else self.episode
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
         settings |= {"test": None if inputs.flag(test, "test") else False, "internal": internal or None}
         settings["false_alarm_every"] = false_alarm_every
@@ -194,19 +184,15 @@ class Guard(Fleet, Readings):
             raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
             settings = _as_people_act(problem, settings)
-            if self.episode is not None:
-                settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
         if problems is None:
-            made = rule_for(problem, lasts, rule, knows, **settings)
+            made = rule_for(problem, horizon, rule, knows, **settings)
         else:
             own: dict[str, Any] = {"delta": DELTA if delta is None else delta, "fallback": fallback}
             own["temperature"] = 0.0 if temperature is None else temperature
-            if self.episode is not None:
-                own["delta"] = delta_of_each(self._whole, self.episode, own["delta"])
             more: dict[str, Any] = {"problem": problem, "rule": rule, "contexts": contexts, "payoffs": payoffs}
             more |= {"references": references or None}
             more |= {name: value for name, value in settings.items() if name not in own}
-            made = joint_rule(problems, lasts, more, **own)
+            made = joint_rule(problems, horizon, more, **own)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))
@@ -277,7 +263,7 @@ class Guard(Fleet, Readings):
                     known = known_of(rule, shape, forecast, references, context, payoffs, scale)
             step = numbered_step(rule, at, step)
             if step > at.advised and rule.horizon is not None and at.longest + len(at.waiting) >= rule.horizon:
-                at = self._next_episode(at)
+                self._refuse_past_horizon(at)
             self._at, due = advised(rule, shape, at, forecast, known, step)
             return Advice(rule, self._at.ledger.rule, due)
 
@@ -359,20 +345,11 @@ class Guard(Fleet, Readings):
             self._at = standing(forgotten(at)._replace(ledger=reopened(self.rule, at.ledger, mask)))
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
-    def _next_episode(self, at: GuardMemory) -> GuardMemory:
-        """Where the guard stands once the streams whose episode is over have a new one, if it may open one."""
-        ledger, horizon, ends = at.ledger, self.rule.horizon, over(at)
-        mask = ends >= horizon
-        if not mask.any():
-            return at
-        seen = to_numpy(ledger.past_steps) + ends  # of its own, since the stream was added
-        if self.episode is None or (self._whole is not None and bool((mask & (seen >= self._whole)).any())):
-            memory = ledger.rule
-            step = namespace(memory.step).asarray(ends, device=device(memory.step))
-            self.rule.refuse_past_horizon(memory._replace(step=step))
-        waiting = ends - to_numpy(ledger.rule.step) - to_numpy(ledger.missed)
-        LOG.info("new episode for %d streams, by itself", int(mask.sum()))
-        return standing(given_up(self.rule, at, reopened(self.rule, ledger, mask, waiting), mask))
+    def _refuse_past_horizon(self, at: GuardMemory) -> None:
+        """Refuse a step of streams whose episode is over."""
+        memory = at.ledger.rule
+        step = namespace(memory.step).asarray(over(at), device=device(memory.step))
+        self.rule.refuse_past_horizon(memory._replace(step=step))
 
     # Inside
 
