@@ -34,7 +34,6 @@ from ..arrays import (
     total,
 )
 from ..certificates import Certificate, every_start
-from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
 from ..certificates.realised import Promise
 from ..files import compiled
@@ -148,8 +147,6 @@ class ExactTest(rearming.Rearms):
             )
         if not self.actions and (not self.references or contexts is not None):
             raise ValueError("actions=False compares with references alone: it needs some, and no contexts")
-        if isinstance(self.temperature, str) and self.temperature == "certificate":
-            inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
 
     def _temperature_of(self, temperature: Any) -> float:
@@ -192,16 +189,6 @@ class ExactTest(rearming.Rearms):
                 "Incumbent: what others lose to references, in contexts, where payoffs are told or outcomes are "
                 f"numbers is not known, got {inputs.shown(fallback)}"
             )
-
-    def _certificate_temperature(self, horizon: int | None) -> float:
-        """eta*, at which the bound before an alarm is least."""
-        if horizon is None:
-            raise ValueError('temperature="certificate" needs a horizon: give a number')
-        if self.stakes.contrast == 0 or self.problem.n_actions == 1:
-            return 1 / math.sqrt(horizon)  # nothing to gain
-        if self.internal:
-            return swapping.certificate_temperature(self, horizon)
-        return certificate_temperature(self.stakes, self.per_context(horizon), self._main_cost)
 
     # What it is made of
 

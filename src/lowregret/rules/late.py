@@ -298,7 +298,7 @@ class Late(Rule):
 def late_rule(rule: Rule, lag: int) -> Late:
     """The rule for outcomes so late: each class has its steps, its share of the horizon and delta / a_d.
 
-    Where the rule's temperature is what it takes by itself, 1/sqrt(horizon) or "certificate", so is that of a class.
+    Where the rule's temperature is what it takes by itself, 1/sqrt(horizon), so is that of a class.
     """
     d = inputs.whole(lag, "lag", least=2)
     if not isinstance(rule, ExactTest):
@@ -317,8 +317,6 @@ def late_rule(rule: Rule, lag: int) -> Late:
         rounds = -(-rule.horizon // d)
         if temperature == 1 / math.sqrt(rule.horizon):
             temperature = None
-        elif temperature and temperature == replace(rule, temperature="certificate").temperature:  # type: ignore[arg-type]
-            temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)
 
