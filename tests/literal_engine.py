@@ -30,7 +30,6 @@ class Settings(NamedTuple):
     rates_K: np.ndarray
     contexts: int
     references: int
-    laws: int  # how many of them may state laws that the mixture after an alarm hears
     lag: int
     told: bool  # more than a law
     fallback: Any  # "Recovery", "predictor" (an urn), "policy" (AdaHedge), or the place of a reference
@@ -93,8 +92,7 @@ class Told(NamedTuple):
     """All of one step."""
 
     forecast: Any  # a law, or a forecast of a number
-    references: tuple[Any, ...] | None  # what each says: a forecast like it, or a mixed action
-    acting: bool  # they are mixed actions
+    references: tuple[Any, ...] | None  # what each says: a forecast like it
     context: int
     utility: Callable[[np.ndarray], np.ndarray]  # outcomes [n] -> [A, n]
     knots: tuple[float, ...]
@@ -221,7 +219,7 @@ class Mixture:
     def __init__(self, s: Settings) -> None:
         self.s, self.seen = s, 0
         self.count = {(m, a): np.zeros(s.states) for m in range(len(s.memories)) for a in (None, *range(s.actions))}
-        self.laws = 1 + 2 * len(s.memories) + s.laws
+        self.laws = 1 + 2 * len(s.memories) + s.references
         self.weights = np.full(self.laws, 1 / self.laws)
         if not s.test:
             self.weights = np.array([0.9] + [0.1 / (self.laws - 1)] * (self.laws - 1))
@@ -234,7 +232,7 @@ class Mixture:
     def speak(self, now: "Due") -> list[np.ndarray]:
         urns = [self.count[m, a] for a in (None, self.advised(now)) for m in range(len(self.s.memories))]
         said = [now.told.forecast, *((urn + 1) / (urn.sum() + len(urn)) for urn in urns)]
-        return said + (list(now.told.references or ()) if self.s.laws and not now.told.acting else [])
+        return said + list(now.told.references or ())
 
     def law(self, now: "Due") -> np.ndarray:
         """What all of them say together."""
@@ -315,7 +313,7 @@ class Due:
         self.base = self.respond(told.forecast)
         self.plays = []
         for said in told.references or ():
-            self.plays.append(said if told.acting else self.respond(said))
+            self.plays.append(self.respond(said))
         self.mixed = place.backs[told.context].play(self) if self.late else self.base
 
     def respond(self, forecast: Any) -> np.ndarray:
@@ -439,8 +437,7 @@ class Class:
 
 class Event(NamedTuple):
     kind: str  # Switch, Return, Left
-    episode: int
-    step: int  # of the episode
+    step: int
     known: int
     action: int | None = None
     reference: int | None = None
@@ -448,29 +445,17 @@ class Event(NamedTuple):
     since: int | None = None
 
 
-class Past(NamedTuple):
-    """An episode that is over."""
-
-    seen: int
-    never: int
-    regret: float  # in total, of what was seen
-
-
 class Stream:
     """One stream, step by step; ``at_once``: as if the alarm had sounded before the first."""
 
     def __init__(self, s: Settings, at_once: bool = False) -> None:
-        self.s, self.events, self.past, self.at_once = s, list[Event](), list[Past](), at_once or not s.test
+        self.s, self.events = s, list[Event]()
         self.played: list[np.ndarray] = []
         self.bases: list[np.ndarray] = []  # what the response to the model was
         self.theirs: list[list[np.ndarray]] = []  # and what the references played
         self.shares: list[float] = []
-        self.hidden = 0.0  # the regret of past episodes in total, of all that came, seen or not
-        self._open(0)
-
-    def _open(self, before: int) -> None:
         self.classes = [Class(self.s) for _ in range(self.s.lag)]
-        self.alarm, self.seen, self.never, self.before, self.last = int(self.at_once), 0, 0, before, before
+        self.alarm, self.seen, self.never, self.last = int(at_once or not s.test), 0, 0, 0
         self.at_alarm, self.trusted = 0.0, False
         self.leads = dict.fromkeys(self.s.whom, 0.0)
         self.true = dict.fromkeys(self.s.whom, 0.0)
@@ -480,7 +465,7 @@ class Stream:
         place = self.classes[(t - 1) % self.s.lag]
         place.late, self.last = self.alarm > 0, t
         self.shares.append(np.mean([one.share() for one in self.classes]) if self.alarm else 1.0)
-        due = self.waiting[t] = Due(self.s, told, place, t - self.before)
+        due = self.waiting[t] = Due(self.s, told, place, t)
         for who in self.true:
             self.true[who] += due.lead(who)
         self.played.append(due.mixed)
@@ -489,19 +474,17 @@ class Stream:
         return due.mixed
 
     def skip(self, t: int) -> None:
-        if self.waiting.pop(t, None) is not None:
-            self.never += 1
+        del self.waiting[t]
+        self.never += 1
 
     def observe(self, t: int) -> None:
-        due = self.waiting.pop(t, None)
-        if due is None:  # of an episode that is over
-            return
+        due = self.waiting.pop(t)
         charged = due.place.see(due)
         self.seen += 1
         for who in self.leads:
             self.leads[who] += due.lead(who)
         reached = np.mean([one.total() for one in self.classes]) >= 1 / self.s.delta
-        when = len(self.past) + 1, t - self.before, self.last - self.before
+        when = t, self.last
         if reached and not self.alarm:
             self.alarm, self.at_alarm = self.seen, self.worst(self.leads)
             richest = max(self.classes, key=lambda one: one.total())
@@ -514,11 +497,6 @@ class Stream:
             self.events.append(Event("Return" if trusted else "Left", *when))
         self.trusted = trusted
 
-    def next_episode(self) -> None:
-        self.past.append(Past(self.seen, self.never + len(self.waiting), self.worst(self.leads)))
-        self.hidden += self.worst(self.true)
-        self._open(self.last)
-
     def worst(self, leads: dict[Who, float]) -> float:
         s = self.s
         own = [max(leads["action", c, a] for a in range(s.actions)) for c in range(s.contexts) if s.own]
@@ -526,13 +504,13 @@ class Stream:
 
     @property
     def regret(self) -> float:
-        """A step of those seen, in this episode."""
+        """A step of those seen."""
         return self.worst(self.leads) / max(self.seen, 1)
 
     @property
     def true_regret(self) -> float:
-        """In total, over all episodes and outcomes, seen or not."""
-        return self.hidden + self.worst(self.true)
+        """In total, over all outcomes, seen or not."""
+        return self.worst(self.true)
 
 
 def settings_of(rule: Any) -> Settings:
@@ -549,7 +527,6 @@ def settings_of(rule: Any) -> Settings:
         rule.rates_K,
         rule.n_contexts,
         N,
-        0 if rule.references_act else N,
         1,
         rule.told,
         "Recovery" if made else rule.references.index(back.name),
@@ -622,15 +599,9 @@ class Promise:
         return min(steps * J, worst)
 
     def of_laws(self, streams: list[Stream], horizon: int) -> float:
-        """A step, over all episodes: of the stream of which least is promised. Of numbers, the past is what it was."""
+        """A step: of the stream of which least is promised."""
         J, never = self.s.span, max(one.never for one in streams)
-        last = min(J, (self.at(horizon) + never * J) / horizon) * horizon
-        found = []
-        for one in streams:
-            lost = [0.0 if not p.seen else self.at(p.seen) if self.s.states else p.regret for p in one.past]
-            past = sum(lost) + sum(p.never * J for p in one.past)
-            found.append((past + last) / (sum(p.seen + p.never for p in one.past) + horizon))
-        return max(found)
+        return min(J, (self.at(horizon) + never * J) / horizon)
 
     def of_numbers(self, streams: list[Stream], horizon: int | None) -> tuple[float, float]:
         """By the charges that were paid: a step in the end, and a step so far."""
@@ -647,9 +618,7 @@ class Promise:
                 end = one.at_alarm + (d - 1) * J + self._all(horizon - one.alarm) + one.never * J
             elif horizon is not None:
                 end = self._in_the_end(running, horizon) + one.never * J
-            past = sum(p.regret * (p.seen > 0) + p.never * J for p in one.past)
-            steps = sum(p.seen + p.never for p in one.past) + (horizon or one.seen + one.never)
-            ends.append((past + end) / steps)
+            ends.append(end / (horizon or one.seen + one.never))
         over = [one.seen + one.never for one in streams]
         return min(J, max(ends)), min(J, max(a / max(n, 1) for a, n in zip(so_far, over, strict=True)))
 

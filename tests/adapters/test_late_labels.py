@@ -555,9 +555,7 @@ def test_a_scaler_that_learns_before_it_does_not_blind_the_guard() -> None:
         x = {"chance": chance}
         said = inner.predict_proba_one(scaler.transform_one(x))
         law = np.array([said.get(side, 0.0) for side in SIDES]) if said else np.full(2, 0.5)
-        mine = inner.predict_one(scaler.transform_one(x))  # of two that are as likely it may name the second
-        tied = mine is not None and SIDES.index(mine) != law.argmax()
-        guard.advise(law, plays=SIDES.index(mine)) if tied else guard.advise(law)
+        guard.advise(law)
         guard.observe(str(label))
         scaler.learn_one(x)
         inner.learn_one(scaler.transform_one(x), label)

@@ -78,7 +78,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"problem": SEA, "horizon": 400, "classes": (False, True)},
     {"problem": SEA, "horizon": 400, "floor": 0.0, "fallback": lr.PolyaUrn(2), "temperature": 0.05},
     {"problem": SEA, "rule": lr.ExactTest(SEA, 400, delta=0.2, fallback=lr.PolyaUrn(2))},
-    {"problem": SEA, "horizon": 400, "episode": 60},
     {"horizon": 400, "classes": LABELS},
     {"problem": lr.DecisionProblem(SEA.utility), "horizon": 400, "classes": ["calm", "storm"]},
 ]
@@ -92,16 +91,14 @@ def test_equals_a_guard_driven_by_hand(settings: dict) -> None:
     problem = settings.get("problem") or lr.DecisionProblem(np.eye(2), actions=LABELS, states=LABELS)
     if problem.states == ("0", "1"):
         problem = lr.DecisionProblem(problem.utility, states=LABELS)  # they have the names of the classes
-    own = {name: settings.get(name) for name in ("rule", "fallback", "episode", "temperature")}
+    own = {name: settings.get(name) for name in ("rule", "fallback", "temperature")}
     guard, floor = lr.Guard(problem, 400, **own), settings.get("floor", 0.01)
     for x, label in days():
         y = TRUTHS[label] if is_truth else label
         said = inner.predict_proba_one(x)
         law = np.array([said.get(TRUTHS[name] if is_truth else name, 0.0) for name in LABELS])
         law = law * (1 - floor) + floor / 2 if said else np.array([0.5, 0.5])
-        mine = inner.predict_one(x)  # of two that are as likely it may name the second
-        tied = not settings.get("problem") and mine is not None and LABELS.index(mine) != law.argmax()
-        advice = guard.advise(law, plays=LABELS.index(mine)) if tied else guard.advise(law)
+        advice = guard.advise(law)
         assert list(model.predict_proba_one(x).values()) == advice.law.tolist()
         assert list(model.policy_one(x).values()) == guard.policy().tolist()
         guard.observe(lr.problems.Positions(LABELS.index(label)))

@@ -64,7 +64,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"problem": CROPS},
     {"problem": CROPS, "floor": 0.02, "fallback": lr.PolyaUrn(3), "temperature": 0.1},
     {"problem": CROPS, "rule": lr.rules.RegretRate(CROPS, 300, alpha=0.1), "horizon": None},
-    {"problem": CROPS, "episode": 40},
     {"problem": None},
     {"problem": lr.DecisionProblem(CROPS.utility)},  # its states have no names: the labels in sorted order
     {"problem": lr.DecisionProblem(CROPS.utility), "classes": ["sun", "cloud", "rain"]},
@@ -82,7 +81,7 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
     problem = settings["problem"] or lr.DecisionProblem(np.eye(3), actions=order, states=order)
     if problem.states == ("0", "1", "2"):
         problem = lr.DecisionProblem(problem.utility, states=order)  # they have the names of the classes
-    own = {name: settings.get(name) for name in ("rule", "fallback", "episode", "temperature")}
+    own = {name: settings.get(name) for name in ("rule", "fallback", "temperature")}
     guard = lr.Guard(problem, 300, **own)
     columns, floor = [inner.classes_.tolist().index(label) for label in order], settings.get("floor", 0.0)
     for t in range(80, 240):

@@ -26,8 +26,7 @@ def recorded(rng, lengths, n_states=3):
 def by_hand(problem, guard, probs, states):
     """One stream, a step at a time: payoffs added up by player, events, the guard's regret a step."""
     T, fresh = len(states), dict.fromkeys(("model", "guard", "Hedge", "last outcome"), 0.0)
-    whole = guard._whole if guard.episode else guard.horizon
-    live = lr.Guard(problem, whole, rule=guard.rule, episode=guard.episode)
+    live = lr.Guard(problem, guard.horizon, rule=guard.rule)
     hedge = lr.policies.Hedge(problem, T)
     memory, actions = hedge.start(), np.zeros(problem.n_actions)
     payoffs = problem.in_payoffs(problem.utility)
@@ -49,11 +48,9 @@ GUARDS = {
     "no test": lambda T: lr.Guard(SHOP, T, test=False),
     "one bettor": lambda T: lr.Guard(SHOP, T, delta=0.2, likelihood=False),
     "quantal": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T)),
-    "episodes by themselves": lambda T: lr.Guard(SHOP, T, episode=17),
     "first test": lambda T: lr.Guard(SHOP, T, rule=lr.rules.FirstTest(SHOP, T, delta=0.1)),
     "gate": lambda T: lr.Guard(SHOP, T, rule=lr.rules.FirstTest(SHOP, T, delta=0.2, gate=0.3)),
     "hedge": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.2, fallback=lr.policies.Hedge(SHOP, T))),
-    "episodes": lambda T: lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, 17, delta=0.2), episode=17),
     "unknown horizon": lambda T: lr.Guard(SHOP, None, rule=lr.ExactTest(SHOP, None, delta=0.1)),
 }
 
@@ -222,10 +219,6 @@ ALONE = {
     "quantal recovery": lambda T: lr.Guard(SHOP, T, temperature=T**-0.5),
     "urn": lambda T: lr.Guard(SHOP, T, temperature=T**-0.5, fallback=lr.PolyaUrn(3)),
     "policy": lambda T: lr.Guard(SHOP, T, fallback=lr.policies.Hedge(SHOP, T)),
-    "episodes": lambda T: lr.Guard(SHOP, T, episode=17),
-    "minimax play in episodes": lambda T: lr.Guard(
-        lr.matching(), T, episode=9, temperature=1 / 3, fallback=lr.Recovery(budget=0.05)
-    ),
 }
 
 
@@ -237,9 +230,8 @@ def test_the_fallback_alone_equals_one_asked_step_by_step(name):
     found = lr.backtest(problem, probs, states, guard=guard)
     own, warmth = guard.rule.in_play, guard.rule.temperature_at(1)
     for i, T in enumerate(lengths):
+        memory = own.fallback.start((1,))
         for t in range(T):
-            if t % (guard.episode or T) == 0:
-                memory = own.fallback.start((1,))
             law, state = probs[i][None, t], states[i][None, t]
             if own.follows:
                 scene = own.fallback.scene(memory, law)
@@ -251,18 +243,6 @@ def test_the_fallback_alone_equals_one_asked_step_by_step(name):
             paid = mixed @ problem.utility[:, state[0]]
             assert found.paid["fallback"][i][t] == pytest.approx(paid, abs=1e-9), (i, t)
             memory = after
-
-
-def test_the_certificate_is_over_the_episodes_of_the_recording():
-    probs, states = recorded(np.random.default_rng(0), [50, 20])
-    guard = lr.Guard(SHOP, 500, episode=20)
-    given = lr.backtest(SHOP, probs, states, guard=guard).certificate
-    for t in range(50):
-        guard.advise(probs[0][t])
-        guard.observe(int(states[0][t]))
-    assert given.episodes == guard.certificate.episodes == 3
-    assert given.tv_bound == pytest.approx(3 * guard.rule.delta)
-    assert given.regret_bound == pytest.approx(guard.certificate.regret_bound)
 
 
 def test_an_excluded_state_is_json_still():

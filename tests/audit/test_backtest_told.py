@@ -53,8 +53,7 @@ def given(case):
 
 def by_hand(own, names, guard):
     """One stream, a step at a time: payoffs added up, all comparators', and the guard itself."""
-    settings = {"episode": guard.episode} if guard.episode else {}
-    live = lr.Guard(SHOP, guard._whole if guard.episode else guard.horizon, rule=guard.rule, **settings)
+    live = lr.Guard(SHOP, guard.horizon, rule=guard.rule)
     players = ("model", "guard", *(f"reference {name}" for name in ("today", "flat") if name in names))
     totals, each = dict.fromkeys(players, 0.0), {}
     for t, state in enumerate(own["states"].tolist()):
@@ -84,22 +83,15 @@ def by_hand(own, names, guard):
     return {name: value / T for name, value in totals.items()}, (best - totals["guard"]) / T, live
 
 
-@pytest.mark.parametrize(("case", "episode"), [*((case, None) for case in CASES), ("contexts", 80), ("all", 80)])
-def test_equals_guards_asked_step_by_step(case, episode):
+@pytest.mark.parametrize("case", CASES)
+def test_equals_guards_asked_step_by_step(case):
     streams, names = recorded(), CASES[case]
     told = given(case)
-    guard = None
-    if episode:
-        contexts, kind = 3 if "contexts" in names else None, "change" if "payoffs" in names else "scaled"
-        references = ("today", "flat") if "today" in names else ()
-        rule = lr.ExactTest(SHOP, episode, 0.2, references=references, contexts=contexts, payoffs=kind)
-        guard = lr.Guard(SHOP, 160, rule=rule, episode=episode)
     found = lr.backtest(
         SHOP,
         [o["probs"] for o in streams],
         Positions([o["states"] for o in streams]),
         names="wxyz",
-        guard=guard,
         **told,
     )
     days = {name: place for place, name in enumerate(sorted(DAYS))}
@@ -115,17 +107,16 @@ def test_equals_guards_asked_step_by_step(case, episode):
         told_now = [event for event in found.switches if event.stream == "wxyz"[i]]
         assert len(told_now) == len(live.events)
         for mine, theirs in zip(told_now, live.events, strict=True):
-            assert (type(mine), mine.step, mine.episode) == (type(theirs), theirs.step, theirs.episode)
+            assert (type(mine), mine.step) == (type(theirs), theirs.step)
             if isinstance(mine, lr.Switch):
                 assert mine.statistic == pytest.approx(theirs.statistic, rel=1e-9)
                 assert (mine.action, mine.reference, mine.since) == (theirs.action, theirs.reference, theirs.since)
                 assert mine.context == (None if theirs.context is None else DAYS[theirs.context])
         assert SHOP.regret_in_payoffs(result.regret) == pytest.approx(regret, abs=1e-9)
         assert found.regret()[i][-1] == pytest.approx(result.regret, abs=1e-12)
-        if not episode:
-            assert result.regret == pytest.approx(float(live.regret), abs=1e-12)
-            values = found.evidence("wxyz"[i])["evidence"]
-            assert values[-1] == pytest.approx([float(part) for part in live.evidence], rel=1e-9)
+        assert result.regret == pytest.approx(float(live.regret), abs=1e-12)
+        values = found.evidence("wxyz"[i])["evidence"]
+        assert values[-1] == pytest.approx([float(part) for part in live.evidence], rel=1e-9)
         switched += result.switched_at is not None
     assert switched
     assert json.loads(found.to_json())["streams"][0]["earned"] == pytest.approx(found.streams[0].earned)
@@ -299,33 +290,3 @@ def test_columns_are_refused(change, columns, says):
 def test_who_does_not_take_them():
     with pytest.raises(ValueError, match=r"columns={'context': ...} says where they are"):
         lr.backtest(SHOP, pa.table(ROWS), contexts=[1, 2, 3])
-
-
-@pytest.mark.parametrize("told", ["contexts", "references", "payoffs", "scale"])
-def test_the_fallback_alone_begins_afresh_with_each_episode(told: str) -> None:
-    """Beside backtests of the episodes on their own, whatever a step was told with."""
-    problem, rng = lr.DecisionProblem.from_payoffs([[0, -40], [-10, -10]], low=-60, high=20), np.random.default_rng(3)
-    T, episode = 100, 30
-    probs, states = rng.dirichlet([1, 1], T), (np.arange(T) // episode) % 2
-    given = {
-        "contexts": rng.integers(2, size=T),
-        "references": {"old": rng.dirichlet([2, 1], T)},
-        "payoffs": rng.uniform(-60, 20, (T, 2, 2)),
-        "scale": rng.uniform(0.2, 1, T),
-    }[told]
-    declared = {
-        "contexts": {"contexts": 2},
-        "references": {"references": ["old"]},
-        "payoffs": {"payoffs": "change"},
-        "scale": {"payoffs": "scaled"},
-    }[told]
-    guard = lr.Guard(problem, T, episode=episode, **declared)  # type: ignore[arg-type]
-    whole = lr.backtest(problem, probs, states, guard=guard, **{told: given})
-    alone = lr.Guard(problem, episode, rule=guard.rule)
-    parts = []
-    for begin in range(0, T, episode):
-        own = slice(begin, begin + episode)
-        piece = {name: law[own] for name, law in given.items()} if isinstance(given, dict) else given[own]
-        found = lr.backtest(problem, probs[own], states[own], guard=alone, **{told: piece})
-        parts.append(found.paid["fallback"][0])
-    np.testing.assert_allclose(whole.paid["fallback"][0], np.concatenate(parts), rtol=0, atol=1e-12)

@@ -31,18 +31,12 @@ def log_of():
     return pa.concat_tables(parts)
 
 
-@pytest.mark.parametrize("episode", [None, 90, 1000])
-def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
+def test_since_and_returns_are_those_of_a_backtest(tmp_path):
     lr.rules.warm_up()  # the last bit depends on what is compiled
     table = log_of()
     path = written(shuffled(table), tmp_path / "log.parquet")
-    found = audit_log(path, SHOP, delta=0.05, episode=episode)
-    settings = {"temperature": 0, "likelihood": True}
-    if episode == 90:
-        rule = lr.ExactTest(SHOP, 90, 0.05 / 5, **settings)
-        guard = lr.Guard(SHOP, 400, rule=rule, episode=90)
-    else:
-        guard = lr.Guard(SHOP, 400, rule=lr.ExactTest(SHOP, 400, 0.05, **settings))
+    found = audit_log(path, SHOP, delta=0.05)
+    guard = lr.Guard(SHOP, 400, rule=lr.ExactTest(SHOP, 400, 0.05, temperature=0, likelihood=True))
     asked = lr.backtest(SHOP, table, guard=guard)
     assert found.alarms
     for one, other in zip(found.streams, asked.streams, strict=True):
@@ -50,38 +44,22 @@ def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
         switches = [event for event in events if isinstance(event, lr.Switch)]
         assert (one.stream, one.steps, one.switched_at) == (other.stream, other.steps, other.switched_at)
         assert (one.best_action, one.returns) == (other.best_action, other.returns)
-        assert one.switches == len(switches)
-        since = (switches[0].episode - 1) * (episode or 0) + switches[0].since if switches else None
-        assert one.since == since
-        assert one.episodes == (-(-one.steps // 90) if episode == 90 else 1)
+        assert one.since == (switches[0].since if switches else None)
         assert one.earned == pytest.approx(other.earned, abs=1e-11)
         assert one.regret == pytest.approx(other.regret, abs=1e-12)
-        if episode == 90:
-            values = asked.evidence(one.stream)["evidence"][:, 0]
-            ends = [values[at : at + 90] for at in range(0, len(values), 90)]
-            level = np.log(max(1 / 0.05, len(LENGTHS) / 0.1) * 5)
-            stopped = [next((v for v in part if v >= level), part[-1]) for part in ends]
-            assert one.log_e == pytest.approx(np.log(np.mean(np.exp(stopped))), abs=1e-9)
     assert found.certificate.regret_bound == asked.certificate.regret_bound
-    assert sum(one.switches for one in found.streams) > 1
-    if episode is None:
-        assert sum(one.returns for one in found.streams)
-    quick = audit_log(path, SHOP, delta=0.05, episode=episode, events=False)
+    assert found.alarms > 1
+    assert sum(one.returns for one in found.streams)
+    quick = audit_log(path, SHOP, delta=0.05, events=False)
     for one, other in zip(quick.streams, found.streams, strict=True):
         assert one.earned == pytest.approx(other.earned, abs=1e-11)
-        assert (one.switched_at, one.switches, one.log_e) == (other.switched_at, other.switches, other.log_e)
+        assert (one.switched_at, one.log_e) == (other.switched_at, other.log_e)
         assert (one.since, one.returns) == (None, None)
-    for suspect in found.details if episode == 90 else ():
-        values = asked.evidence(suspect["stream"])["evidence"][:, 0]
-        np.testing.assert_allclose(suspect["evidence"], values[np.array(suspect["steps"]) - 1], rtol=1e-9, atol=1e-9)
 
 
 def test_the_table_says_so(tmp_path):
     path = written(log_of(), tmp_path / "log.parquet")
-    found = audit_log(path, SHOP, delta=0.05, episode=90)
-    switched, episodes = (sum(getattr(one, name) for one in found.streams) for name in ("switches", "episodes"))
-    assert f"in {switched} of {episodes} episodes" in found.report()
-    assert "returns to the model" in found.report()
+    assert "returns to the model" in audit_log(path, SHOP, delta=0.05).report()
     assert "returns to the model" not in audit_log(path, SHOP, events=False).report()
 
 

@@ -1,7 +1,6 @@
 """The page of an audit: its numbers beside a NumPy loop, and in a real browser (`make test-page`) as they are drawn."""
 
 import json
-import math
 import os
 import shutil
 
@@ -172,19 +171,6 @@ def test_times_that_streams_do_not_share_are_steps(tmp_path):
     assert data["all"]["at"][-1] == 260
     assert data["dated"]
     assert all(one["at"][0] > 10**12 for one in data["details"])
-
-
-def test_episodes_try_other_deltas_too(tmp_path):
-    table = dated(table_of({"a": 240}, broken=1))
-    found = lr.audit.audit_log(written(table, tmp_path / "log.parquet"), SHOP, episode=80)
-    own = by_hand(SHOP, table)["a"]
-    for one in json.loads(found.to_json())["deltas"]:
-        guard, paid = lr.Guard(SHOP, 240, delta=one["delta"], episode=80), 0.0
-        for law, state in zip(own["laws"], own["came"], strict=True):
-            paid += float(guard.advise(law).policy @ SHOP.in_payoffs(SHOP.utility[:, state]))
-            guard.observe(Positions(state))
-        assert one["guard"] == pytest.approx(paid)
-    assert found.details[0]["threshold"] == pytest.approx(math.log(3 / 0.05))
 
 
 @pytest.mark.parametrize("lag", [1, 3])

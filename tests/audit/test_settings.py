@@ -46,8 +46,7 @@ def rows():
         level = rng.uniform(4.5, 5.5, T)
         own = {"shop": [name] * T, "step": np.arange(T), "actual": np.array(SHOP.states)[came.astype(int)]}
         own |= {"p_dry": 1 - wet, "p_wet": wet, "now_dry": 1 - now, "now_wet": now}
-        own |= {"did": np.array(SHOP.actions)[rng.integers(0, 2, T)], "day": np.array(DAYS)[rng.integers(0, 3, T)]}
-        own |= {"share": rng.uniform(0.2, 1, T), "ordered": np.array(ORDERS)[rng.integers(0, 5, T)], "sold": demand}
+        own |= {"day": np.array(DAYS)[rng.integers(0, 3, T)], "share": rng.uniform(0.2, 1, T), "sold": demand}
         factor = rng.uniform(0.2, 1.1, T)
         cells = ((f"{a}_{s}", MATRIX[i, j]) for i, a in enumerate(SHOP.actions) for j, s in enumerate(SHOP.states))
         own |= {name: value * factor for name, value in cells}
@@ -62,18 +61,15 @@ CASES = {
     "context": ({"context": "day"}, {}),
     "references": ({"references": {"now": ["now_dry", "now_wet"]}}, {}),
     "one column": ({"references": {"now": {"wet": "now_wet"}}}, {}),
-    "action": ({"references": {"people": {"action": "did"}}}, {}),
     "scale": ({"scale": "share"}, {}),
     "payoffs": ({"payoffs": ["shut_dry", "shut_wet", "open_dry", "open_wet"]}, {}),
     "no test": ({}, {"test": False}),
-    "episodes": ({"context": "day", "scale": "share"}, {"episode": 40}),
-    "no test in episodes": ({}, {"test": False, "episode": 40}),
     "late": ({"context": "day", "scale": "share"}, {"lag": 3}),
-    "late, in episodes": ({"references": {"people": {"action": "did"}}}, {"lag": 2, "episode": 40}),
+    "late, references": ({"references": {"now": {"wet": "now_wet"}}}, {"lag": 2}),
     "all": (
         {
             "context": "day",
-            "references": {"people": {"action": "did"}},
+            "references": {"now": ["now_dry", "now_wet"]},
             "scale": "share",
             "payoffs": ["shut_dry", "shut_wet", "open_dry", "open_wet"],
         },
@@ -83,11 +79,9 @@ CASES = {
 NUMBERS = {
     "numbers": ({}, {}),
     "numbers, context": ({"context": "day"}, {}),
-    "numbers, action": ({"references": {"people": {"action": "ordered"}}}, {}),
     "numbers, scale": ({"scale": "share"}, {}),
     "numbers, no test": ({}, {"test": False}),
     "numbers, late": ({"scale": "share"}, {"lag": 3}),
-    "numbers, episodes": ({"scale": "share"}, {"episode": 40}),
 }
 EVERY = CASES | NUMBERS
 
@@ -106,13 +100,7 @@ def guard_of(case):
     told = {"references": tuple(columns.get("references", ()))}
     told["contexts"] = len(DAYS) if "context" in columns else None
     told["payoffs"] = "change" if "payoffs" in columns else "scaled" if "scale" in columns else None
-    lag = settings.get("lag", 1)
-    if "did" not in str(columns):
-        return lr.Guard(problem, LAST, **told, **settings)
-    # As many actions as states: it must be said which are meant.
-    made = lr.Guard(problem, LAST, **told, **{name: own for name, own in settings.items() if name != "lag"})
-    rule = replace(made.rule, references_act=True)
-    return lr.Guard(problem, LAST, rule=rule, episode=settings.get("episode"), lag=lag)
+    return lr.Guard(problem, LAST, **told, **settings)
 
 
 def by_hand(case, own):
@@ -122,7 +110,6 @@ def by_hand(case, own):
     for row in own:
         scale = row["share"] if "scale" in columns else None
         told = {"scale": scale, "context": DAYS.index(row["day"]) if "context" in columns else None}
-        people = None
         if case in NUMBERS:
             forecast = lr.Quantiles([0.1, 0.5, 0.9], [row["q10"], row["q50"], row["q90"]])
             law = forecast.law(STALL, 0)
@@ -136,15 +123,10 @@ def by_hand(case, own):
             came = Positions(SHOP.states.index(row["actual"]))
             paid = matrix[:, came.at]
             model = paid[np.argmax(matrix @ forecast)]
-        for name, said in columns.get("references", {}).items():
-            if "action" in said:
-                actions = ORDERS if case in NUMBERS else list(SHOP.actions)
-                people = np.eye(len(actions))[actions.index(row[said["action"]])]
-                told["references"] = {name: people}
-            else:
-                law = np.array([1 - row["now_wet"], row["now_wet"]])
-                told["references"], people = {name: law}, np.eye(2)[np.argmax(MATRIX @ law)]
-            earned = (people @ paid) * (scale or 1)
+        for name in columns.get("references", {}):
+            law = np.array([1 - row["now_wet"], row["now_wet"]])
+            told["references"] = {name: law}
+            earned = paid[np.argmax(matrix @ law)] * (scale or 1)
             totals[f"reference {name}"] = totals.get(f"reference {name}", 0.0) + earned
         advice = guard.advise(forecast, **{name: value for name, value in told.items() if value is not None})
         totals["model"] += model * (scale or 1)
@@ -156,7 +138,7 @@ def by_hand(case, own):
         guard.observe(came)
     for event in guard.events:
         if isinstance(event, lr.Switch):
-            alarms.append((event.episode - 1) * (guard.episode or 0) + event.step)
+            alarms.append(event.step)
     return {name: value / len(own) for name, value in totals.items()}, alarms, guard
 
 
@@ -172,11 +154,10 @@ def test_is_the_guards_own_loop_over_the_same_rows(case, tmp_path):
         earned, alarms, guard = by_hand(case, [row for row in listed if row["shop"] == one.stream])
         for name, value in earned.items():
             assert one.earned[name] == pytest.approx(value, abs=1e-9), name
-        assert one.switches == (len(alarms) if guard.episode else min(1, len(alarms)))
         if guard.lag > 1:
             continue  # told when it was known, and not of which outcome
         assert one.switched_at == (alarms[0] if alarms else None)
-        if guard.episode is None and one.switched_at is None and "no test" not in case:
+        if one.switched_at is None and "no test" not in case:
             assert one.log_e == pytest.approx(float(guard.evidence[0]), rel=1e-9)
         bounds.append(float(guard.certificate.regret_bound))
     if guard.lag > 1:
@@ -192,7 +173,7 @@ def test_is_the_guards_own_loop_over_the_same_rows(case, tmp_path):
         assert found.certificate.regret_bound == guard_of(case).certificate.regret_bound
 
 
-@pytest.mark.parametrize("case", ["all", "context", "numbers, action"])
+@pytest.mark.parametrize("case", ["all", "context", "numbers, context"])
 def test_is_the_backtest_of_the_same_frame(case, tmp_path):
     table, (_, settings) = rows(), EVERY[case]
     frame = lr.backtest(problem_of(case), table, columns=columns_of(case))
@@ -204,7 +185,7 @@ def test_is_the_backtest_of_the_same_frame(case, tmp_path):
         assert (one.switched_at, one.returns) == (other.switched_at, other.returns)
     parquet = written(table, tmp_path / "log.parquet")
     whole = lr.audit.audit_log(parquet, problem_of(case), columns=columns_of(case), **settings)
-    assert json.loads(whole.to_json())["about"]["columns"]["context" if "context" in columns_of(case) else "references"]
+    assert json.loads(whole.to_json())["about"]["columns"]["context"]
 
 
 def typed(case):
@@ -216,7 +197,7 @@ def typed(case):
         found.append(f"--reference={name}={own}")
     if "payoffs" in columns:
         found.append(f"--payoff-columns={','.join(columns['payoffs'])}")
-    more = {"test": ["--no-test"], "episode": [f"--episode={settings.get('episode')}"]}
+    more = {"test": ["--no-test"]}
     more["lag"] = [f"--lag={settings.get('lag')}"]
     return found + [word for name in settings for word in more[name]]
 
@@ -269,11 +250,11 @@ def test_options_and_a_file_say_the_same_as_python(case, tmp_path):
 
 def test_what_is_typed_wins(tmp_path):
     log = in_folder(tmp_path)
-    text = 'log = "nowhere.csv"\npayoffs = "shop.toml"\nout = "told"\ndelta = 0.5\nepisode = 30\n[columns]\n'
-    (tmp_path / "audit.toml").write_text(text + 'stream = "shop"\norder = "step"\nstate = "actual"\ncontext = "did"\n')
+    text = 'log = "nowhere.csv"\npayoffs = "shop.toml"\nout = "told"\ndelta = 0.5\n[columns]\n'
+    (tmp_path / "audit.toml").write_text(text + 'stream = "shop"\norder = "step"\nstate = "actual"\ncontext = "step"\n')
     done = run(log, "--config", tmp_path / "audit.toml", "--delta", "0.05", "--context", "day", "--out", tmp_path / "o")
     assert done.exit_code in (0, 3), done.output
-    asked = lr.audit.audit_log(log, SHOP, episode=30, columns={**WHERE, "context": "day"})
+    asked = lr.audit.audit_log(log, SHOP, columns={**WHERE, "context": "day"})
     assert (tmp_path / "o" / "audit.json").read_text() == asked.to_json()
     assert not (tmp_path / "told").exists()
 
@@ -395,14 +376,11 @@ def test_files_that_say_something_else(what, tmp_path):
 
 
 REFUSED = {
-    "both": ({"references": {"a": {"action": "did"}, "b": ["now_dry", "now_wet"]}}, {}, "all be given by an action"),
-    "no action": ({"references": {"a": {"action": "day"}}}, {}, "row 1: the action .day. must be one of the actions"),
-    "no column": ({"references": {"a": {"action": "dud"}}}, {}, "reference 'a' must be 1"),
     "payoffs": ({"payoffs": ["open_dry"] * 4, "state": "sold"}, {"problem": STALL}, "functions where outcomes are"),
     "forecasts": (
         {"references": {"a": {"0.1": "q10"}}, "state": "sold"},
         {"problem": STALL},
-        "a column of actions where",
+        "references go with arrays where outcomes are numbers",
     ),
     "scale": ({"scale": "step"}, {}, "row 1: the scale .step. must be above 0"),
     "range": ({"payoffs": ["q10", "q50", "q90", "sold"]}, {}, "must lie in the range"),

@@ -49,9 +49,7 @@ def by_hand(folder: Path, lag: int) -> dict[str, Any]:
     for t in range(T):
         if t >= lag:
             engine.observe(t - lag + 1)
-        told = literal.Told(
-            laws_TxS[t], (), False, 0, partial(np.take, problem.utility, axis=1), (), 1.0, int(came_T[t])
-        )
+        told = literal.Told(laws_TxS[t], (), 0, partial(np.take, problem.utility, axis=1), (), 1.0, int(came_T[t]))
         guard += engine.advise(t + 1, told) @ paid_TxA[t]
     for t in range(max(T - lag, 0), T):
         engine.observe(t + 1)

@@ -177,21 +177,6 @@ def test_changing_payoffs_are_charged_by_the_widest() -> None:
     assert (scaled >= 0).all()  # a step that counts less is charged less
 
 
-def test_an_action_of_ones_own_is_charged_by_hoeffding_and_its_gap() -> None:
-    """d falls short of the best by g: ln E exp(lam x) <= lam g + lam^2 R^2 / 8; with kappa in its place it fails."""
-    rng, broken = np.random.default_rng(9), False
-    for problem in problems(20, seed=10):
-        for law in rng.dirichlet(np.full(problem.n_states, 0.5), 60):
-            worth_A = problem.utility @ law
-            for d, rate in product(range(problem.n_actions), (0.3, 2.0)):
-                gap = worth_A.max() - worth_A[d]
-                x_AxS = problem.utility - problem.utility[d]
-                most = np.log(np.exp(rate * x_AxS) @ law).max()
-                assert most <= rate * gap + best_response.hoeffding(problem, rate) + 1e-12
-                broken |= most > rate * gap + best_response.kappa(problem, rate) + 1e-9
-    assert broken
-
-
 def enumerated(T: int, S: int) -> np.ndarray:
     return np.array(list(product(range(S), repeat=T)))
 

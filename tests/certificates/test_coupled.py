@@ -126,18 +126,6 @@ def test_the_free_rate_is_the_best_one(problem: lr.DecisionProblem) -> None:
     assert problem.contrast * math.sqrt(5000) * 0.99 < cold < problem.contrast * math.sqrt(5000)
 
 
-@pytest.mark.parametrize("problem", [MATCHING, RPS, lr.matching(4)])
-def test_the_certificate_temperature_is_the_best_one(problem: lr.DecisionProblem) -> None:
-    T, L = 1024, 7.2
-    best = minimize_scalar(
-        lambda x: float(coupled.free_rate_bound(problem, T, math.exp(x), L)), bounds=(-9, 1), method="bounded"
-    )
-    warmth = coupled.certificate_temperature(problem, T, L)
-    at = float(coupled.free_rate_bound(problem, T, warmth, L))
-    assert at == pytest.approx(best.fun, rel=1e-8)
-    assert at == pytest.approx(problem.contrast * (1 - 1 / problem.n_actions) * math.sqrt(T * L / 2), rel=1e-9)
-
-
 def test_charges_of_a_schedule_are_summed_from_above() -> None:
     steps = np.arange(1, 3001)
     warmth = MATCHING.anytime_temperature(steps)

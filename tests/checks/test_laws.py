@@ -48,7 +48,6 @@ PREDICTORS = {
     "minimax law": lr.predictors.CoverLaw(MATCHING, 12),
     "robust, the urn for good": lr.robustify(MISTAKEN, MATCHING, 12, fallback=lr.PolyaUrn(2)),
     "robust": lr.robustify(MISTAKEN, MATCHING, 12),
-    "challenge": lr.robust.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
     "robust robust": lr.robustify(lr.robustify(STICKY, RPS, 12), RPS, 20),
     "robust, unknown problem": lr.robustify(MISTAKEN, None, 12),
     "average restart": restart(MATCHING, ALTERNATOR),
@@ -73,9 +72,6 @@ POLICIES = {
     "prod": lr.policies.Prod(MISTAKEN, MATCHING, 12),
     "restart hedge": lr.policies.RestartHedge(RPS, 4),
     "restart hedge, in blocks": lr.policies.RestartHedge(MATCHING, 4, averaged=False, rate=0.5),
-    "beside": lr.robustify(MISTAKEN, MATCHING, 12, references=[lr.PolyaUrn(2), ALTERNATOR]),
-    "beside, rps": lr.robustify(STICKY, RPS, 20, references=[lr.PolyaUrn(3)]),
-    "challenge": lr.robust.challenge(MISTAKEN, lr.PolyaUrn(2), MATCHING, 12, delta=0.3),
     "average restart": restart(MATCHING, ALTERNATOR),
     "average restart, rps": restart(RPS, STICKY),
 }

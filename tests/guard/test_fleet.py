@@ -25,7 +25,6 @@ MAKES: dict[str, Callable[..., Any]] = {
         problem, 30, temperature=0.2, fallback=lr.PolyaUrn(problem.n_states), **more
     ),
     "policy": lambda problem, **more: lr.Guard(problem, 30, fallback=lr.policies.AdaHedge(problem), **more),
-    "episodes": lambda problem, **more: lr.Guard(problem, 30, episode=7, **more),
     "no horizon": lambda problem, **more: lr.Guard(problem, None, rule=lr.ExactTest(problem, None, delta=0.3), **more),
     "scaled": lambda problem, **more: lr.Guard(problem, 30, payoffs="scaled", contexts=3, **more),
     "any problem": lambda problem, **more: lr.Guard(None, 30, **more),
@@ -102,18 +101,6 @@ def test_a_stream_has_its_own_horizon() -> None:
     for _ in range(3):
         guard.advise([[0.5, 0.5]])
         guard.observe([0])
-    episodes = lr.Guard(COIN, 4, episode=2, batch_shape=(1,))
-    for t in range(6):
-        if t == 2:
-            episodes.add(1)
-        if t == 4:
-            with pytest.raises(ValueError, match="is over for 2 of 2"):
-                episodes.advise([[0.5, 0.5]] * 2)
-            episodes.retire([0])
-        n = episodes.batch_shape[0]
-        episodes.advise([[0.5, 0.5]] * n)
-        episodes.observe([0] * n)
-    assert episodes.streams.tolist() == [1]
 
 
 def a_fleet(kind: str) -> tuple[Callable[[], Any], Any]:

@@ -390,16 +390,3 @@ def test_payoffs_of_a_step_that_its_forecast_cannot_be_judged_by_are_refused_bef
     guard.advise(drawn, references=[drawn], payoffs=bent)
     guard.observe(0.5)
     assert guard.steps == 1
-
-
-def test_a_step_that_waits_beyond_its_episode_resumes_bit_for_bit() -> None:
-    rng = np.random.default_rng(0)
-    guard, lag = lr.Guard(TRADE, 60, lag=3, episode=7, batch_shape=(20,)), 3
-    for t in range(1, 9):  # the last opens an episode while two steps of the one before it wait
-        guard.advise(lr.Samples(rng.uniform(-1, 1, (20, 7))))
-        if t >= lag:
-            guard.observe(rng.uniform(-1, 1, 20), step=t - lag + 1)
-    again = lr.Guard(TRADE, 60, lag=3, episode=7, batch_shape=(20,))
-    again.load_state_dict(json.loads(json.dumps(guard.state_dict())))
-    for step in (7, 8):
-        assert guard.policy(step=step).tolist() == again.policy(step=step).tolist()

@@ -69,7 +69,7 @@ def softmax(values_A: np.ndarray) -> np.ndarray:
     return weights_A / weights_A.sum()
 
 
-def literal(world: World, horizon: int | None = None, episode: int | None = None) -> dict[Any, Seen]:
+def literal(world: World, horizon: int | None = None) -> dict[Any, Seen]:
     """Every stream by hand: states are places in a matrix, and nothing has a name.
 
     The model's response, the best action and the bets are written out; what the guard plays after an alarm is asked of
@@ -81,25 +81,20 @@ def literal(world: World, horizon: int | None = None, episode: int | None = None
     horizon = horizon or max(len(one.came) for one in world.streams)
     problem = lr.DecisionProblem.from_payoffs(payoffs_AxS)
     for one in world.streams:
-        guard = lr.Guard(problem, horizon, episode=episode)
+        guard = lr.Guard(problem, horizon)
         rule, T = guard.rule, len(one.came)
         model = played = 0.0
         trip = None
+        bets, laws_1xTxS, came_1xT = Bets(rule), np.asarray(one.laws_TxS)[None], np.asarray(one.came)[None]
+        mixtures_SxT = rule.in_play.fallback.mixtures(laws_1xTxS, came_1xT)[:, 0]
         for t, (law_S, state) in enumerate(zip(one.laws_TxS, one.came, strict=True)):
-            begin = t - t % (episode or T)
-            if t == begin:
-                bets, part = Bets(rule), slice(begin, begin + (episode or T))
-                laws_1xTxS, came_1xT = np.asarray(one.laws_TxS)[None, part], np.asarray(one.came)[None, part]
-                mixtures_SxT = rule.in_play.fallback.mixtures(laws_1xTxS, came_1xT)[:, 0]
             model += payoffs_AxS[int(np.argmax(U @ law_S)), state]
-            if bets.reach(U, law_S, mixtures_SxT[:, t - begin], state) and trip is None:
+            if bets.reach(U, law_S, mixtures_SxT[:, t], state) and trip is None:
                 trip = t + 1
             guard.advise(law_S.tolist())
             played += guard.policy() @ payoffs_AxS[:, state]
             guard.observe(state)
-        asked = [
-            (event.episode - 1) * (episode or 0) + event.step for event in guard.events if isinstance(event, lr.Switch)
-        ]
+        asked = [event.step for event in guard.events if isinstance(event, lr.Switch)]
         if (asked[:1] or [None]) != [trip]:
             raise RuntimeError(f"the guard switched at {asked}, the bets at {trip}")
         earned_A = payoffs_AxS[:, one.came].sum(axis=1)
@@ -292,21 +287,18 @@ def _kind(names: list[Any] | None) -> str:
 def arrays_door(rng: np.random.Generator, folder: Path) -> Case:
     """``lr.backtest`` of arrays: one stream, several of one length, or a list of any lengths."""
     world = some_world(rng)
-    episode = int(rng.integers(5, 20)) if rng.random() < 0.3 else None
-    seen = literal(world, episode=episode)
-    longest = max(len(one.came) for one in world.streams)
+    seen = literal(world)
 
     def attempt() -> None:
         problem = problem_of(world)
-        guard = None if episode is None else lr.Guard(problem, longest, episode=episode)
         states = [as_array(rng, [world.values[i] for i in one.written]) for one in world.streams]
         laws = [one.laws_TxS for one in world.streams]
         if len(laws) == 1:
-            found = lr.backtest(problem, laws[0], states[0], guard=guard, fallback=False)
+            found = lr.backtest(problem, laws[0], states[0], fallback=False)
             compare(named_seen(world, seen, alone=True), in_backtest(found))
         else:
             names = [one.name for one in world.streams]
-            found = lr.backtest(problem, laws, states, names=names, guard=guard, fallback=False)
+            found = lr.backtest(problem, laws, states, names=names, fallback=False)
             compare(named_seen(world, seen), in_backtest(found))
 
     return Case(world.expected, _outcomes(world), attempt, any_switch(seen))
@@ -638,7 +630,6 @@ def literal_told(world: World, known: Known, guard: Any, problem: lr.DecisionPro
     labels = [(isinstance(v, bool), v) for v in all_contexts(known.contexts)] if known.contexts else []
     for b, one in enumerate(world.streams):
         T = len(one.came)
-        each = guard.episode or T
         steps, money = [], []
         for t in range(T):
             matrix = world.payoffs_AxS if known.payoffs is None else known.payoffs[b][t]
@@ -647,24 +638,21 @@ def literal_told(world: World, known: Known, guard: Any, problem: lr.DecisionPro
             place = labels.index((isinstance(context, bool), context)) if known.contexts else 0
             laws = tuple(theirs[b][t] for theirs in known.references.values())
             utility = partial(np.take, (matrix - shift) / scale, axis=1)
-            steps.append(by_hand.Told(one.laws_TxS[t], laws, False, place, utility, (), share, one.came[t]))
+            steps.append(by_hand.Told(one.laws_TxS[t], laws, place, utility, (), share, one.came[t]))
             money.append(share * matrix[:, one.came[t]])
         others = [f"reference {name}" for name in known.references]
-        totals, trip = dict.fromkeys(("model", "guard", "fallback", *others), 0.0), None
-        for begin in range(0, T, each):
-            part = steps[begin : begin + each]
-            told, alone = (by_hand.Stream(by_hand.settings_of(rule), at_once) for at_once in (False, True))
-            for t, step in enumerate(part):
-                for stream in (told, alone):
-                    stream.advise(t + 1, step)
-                    stream.observe(t + 1)
-                law_S, worth_AxS = step[0], step.utility(range(len(step[0])))
-                best_A = np.eye(len(worth_AxS))[int(np.argmax(worth_AxS @ law_S))]  # the model, as people act on it
-                plays = best_A, told.played[t], alone.played[t], *told.theirs[t]
-                for name, own in zip(totals, plays, strict=True):
-                    totals[name] += own @ money[begin + t]
-            if trip is None and told.alarm:
-                trip = begin + told.alarm
+        totals = dict.fromkeys(("model", "guard", "fallback", *others), 0.0)
+        told, alone = (by_hand.Stream(by_hand.settings_of(rule), at_once) for at_once in (False, True))
+        for t, step in enumerate(steps):
+            for stream in (told, alone):
+                stream.advise(t + 1, step)
+                stream.observe(t + 1)
+            law_S, worth_AxS = step[0], step.utility(range(len(step[0])))
+            best_A = np.eye(len(worth_AxS))[int(np.argmax(worth_AxS @ law_S))]  # the model, as people act on it
+            plays = best_A, told.played[t], alone.played[t], *told.theirs[t]
+            for name, own in zip(totals, plays, strict=True):
+                totals[name] += own @ money[t]
+        trip = told.alarm or None
         money_TxA = np.array(money)
         own = [
             money_TxA[[step.context == c for step in steps]].sum(axis=0).max() for c in {step.context for step in steps}
@@ -683,7 +671,7 @@ def literal_told(world: World, known: Known, guard: Any, problem: lr.DecisionPro
 
 
 def told_door(rng: np.random.Generator, folder: Path) -> Case:
-    """``lr.backtest`` that is told contexts, references, payoffs and scales, as arrays or as columns; with episodes."""
+    """``lr.backtest`` that is told contexts, references, payoffs and scales, as arrays or as columns."""
     arrays = bool(rng.random() < 0.5)
     world = some_world(rng, 2)
     known = some_known(rng, world)
@@ -695,10 +683,9 @@ def told_door(rng: np.random.Generator, folder: Path) -> Case:
     unnamed = lr.DecisionProblem.from_payoffs(world.payoffs_AxS, **wide)
     kind = "change" if known.payoffs is not None else "scaled" if known.scale is not None else None
     contexts = len(all_contexts(known.contexts)) if known.contexts else None
-    episode = int(rng.integers(6, 20)) if rng.random() < 0.6 else None
     longest = max(len(one.came) for one in world.streams)
-    settings = {"references": tuple(known.references), "contexts": contexts, "payoffs": kind, "episode": episode}
-    settings |= {"delta": 1 / max(longest, 2), "temperature": (episode or longest) ** -0.5}  # as literal_informed plays
+    settings = {"references": tuple(known.references), "contexts": contexts, "payoffs": kind}
+    settings |= {"delta": 1 / max(longest, 2), "temperature": longest**-0.5}  # as literal_informed plays
     seen = literal_told(world, known, lr.Guard(unnamed, longest, **settings), unnamed)
     more = [name for name, _ in next(iter(seen.values())).more]
     table = None if arrays else some_table(rng, world, text=False)
@@ -723,7 +710,7 @@ def told_door(rng: np.random.Generator, folder: Path) -> Case:
 
     expected = strictest(world.expected, MUST if table is None else table.expected, MAY if doubt else MUST)
     which = "+".join(name for name, value in known._asdict().items() if value)
-    words = f"{which}{' episodes' if episode else ''}, {_outcomes(world)}, {package}"
+    words = f"{which}, {_outcomes(world)}, {package}"
     if doubt:
         words += ", contexts of several kinds"
     return Case(expected, words, attempt, any_switch(seen))

@@ -50,7 +50,6 @@ def advised():
         (lambda: lr.Guard(PAYOFFS, horizon=3), "got list: DecisionProblem.from_payoffs(matrix) makes one of payoffs"),
         (lambda: lr.ExactTest(TRADE, None), "needs an explicit delta, the chance of a false switch"),
         (lambda: lr.Guard(TRADE, contexts=3), "contexts need a horizon, for how many steps in all"),
-        (lambda: lr.Guard(TRADE, episode=3), "horizon must be given with episodes that open by themselves"),
         (lambda: lr.Guard(None), "horizon must be a whole number >= 1 for VRegret, got None"),
         (lambda: lr.Guard(TRADE, fallback=lr.PolyaUrn(2)), "or a temperature above 0 (temperature=horizon**-0.5"),
         (lambda: lr.Guard(TRADE, likelihood=True, temperature=0.1), "temperature=0 and Recovery() for a fallback"),
@@ -72,8 +71,6 @@ def test_the_refusal_says_what_to_do(call, says):
 def test_a_guard_takes_delta_for_the_rule_that_it_makes():
     acts = {"temperature": 0.0, "likelihood": True}
     assert lr.Guard(TRADE, 100, delta=0.01).rule == lr.ExactTest(TRADE, 100, 0.01, **acts)
-    assert lr.Guard(TRADE, 100, delta=0.01, episode=20).rule.delta == pytest.approx(0.002)
-    assert lr.Guard(TRADE, 100, episode=20).rule == lr.ExactTest(TRADE, 20, 0.05 / 5, **acts)
     with pytest.raises(ValueError, match="only build the default rule"):
         lr.Guard(TRADE, 100, delta=0.01, rule=lr.ExactTest(TRADE, 100))
 

@@ -24,7 +24,6 @@ CASES: dict[str, dict[str, Any]] = {
     "unknown horizon": {"horizon": None},
     "references": {"references": ("a", "b")},
     "references, unknown horizon": {"references": ("a",), "horizon": None},
-    "references that act": {"references": ("a", "b"), "references_act": True},
     "references alone": {"references": ("a", "b"), "actions": False},
     "contexts": {"contexts": 3},
     "scaled": {"payoffs": "scaled"},
@@ -65,15 +64,14 @@ def a_run(name: str, N: int) -> Run:
     states = np.where(broken, 1 - np.arange(N)[:, None] % 2, right)
     probs = np.where(broken[..., None], 0.7 * np.eye(S)[np.arange(N) % 2][:, None] + 0.3 * probs, probs)
     R = len(rule.references)
-    plays = rng.dirichlet(np.ones(A), (N, T, R)) if R and rule.references_act else None
-    laws = rng.dirichlet(np.ones(S), (N, T, R)) if R and not rule.references_act else None
+    laws = rng.dirichlet(np.ones(S), (N, T, R)) if R else None
     if laws is not None:
         laws = np.where(broken[..., None, None], 0.5 * laws + 0.5 * np.eye(S)[states][:, :, None], laws)
     context = rng.integers(rule.n_contexts, size=(N, T)) if rule.contexts is not None else None
     noise = rng.uniform(-0.2, 0.2, (N, T, A, S))
     utility = 0.8 * problem.utility + noise if rule.payoffs == "change" else None
     scale = rng.uniform(0.5, 1.0, (N, T)) if rule.payoffs != "fixed" else None
-    return Run(rule, probs, Known(plays, laws, context, utility, scale), states)
+    return Run(rule, probs, Known(laws, context, utility, scale), states)
 
 
 def choose(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
@@ -93,7 +91,7 @@ def steps_of(run: Run, at: Any, keep: Any = np.asarray) -> list[Any]:
     memory, seen = rule.start(shape, like=keep(run.probs)), []
     for t in range(T):
         parts = [None if part is None else keep(part[at][(slice(None),) * len(shape) + (t,)]) for part in run.known]
-        known = Known(None, None, *parts[2:]) if t % 9 == 8 else Known(*parts)
+        known = Known(None, *parts[1:]) if t % 9 == 8 else Known(*parts)
         moment = rule.look(memory, keep(run.probs[at][..., t, :]), known if rule.told else None)
         memory = rule.advance(memory, moment, keep(run.states[at][..., t]))
         seen.append(memory)

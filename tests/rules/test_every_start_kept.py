@@ -202,7 +202,6 @@ def test_rules_are_values() -> None:
         ({"delta": 1.0}, "delta"),
         ({"delta": 1e-251}, "delta must be at least 1e-250, got 1e-251"),
         ({"temperature": "warm"}, "temperature"),
-        ({"temperature": "certificate", "horizon": None, "delta": 0.1}, "temperature=.certificate. needs a horizon"),
         ({"actions": False}, "actions=False compares with references alone"),
         ({"actions": False, "references": ("a",), "contexts": 2}, "actions=False compares with references alone"),
         ({"contexts": 2, "horizon": None, "delta": 0.1}, "contexts need a horizon"),
@@ -219,7 +218,6 @@ def test_what_is_refused(settings: dict[str, Any], says: str) -> None:
     ("settings", "says"),
     [
         ({"gate": -1}, "gate must be a finite number >= 0, got -1"),
-        ({"temperature": "certificate"}, "temperature=.certificate. goes with ExactTest, not with FirstTest"),
         ({"fallback": lr.Recovery()}, "bets on how the fallback differs"),
     ],
 )

@@ -372,7 +372,7 @@ def _told(payoff: lr.Payoff, forecast: object, outcome: float) -> literal.Told:
     def utility(at: np.ndarray) -> np.ndarray:
         return np.array([(payoff.fn(action, at) - middle) / half for action in payoff.actions])
 
-    return literal.Told(forecast, None, False, 0, utility, tuple(payoff.knots), 1.0, outcome)
+    return literal.Told(forecast, None, 0, utility, tuple(payoff.knots), 1.0, outcome)
 
 
 def _row(forecast: object, n: int) -> object:

@@ -9,7 +9,7 @@ import numpy as np
 from .. import inputs
 from ..guard import Guard
 from ..problems import DecisionProblem, Names, a_problem
-from ..rules import ExactTest, Rule
+from ..rules import Rule
 
 
 def stakes(
@@ -100,39 +100,11 @@ def _in_order(problem: DecisionProblem | None, seen: Sequence[Any]) -> tuple[Any
     )
 
 
-def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, episode: Any = None, **settings: Any) -> Guard:
+def guard_of(problem: DecisionProblem, horizon: Any, rule: Rule | None, **settings: Any) -> Guard:
     """The guard of a classifier; the rule's horizon counts if none is given."""
-    if horizon is None and episode is None and rule is not None:
+    if horizon is None and rule is not None:
         horizon = rule.horizon
-    return Guard(problem, horizon, rule=rule, episode=episode, **settings)
-
-
-def labels_played(guard: Guard, labels: Sequence[Any]) -> np.ndarray | None:
-    """The action ``[S]`` that predicts each label; None: actions are not labels, or the guard plays only its own.
-
-    An action predicts a label if it has that name, and no action earns more where that label comes.
-    """
-    rule, problem = guard.rule.each, guard.problem
-    if not isinstance(rule, ExactTest) or rule.temperature != 0 or problem is None:
-        return None
-    places = [problem.action_names.position(label) for label in labels]
-    if None in places or sorted(places) != list(range(problem.n_actions)):  # type: ignore[type-var]
-        return None
-    said_S = np.array(places)
-    right = problem.utility[said_S, np.arange(len(said_S))] >= problem.utility.max(axis=0)
-    return said_S if right.all() else None
-
-
-def own_plays(guard: Guard, said_S: np.ndarray, laws_NxS: np.ndarray, predicted_N: np.ndarray) -> np.ndarray:
-    """What is played for each row ``[N]``: what a model predicts, where that is not the likeliest label by its own law.
-
-    A model with a threshold or a margin decides by it; for one that predicts the likeliest label the payoffs decide,
-    and the best response is played.
-    """
-    problem = guard.problem
-    assert problem is not None
-    best_N = np.asarray(problem.best_response(laws_NxS))
-    return np.where(predicted_N == laws_NxS.argmax(axis=-1), best_N, said_S[predicted_N])
+    return Guard(problem, horizon, rule=rule, **settings)
 
 
 def references_of(references: Any, asks: str) -> dict[str, Any]:

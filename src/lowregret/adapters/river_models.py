@@ -16,10 +16,8 @@ from .labels import (
     floored,
     guard_of,
     key_of,
-    labels_played,
     one_each,
     only_scaled,
-    own_plays,
     references_of,
     refuse_lawless,
     stakes,
@@ -74,7 +72,7 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         The most labels that will be learned, where that is known: it sharpens the certificate. A ``rule`` has its own.
     classes
         The labels in the order of the problem's states, needed where the states are not named after the labels.
-    rule, fallback, temperature, episode
+    rule, fallback, temperature
         As in ``Guard``.
     references
         Other models by name, whose ``predict_proba_one`` is asked of the same rows: what runs today, so that the guard
@@ -121,7 +119,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         rule: Any = None,
         fallback: Any = None,
         temperature: float | None = None,
-        episode: int | None = None,
         lag: int = 1,
         references: dict[str, base.Classifier] | None = None,
         contexts: int | None = None,
@@ -139,7 +136,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
             at_stake,
             horizon,
             rule,
-            episode,
             fallback=fallback,
             temperature=temperature,
             lag=lag,
@@ -149,7 +145,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
             on_event=on_event,
         )
         self._asked, self._labelled = Asked(self.guard), _Labelled(labels, floor)
-        self._said_S = labels_played(self.guard, labels)
         self.unasked, self._has_warned = 0, False
         self.model = model
         self.problem = problem
@@ -158,7 +153,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         self.rule = rule
         self.fallback = fallback
         self.temperature = temperature
-        self.episode = episode
         self.lag = lag
         self.references = references
         self.contexts = contexts
@@ -211,23 +205,10 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         return dict(zip(self._labelled.labels, law_S.tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> Any:
-        """The likeliest label under ``predict_proba_one``, or what the model predicts instead and plays.
-
-        A model may decide by a threshold. Where the problem's actions are the labels and responses are best ones (a
-        temperature of 0), what it predicts beside the likeliest label is what it plays, and is judged.
-        """
+        """The likeliest label under ``predict_proba_one``."""
         refuse_lawless(self.guard, "predict_one", "policy_one(x)")
-        row, ids = self._row(x, **kwargs), None if id is None else ids_of(id, 1)
-        [law_S] = self._asked.laws([key_of(x)], row, ids)
-        state = int(law_S.argmax())
-        if "plays" in row.told:
-            [plays], problem = row.told["plays"], self.guard.problem
-            assert problem is not None
-            assert self._said_S is not None
-            if plays != problem.best_response(row.laws_NxS[0]):
-                [mixed_A] = self._asked.policies([key_of(x)], row, ids)
-                state = int(np.argsort(self._said_S)[plays]) if mixed_A[plays] == 1 else state
-        return self._labelled.labels[state]
+        [law_S] = self._answered(self._asked.laws, x, id, **kwargs)
+        return self._labelled.labels[int(law_S.argmax())]
 
     def policy_one(self, x: dict[Any, Any], id: Any = None, **kwargs: Any) -> dict[str, float]:
         """The mixed action that the certificate speaks of, by the actions' names; the rest likewise."""
@@ -264,10 +245,6 @@ class GuardedRiverClassifier(base.Wrapper, base.Classifier):
         """All that is known of a row before its label."""
         with self.guard._lock:  # a model does not learn while it is asked
             law_S, told = self._labelled.law(self.model.predict_proba_one(x, **kwargs)), {}
-            own = None if self._said_S is None else self.model.predict_one(x, **kwargs)
-        if self._said_S is not None:
-            state = int(law_S.argmax()) if own is None else self._labelled.state(own)  # it may say nothing yet
-            told["plays"] = own_plays(self.guard, self._said_S, law_S[None], np.array([state]))
         if self.references:
             said = [self._labelled.law(other.predict_proba_one(x), False) for other in self.references.values()]
             told["references"] = np.array([said])

@@ -16,11 +16,9 @@ from .labels import (
     floored,
     guard_of,
     keys_of,
-    labels_played,
     of_a_classifier,
     one_each,
     only_scaled,
-    own_plays,
     references_of,
     refuse_lawless,
     refuse_unordered,
@@ -89,7 +87,6 @@ def walked(guard: Guard, rows: AskedRows, states: np.ndarray, start: int, refits
 def _as_recorded(guard: Guard, told: dict[str, np.ndarray]) -> dict[str, Any]:
     """What else was known of the rows, as arguments of a backtest."""
     found: dict[str, Any] = {"contexts" if name == "context" else name: part for name, part in told.items()}
-    found.pop("plays", None)  # a backtest plays best responses
     if "references" in told:
         assert guard.rule.knows is not None
         found["references"] = dict(zip(guard.rule.knows.references, np.moveaxis(told["references"], 1, 0), strict=True))
@@ -132,7 +129,7 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         ``walk_forward`` it is the number of guarded rows by default; a ``rule`` has its own.
     classes
         The labels in the order of the problem's states, including those that no training row has.
-    rule, fallback, temperature, episode
+    rule, fallback, temperature
         As in ``Guard``.
     references
         Other models by name, fitted already, whose ``predict_proba`` is asked of the same rows: what runs today, so
@@ -185,7 +182,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         rule: Any = None,
         fallback: Any = None,
         temperature: float | None = None,
-        episode: int | None = None,
         lag: int = 1,
         references: dict[str, Any] | None = None,
         contexts: int | None = None,
@@ -202,7 +198,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.rule = rule
         self.fallback = fallback
         self.temperature = temperature
-        self.episode = episode
         self.lag = lag
         self.references = references
         self.contexts = contexts
@@ -230,7 +225,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             fresh.problem_,
             horizon,
             self.rule,
-            self.episode,
             fallback=self.fallback,
             temperature=self.temperature,
             lag=self.lag,
@@ -243,7 +237,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         fresh.classes_ = seen if len(seen) == len(labels) else np.unique(np.asarray(labels))
         fresh._names = Names(labels, "labels")
         fresh.states_ = states_of(fresh.classes_.tolist(), fresh._names)
-        fresh._said_S = labels_played(fresh.guard_, labels)
         return fresh
 
     def _trained(self, X: Any, y: np.ndarray, **fit_params: Any) -> "GuardedClassifier":
@@ -276,27 +269,13 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         the rows do not say. With references, contexts or payoffs, what is played after a switch answers no law: this
         one is then for information, and ``policy`` is what counts.
         """
-        return self._laws_to_act_on(X, self._rows(X, context, scale), id)
-
-    def _laws_to_act_on(self, X: Any, rows: AskedRows, id: Any) -> np.ndarray:
+        rows = self._rows(X, context, scale)
         refuse_lawless(self.guard_, "predict_proba", "policy(X)")
         return self._answered(self._asked.laws, X, rows, id)[:, self.states_]
 
     def predict(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
-        """The likeliest class of each row under ``predict_proba``, or what the model predicts instead and plays.
-
-        A model may decide by a threshold or a margin. Where the problem's actions are the labels and responses are best
-        ones (a temperature of 0), what it predicts beside the likeliest class is what it plays, and is judged.
-        """
-        rows = self._rows(X, context, scale)
-        chosen_N = self._laws_to_act_on(X, rows, id).argmax(axis=1)
-        if self._said_S is not None and "plays" in rows.told:
-            plays_N = rows.told["plays"]
-            own_N = plays_N != np.asarray(self.problem_.best_response(rows.laws_NxS))
-            if own_N.any():
-                played_N = self._answered(self._asked.policies, X, rows, id)[np.arange(len(plays_N)), plays_N]
-                class_N = np.argsort(self.states_)[np.argsort(self._said_S)[plays_N]]
-                chosen_N = np.where(own_N & (played_N == 1), class_N, chosen_N)
+        """The likeliest class of each row under ``predict_proba``."""
+        chosen_N = self.predict_proba(X, id, context=context, scale=scale).argmax(axis=1)
         return self.classes_[chosen_N]
 
     def policy(self, X: Any, id: Any = None, *, context: Any = None, scale: Any = None) -> np.ndarray:
@@ -312,10 +291,6 @@ class GuardedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "guard_", msg=_NOT_FITTED)
         laws_NxS = floored(self._laws(self.estimator_, X, "estimator"), self.floor)
         told, n = {}, len(laws_NxS)
-        if self._said_S is not None and hasattr(self.estimator_, "predict"):
-            predicted = np.asarray(self.estimator_.predict(X)).tolist()
-            states_N = states_of(predicted, self._names, "estimator.predict(X)")
-            told["plays"] = own_plays(self.guard_, self._said_S, laws_NxS, states_N)
         if self.references:
             said = [self._laws(model, X, f"references[{name!r}]") for name, model in self.references.items()]
             told["references"] = np.stack(said, axis=1)

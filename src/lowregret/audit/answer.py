@@ -131,7 +131,7 @@ def answer(found: Any) -> str:
 
 def _at_the_end(found: Any) -> str:
     """Whether the model was followed again at the end of the log: of one stream that was left once."""
-    if len(found.rows) > 1 or found.about["episode"] is not None or found.rows[0].returns is None:
+    if len(found.rows) > 1 or found.rows[0].returns is None:
         return ""
     back = found.rows[0].returns > found.rows[0].left
     return f" At the end of the log it {'followed the model again' if back else 'did not follow the model'}."
@@ -197,9 +197,6 @@ def _alarms(found: Any) -> str:
     if not about["test"]:
         return "Alarms: none, since there is no test."
     said = f"Alarms: {found.alarms:,}" + ("" if n == 1 else f" of {n:,} streams")
-    if about["episode"] is not None:
-        switched = sum(row.switches for row in found.rows)
-        said += f", in {switched:,} of {sum(one.episodes for one in found.streams):,} episodes"
     if n > 1:
         said += f"; at most {found.allowed:.4g} on average if every model is right"
     if found.rows and found.rows[0].returns is not None:

@@ -46,7 +46,6 @@ def audit_log(
     columns: Mapping[str, Any] | None = None,
     fallback: bool | None = None,
     events: bool | None = None,
-    episode: int | None = None,
     test: bool = True,
     lag: int | None = None,
     currency: str | None = None,
@@ -79,8 +78,6 @@ def audit_log(
     events
         Whether to say since when the model of a stream that switched was wrong, and how often it returned; by default
         likewise.
-    episode
-        The guard of every stream begins afresh after this many steps; the episodes share delta evenly.
     test
         As ``Guard`` takes it: without a test the mixture is played from the first step on.
     lag
@@ -103,7 +100,6 @@ def audit_log(
     test, tolerance = inputs.flag(test, "test"), tolerance_of(tolerance)
     fdr, jobs = inputs.probability(fdr, "fdr"), inputs.whole(jobs, "jobs")
     delta, temperature = inputs.probability(delta, "delta"), inputs.not_negative(temperature, "temperature")
-    episode = None if episode is None else inputs.whole(episode, "episode")
     inputs.choice(engine, "engine", ("local", "ray"))
     lag, currency = None if lag is None else inputs.whole(lag, "lag"), _currency_of(currency)
     if lag is not None and isinstance(columns, Mapping) and columns.get("known_at") is not None:
@@ -113,7 +109,7 @@ def audit_log(
     source = log if isinstance(log, Table) or is_frame(log) else files.a_path(log)
     found = log_at(source, problem, dict(columns) if isinstance(columns, Mapping) else columns)
     if found.contexts != ():
-        guard_of(problem, 2, delta, temperature, None, lag or 1, found.tells, test)  # what goes with what
+        guard_of(problem, 2, delta, temperature, lag or 1, found.tells, test)  # what goes with what
     told = told or (lambda *_: None)
 
     def settled(counted: Counted) -> tuple[AuditSettings, dict[str, Any]]:
@@ -126,10 +122,9 @@ def audit_log(
         each = delta / counted.streams if family_delta else delta
         plays = counted.rows <= _SMALL if fallback is None else inputs.flag(fallback, "fallback")
         tells = counted.rows <= _SMALL if events is None else inputs.flag(events, "events")
-        own_episode = None if episode is None or episode >= whole else episode
-        level = max(1 / each, counted.streams / fdr) * (1 if own_episode is None else -(-whole // own_episode))
+        level = max(1 / each, counted.streams / fdr)
         settings = AuditSettings(
-            *(problem, whole, each, temperature, level, plays, tells, own_episode),
+            *(problem, whole, each, temperature, level, plays, tells),
             *(counted.steps, found.columns.every, alone_told(found.columns), lag, _beyond(counted.streams)),
             *(found.columns, found.tells, test),
         )
@@ -147,7 +142,6 @@ def audit_log(
             "delta": each,
             "temperature": temperature,
             "family_delta": family_delta,
-            "episode": own_episode,
             "lag": lag,
             "currency": currency,
             "fdr": fdr,

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from .. import inputs
-from ..certificates import Certificate
 from ..guard import Event, Guard, Left, Return, Switch
 from ..problems import DecisionProblem, Payoff, a_problem
 from ..rules import ResponseRule
@@ -47,7 +46,7 @@ def backtest(
         For a ``Payoff``: a forecast for each step, ``Quantiles``, ``Samples`` or a ``Density`` of shape ``[T]`` or
         ``[B, T]`` (or a list of them), and the outcomes; a frame then has columns of quantiles.
     guard
-        Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule, fallback or episodes; by default
+        Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule or fallback; by default
         ``Guard(problem, longest stream)``. It is not touched.
     names
         Of the streams; their indices by default.
@@ -58,10 +57,10 @@ def backtest(
     fallback
         Whether to play the fallback alone as well (it takes most of the time).
     references, contexts, payoffs, scale
-        What else was known before each state, laid out as ``states`` are: laws of incumbents by name (or the mixed
-        actions that they played, where actions and states differ in number, or the guard says so); the context of each
-        step (names or numbers); the payoffs of each step (``[..., A, S]``), or how much of the problem's payoffs
-        counts. The guard is then made with them, and regret is measured against the best of all that it promises.
+        What else was known before each state, laid out as ``states`` are: laws of incumbents by name; the
+        context of each step (names or numbers); the payoffs of each step (``[..., A, S]``), or how much of the
+        problem's payoffs counts. The guard is then made with them, and regret is measured against the best of all that
+        it promises.
     lag
         How late outcomes were known: the guard learns the outcome of a step only this many steps later. A guard of your
         own has its own lag. In a frame ``columns={"known_at": NAME}`` says when each was known.
@@ -108,10 +107,10 @@ def played_through(problem: Any, recording: Streams, guard: Guard | None, fallba
             share[i] = played.share_NxT[row, :T]
             results[i] = _result(problem, recording, guard.rule, i, played, row, happened.get(row, []))
             events += [(i, _named(event, recording, i)) for event in happened.get(row, [])]
-    events.sort(key=lambda pair: (pair[0], pair[1].episode, pair[1].step))
+    events.sort(key=lambda pair: (pair[0], pair[1].step))
     together = {name: tuple(values) for name, values in paid.items()}
     switches = tuple(event for _, event in events)
-    promised = promised or _promised(guard, recording.longest)
+    promised = promised or guard.rule.certificate
     return Backtest(problem, recording, guard, tuple(results), switches, together, tuple(share), promised)
 
 
@@ -145,12 +144,6 @@ def recorded(
     streams = (outcomes_of if at_outcomes else streams_of)(problem, probs, states, names)
     known, tells = told_of(problem, states, streams.lengths_B, streams.names, **given)
     return replace(streams, told=known, tells=tells)
-
-
-def _promised(guard: Guard, longest: int) -> Certificate:
-    """What is guaranteed of a stream of the guard's horizon; with episodes, over those of the longest stream."""
-    given = guard.rule.certificate
-    return given.over_episodes(1 if guard.episode is None else -(-longest // guard.episode), given.regret_bound)
 
 
 def _named(event: Event, recording: Any, i: int) -> Event:
@@ -190,7 +183,7 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
     if guard.problem != problem or not isinstance(guard.rule.each, ResponseRule):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
-    lasts = guard.horizon if guard.episode is None else guard._whole
+    lasts = guard.horizon
     if lasts is not None and lasts < recording.longest:
         raise ValueError(f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {lasts}")
     if guard.lag < recording.latest:
@@ -204,14 +197,10 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
 def _told_alike(guard: Any, recording: Streams) -> None:
     """Refuse a guard that needs what the recording does not have, or that has no use for what it has."""
     knows, tells = guard.rule.knows, recording.tells
-    wants, acts = (knows.references, knows.references_act) if knows is not None else ((), False)
-    same = guard.rule.n_states == len(guard.problem.actions)  # laws and mixed actions look the same
-    alike = same or not wants or acts == tells.act or (tells.act and guard.rule.fallback_acts)
-    if tuple(wants) != tells.references or not alike:
-        theirs = "act" if tells.act else "state laws"
+    wants = () if knows is None else knows.references
+    if tuple(wants) != tells.references:
         raise ValueError(
-            f"guard must be made with the references of the recording, {tells.references}, which {theirs}, got "
-            f"{wants}{', which act' if acts else ''}"
+            f"guard must be made with the references of the recording, {tells.references}, got {tuple(wants)}"
         )
     most, own = None if knows is None else knows.contexts, tells.contexts
     if (most is None) != (own is None) or (most is not None and own is not None and most < len(own)):

@@ -16,7 +16,6 @@ _USUAL = {
     "state": ("state", "y", "outcome", "actual", "target"),
 }
 _DATED = ("day", "ts", "hour", "week", "month", "year", "when", "period")  # which may be times, or something else
-ACTION = "action"  # in place of states: the column of what a reference did
 TOLD = ("context", "references", "payoffs", "scale")  # only where they are named: they change what is promised
 
 
@@ -38,7 +37,6 @@ class Columns(NamedTuple):
     )
     passed: tuple[str, ...] = ()  # columns that were not taken for it, since theirs do
     untaken: str | None = None  # a column that may have times in it, where none or another was taken for the order
-    act: bool = False  # the references have a column of actions each
     levels: tuple[float, ...] = ()  # where outcomes are numbers: those of the quantiles that stand in ``probs``
     point: str | None = None  # a model's forecast without a level: its median where the intervals lie evenly around it
     cutoff: str | None = None  # when the forecast was made
@@ -50,15 +48,14 @@ class Columns(NamedTuple):
 
     @property
     def named(self) -> list[str]:
-        """Columns that hold names: of states, contexts and actions."""
-        theirs = [name for _, names in self.references for name in names] if self.act else []
-        every = (None if self.levels else self.state, self.context, *theirs)
+        """Columns that hold names: of states and contexts."""
+        every = (None if self.levels else self.state, self.context)
         return [name for name in every if name]
 
     @property
     def numbers(self) -> list[str]:
         """Columns that hold numbers, or lists of them."""
-        theirs = [] if self.act else [name for _, names in self.references for name in names]
+        theirs = [name for _, names in self.references for name in names]
         outcome = self.state if self.levels else None
         every = (outcome, *self.probs, self.point, self.scale, *theirs, *self.payoffs)
         return [name for name in every if name]
@@ -103,33 +100,23 @@ def columns_of(there: Sequence[str], problem: DecisionProblem, told: Mapping[str
             f"known_at={known_at!r} needs a column of steps or times, such as {listed(_USUAL['order'])}: say which it "
             "is, --order NAME or columns={'order': NAME}"
         )
-    laws, act = references_in(
-        there, told, lambda own, what: told_laws(there, problem.states, own, what), ACTION not in problem.states
-    )
+    laws = references_in(told, lambda own, what: told_laws(there, problem.states, own, what))
     payoffs = () if told.get("payoffs") is None else several(there, told["payoffs"], A * S, "payoffs")
     columns = Columns(
-        *(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, known_at, guesses), act=act
+        *(stream, order, state, probs, every_in(told, order), context, laws, payoffs, scale, known_at, guesses)
     )
     refuse_doubled(there, columns.needed)
     return columns if told.get("order") is not None else columns._replace(untaken=may_be_order(there, columns.needed))
 
 
 def references_in(
-    there: Sequence[str], told: Mapping[str, Any], laws: Callable[[Any, str], Any], may_act: bool = True
-) -> tuple[tuple[tuple[str, tuple[str | None, ...]], ...], bool]:
-    """The columns of incumbents by name, and whether they hold actions: ``{"action": COLUMN}``, for all or for none."""
+    told: Mapping[str, Any], laws: Callable[[Any, str], Any]
+) -> tuple[tuple[str, tuple[str | None, ...]], ...]:
+    """The columns of incumbents by name."""
     references = told.get("references") or {}
     if not isinstance(references, Mapping) or not all(isinstance(name, str) for name in references):
         raise ValueError(f"references must be a dict of columns by name, got {inputs.shown(references)}")
-    acting = [name for name, own in references.items() if may_act and isinstance(own, Mapping) and set(own) == {ACTION}]
-    if not acting:
-        return tuple((name, laws(own, f"reference {name!r}")) for name, own in references.items()), False
-    if len(acting) < len(references):
-        raise ValueError(
-            f"references must all be given by an action or all by what they forecast, and {acting[0]} is by an action"
-        )
-    found = tuple((name, several(there, own[ACTION], 1, f"reference {name!r}")) for name, own in references.items())
-    return found, True
+    return tuple((name, laws(own, f"reference {name!r}")) for name, own in references.items())
 
 
 def named(there: Sequence[str], told: Mapping[str, Any], roles: Sequence[str]) -> list[str | None]:

@@ -11,7 +11,7 @@ from .cells import Refused, arrow, numbers_in, one_column, without_nulls
 from .columns import Columns, alone_told, columns_of, passed_told, repeating, shared
 from .known import NOTHING, Tells, Told, labelled, lags_of
 from .laws import laws_in
-from .rows import encoded, places_in, rows_of, sorted_rows, streams_in_rows
+from .rows import encoded, rows_of, sorted_rows, streams_in_rows
 from .streams import Source, Streams
 from .times import Steps, irregular, unix_told, with_own_clocks
 
@@ -169,10 +169,7 @@ def told_in(
 
     ``labels``: all contexts, where other rows may have some that these do not.
     """
-    if columns.act:
-        said = [_played(table, str(own[0]), problem, where, before) for _, own in columns.references]
-    else:
-        said = [_said(table, own, problem, tolerance, where, before) for _, own in columns.references]
+    said = [_said(table, own, problem, tolerance, where, before) for _, own in columns.references]
     context = None
     if columns.context is not None:
         column = one_column(table, columns.context)
@@ -193,18 +190,12 @@ def told_in(
             raise Refused(where, before + int(bad[0]) + 1, reason)
     kind = "change" if payoffs is not None else "scaled" if scale is not None else None
     told = Told(np.stack(said, axis=1) if said else None, context, payoffs, scale)
-    return told, Tells(tuple(name for name, _ in columns.references), labels, kind, columns.act)
+    return told, Tells(tuple(name for name, _ in columns.references), labels, kind)
 
 
 def _said(table: Any, names: Any, problem: Any, tolerance: float, where: str, before: int) -> np.ndarray:
     """What an incumbent forecast, ``[R, S]``."""
     return laws_in(table, names, problem.states, tolerance, where, before)[0]
-
-
-def _played(table: Any, name: str, problem: DecisionProblem | Payoff, where: str, before: int) -> np.ndarray:
-    """What an incumbent did, by the names of the actions: ``[R, A]``, one action per row."""
-    place_R = places_in(table, name, problem.action_names, "the action", where, before)
-    return np.eye(problem.n_actions)[place_R]
 
 
 def _payoffs(table: Any, names: tuple[str, ...], problem: DecisionProblem, where: str, before: int) -> np.ndarray:

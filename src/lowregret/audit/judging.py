@@ -14,7 +14,7 @@ from ..guard import Event, Guard, Left, Return, Switch
 from ..problems import DecisionProblem, Payoff
 from ..rules import ExactTest, Rule
 from .columns import Columns
-from .known import NOTHING, Tells, Told, lags_of, part_of
+from .known import NOTHING, Tells, Told, lags_of
 from .playing import evidence_by_class, guard_for, known_of, play, unspent
 from .result import BEST, BEST_OF_ALL
 from .rows import sorted_rows
@@ -39,7 +39,6 @@ class AuditSettings(NamedTuple):
     level: float  # of E: a stream's e-value stops there, or at the end
     fallback: bool  # whether the fallback plays alone as well
     events: bool  # whether it is said since when models were wrong, and when they returned
-    episode: int | None
     steps: str  # what they are, as ``Steps`` has it
     every: Every | None  # how far apart times must be
     alone: str  # why all rows are one stream, where no column names it
@@ -65,14 +64,12 @@ def guard_of(
     horizon: int,
     delta: float,
     temperature: float,
-    episode: int | None = None,
     lag: int = 1,
     tells: Tells = NOTHING,
     test: bool = True,
 ) -> Guard:
-    """The guard of an audit; episodes share delta evenly."""
-    more = {"delta": delta, "temperature": temperature, "episode": episode, "test": test}
-    return guard_for(problem, horizon, tells, lag, **more)
+    """The guard of an audit."""
+    return guard_for(problem, horizon, tells, lag, delta=delta, temperature=temperature, test=test)
 
 
 class StreamFound(NamedTuple):
@@ -84,7 +81,6 @@ class StreamFound(NamedTuple):
     best: int  # the best fixed action
     switched_at: int | None
     log_e: float
-    switches: int  # in how many episodes it switched
     since: int | None
     lost_to: str | None
     returns: int | None
@@ -126,12 +122,12 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
             told, lately = _told(settings, seen), _lately(settings, block)
             excluded_N = (_excluded(block) & block.there_NxT).sum(axis=1)
             for n, i in enumerate(block.index_N.tolist()):
-                switches, since, *happened = told(n)
+                since, *happened = told(n)
                 steps = (int(seen.trips_N[n]) or None, since)
                 times = [dated.time(index[i], step) for step in steps]
                 earned = _result(streams, block, n, i, paid, best_N, seen)
                 late = [lag, dated.early(index[i]), int(excluded_N[n]), *lately.get(n, (None, None))]
-                each[index[i]] = [*earned, switches, since, *happened, *times, *late]
+                each[index[i]] = [*earned, since, *happened, *times, *late]
             placed = block._replace(index_N=np.asarray(index)[block.index_N])  # among all streams of the partition
             sketch.add(guard, placed, money, seen.log_e_NxT, seen.trips_N)
             if not guard.rule.untested:
@@ -166,7 +162,7 @@ def _sure(problem: DecisionProblem | Payoff, block: Block) -> Any:
 
 def _guard(settings: AuditSettings, lag: int) -> Guard:
     return guard_of(
-        *(settings.problem, settings.horizon, settings.delta, settings.temperature, settings.episode, lag),
+        *(settings.problem, settings.horizon, settings.delta, settings.temperature, lag),
         *(settings.tells, settings.test),
     )
 
@@ -207,7 +203,6 @@ class Seen(NamedTuple):
     paid: dict[str, np.ndarray]  # by player, [N, T]
     actions_NxA: np.ndarray
     trips_N: np.ndarray
-    switches_N: np.ndarray
     events: tuple[tuple[int, Event], ...]
     log_e_NxT: np.ndarray
     log_e_N: np.ndarray  # an e-value for each stream
@@ -215,36 +210,12 @@ class Seen(NamedTuple):
     regret_bound: float | None  # where what is guaranteed depends on the run
 
 
-def _apart(guard: Guard) -> bool:
-    """Whether episodes are streams of their own; with numbers, late outcomes or no test, play goes on through them."""
-    rule = guard.rule
-    return guard.episode is not None and not (rule.of_numbers or rule.untested or rule.lag > 1)
-
-
 def _seen(settings: AuditSettings, guard: Guard, block: Block) -> Seen:
-    rule, log_level, length = guard.rule, math.log(settings.level), guard.episode
-    apart = _apart(guard)
-    played = play(guard, block, settings.fallback, live=settings.events, others=apart)
-    paid, trips_N, (N, T) = played.paid, played.trips_N, block.came_NxT.shape
+    played = play(guard, block, settings.fallback, live=settings.events)
     events = played.events if settings.events else ()
     bound = None if played.certificate is None else float(played.certificate.regret_bound)
-    more = played.utility_AxNxT, bound
-    if length is None:
-        log_e_NxT, log_e_N = _evidence(rule, block, log_level, played.level_NxT)
-        return Seen(paid, played.actions_NxA, trips_N, trips_N > 0, events, log_e_NxT, log_e_N, *more)
-    episodes = cut(block, length)
-    if apart:
-        own = guarded(guard, block, episodes, settings.events)
-        paid, trips_N, switches_N, events = {**paid, "guard": own.paid_NxT}, own.trips_N, own.switches_N, own.events
-    else:
-        switched = [row for row, event in played.events if isinstance(event, Switch)]
-        switches_N = np.bincount(np.array(switched, dtype=np.int64), minlength=N)
-    log_e_MxT, log_e_M = _evidence(rule, episodes.block, log_level)
-    # Whatever came before, the e-value of an episode is one: so is their mean.
-    e_N = np.bincount(episodes.owner_M, np.exp(log_e_M), N) / np.bincount(episodes.owner_M, minlength=N)
-    log_e_N = np.log(np.maximum(e_N, np.finfo(float).tiny))
-    log_e_NxT = episodes.joined(log_e_MxT, T)
-    return Seen(paid, played.actions_NxA, trips_N, switches_N, events, log_e_NxT, log_e_N, *more)
+    log_e = _evidence(guard.rule, block, math.log(settings.level), played.level_NxT)
+    return Seen(played.paid, played.actions_NxA, played.trips_N, events, *log_e, played.utility_AxNxT, bound)
 
 
 def _evidence(
@@ -272,20 +243,18 @@ def _evidence(
 
 
 def _told(settings: AuditSettings, seen: Seen) -> Callable[[int], list[Any]]:
-    """By row: in how many episodes it switched, since when its model lost and to what, returns, exits after them."""
+    """By row: since when its model lost and to what, returns, exits after them."""
     since: dict[int, tuple[int | None, str | None]] = {}
     returns = dict.fromkeys(range(len(seen.trips_N)), 0)
     left = dict(returns)
-    for row, event in sorted(seen.events, key=lambda pair: (pair[0], pair[1].episode, pair[1].step)):
+    for row, event in sorted(seen.events, key=lambda pair: (pair[0], pair[1].step)):
         if isinstance(event, Return):
             returns[row] += 1
         elif isinstance(event, Left):
             left[row] += 1
         elif row not in since:  # none where a state came that the model had excluded
-            before = (event.episode - 1) * (settings.episode or 0)
-            since[row] = (None, None) if event.since is None else (before + event.since, _better(settings, event))
+            since[row] = (None, None) if event.since is None else (event.since, _better(settings, event))
     return lambda n: [
-        int(seen.switches_N[n]),
         *since.get(n, (None, None)),
         *((returns[n], left[n]) if settings.events else (None, None)),
     ]
@@ -448,73 +417,12 @@ def _detail(
     own = [event for row, event in seen.events if row == n]
     return {
         "log_e": float(seen.log_e_N[n]),
-        "marks": sketch.marks(int(block.index_N[n]), int(seen.trips_N[n]), own, settings.episode or 0),
+        "marks": sketch.marks(int(block.index_N[n]), int(seen.trips_N[n]), own),
         **sketch.detail(guard, block, n, money, np.minimum(seen.log_e_NxT[n], _MOST), grid_of(int(block.lengths_N[n]))),
     }
 
 
 def _tried(guard: Guard, block: Block) -> tuple[np.ndarray, np.ndarray]:
     """What this guard was paid on a block ``[N, T]``, and when it first switched."""
-    if guard.episode is None or not _apart(guard):
-        played = play(guard, block, fallback=False, live=False)
-        return played.paid["guard"], played.trips_N
-    own = guarded(guard, block, cut(block, guard.episode), live=False)
-    return own.paid_NxT, own.trips_N
-
-
-# Recorded streams in episodes: each a stream of its own to the guard, which begins afresh.
-
-
-class Cut(NamedTuple):
-    """The episodes of a block as streams side by side."""
-
-    block: Block
-    owner_M: np.ndarray  # which row of the block each is of
-    number_M: np.ndarray  # which episode of it, from 0
-
-    def joined(self, values_MxT: np.ndarray, steps: int) -> np.ndarray:
-        """Values of every step of the episodes, ``[M, T]``, in their places in the streams ``[N, steps]``."""
-        T = values_MxT.shape[1]
-        found_NxExT = np.zeros((int(self.owner_M.max()) + 1, -(-steps // T), T))
-        found_NxExT[self.owner_M, self.number_M] = values_MxT
-        return found_NxExT.reshape(len(found_NxExT), -1)[:, :steps]
-
-
-def cut(block: Block, episode: int) -> Cut:
-    """The episodes, of this many steps each; the last of a stream may be shorter, and is then filled up."""
-    T = block.came_NxT.shape[1]
-    E = -(-T // episode)
-    lengths = np.clip(block.lengths_N[:, None] - episode * np.arange(E), 0, episode).ravel()
-    there = np.flatnonzero(lengths)
-    owner_M, number_M = there // E, there % E
-    step_MxT = np.minimum(number_M[:, None] * episode + np.arange(episode), T - 1)
-    at = owner_M[:, None], step_MxT
-    told = None if block.told is None else block.told.part(at)
-    own = Block(there, lengths[there], part_of(block.forecasts, at), block.came_NxT[at], told)
-    return Cut(own, owner_M, number_M)
-
-
-class EpisodesPlayed(NamedTuple):
-    """What a guard of episodes did on a block."""
-
-    paid_NxT: np.ndarray
-    trips_N: np.ndarray  # states of the whole stream seen at its first switch, 0 for never
-    switches_N: np.ndarray  # in how many of its episodes it switched
-    events: tuple[tuple[int, Event], ...]  # with the row of the stream, where they are asked for
-
-
-def guarded(guard: Guard, block: Block, episodes: Cut, live: bool) -> EpisodesPlayed:
-    """The guard on every episode; ``live``: with its events, which takes longer."""
-    assert guard.episode is not None
-    single = Guard(guard.problem, guard.rule.horizon, rule=guard.rule)
-    played = play(single, episodes.block, fallback=False, live=live)
-    N, T = block.came_NxT.shape
-    trips_N = np.zeros(N, dtype=np.int64)
-    for m in np.flatnonzero(played.trips_N)[::-1]:
-        at = episodes.number_M[m] * guard.episode + played.trips_N[m]
-        trips_N[episodes.owner_M[m]] = at
-    events = tuple(
-        (int(episodes.owner_M[m]), event._replace(episode=int(episodes.number_M[m]) + 1)) for m, event in played.events
-    )
-    switches_N = np.bincount(episodes.owner_M[played.trips_N > 0], minlength=N)
-    return EpisodesPlayed(episodes.joined(played.paid["guard"], T), trips_N, switches_N, events)
+    played = play(guard, block, fallback=False, live=False)
+    return played.paid["guard"], played.trips_N

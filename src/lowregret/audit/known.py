@@ -23,7 +23,6 @@ class Tells(NamedTuple):
     references: tuple[str, ...] = ()  # the names of the incumbents
     contexts: tuple[Any, ...] | None = None  # the names of the contexts, in the order of their numbers
     payoffs: str | None = None  # "change": those of each step; "scaled": how much of the problem's
-    act: bool = False  # the incumbents' mixed actions are known, as many as these are, and not what they forecast
 
     def settings(self) -> dict[str, Any]:
         """What a ``Guard`` must be made with."""
@@ -41,7 +40,7 @@ NOTHING = Tells()
 class Told(NamedTuple):
     """What was known before each state of a stream, with axes of time first, or of streams and time; None: nothing."""
 
-    laws: Any = None  # [T, N, S], of the references, or mixed actions [T, N, A]; of numbers, a forecast for each
+    laws: Any = None  # [T, N, S], of the references; of numbers, a forecast for each
     context: np.ndarray | None = None  # [T]
     payoffs: np.ndarray | None = None  # [T, A, S], in the problem's units
     scale: np.ndarray | None = None  # [T], above 0 and at most 1
@@ -57,10 +56,8 @@ class Told(NamedTuple):
     def known(self, rule: Any, *index: Any) -> Known:
         """As a rule takes it, at these places or of all."""
         laws, context, payoffs, scale = self.part(index) if index else self
-        plays, utility = None, None if payoffs is None else rule.problem.utility_of(payoffs)
-        if isinstance(laws, np.ndarray) and (rule.references_act or laws.shape[-1] != rule.n_states):
-            plays, laws = laws, None
-        return Known(plays, laws, context, utility, scale)
+        utility = None if payoffs is None else rule.problem.utility_of(payoffs)
+        return Known(laws, context, utility, scale)
 
     @property
     def forms(self) -> tuple[Any, ...]:
@@ -141,29 +138,24 @@ def told_of(
     lengths = lengths_B.tolist()
     A, S = (0, 0) if isinstance(problem, Payoff) else problem.utility.shape
     names: tuple[str, ...] = ()
-    act = False
     nothing: list[Any] = [None] * len(lengths)
     laws = context = amounts = share = nothing
     if references is not None:
         if not isinstance(references, Mapping) or not references or not all(isinstance(n, str) for n in references):
             raise ValueError(f"references must be a dict of laws by name, got {inputs.shown(references)}")
         names, said = tuple(references), list[Any]()
-        act = all(_is_mixed(problem, value) for value in references.values())
-        width = problem.n_actions if act else S
         for name, value in references.items():
             of = f"references[{name!r}]"
-            if isinstance(problem, Payoff) and not act:
+            if isinstance(problem, Payoff):
                 said.append(_forecasts(problem, value, lengths, of))
                 continue
-            if isinstance(problem, DecisionProblem):
-                in_order = partial(by_name, problem.state_names, what=of)
-                value = list(map(in_order, value)) if isinstance(value, (list, tuple)) else in_order(value)
+            in_order = partial(by_name, problem.state_names, what=of)
+            value = list(map(in_order, value)) if isinstance(value, (list, tuple)) else in_order(value)
             parts = _each(value, lengths, alone, of)
             for part, stream in zip(parts, streams, strict=True):
-                in_stream(_laws(width), part, of if alone else of_stream(of, stream))
-            said.append([_laws(width)(p, of, shape=(T,)) for p, T in zip(parts, lengths, strict=True)])
-        forecasts = numbers and not act
-        laws = [own if forecasts else np.stack(own, axis=1).astype(np.float64) for own in zip(*said, strict=True)]
+                in_stream(_laws(S), part, of if alone else of_stream(of, stream))
+            said.append([_laws(S)(p, of, shape=(T,)) for p, T in zip(parts, lengths, strict=True)])
+        laws = [own if numbers else np.stack(own, axis=1).astype(np.float64) for own in zip(*said, strict=True)]
     labels = None
     if contexts is not None:
         labels, context = labelled(_each(contexts, lengths, alone, "contexts"), "contexts")
@@ -179,27 +171,12 @@ def told_of(
             if part.ndim != 1 or not ((part > 0) & (part <= 1)).all():
                 raise ValueError(f"scale must be one number per step, above 0 and at most 1, got {inputs.shown(part)}")
     kind = "change" if payoffs is not None else "scaled" if scale is not None else None
-    return [Told(*own) for own in zip(laws, context, amounts, share, strict=True)], Tells(names, labels, kind, act)
+    return [Told(*own) for own in zip(laws, context, amounts, share, strict=True)], Tells(names, labels, kind)
 
 
 def _laws(width: int) -> Any:
-    """A check that takes laws of this width, or mixed actions."""
+    """A check that takes laws of this width."""
     return lambda given, of, shape=None: to_numpy(inputs.probs_of(given, width, of, shape=shape))
-
-
-def _is_mixed(problem: Any, value: Any) -> bool:
-    """Whether a reference is given by what it played: one number per action at each step, not one per state.
-
-    Where there are as many actions as states, laws are meant, unless the guard says otherwise (``references_act``).
-    """
-    first = value[0] if isinstance(value, (list, tuple)) and len(value) else value
-    if isinstance(first, Forecast) or isinstance(value, Forecast):
-        return False
-    try:
-        width = np.shape(first)[-1:]
-    except ValueError:
-        return False  # refused for what it is
-    return width == (problem.n_actions,) and (isinstance(problem, Payoff) or problem.n_actions != problem.n_states)
 
 
 def _forecasts(problem: Payoff, value: Any, lengths: list[int], of: str) -> list[Forecast]:

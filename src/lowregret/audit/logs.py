@@ -49,7 +49,7 @@ class Log(NamedTuple):
         columns = self.columns
         kind = "change" if columns.payoffs else "scaled" if columns.scale else None
         labels = None if self.contexts is None else tuple(map(plainly, self.contexts))
-        return Tells(tuple(name for name, _ in columns.references), labels, kind, columns.act)
+        return Tells(tuple(name for name, _ in columns.references), labels, kind)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def record_of(problem: DecisionProblem | Payoff, columns: Columns) -> np.dtype:
     A, S = problem.n_actions, len(columns.levels) or problem.n_states  # type: ignore[union-attr]
     told: list[tuple[str, str, tuple[int, ...]]] = []
     if columns.references:
-        told.append(("laws", "<f8", (len(columns.references), A if columns.act else S)))
+        told.append(("laws", "<f8", (len(columns.references), S)))
     told += [("context", "<i8", ())] if columns.context else []
     told += [("payoffs", "<f8", (A, S))] if columns.payoffs else []
     told += [("scale", "<f8", ())] if columns.scale else []

@@ -11,7 +11,7 @@ from ..forecasts import Forecast, Quantiles
 from ..forecasts.contract import needs_knots
 from ..problems import DecisionProblem, Payoff
 from .cells import Refused, numbers_in, one_column
-from .columns import TOLD, Columns, every_in, keys_in, named, references_in, refuse_doubled, roles_told
+from .columns import TOLD, Columns, every_in, keys_in, named, refuse_doubled, roles_told
 from .frames import FRAME, in_streams, needed_of, table_of, told_in
 from .known import NOTHING, in_stream, of_stream
 from .laws import listed
@@ -64,24 +64,20 @@ def quantile_columns(there: Sequence[str], told: Mapping[str, Any] | None = None
             "and a recording how much of the problem's counts, columns={'scale': NAME}"
         )
     levels, (context, scale) = tuple(sorted(own)), named(there, told, ("context", "scale"))
-    references, act = references_in(there, told, _refuse_forecasts)
+    if told.get("references"):
+        raise ValueError(
+            "references go with arrays where outcomes are numbers, references={name: Quantiles(...)}, got "
+            f"{inputs.shown(told['references'])}"
+        )
     columns = Columns(
-        *(stream, order, state, tuple(own[level] for level in levels), every_in(told, order), context, references),
-        *((), scale, None, guesses),
-        act=act,
+        *(stream, order, state, tuple(own[level] for level in levels), every_in(told, order), context),
+        *((), (), scale, None, guesses),
         levels=levels,
         point=point,
         cutoff=cutoff,
     )
     refuse_doubled(there, columns.needed)
     return columns
-
-
-def _refuse_forecasts(own: Any, what: str) -> tuple[str | None, ...]:
-    raise ValueError(
-        f"{what} must be a column of actions where outcomes are numbers, {{'action': NAME}}: what it forecast goes "
-        f"with arrays, references={{name: Quantiles(...)}}; got {inputs.shown(own)}"
-    )
 
 
 def models_in(there: Sequence[str]) -> dict[str, dict[float, str]]:

@@ -2,13 +2,12 @@
 
 What the guard plays is read off the recorded form of its rule where there is one: up to the first alarm it responds to
 the model. The model plays its best response, as people do; so does the guard until then, unless its rule has a
-temperature. A guard is played step by step in episodes; for numbers, where the promise depends on the charges of every
+temperature. A guard is played step by step for numbers, where the promise depends on the charges of every
 step; and with late outcomes, for streams whose evidence may suffice for an alarm. Players that are only there for
 comparison stand in ``YARDSTICKS``.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,12 +38,11 @@ class Played(NamedTuple):
     utility_AxNxT: Any = None  # what each action was paid in every step
 
 
-def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, others: bool = False) -> Played:
+def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True) -> Played:
     """The players on a block; ``guard`` says how the guard is made, and stays as it is.
 
     Unless ``live``, what the guard played is taken from the recorded form of its rule where there is one: the same, but
-    without events, and its share after a switch may stay unknown (NaN). ``others``: all players but the guard, which
-    stays with the model.
+    without events, and its share after a switch may stay unknown (NaN).
     """
     rule, problem, there_NxT = guard.rule, guard.problem, block.there_NxT
     assert problem is not None
@@ -57,10 +55,8 @@ def play(guard: Guard, block: Block, fallback: bool = True, live: bool = True, o
     share_NxT = np.ones((N, T))
     trips_N, events, promised = np.zeros(N, dtype=np.int64), list[tuple[int, Event]](), None
     level_NxT: np.ndarray | None = None
-    if others:
-        pass
-    elif rule.lag > 1 or rule.of_numbers or rule.untested or guard.episode is not None:
-        plain = not rule.of_numbers and not rule.untested and guard.episode is None and block.told is None
+    if rule.lag > 1 or rule.of_numbers or rule.untested:
+        plain = not rule.of_numbers and not rule.untested and block.told is None
         for rows in _alike(block, np.flatnonzero(_may_alarm(rule, block)) if plain else np.arange(N)):
             found = _live(guard, block.rows(rows), utility_AxNxT[:, rows])
             paid["guard"][rows], share_NxT[rows], trips_N[rows], told, promised = found
@@ -133,8 +129,6 @@ def _scene(guard: Guard, block: Block) -> Any:
     """All that was known of every step before its outcome."""
     each, T, step = guard.rule.each, block.came_NxT.shape[1], np.arange(block.came_NxT.shape[1])
     assert isinstance(each, ResponseRule)
-    if guard.episode is not None:
-        step = step % guard.episode
     step_T = step // guard.rule.lag + 1  # of its class
     if isinstance(each, ExactTest):
         return each.scene(block.forecasts, None if block.told is None else block.told.known(each), step_T)
@@ -172,21 +166,13 @@ def guard_for(problem: Any, horizon: int, tells: Tells, lag: int = 1, **settings
     """A guard with these settings for all that the recording holds."""
     if settings.get("test") is False:
         settings["delta"] = None  # no alarm, whose chance it is
-    episode, made = settings.get("episode"), Guard(problem, horizon, **settings, **tells.settings())
-    if lag == 1 and not tells.act:
-        return made
-    rule = made.rule
-    if tells.act:
-        assert isinstance(rule, ExactTest)
-        rule = replace(rule, references_act=True)
-    return Guard(problem, horizon, rule=rule, episode=episode, lag=lag)
+    made = Guard(problem, horizon, **settings, **tells.settings())
+    return made if lag == 1 else Guard(problem, horizon, rule=made.rule, lag=lag)
 
 
 def made_like(guard: Guard, n: int) -> Guard:
     """A fresh guard of ``n`` streams with the settings of this one."""
-    rule, episode = guard.rule, guard.episode
-    whole = guard._whole if episode is not None else rule.horizon
-    return Guard(guard.problem, whole, rule=rule, batch_shape=(n,), episode=episode)
+    return Guard(guard.problem, guard.horizon, rule=guard.rule, batch_shape=(n,))
 
 
 def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
@@ -329,11 +315,11 @@ def _live(
             came = block.came_NxT[:, step]
             live.observe(came if guard.rule.of_numbers else Positions(came), step=step + 1)
     ends = [(event, int(block.lengths_N[event.stream])) for event in live.events]
-    told = [(event.stream, _by_its_end(guard, event, end)) for event, end in ends if _clock(guard, event) <= end]
+    told = [(event.stream, _by_its_end(event, end)) for event, end in ends if event.step <= end]
     trips_N = np.zeros(N, dtype=np.int64)
     for row, event in reversed(told):
         if isinstance(event, Switch):
-            trips_N[row] = _clock(guard, event, known=True)
+            trips_N[row] = _known_at(event)
     return paid_TxN.T, share_TxN.T, trips_N, told, live.certificate if guard.rule.of_numbers else None
 
 
@@ -347,24 +333,23 @@ def _known(guard: Guard, block: Block) -> list[list[int]]:
     return found
 
 
-def _clock(guard: Guard, event: Event, known: bool = False) -> int:
-    """The step of the whole recording whose outcome caused the event, or the step at which it was known."""
-    step = event.known if known and event.known is not None else event.step
-    return step if guard.episode is None else (event.episode - 1) * guard.episode + step
+def _known_at(event: Event) -> int:
+    """The step at which an event was known."""
+    return event.step if event.known is None else event.known
 
 
-def _by_its_end(guard: Guard, event: Event, end: int) -> Event:
+def _by_its_end(event: Event, end: int) -> Event:
     """The event, dated at the end of its stream at the latest, however long the streams beside it are."""
-    over = _clock(guard, event, known=True) - end
+    over = _known_at(event) - end
     return event if over <= 0 or event.known is None else event._replace(known=event.known - over)
 
 
 def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
-    """What the fallback would have played from the first step on, ``[A, N, T]``; it starts afresh with each episode."""
+    """What the fallback would have played from the first step on, ``[A, N, T]``."""
     rule, (N, T) = guard.rule, block.came_NxT.shape
-    own, each = rule.each.in_play, guard.episode or T
+    own = rule.each.in_play
     if own.follows and (own.acts or rule.lag > 1 or block.told is not None):
-        plain = rule.lag == 1 and block.told is None and guard.episode is None
+        plain = rule.lag == 1 and block.told is None
         if plain and isinstance(own.fallback, Recovering):
             after = own.fallback.played_after(scene, block.came_NxT, np.zeros(N, dtype=np.int64))
             if after is not None:
@@ -372,16 +357,14 @@ def _fallback_alone(guard: Guard, block: Block, scene: Any) -> np.ndarray:
         at_once, played = np.ones(N, dtype=bool), []
         memories = [own.fallback.start((N,))] * rule.lag
         for t in range(T):
-            memories = [own.fallback.start((N,))] * rule.lag if t % each == 0 else memories
             now, place = scene.at(t), t % rule.lag
             played.append(own.fallback.policy(memories[place], now))
             memories[place] = own.fallback.update(memories[place], now, block.came_NxT[:, t], at_once)
         return np.stack(played, axis=-1)
     parts = []
-    for begin in range(0, T, each):
-        for place in range(rule.lag):  # where outcomes are late, each class learns from its own
-            span = slice(begin + (place - begin) % rule.lag, min(begin + each, T), rule.lag)
-            parts.append((span, _said_alone(own, block.forecasts[:, span], block.came_NxT[:, span])))
+    for place in range(rule.lag):  # where outcomes are late, each class learns from its own
+        span = slice(place, T, rule.lag)
+        parts.append((span, _said_alone(own, block.forecasts[:, span], block.came_NxT[:, span])))
     said = np.zeros((parts[0][1].shape[-1], N, T))
     for span, part in parts:
         said[..., span] = np.moveaxis(part, -1, 0)

@@ -278,7 +278,6 @@ def _settings(log: Path, payoffs: str, rows: int, found: Found) -> str:
         sign = "" if found.lag > 1 else "# "  # the audit itself looks for a lag that is not given
         lines.append(f"{sign}lag = {found.lag}  # after how many steps an outcome is known; 1: before the next")
     lines += [
-        "# episode = 365  # the guard begins afresh after this many steps",
         "# test = false  # play the mixture from the first step on",
         "",
         "[columns]",

@@ -34,8 +34,6 @@ class Judgement(NamedTuple):
     switched_at: int | None  # the last step for which the model was trusted
     log_e: float  # the evidence against its model, where it was stopped
     survives: bool  # whether its alarm is one of those that e-BH names
-    episodes: int  # that its guard began
-    switches: int  # in how many of them it switched
     since: int | None  # from about which step on its model was wrong, at the first switch; None: not looked for
     returns: int | None  # how often its model came back; None: not looked for
     left: int | None  # how often it was left again after that; likewise
@@ -71,7 +69,7 @@ class Audit:
         a, latest = self.about, max((row.lag for row in self.rows), default=1)
         references, contexts, *more = a["tells"].values()
         tells = Tells(tuple(references), None if contexts is None else tuple(contexts), *more)
-        made = a["horizon"], a["delta"], a["temperature"], a["episode"], latest, tells, a["test"]
+        made = a["horizon"], a["delta"], a["temperature"], latest, tells, a["test"]
         found = guard_of(self.problem, *made).certificate
         seen = [part["regret_bound"] for part in self.parts.values() if part["regret_bound"] is not None]
         return replace(found, regret_bound=max(seen)) if seen else found
@@ -83,7 +81,6 @@ class Audit:
         scale, shift = float(problem.regret_in_payoffs(1.0)), float(problem.in_payoffs(0.0))
         found, players = [], self.about["players"]
         guard, best = players.index("guard"), players.index(BEST_OF_ALL if BEST_OF_ALL in players else BEST)
-        length = self.about["episode"]
         for row in self.rows:
             mean = {player: value / row.steps for player, value in zip(players, row.totals, strict=True)}
             told = {name: value for name, value in row._asdict().items() if name in Judgement._fields}
@@ -92,7 +89,6 @@ class Audit:
                 "best_action": str(problem.actions[row.best]),
                 "regret": (row.totals[best] - row.totals[guard]) / row.steps,
                 "survives": row.stream in survivors,
-                "episodes": 1 if length is None else -(-row.steps // length),
                 "then": None if row.then is None else row.then / row.steps * scale + shift,
             }
             found.append(Judgement(**told))

@@ -217,7 +217,7 @@ def picture(found: Any, stream: Any = None) -> Any:
     for ax in (money, evidence):
         for event in marked:
             colour = COLOURS[2] if isinstance(event, Return) else COLOURS[1]
-            ax.axvline(_clock(found, event), color=colour, linewidth=0.8, alpha=0.6)
+            ax.axvline(event.step, color=colour, linewidth=0.8, alpha=0.6)
         plain(ax)
     _draw_evidence(found, chosen, events, evidence)
     evidence.set_xlabel("steps")
@@ -265,8 +265,3 @@ def _draw_evidence(found: Any, chosen: Any, events: list, ax: Any) -> None:
             ax.plot(*asked, color="#555555", linestyle="--", linewidth=1.1, label="alarm")
     ax.set_ylabel("evidence")
     ax.legend(frameon=False, fontsize=8, ncols=2)
-
-
-def _clock(found: Any, event: Any) -> int:
-    episode = getattr(found.guard, "episode", None)  # forecasts of a number have none
-    return event.step if episode is None else (event.episode - 1) * episode + event.step

@@ -104,16 +104,16 @@ class Sketch:
             "excluded": self._at(i, np.flatnonzero(_excluded(alone)[0])[:_MARKS]).tolist(),
         }
 
-    def marks(self, i: int, trip: int, events: list[Event], episode: int) -> list[list[Any]]:
+    def marks(self, i: int, trip: int, events: list[Event]) -> list[list[Any]]:
         """What happened in a stream, with the step and its place on the axis: the alarm, wrong since, returns."""
         found: list[tuple[str, int]] = []
         for event in events:
-            before, step = (event.episode - 1) * episode, getattr(event, "known", None) or event.step
+            step = getattr(event, "known", None) or event.step
             if isinstance(event, (Return, Left)):
-                found.append(("return" if isinstance(event, Return) else "left again", before + step))
+                found.append(("return" if isinstance(event, Return) else "left again", step))
                 continue
-            found += [] if event.since is None else [("wrong since", before + event.since)]
-            found.append(("alarm", before + step))
+            found += [] if event.since is None else [("wrong since", event.since)]
+            found.append(("alarm", step))
         found = found or ([("alarm", trip)] if trip else [])
         return [[what, step, int(self._at(i, step - 1))] for what, step in found[:_MARKS]]
 

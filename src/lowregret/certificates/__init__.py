@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import best_response, coupled, every_start, limits, own_play, switching
+from . import best_response, coupled, every_start, limits, switching
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -60,7 +60,6 @@ __all__ = [
     "matching_scale",
     "maximin_payoff",
     "n_rates",
-    "own_play",
     "quantal_loss",
     "regret_gap_anytime",
     "shrunk_urn",

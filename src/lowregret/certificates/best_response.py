@@ -73,7 +73,7 @@ def exact_kappa(problem: DecisionProblem | Payoff, rate: Any) -> Any:
 
 
 def hoeffding(problem: DecisionProblem | Payoff, rate: Any) -> Any:
-    """lam^2 R^2 / 8: also for an action of the user's own that falls short of the best by g, as lam g + this."""
+    """lam^2 R^2 / 8, which is nowhere below kappa."""
     return (np.asarray(rate, dtype=np.float64) * problem.contrast) ** 2 / 8
 
 

@@ -197,11 +197,6 @@ def main_rate(problem: DecisionProblem, steps: int, temperature: float, log_cost
     return 4 * root * (1 + v) / (v * problem.contrast)
 
 
-def certificate_temperature(problem: DecisionProblem, horizon: int, log_cost: float) -> float:
-    """eta* = (R / A) sqrt(L / (2T)): where B(T) is least over temperatures, R (1 - 1/A) sqrt(T L / 2)."""
-    return problem.contrast / problem.n_actions * math.sqrt(log_cost / (2 * horizon))
-
-
 def gap_threshold_union(problem: DecisionProblem, horizon: int, steps: Any, temperature: float, alpha: float) -> Any:
     """RegretGap at TV <= T^-alpha, a union over steps: s eta W((A-1) exp((R/eta) sqrt((1+alpha) ln T / 2s) - 1)).
 

@@ -27,10 +27,7 @@ _QUERY = (
 _LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
 _FDR = "The largest share of the streams named (by e-BH) that may be named wrongly, on average."
 _PAYOFFS = PAYOFFS.replace(", in place of --problem", "") + " With quantiles of a number, .toml with kind or knots."
-_REFERENCE = (
-    "What to compare with: NAME=COLUMNS of probabilities, as for --probs, or NAME=action=COLUMN. "
-    "May be given several times."
-)
+_REFERENCE = "What to compare with: NAME=COLUMNS of probabilities, as for --probs. May be given several times."
 _ROLES = ("stream", "order", "state", "every", "context", "scale", "model", "median", "known_at")  # one column each
 _NO_PAYOFFS = """--payoffs is missing: a file with one row per action and one column per state:
 
@@ -93,7 +90,6 @@ def audit(
     lag: Annotated[int | None, typer.Option(min=1, help=_LAG)] = None,
     known_at: Annotated[str | None, typer.Option(help="The column that says when each outcome was known.")] = None,
     currency: Annotated[str | None, typer.Option(help="Of the payoffs; by default the corner of their table.")] = None,
-    episode: Annotated[int | None, typer.Option(min=1, help="Steps after which the guard begins afresh.")] = None,
     test: Annotated[bool, typer.Option(help="Without a test the mixture is played from the first step on.")] = True,
     events: Annotated[
         bool | None,
@@ -206,8 +202,7 @@ def _columns(given: dict[str, Any], problem: Any) -> dict[str, Any]:
             name, _, own = words.partition("=")
             if not (name and own):
                 raise ValueError(f"--reference must be NAME=COLUMNS, got {words!r}")
-            acts = own.startswith("action=") and "action" not in states
-            found["references"][name] = {"action": own[len("action=") :]} if acts else told_in_words(own, states)
+            found["references"][name] = told_in_words(own, states)
     return found
 
 

@@ -72,9 +72,7 @@ def number_scene(
     payoff = payoff if said.utility is None else said.utility
     base_A = response(payoff, forecast, temperature, clock)
     plays_NxA = None
-    if references and said.references_NxA is not None:
-        plays_NxA = np.moveaxis(said.references_NxA, (-2, -1), (0, 1))
-    elif references and said.laws_NxS is not None:  # what each of them forecasts
+    if references and said.laws_NxS is not None:  # what each of them forecasts
         plays_NxA = np.stack([response(payoff, each, temperature, clock) for each in said.laws_NxS])
     elif references:
         plays_NxA = np.broadcast_to(base_A, (references, *base_A.shape))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import inputs
 from ..arrays import Array, astype, device, namespace, to_numpy
 from ..certificates import Certificate
 from ..certificates.realised import Run, certify_run
@@ -15,32 +14,17 @@ from ..rules import Rule
 from .ledger import Ledger, blank
 
 _NEVER = "outcomes that never came"
-_GAPS = "worth less by what was stated"
 
 
-def delta_of_each(horizon: int | None, episode: int, delta: Any) -> float:
-    """What the default rule of each of the episodes that make up the horizon has: they share delta."""
-    if horizon is None:
-        raise ValueError(
-            "horizon must be given with episodes that open by themselves, how many steps they are in all: they share "
-            f"delta; without one, rule=ExactTest(problem, {episode}, delta=...) says what each has"
-        )
-    return inputs.probability(delta, "delta") / -(-horizon // episode)
-
-
-def reopened(rule: Rule, old: Ledger, mask: np.ndarray, waiting: np.ndarray | int = 0) -> Ledger:
-    """The ledger after a new episode was opened for the streams in the mask; ``waiting``: outcomes they give up."""
+def reopened(rule: Rule, old: Ledger, mask: np.ndarray) -> Ledger:
+    """The ledger after a new episode was opened for the streams in the mask."""
     xp, where = namespace(old.lead_A), device(old.lead_A)
     fresh, chosen = blank(rule, mask.shape, like=old.lead_A), xp.asarray(mask, device=where)
-    never = (old.missed + xp.asarray(np.asarray(waiting) * mask, dtype=xp.int64, device=where)) * chosen
-    steps = old.rule.step * chosen
+    never, steps = old.missed * chosen, old.rule.step * chosen
     if rule.of_numbers:
         lost = xp.where(steps > 0, rule.worst_lead(old.lead_A), 0.0)
     else:
         lost = _most_lost(rule.certificate, steps, like=old.past_bound)
-        if to_numpy(old.gap).any():
-            own = _most_lost(rule.own_play, steps, like=old.past_bound) + old.gap * chosen  # type: ignore[attr-defined]
-            lost = xp.where(old.gap > 0, xp.minimum(own, astype(steps, own.dtype) * stakes_of(rule).span), lost)
     span = getattr(stakes_of(rule), "span", 0.0)  # without a problem there is none
     return (fresh if mask.all() else choose(chosen, fresh, old))._replace(
         episode=old.episode + chosen,
@@ -57,9 +41,7 @@ def certificate_of(rule: Rule, ledger: Ledger) -> Certificate:
     if rule.of_numbers and not rule.untested:
         by = rule.promise(rule.lag, rule.horizon, rule.delta)  # type: ignore[attr-defined]
         return certify_run(by, _run(rule, ledger))  # type: ignore[return-value]
-    given, missed, gap = rule.certificate, to_numpy(ledger.missed), to_numpy(ledger.gap)
-    if gap.size and gap.max():
-        given = _with_more(rule.own_play, _GAPS, float(gap.max()))  # type: ignore[attr-defined]
+    given, missed = rule.certificate, to_numpy(ledger.missed)
     if missed.size and missed.max():
         given = _never_came(given, int(missed.max()))
     episodes = to_numpy(ledger.episode)
@@ -77,29 +59,24 @@ def stakes_of(rule: Rule) -> Any:
     return getattr(rule.each, "stakes", rule.problem)
 
 
-def _with_more(given: Certificate, what: str, lost: float) -> Certificate:
-    """The certificate where so much more may have been lost, in all, to what is so called."""
-    more = {
-        name: None if terms is None else partial(_and_more, terms, what, lost)
-        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper), ("drawn", given.drawn))
-    }
-    given = replace(given, **more)  # type: ignore[arg-type]
-    if given.horizon is None:
-        return given
-    return given.with_terms({**given.terms, what: lost / given.horizon}, given.horizon)
-
-
 def _never_came(given: Certificate, missed: int) -> Certificate:
     """The certificate where so many outcomes never came: each may have cost the span, to the model too, anywhere."""
     lost = missed * given.problem.span
     total_bounds = ("behind_model", given.behind_model), ("between", given.between)
     more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}
+    more |= {
+        name: None if terms is None else partial(_and_more, terms, lost)
+        for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper), ("drawn", given.drawn))
+    }
     let_pass = None if given.let_pass is None else partial(_and_lost_a_step, given.let_pass, lost)
-    return _with_more(replace(given, let_pass=let_pass, **more), _NEVER, lost)  # type: ignore[arg-type]
+    given = replace(given, let_pass=let_pass, **more)  # type: ignore[arg-type]
+    if given.horizon is None:
+        return given
+    return given.with_terms({**given.terms, _NEVER: lost / given.horizon}, given.horizon)
 
 
-def _and_more(terms: Any, what: str, lost: float, steps: int, *fails: float) -> Any:
-    return {**terms(steps, *fails), what: lost / steps}
+def _and_more(terms: Any, lost: float, steps: int, *fails: float) -> Any:
+    return {**terms(steps, *fails), _NEVER: lost / steps}
 
 
 def _and_lost(bound: Any, lost: float, *steps: int) -> float:

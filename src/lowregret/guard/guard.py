@@ -14,19 +14,19 @@ from ..arrays import Array, astype, device, namespace, to_numpy
 from ..forecasts import Forecast
 from ..policies import Policy, Recovery
 from ..predictors import Predictor, draw, drawn
-from ..problems import DecisionProblem, Known, Payoff, by_name
+from ..problems import DecisionProblem, Payoff, by_name
 from ..robust import rule_for
 from ..rules import Rule, late_rule, warm_up
 from .advice import Advice, acts_in, mixed_of
-from .episodes import delta_of_each, reopened
+from .episodes import reopened
 from .event_log import tell
 from .fleet import Fleet
-from .known import known_of, knows_of, plays_of
+from .known import known_of, knows_of
 from .ledger import LOG, Event, Ledger, Switch, blank
 from .memory import Due, GuardMemory, over, standing
 from .readings import Readings
 from .resume import Behaviour, read, written
-from .steps import advised, due_of, forgotten, given_up, numbered_step, observed, refuse_while_waiting, skipped
+from .steps import advised, due_of, forgotten, numbered_step, observed, refuse_while_waiting, skipped
 from .streams import Labels, Naming, named, streams_of
 
 # Where a guard's actions are drawn from: numbers of its own for every seed, every step and every guard.
@@ -87,13 +87,9 @@ class Guard(Fleet, Readings):
         Streams guarded side by side; everything then has these leading axes.
     on_event
         Called with each ``Switch``, and each ``Return`` and ``Left`` after one, as it happens, once the step was taken.
-    episode
-        Open a new episode by itself after so many steps. The horizon is then for all of them together, and the chance
-        of a false switch is shared evenly among them; a rule of your own must have ``episode`` as its horizon, and its
-        delta counts once an episode. Outcomes of an episode that come late, after its end, no longer judge anything.
     references
-        Names of incumbents, whose forecasts (or mixed actions) ``advise`` is given beside the model's. Regret is then
-        against the best of the fixed actions and them.
+        Names of incumbents, whose forecasts ``advise`` is given beside the model's. Regret is then against the best of
+        the fixed actions and them.
     contexts
         How many contexts there are, where ``advise`` is told in which a step is: a fixed action for each then counts.
     payoffs
@@ -104,8 +100,8 @@ class Guard(Fleet, Readings):
         are known. Then ``advise``, ``act`` and ``observe`` take a ``step``, and outcomes may come in any order. 1 is
         the ordinary guard, which sees each outcome before the next forecast.
     delta
-        How likely it may be that a model which is right is ever left: 0.05 by default, one in twenty, over all episodes
-        together (without a problem 1/horizon). None is asked for without a test.
+        How likely it may be that a model which is right is ever left in an episode: 0.05 by default, one in twenty
+        (without a problem 1/horizon). None is asked for without a test.
     fallback
         What is played after an alarm; by default ``Recovery()``.
     temperature
@@ -156,7 +152,6 @@ class Guard(Fleet, Readings):
         temperature: float | None = None,
         batch_shape: tuple[int, ...] | None = None,
         on_event: Callable[[Event], object] | None = None,
-        episode: int | None = None,
         references: Sequence[str] = (),
         contexts: int | None = None,
         payoffs: str | None = None,
@@ -168,18 +163,13 @@ class Guard(Fleet, Readings):
     ) -> None:
         lag = inputs.whole(lag, "lag")
         knows = knows_of(problem, references, contexts, payoffs)
-        self.episode = None if episode is None else inputs.whole(episode, "episode")
-        self._whole = inputs.horizon_or_none(horizon) if self.episode is not None else None  # of all episodes together
-        lasts = horizon if self.episode is None else self.episode
         settings = {"delta": delta, "fallback": fallback, "temperature": temperature, "likelihood": likelihood}
         settings["test"] = None if inputs.flag(test, "test") else False
         if delta is not None and not test:
             raise ValueError(f"delta is the chance of a false alarm: leave it out with test=False, got {delta}")
         if rule is None and problem is not None:
             settings = _as_people_act(problem, settings)
-            if self.episode is not None:
-                settings["delta"] = delta_of_each(self._whole, self.episode, settings["delta"])
-        made = rule_for(problem, lasts, rule, knows, **settings)
+        made = rule_for(problem, horizon, rule, knows, **settings)
         self.rule = made if lag == 1 else late_rule(made, lag)
         self.problem = self.rule.problem
         labels = None if streams is None else Labels(named(streams), len(streams))
@@ -219,7 +209,6 @@ class Guard(Fleet, Readings):
         context: Array | None = None,
         payoffs: Any = None,
         scale: Array | None = None,
-        plays: Any = None,
         step: int | None = None,
     ) -> Advice:
         """What to do in the next step, of which the model says ``forecast``: ``advice.policy`` is what to play.
@@ -230,7 +219,7 @@ class Guard(Fleet, Readings):
             Probabilities of the states ``[..., S]``, or ``Samples``, ``Quantiles`` or a ``Density`` of a number.
         references
             What the references say of this step, in the order of their names (or a dict by name): laws
-            ``[..., N, S]``, forecasts of a number, or mixed actions ``[..., N, A]``.
+            ``[..., N, S]``, or forecasts of a number.
         context
             In which context the step is, from 0.
         payoffs
@@ -238,12 +227,6 @@ class Guard(Fleet, Readings):
             numbers, another ``Payoff`` within it.
         scale
             How much of what the problem says is at stake, above 0 and at most 1.
-        plays
-            What you play while the guard trusts the model, where that is not the best response: an action by its
-            position or name, or a mixed action ``[..., A]``; of a batch one for each stream. The test is then about it,
-            and the certificate adds what it is worth less than the best response by the forecast itself. It must not
-            know more of the state than the forecast does. After an alarm it counts as the model: ``advice.policy`` is
-            what to play. Needs ``temperature=0``, and probabilities.
         step
             Which step this is for, counted from 1: by default the next. One that waits for its outcome is advised anew;
             with a lag of 1, so it is by default.
@@ -255,11 +238,9 @@ class Guard(Fleet, Readings):
                 forecast = self._forecast(forecast, shape)
                 if told or rule.knows is not None:
                     known = known_of(rule, shape, forecast, references, context, payoffs, scale)
-                if plays is not None:
-                    known = (known or Known())._replace(plays_A=plays_of(rule, shape, forecast, plays))
             step = numbered_step(rule, at, step)
             if step > at.advised and rule.horizon is not None and at.longest + len(at.waiting) >= rule.horizon:
-                at = self._next_episode(at)
+                self._refuse_past_horizon(at)
             self._at, due = advised(rule, shape, at, forecast, known, step)
             return Advice(rule, self._at.ledger.rule, due)
 
@@ -331,20 +312,11 @@ class Guard(Fleet, Readings):
             self._at = standing(forgotten(at)._replace(ledger=reopened(self.rule, at.ledger, mask)))
         LOG.info("new episode for %d of %d streams", int(mask.sum()), mask.size)
 
-    def _next_episode(self, at: GuardMemory) -> GuardMemory:
-        """Where the guard stands once the streams whose episode is over have a new one, if it may open one."""
-        ledger, horizon, ends = at.ledger, self.rule.horizon, over(at)
-        mask = ends >= horizon
-        if not mask.any():
-            return at
-        seen = to_numpy(ledger.past_steps) + ends  # of its own, since the stream was added
-        if self.episode is None or (self._whole is not None and bool((mask & (seen >= self._whole)).any())):
-            memory = ledger.rule
-            step = namespace(memory.step).asarray(ends, device=device(memory.step))
-            self.rule.refuse_past_horizon(memory._replace(step=step))
-        waiting = ends - to_numpy(ledger.rule.step) - to_numpy(ledger.missed)
-        LOG.info("new episode for %d streams, by itself", int(mask.sum()))
-        return standing(given_up(self.rule, at, reopened(self.rule, ledger, mask, waiting), mask))
+    def _refuse_past_horizon(self, at: GuardMemory) -> None:
+        """Refuse a step of streams whose episode is over."""
+        memory = at.ledger.rule
+        step = namespace(memory.step).asarray(over(at), device=device(memory.step))
+        self.rule.refuse_past_horizon(memory._replace(step=step))
 
     # Inside
 

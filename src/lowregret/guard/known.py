@@ -8,8 +8,8 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, device, float_type, in_float64, namespace, to_numpy
 from ..forecasts import Forecast
-from ..problems import DecisionProblem, Known, Payoff, actions_of, by_name
-from ..rules import ExactTest, Knows, Rule, names_of
+from ..problems import DecisionProblem, Known, Payoff, by_name
+from ..rules import Knows, Rule, names_of
 from .ledger import own_copy
 
 _DOUBLE = np.dtype(np.float64)
@@ -68,11 +68,12 @@ def known_of(
         raise ValueError(f"references must be given: what {', '.join(knows.references)} say of this step")
     if context is None and knows.contexts is not None:
         raise ValueError(f"context must be given: a whole number from 0 to {knows.contexts - 1}")
-    plays, laws = None, None
+    laws: Any = None
     if references is not None:
-        said, are_laws = (_said_of_numbers if rule.of_numbers else _said)(rule, knows, shape, references)
-        laws = said if rule.of_numbers and are_laws else _beside(said, probs) if are_laws else None
-        plays = None if are_laws else _beside(said, probs)
+        if rule.of_numbers:
+            laws = _said_of_numbers(rule, knows, shape, references)
+        else:
+            laws = _beside(_said(rule, knows, shape, references), probs)
     if context is not None:
         assert knows.contexts is not None
         context = inputs.tokens_of(context, knows.contexts, "context", shape=shape, like=probs)
@@ -94,33 +95,7 @@ def known_of(
             what = f"scale must lie above 0 and be at most 1, of what the problem declares, got {got}"
             raise inputs.misplaced(what, bad)
         scale = _beside(np.broadcast_to(amount, shape), probs)
-    return Known(plays, laws, context, utility, scale)
-
-
-def plays_of(rule: Rule, shape: tuple[int, ...], forecast: Any, plays: Any) -> Array:
-    """What is played while the model is trusted, in place of the best response: mixed actions ``[..., A]``, checked.
-
-    By positions or names of actions, one for each stream, or as mixed actions.
-    """
-    problem = rule.problem
-    if rule.of_numbers or not isinstance(rule.each, ExactTest) or rule.each.temperature != 0:
-        raise ValueError(
-            "plays takes the place of the best response to probabilities of states: it needs a DecisionProblem, the "
-            f"ExactTest and temperature=0, got {rule.each}"
-        )
-    assert isinstance(problem, DecisionProblem)
-    A, names = problem.n_actions, problem.action_names
-    given = by_name(names, plays, "plays")
-    array = inputs.array_of(given, "plays") if not isinstance(given, str) else np.array(given)
-    if tuple(array.shape) == (*shape, A):
-        return _beside(inputs.probs_of(array, A, "plays", shape=shape), forecast)
-    if tuple(array.shape) != shape:
-        raise ValueError(
-            f"plays must be actions, of shape {shape}, or mixed actions, of shape {(*shape, A)}, got "
-            f"{tuple(array.shape)}"
-        )
-    chosen = to_numpy(actions_of(names, given, "plays", shape=shape))
-    return _beside(np.eye(A)[chosen], forecast)
+    return Known(laws, context, utility, scale)
 
 
 def rule_arrays(rule: Rule, probs: Any) -> Array:
@@ -135,12 +110,12 @@ def _alone(rule: Rule, knows: Knows, probs: Array, references: Any, context: Any
         return None
     if references.shape != (N, S):
         return None
-    if references.dtype != _DOUBLE or knows.references_act or N * S > 64:
+    if references.dtype != _DOUBLE or N * S > 64:
         return None
     for row in references.tolist():
         if not (min(row) >= 0 and abs(sum(row) - 1) <= inputs.SUM_TOLERANCE):
             return None
-    return Known(None, references.copy())
+    return Known(references.copy())
 
 
 def known_told(known: Known | None, told: Any) -> Any:
@@ -150,29 +125,24 @@ def known_told(known: Known | None, told: Any) -> Any:
     if known.utility is not None:
         raise ValueError("a step waits whose payoffs are a function, which cannot be saved: observe its outcome first")
     said = [forecast_told(each, told) for each in known.laws_NxS]
-    return [None, said, *(told(part) for part in known[2:])]
+    return [said, *(told(part) for part in known[1:])]
 
 
 def known_again(rule: Rule, shape: tuple[int, ...], probs: Any, values: Any) -> Known | None:
     """What was known when the state was saved, checked once more."""
-    if rule.knows is None and values is None:
+    if rule.knows is None:
         return None
     try:
-        plays, laws, context, utility, scale, own = [None] * 6 if values is None else values
-        played = None if own is None else plays_of(rule, shape, probs, np.asarray(own, dtype=np.float64))
-        if rule.knows is None:
-            return Known(plays_A=played)
+        laws, context, utility, scale = [None] * 4 if values is None else values
         if rule.of_numbers and laws is not None:
             given: Any = [forecast_again(rule, shape, each) for each in laws]
         else:
-            given = plays if laws is None else laws
-            given = None if given is None else np.asarray(given, dtype=np.float64)
+            given = None if laws is None else np.asarray(laws, dtype=np.float64)
         assert rule.problem is not None
         payoffs = None if utility is None else rule.problem.in_payoffs(np.asarray(utility, dtype=np.float64))
         known = known_of(rule, shape, probs, given, None if context is None else np.asarray(context), payoffs, scale)
     except (TypeError, ValueError) as error:
         raise ValueError(f"known: {error}") from error
-    known = known._replace(plays_A=played)
     # As it was, bit for bit: from utility to payoffs and back may round.
     return known if utility is None else known._replace(utility=_beside(np.asarray(utility, dtype=np.float64), probs))
 
@@ -204,48 +174,32 @@ def forecast_again(rule: Any, shape: tuple[int, ...], values: Any, like: Any = N
     return rule.each.fits(forecast, shape)
 
 
-def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Array, bool]:
-    """What the references said, and whether these are laws."""
+def _said(rule: Rule, knows: Knows, shape: tuple[int, ...], references: Any) -> Array:
+    """The laws that the references said."""
     one_by_one, references = isinstance(references, dict), _in_order(knows, references)
     problem = rule.problem
     assert isinstance(problem, DecisionProblem)
     in_order = partial(by_name, problem.state_names, what="references")
     references = list(map(in_order, references)) if isinstance(references, (list, tuple)) else in_order(references)
     said, N = inputs.array_of(_stacked(references) if one_by_one else references, "references"), len(knows.references)
-    A, S = problem.n_actions, problem.n_states
-    width = said.shape[-1] if said.ndim else 0
-    are_laws = not knows.references_act and (width == S or width != A)
-    fits = (*shape, N, S if are_laws else A)
+    fits = (*shape, N, problem.n_states)
     if tuple(said.shape) != fits:
         raise ValueError(
-            f"references must have shape {(*shape, N, S)} (laws over the states)"
-            + (f" or {(*shape, N, A)} (mixed actions)" if A != S else "")
-            + f", a row for each of {', '.join(knows.references)}, got {tuple(said.shape)}"
+            f"references must have shape {fits} (laws over the states), a row for each of "
+            f"{', '.join(knows.references)}, got {tuple(said.shape)}"
         )
-    if not are_laws and not rule.fallback_acts and not knows.references_act:
-        raise ValueError(
-            f"references must be laws, of shape {(*shape, N, S)}: this guard falls back on the law of one of them, got "
-            "mixed actions; ExactTest(..., references_act=True) falls back on what it plays"
-        )
-    return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), are_laws
+    return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1])
 
 
-def _said_of_numbers(rule: Any, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Any, bool]:
-    """What the references said of a number: forecasts of it, or mixed actions."""
+def _said_of_numbers(rule: Any, knows: Knows, shape: tuple[int, ...], references: Any) -> tuple[Forecast, ...]:
+    """What the references forecast of a number."""
     given = _in_order(knows, references)
-    if isinstance(given, (list, tuple)) and any(isinstance(each, Forecast) for each in given):
-        if len(given) != len(knows.references):
-            raise ValueError(f"references must be forecasts of {', '.join(knows.references)}, got {len(given)}")
-        return tuple(rule.each.fits(each, shape) for each in given), True
-    if isinstance(references, dict):
-        given = _stacked(given)
-    said, fits = inputs.array_of(given, "references"), (*shape, len(knows.references), rule.problem.n_actions)
-    if tuple(said.shape) != fits:
+    if not isinstance(given, (list, tuple)) or len(given) != len(knows.references):
         raise ValueError(
-            f"references must be forecasts, one for each of {', '.join(knows.references)}, or mixed actions of shape "
-            f"{fits}, got {tuple(said.shape)}"
+            f"references must be forecasts, one for each of {', '.join(knows.references)}, got "
+            f"{inputs.shown(references)}"
         )
-    return inputs.probs_of(said, fits[-1], "references", shape=fits[:-1]), False
+    return tuple(rule.each.fits(each, shape) for each in given)
 
 
 def _in_order(knows: Knows, references: Any) -> Any:

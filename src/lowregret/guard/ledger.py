@@ -111,7 +111,6 @@ class Ledger(NamedTuple):
     reported: Array  # [...], how many steps of this episode came with an action
     missed: Array  # [...], how many of its outcomes never come
     at_alarm: Array  # [...], the regret of the episode when its alarm sounded, in total; 0 before
-    gap: Array  # [...], what was played before it was worth less than the best response, by what was stated, in total
     episode: Array  # [...], from 1
     past_steps: Array  # [...], steps of the episodes before this one
     past_bound: Array  # [...], the most that was lost in them, by their certificates (of numbers: what was)
@@ -136,9 +135,7 @@ def blank(rule: Rule, batch_shape: tuple[int, ...], like: Array | None = None) -
     count = xp.zeros(batch_shape, dtype=xp.int64, device=where)
     nothing = xp.zeros(batch_shape, dtype=flat.dtype, device=where)
     own = flat[..., :0] if rule.problem is None else flat  # or nobody acts
-    return Ledger(
-        rule.start(batch_shape, like=like), flat, own, count, count, nothing, nothing, count + 1, count, nothing
-    )
+    return Ledger(rule.start(batch_shape, like=like), flat, own, count, count, nothing, count + 1, count, nothing)
 
 
 def moved_to(rule: Rule, batch_shape: tuple[int, ...], old: Ledger, probs: Array, begun: bool) -> Ledger:
@@ -240,7 +237,7 @@ def _blamed(rule: Rule, told: Switch, suspected: list[float]) -> Switch:
     which, rate, since, gain = suspected
     if which < 0:  # no comparator: another law
         gained = float(rule.problem.regret_in_payoffs(gain))  # type: ignore[union-attr]
-        others = rule.knows.references if rule.knows is not None and not rule.knows.references_act else ()
+        others = rule.knows.references if rule.knows is not None else ()
         whom = f"a mixture of recent frequencies and {', '.join(others)}" if others else None
         return told._replace(since=int(since), gain=gained, whom=whom)
     action, reference, context = rule.comparator(int(which))

@@ -18,7 +18,6 @@ class Due(NamedTuple):
     forecast: Any  # what ``advise`` was given: probabilities ``[..., S]``, or a Forecast of numbers
     known: Known | None  # and what else
     moment: Moment  # what follows from them: both responses
-    given_up: np.ndarray | None = None  # [...], streams whose episode ended while it waited; None: no stream's
 
 
 class GuardMemory(NamedTuple):
@@ -44,9 +43,7 @@ def standing(at: GuardMemory) -> GuardMemory:
 
 def over(at: GuardMemory) -> np.ndarray:
     """How many steps of its episode are over for each stream ``[...]``, or wait for their outcomes."""
-    ends: np.ndarray = to_numpy(at.ledger.rule.step) + to_numpy(at.ledger.missed)
-    for due in at.waiting:
-        ends = ends + (1 if due.given_up is None else ~due.given_up)
+    ends: np.ndarray = to_numpy(at.ledger.rule.step) + to_numpy(at.ledger.missed) + len(at.waiting)
     return ends
 
 

@@ -162,8 +162,7 @@ def written(rule: Rule, at: GuardMemory, says: dict[str, Any], told: Callable[[A
 
 
 def _due_told(due: Due, told: Callable[[Any], Any]) -> list[Any]:
-    given_up = None if due.given_up is None else told(due.given_up)
-    return [due.step, forecast_told(due.forecast, told), known_told(due.known, told), given_up]
+    return [due.step, forecast_told(due.forecast, told), known_told(due.known, told)]
 
 
 def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour, labels: Labels | None) -> GuardMemory:
@@ -209,19 +208,16 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour, labe
 
 def _due_from(rule: Rule, shape: tuple[int, ...], ledger: Ledger, values: Any) -> Due:
     """A step that waits, as ``_due_told`` wrote it."""
-    if not isinstance(values, list) or len(values) != 4:
+    if not isinstance(values, list) or len(values) != 3:
         raise ValueError(f"state_dict does not fit: waiting holds {inputs.shown(values)}")
-    step, forecast, known, given_up = values
+    step, forecast, known = values
     try:
         step = inputs.whole(step, "step")
         forecast = forecast_again(rule, shape, forecast, like=ledger.lead_A)
         known = known_again(rule, shape, forecast, known)
-        given_up = None if given_up is None else np.asarray(given_up)
     except ValueError as error:
         raise ValueError(f"state_dict does not fit: waiting: {error}") from error
-    if given_up is not None and (given_up.shape != shape or given_up.dtype != bool):
-        raise ValueError(f"state_dict does not fit: waiting holds {inputs.shown(values)}")
-    return due_with(rule, ledger.rule, step, forecast, known, given_up)
+    return due_with(rule, ledger.rule, step, forecast, known)
 
 
 def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
@@ -230,7 +226,7 @@ def _refuse_impossible(rule: Rule, ledger: Ledger) -> None:
     reported, episode, missed = to_numpy(ledger.reported), to_numpy(ledger.episode), to_numpy(ledger.missed)
     past_steps, past_bound = to_numpy(ledger.past_steps), to_numpy(ledger.past_bound)
     right = (tripped_at >= 0) & (tripped_at <= step) & (reported >= 0) & (reported <= step) & (missed >= 0)
-    right = right & (episode >= 1) & (past_steps >= 0) & (to_numpy(ledger.gap) >= 0)
+    right = right & (episode >= 1) & (past_steps >= 0)
     right = right if rule.of_numbers else right & (past_bound >= 0)
     if not right.all() or (rule.horizon is not None and (step + missed > rule.horizon).any()):
         raise ValueError(_IMPOSSIBLE)

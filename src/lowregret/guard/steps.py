@@ -76,17 +76,10 @@ def observed(
     memory = rule.joined(old.rule, place, each.advance(rule.of(old.rule, place), due.moment, came))
     told_more = rule.of_numbers or rule.knows is not None
     ledger = entered(old, rule, memory, earned_A, came, action, known if told_more else None)
-    if getattr(known, "gap", None) is not None:
-        trusted = ~each.tripped(rule.of(old.rule, place))
-        ledger = ledger._replace(gap=old.gap + known.gap * trusted)
     waiting = tuple(one for one in at.waiting if one is not due)
-    silent = due.given_up
     if none is not None:
         ledger = choose(_like(none, old.lead_A), _without(rule, old, place), ledger)
-        silent = none if silent is None else silent | none
-    if due.given_up is not None:
-        ledger = choose(_like(due.given_up, old.lead_A), old, ledger)
-    fresh = happened(rule, ledger, silent)
+    fresh = happened(rule, ledger, none)
     if any(isinstance(event, Switch) for event in fresh):
         xp, worst = namespace(ledger.lead_A), rule.worst_lead(ledger.lead_A)
         ledger = ledger._replace(at_alarm=xp.where(just_tripped(ledger.rule), worst, ledger.at_alarm))
@@ -108,8 +101,6 @@ def skipped(rule: Rule, at: GuardMemory, step: int | None) -> GuardMemory:
     due = due_of(rule, at, step, at.waiting[:1])
     waiting = tuple(one for one in at.waiting if one is not due)
     ledger = _without(rule, at.ledger, (due.step - 1) % rule.lag)
-    if due.given_up is not None:
-        ledger = choose(_like(due.given_up, at.ledger.lead_A), at.ledger, ledger)
     return at._replace(ledger=ledger, waiting=waiting, longest=at.longest + 1)
 
 
@@ -146,20 +137,10 @@ def forgotten(at: GuardMemory) -> GuardMemory:
     return at._replace(waiting=(), advised=at.advised - len(at.waiting))
 
 
-def given_up(rule: Rule, at: GuardMemory, ledger: Ledger, mask: np.ndarray) -> GuardMemory:
-    """The standing with a ledger in which the episode of the streams in the mask is over: they wait for no outcome."""
-    waiting = []
-    for step, forecast, known, _, others in at.waiting:
-        waiting.append(due_with(rule, ledger.rule, step, forecast, known, mask if others is None else others | mask))
-    return at._replace(ledger=ledger, waiting=tuple(waiting))
-
-
-def due_with(
-    rule: Rule, memory: RuleMemory, step: int, forecast: Any, known: Known | None, given_up: np.ndarray | None = None
-) -> Due:
+def due_with(rule: Rule, memory: RuleMemory, step: int, forecast: Any, known: Known | None) -> Due:
     """A step that waits, with what follows from what was said of it and from what its class remembers."""
     moment = rule.each.look(rule.of(memory, (step - 1) % rule.lag), forecast, known)
-    return Due(step, forecast, known, moment, given_up)
+    return Due(step, forecast, known, moment)
 
 
 def _without(rule: Rule, old: Ledger, place: int) -> Ledger:

@@ -102,8 +102,8 @@ class Recovering:
         Of the responses to ``safe``, where that is a law; None: ``problem.anytime_temperature``.
     safe
         A predictor or a policy; None: Hedge over all comparators.
-    contexts, references, laws
-        How many contexts there are, how many references beside the actions, and how many of those state laws.
+    contexts, references
+        How many contexts there are, and how many references beside the actions.
     stakes
         A problem with the span of all that may come, where payoffs change; the problem itself by default.
     counts_model
@@ -121,7 +121,6 @@ class Recovering:
     safe: Predictor | Policy | None
     contexts: int = 1
     references: int = 0
-    laws: int = 0
     stakes: DecisionProblem | None = None
     counts_model: bool = False
     trust: float | None = None
@@ -180,7 +179,7 @@ class Recovering:
 
     @cached_property
     def _laws(self) -> Shadow:
-        return Shadow(self.problem, self.memories, self.share, self.contexts, self.laws, self.trust)
+        return Shadow(self.problem, self.memories, self.share, self.contexts, self.references, self.trust)
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> RecoveryMemory:
         """The memory before the first state."""

@@ -120,7 +120,7 @@ class PlaysReference:
 
     name: str
     index: int
-    acts: bool  # it states no laws
+    acts: bool  # it states no laws: outcomes are numbers
     alone: bool  # nothing else is compared with
 
     def start(self, batch_shape: tuple[int, ...] = (), like: Array | None = None) -> tuple[()]:

@@ -77,18 +77,15 @@ class Known(NamedTuple):
     An action of another context sits out. A reference speaks at every step.
     """
 
-    references_NxA: Array | None = None  # [..., N, A], what each reference would play
-    laws_NxS: Any = None  # [..., N, S], the laws that they play by, where they state one; of numbers, their forecasts
+    laws_NxS: Any = None  # [..., N, S], the references' laws; of numbers, their forecasts
     context: Array | None = None  # [...], in which of the contexts the step is
     utility: Any = None  # [..., A, S], what is at stake in this step, in place of the problem's own; or a Payoff
     scale: Array | None = None  # [...], in (0, 1]: how much of it
-    plays_A: Array | None = None  # [..., A], what is played while the base model is trusted, in place of the response
 
 
 NOTHING_MORE = Known()
-_SOME = 1e-12  # worth less: too little to change any sum, but above 0
 # Of a Scene, with axes of time:
-_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context", "gap")
+_TIMED = ("law_S", "base_A", "utility", "scale", "plays_NxA", "laws_NxS", "context")
 
 
 class Scene(NamedTuple):
@@ -96,14 +93,13 @@ class Scene(NamedTuple):
 
     problem: DecisionProblem
     law_S: Array  # [S, ...], the base model's law
-    base_A: Array  # [A, ...], the response to it, or what is played in its place
+    base_A: Array  # [A, ...], the response to it
     temperature: Any  # of responses
     utility: Array | None = None  # [A, S, ...], where it is not the problem's own
     scale: Array | None = None  # [...], how much of it counts
     plays_NxA: Array | None = None  # [N, A, ...]; None: there are no references
-    laws_NxS: Array | None = None  # [N, S, ...], where they state laws
+    laws_NxS: Array | None = None  # [N, S, ...], their laws
     context: Array | None = None  # [...]
-    gap: Array | None = None  # [...], what base_A is worth less than the best response (mixed: some); None: it is that
 
     def worth(self, law_S: Array) -> Array:
         """What each action is worth under a law, ``[A, ...]``; a scale leaves their order alone."""
@@ -198,28 +194,19 @@ def scene_of(
         law_S = np.ascontiguousarray(law_S)  # all that follows goes over it a state at a time
     if known is None and not references:
         return Scene(problem, law_S, _response(problem, None, law_S, temperature), temperature)
-    plays, laws, context, utility, scale, own = known or NOTHING_MORE
+    laws, context, utility, scale = known or NOTHING_MORE
     xp = namespace(law_S)
     if utility is not None:
         utility = xp.moveaxis(astype(utility, law_S.dtype), (-2, -1), (0, 1))
-    base_A, gap = _response(problem, utility, law_S, temperature), None
-    if own is not None:
-        worth_A = _worth(problem, utility, law_S / total(law_S))
-        base_A = first(astype(own, law_S.dtype))
-        gap = xp.max(worth_A, axis=0) - total(base_A * worth_A)
-        gap = xp.clip(gap if scale is None else gap * scale, 0.0, None)
-        # Mixed, even of best responses, bets are charged by its own two ends: more, perhaps, than by any pure one's.
-        gap = xp.where(xp.max(base_A, axis=0) < 1, xp.clip(gap, _SOME, None), gap)
+    base_A = _response(problem, utility, law_S, temperature)
     laws_NxS = plays_NxA = None
     if laws is not None:
         laws_NxS = xp.moveaxis(in_float64(detached(laws)), (-2, -1), (0, 1))
-    if references and plays is not None:
-        plays_NxA = xp.moveaxis(in_float64(plays), (-2, -1), (0, 1))
-    elif references and laws_NxS is not None:
+    if references and laws_NxS is not None:
         plays_NxA = xp.stack([_response(problem, utility, law, temperature) for law in laws_NxS])
     elif references:  # they sit out
         plays_NxA = xp.broadcast_to(base_A, (references, *base_A.shape))
-    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context, gap)
+    return Scene(problem, law_S, base_A, temperature, utility, scale, plays_NxA, laws_NxS, context)
 
 
 def _worth(problem: DecisionProblem, utility: Array | None, law_S: Array) -> Array:

@@ -1,15 +1,6 @@
 """Low regret for any predictor: Algorithms 1 and 3, Algorithm 2 for short memories, and a way back after an alarm."""
 
 from .average_restart import AverageRestart, window_needed
-from .references import BesideReferences, challenge
 from .switch_once import Robust, robustify, rule_for
 
-__all__ = [
-    "AverageRestart",
-    "BesideReferences",
-    "Robust",
-    "challenge",
-    "robustify",
-    "rule_for",
-    "window_needed",
-]
+__all__ = ["AverageRestart", "Robust", "joint_rule", "robustify", "rule_for", "window_needed"]

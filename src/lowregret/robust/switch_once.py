@@ -1,8 +1,7 @@
 """Algorithms 1 and 3: a predictor that is the base model until the rule trips, the fallback from then on."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from .. import inputs
 from ..abilities import ability
@@ -12,7 +11,6 @@ from ..policies import Recovery, Respond
 from ..predictors import Predictor, asked, asked_sequence, has_states, same_states, within_window
 from ..problems import DecisionProblem, Payoff, same_problem
 from ..rules import ExactTest, Knows, Rule, RuleMemory, VRegret
-from .references import BesideReferences, refuse_untested
 
 _TELL_THE_RULE = "give them to the rule itself, an ExactTest"
 
@@ -41,7 +39,11 @@ class Robust(Predictor):
     def __post_init__(self) -> None:
         if not isinstance(self.rule, Rule):
             raise ValueError(f"rule must be a Rule such as ExactTest, got {type(self.rule).__name__}")
-        refuse_untested(self.rule)
+        if self.rule.untested:
+            raise ValueError(
+                "test=False plays a mixture from the first step on, and a robust predictor is its base model "
+                "until an alarm: a Guard takes it, or lr.Mixture([model, ...]) is one"
+            )
         if self.rule.problem is None:
             has_states(self.base, self.rule.n_states, f"rule {type(self.rule).__name__}")
         else:
@@ -55,8 +57,7 @@ class Robust(Predictor):
             )
         if self.rule.knows is not None:
             raise ValueError(
-                f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it, and "
-                "robustify(..., references=...) and challenge(...) do"
+                f"rule {type(self.rule).__name__} is told more than a law before each state: a Guard tells it"
             )
         if self.rule.lag > 1:
             raise ValueError(
@@ -139,7 +140,6 @@ class Robust(Predictor):
         return probs, beside(tokens, probs)
 
 
-@overload
 def robustify(
     predictor: Predictor,
     problem: DecisionProblem | None,
@@ -148,32 +148,7 @@ def robustify(
     rule: Rule | None = None,
     fallback: Predictor | Recovery | None = None,
     temperature: float | None = None,
-) -> Robust: ...
-
-
-@overload
-def robustify(
-    predictor: Predictor,
-    problem: DecisionProblem,
-    horizon: int | None,
-    *,
-    rule: Rule | None = None,
-    fallback: Predictor | Recovery | None = None,
-    temperature: float | None = None,
-    references: Sequence[Predictor],
-) -> BesideReferences: ...
-
-
-def robustify(
-    predictor: Predictor,
-    problem: DecisionProblem | None,
-    horizon: int | None,
-    *,
-    rule: Rule | None = None,
-    fallback: Predictor | Recovery | None = None,
-    temperature: float | None = None,
-    references: Sequence[Predictor] = (),
-) -> Robust | BesideReferences:
+) -> Robust:
     """A predictor that predicts as ``predictor`` does while the world behaves as it says, and has low regret always.
 
     Parameters
@@ -186,9 +161,6 @@ def robustify(
         When to stop trusting; ``ExactTest(problem, horizon)`` by default, ``VRegret(horizon)`` without a problem.
     fallback, temperature
         Passed to the default rule; not together with ``rule``.
-    references
-        Predictors that are in use today, or would do in its place: regret is then to the best of the fixed actions and
-        the responses to them. What comes back is a policy and no predictor (``BesideReferences``).
 
     >>> from lowregret import PolyaUrn, matching
     >>> from lowregret.predictors import Scheduled
@@ -196,20 +168,7 @@ def robustify(
     >>> safe.trip_times([[0] * 100, [1] * 100]).tolist()
     [101, 6]
     """
-    if (
-        isinstance(references, (str, bytes, Predictor))
-        or not isinstance(references, Sequence)
-        or not all(isinstance(one, Predictor) for one in references)
-    ):
-        raise ValueError(f"references must be a list of predictors, got {inputs.shown(references)}")
-    if not references:
-        return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
-    if problem is None:
-        raise ValueError("references need a problem, got None: nobody acts")
-    knows = Knows(tuple(f"reference {n}" for n in range(len(references))), payoffs="fixed")
-    told = None if rule is not None else knows
-    made = rule_for(problem, horizon, rule, told, fallback=fallback, temperature=temperature)
-    return BesideReferences(predictor, tuple(references), made)  # type: ignore[arg-type]
+    return Robust(predictor, rule_for(problem, horizon, rule, fallback=fallback, temperature=temperature))
 
 
 def rule_for(

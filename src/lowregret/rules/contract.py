@@ -47,7 +47,6 @@ class Knows(NamedTuple):
     references: tuple[str, ...] = ()  # their names
     contexts: int | None = None  # how many there are
     payoffs: str = "scaled"  # "scaled": the problem's own, times a scale; "change": any within the range it declares
-    references_act: bool = False  # they give mixed actions even where these are as many as states
 
 
 class Moment(NamedTuple):

@@ -34,7 +34,6 @@ from ..arrays import (
     total,
 )
 from ..certificates import Certificate, every_start
-from ..certificates.coupled import certificate_temperature
 from ..certificates.exact_charge import quick_main_rate
 from ..certificates.realised import Promise
 from ..files import compiled
@@ -79,8 +78,6 @@ class ExactTest(ResponseRule):
         within the range that the problem declares; the bounds are then for the largest span that leaves.
     actions
         False: the references alone are compared with.
-    references_act
-        They give mixed actions. Where there are not as many actions as states this need not be said.
     likelihood
         A second bettor, with half of the capital: on the mixture of laws that ``Recovery`` runs in the shadow. It finds
         models that predict worse than recent frequencies and are acted on at a loss. Bets on actions are then charged
@@ -109,7 +106,6 @@ class ExactTest(ResponseRule):
     contexts: int | None = None
     payoffs: str = "fixed"
     actions: bool = True
-    references_act: bool = False
     likelihood: bool = False
     test: bool = True
 
@@ -131,7 +127,6 @@ class ExactTest(ResponseRule):
             contexts=contexts,
             payoffs=inputs.choice(self.payoffs, "payoffs", ("fixed", "scaled", "change")),
             actions=inputs.flag(self.actions, "actions"),
-            references_act=inputs.flag(self.references_act, "references_act"),
             likelihood=inputs.flag(self.likelihood, "likelihood"),
             test=inputs.flag(self.test, "test"),
         )
@@ -142,8 +137,6 @@ class ExactTest(ResponseRule):
             )
         if not self.actions and (not self.references or contexts is not None):
             raise ValueError("actions=False compares with references alone: it needs some, and no contexts")
-        if isinstance(self.temperature, str) and self.temperature == "certificate":
-            inputs.keep(self, temperature=self._certificate_temperature(horizon))
         super().__post_init__()
 
     def _temperature_of(self, temperature: Any) -> float:
@@ -186,14 +179,6 @@ class ExactTest(ResponseRule):
                 f"numbers is not known, got {inputs.shown(fallback)}"
             )
 
-    def _certificate_temperature(self, horizon: int | None) -> float:
-        """eta*, at which the bound before an alarm is least."""
-        if horizon is None:
-            raise ValueError('temperature="certificate" needs a horizon: give a number')
-        if self.stakes.contrast == 0 or self.problem.n_actions == 1:
-            return 1 / math.sqrt(horizon)  # nothing to gain
-        return certificate_temperature(self.stakes, self.per_context(horizon), self._main_cost)
-
     # What it is made of
 
     @property
@@ -214,7 +199,7 @@ class ExactTest(ResponseRule):
         if not self.told:
             return None
         payoffs = "change" if self.payoffs == "change" else "scaled"
-        return Knows(self.references, self.contexts, payoffs, self.references_act)
+        return Knows(self.references, self.contexts, payoffs)
 
     @cached_property
     def stakes(self) -> Any:
@@ -296,8 +281,7 @@ class ExactTest(ResponseRule):
         N, A, back = len(self.references), self.problem.n_actions, self.fallback
         if isinstance(back, Incumbent) and self.references:
             alone = N == 1 and not self.actions
-            acts = self.references_act or self.of_numbers
-            made: Any = PlaysReference(back.name, self.references.index(back.name), acts, alone)
+            made: Any = PlaysReference(back.name, self.references.index(back.name), self.of_numbers, alone)
             return InPlay(made, True, made.acts, A if made.acts else self.n_states, True)
         if self.of_numbers:
             return InPlay(AmongExperts(self.stakes, self.n_contexts, N), True, True, A, True)
@@ -305,8 +289,7 @@ class ExactTest(ResponseRule):
             plain = in_play(back, self.problem, self.n_states, self.horizon, self.temperature)
             return plain if self.test else plain._replace(fallback=replace(plain.fallback, trust=TRUST))
         assert isinstance(back, Recovery)
-        laws = 0 if self.references_act else N
-        more = {"contexts": self.n_contexts, "references": N, "laws": laws, "stakes": self.stakes}
+        more = {"contexts": self.n_contexts, "references": N, "stakes": self.stakes}
         more |= {"counts_model": self.temperature == 0, "trust": None if self.test else TRUST}
         made = back.in_play(self.problem, self.horizon, self.temperature, None, **more)
         return InPlay(made, True, True, A, True)
@@ -444,17 +427,14 @@ class ExactTest(ResponseRule):
     def _offered(self, scene: Any, outcome: Array) -> Offer:
         """What is bet on in a step: at which outcomes, and what these weigh in a charge."""
         one_step = scene.base_A.ndim == 1 and type(scene.base_A) is np.ndarray  # of one stream
-        if self.likelihood and not self.told and one_step and scene.gap is None and self._pairs:
+        if self.likelihood and not self.told and one_step and self._pairs:
             gain_AxS, gain_Ax2, weights_Ax2 = self._pairs[int(scene.base_A.argmax())]
             return Offer(gain_Ax2, weights_Ax2, gain_AxS[:, int(outcome)])
         gain_PxM, weights_M, came_P = scene.priced(outcome, self.actions)
         offer = Offer(gain_PxM, weights_M, came_P, None if self.of_numbers else outcome)
         if not self.likelihood:
             return offer
-        if scene.gap is None and scene.plays_NxA is not None and scene.laws_NxS is None:  # mixed actions, perhaps
-            pure_AxS = scene._replace(plays_NxA=None).gains_together()
-            return Offer(*second_bettor.beside_mixed(gain_PxM, pure_AxS, scene.plays_NxA), offer.came())
-        return Offer(*second_bettor.by_pairs(gain_PxM, None if scene.gap is None else weights_M), offer.came())
+        return Offer(*second_bettor.by_pairs(gain_PxM), offer.came())
 
     def joined(self, memory: RuleMemory, place: int, part: RuleMemory) -> RuleMemory:
         return self.charged(memory, part, part.tripped_at > 0)
@@ -502,7 +482,7 @@ class ExactTest(ResponseRule):
                 ((gain, weights_M, came) for gain, came in zip(gain_PxM, came_P, strict=True)), states
             )
         if self.likelihood:
-            level = self.bets.levels(map(partial(self._by_pairs, scene, states), scene.gains(self.actions)), states)
+            level = self.bets.levels(map(partial(self._by_pairs, states), scene.gains(self.actions)), states)
             mixture_S = self.in_play.fallback.mixtures(last(scene.law_S), states)
             odds, gained = scene.against(mixture_S, states)
             return second_bettor.recorded(self.prior, odds, gained, level)[1]
@@ -510,10 +490,9 @@ class ExactTest(ResponseRule):
         return self.bets.levels(((gain_S, law_S, None) for gain_S in scene.gains(self.actions)), states)
 
     @staticmethod
-    def _by_pairs(scene: Scene, states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
+    def _by_pairs(states: Array, gain_S: Array) -> tuple[Array, Array, Array]:
         """One comparator, charged by its pair."""
-        law_S = None if scene.gap is None else scene.law_S / total(scene.law_S)
-        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None], law_S)
+        gain_1x2, weights_1x2 = second_bettor.by_pairs(gain_S[None])
         return gain_1x2[0], weights_1x2[0], pick(gain_S, states)
 
     def _step_by_step(self, step_T: Array, scene: Scene | NumberScene, states_NxT: Array) -> Array:
@@ -673,11 +652,6 @@ class ExactTest(ResponseRule):
     def certificate(self) -> Certificate:
         """Statement (iv); for numbers, what is known of it before the first step."""
         return promises.certify(self)
-
-    @cached_property
-    def own_play(self) -> Certificate:
-        """The same where actions of somebody's own are played, less what these are worth less by what is stated."""
-        return promises.certify(self, own_play=True)
 
     def promise(self, lag: int, horizon: int | None, tv_bound: float) -> Promise:
         """What a run with outcomes that are numbers is certified by, where this is the rule of each class."""

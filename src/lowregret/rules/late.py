@@ -6,7 +6,6 @@ has the memory of an ordinary rule, fallback included; the alarm goes by the ave
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -14,8 +13,6 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..arrays import Array, at_most, device, float_type, in_float64, namespace, pick, some, total
 from ..certificates import Certificate
-from ..certificates import own_play as own
-from ..certificates.bounds import Bound
 from ..certificates.coupled import late_factor
 from ..certificates.late import Bettors, SwitchesLate, certify_late
 from ..certificates.realised import Promise
@@ -27,7 +24,7 @@ from ..problems import DecisionProblem, Known, Scene
 from .bets import Suspicion
 from .contract import InPlay, Knows, Moment, Rule, RuleMemory
 from .exact import ExactTest, all_of_it, recorded_trips
-from .promises import begun, of_own_play, whom_of
+from .promises import begun, whom_of
 
 _EXCLUDED = 1e300  # ln E of a class in which an excluded state came, as a finite number
 
@@ -271,24 +268,14 @@ class Late(Rule):
 
     @cached_property
     def certificate(self) -> Certificate:
-        return self._certified()
-
-    @cached_property
-    def own_play(self) -> Certificate:
-        """The same where actions of somebody's own are played, as of ``ExactTest``."""
-        each = self.each
-        before = partial(own.before, each.stakes, each.prior, each.delta, each.n_contexts, self.lag)
-        return of_own_play(self._certified(before))
-
-    def _certified(self, before: Callable[..., Bound] | None = None) -> Certificate:
         each = self.each
         if each.of_numbers:
             return begun(self)  # type: ignore[return-value]
         stakes, contexts = each.stakes, each.n_contexts
         bets = Bettors(stakes, each.prior, each.delta, each.temperature, contexts)
-        usual = partial(bets.before, self.lag, False)
-        made = SwitchesLate(stakes, each.temperature, each.in_play.fallback, self.lag, before or usual)
-        exact = each.temperature is not None and each.payoffs != "change" and before is None
+        before = partial(bets.before, self.lag, False)
+        made = SwitchesLate(stakes, each.temperature, each.in_play.fallback, self.lag, before)
+        exact = each.temperature is not None and each.payoffs != "change"
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test on {whom_of(each)}, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""
@@ -305,7 +292,7 @@ class Late(Rule):
 def late_rule(rule: Rule, lag: int) -> Late:
     """The rule for outcomes so late: each class has its steps, its share of the horizon and delta / a_d.
 
-    Where the rule's temperature is what it takes by itself, 1/sqrt(horizon) or "certificate", so is that of a class.
+    Where the rule's temperature is what it takes by itself, 1/sqrt(horizon), so is that of a class.
     """
     d = inputs.whole(lag, "lag", least=2)
     if not isinstance(rule, ExactTest):
@@ -320,8 +307,6 @@ def late_rule(rule: Rule, lag: int) -> Late:
         rounds = -(-rule.horizon // d)
         if temperature == 1 / math.sqrt(rule.horizon):
             temperature = None
-        elif temperature and temperature == replace(rule, temperature="certificate").temperature:  # type: ignore[arg-type]
-            temperature = "certificate"  # type: ignore[assignment]
     each = replace(rule, horizon=rounds, delta=rule.delta / late_factor(d), temperature=temperature)
     return Late(each, d, rule.horizon)
 

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..certificates import Certificate, switching
-from ..certificates import own_play as own
 from ..certificates.coupled import kappa
 from ..certificates.realised import Promise, RealisedCertificate, Run, certify_run
 from ..certificates.switching import certify_switch, certify_untested
 
 
-def certify(rule: Any, own_play: bool = False) -> Certificate:
-    """The certificate of an ``ExactTest``; ``own_play``: where actions of somebody's own are played."""
+def certify(rule: Any) -> Certificate:
+    """The certificate of an ``ExactTest``."""
     if rule.untested:
         back = rule.in_play.fallback
         return certify_untested(
@@ -28,15 +27,12 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
     stakes, made, fallback = rule.stakes, (rule.prior, rule.delta, rule.temperature), rule.in_play.fallback
     exact = rule.temperature is not None and rule.payoffs != "change"
     whom = whom_of(rule)
-    before = partial(switching.before, stakes, *made, rule.n_contexts, False)
-    if own_play:
-        before, exact = partial(own.before, stakes, rule.prior, rule.delta, rule.n_contexts, 1), False
     given = certify_switch(
         stakes,
         rule.horizon,
         rule.temperature,
         fallback,
-        before=before,
+        before=partial(switching.before, stakes, *made, rule.n_contexts, False),
         interval=partial(switching.interval, stakes, *made),
         tv_bound=rule.delta,
         theorem=f"the exact test on {whom}" + (", unknown horizon" if rule.horizon is None else ""),
@@ -44,39 +40,16 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
         counts_model=getattr(fallback, "counts_model", False),
         share=rule.prior.share,
     )
-    if own_play:
-        given = of_own_play(given)
     if not rule.told:
         return given
     statement = given.statement.replace("No action leads", f"Regret is to {whom}: none leads")
-    if rule.contexts is not None and hasattr(fallback, "budget") and not own_play:
+    if rule.contexts is not None and hasattr(fallback, "budget"):
         statement += _worth(rule)
     return replace(
         given,
         statement=statement,
         temperature=None,  # limits are known for the plain test only
         between=given.between if rule.contexts is None else None,
-    )
-
-
-def of_own_play(given: Certificate) -> Certificate:
-    """The certificate where actions of somebody's own are played until the alarm, in words."""
-    (acted, *others), (advised, played) = given.assumptions, ("the action advised", "what is played")
-    return replace(
-        given,
-        statement=f"{given.statement.replace(advised, played)} Until the alarm some steps were played as plays= said. "
-        "What that was worth less than the best response, by the stated probabilities, is added; what is told from "
-        "here on will be. The model that is counted after an alarm is what would have been played.",
-        assumptions=(
-            acted.replace("by the best response", "as plays= says, else by the best response,").replace(",,", ","),
-            *others,
-            "(for the TV bound only) what is played knows no more of the state than the probabilities do",
-        ),
-        guaranteed_payoff=None,
-        let_pass=None,
-        temperature=None,
-        between=None,
-        drawn=None,
     )
 
 

@@ -47,8 +47,6 @@ class ResponseRule(Rule):
         self._refuse_problem()
         keep = partial(object.__setattr__, self)
         keep("horizon", inputs.horizon_or_none(self.horizon))
-        if isinstance(self.temperature, str) and self.temperature == "certificate":
-            raise ValueError(f'temperature="certificate" goes with ExactTest, not with {type(self).__name__}')
         if self.temperature is not None:
             keep("temperature", self._temperature_of(self.temperature))
         elif self.horizon is not None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Array, at_most, device, in_float64, namespace
+from ..arrays import Array, at_most, in_float64, namespace
 from ..certificates.every_start import Prior
 from ..files import compiled, is_compiled, to_read
 from .bets import MOST
@@ -104,44 +104,17 @@ def recorded(prior: Prior, odds_NxT: Array, gained_NxT: Array, actions_NxT: Arra
     return now, xp.stack(found, axis=-1)
 
 
-def by_pairs(gain_PxS: Array, law_S: Array | None = None) -> tuple[Array, Array]:
+def by_pairs(gain_PxS: Array) -> tuple[Array, Array]:
     """What bets against a best response are charged by their pair of actions: two outcomes, and what these weigh.
 
     Let a comparator gain between -l and h over the best response. Whatever the law is to which that is best, the mean
     of exp(rate gain) is at most that of the law on -l and h with mean 0 (``certificates/best_response.py``). The stated
     probabilities do not enter: where they are wrong and the action is best all the same, no bet is charged too little.
     ``[P, 2, ...]`` each; nothing is charged to whoever never gains, or never loses.
-
-    ``law_S``: the stated one, where an action of somebody's own is played. It need not be the best response, so the
-    mean of a gain may be above 0: the law on both ends then has that mean, if it is (``certificates/own_play.py``).
     """
     xp = namespace(gain_PxS)
     low, high = -xp.min(gain_PxS, axis=1), xp.max(gain_PxS, axis=1)
-    if law_S is not None:
-        mean = xp.clip(xp.sum(gain_PxS * law_S, axis=1), 0.0, None)
-        mean = xp.where(mean < high, mean, high)
-        wide = xp.where(low + high > 0, low + high, xp.ones_like(low))
-        upper = xp.clip((mean + low) / wide, 0.0, 1.0)
-        return xp.stack([-low, high], axis=1), xp.stack([1 - upper, upper], axis=1)
     both = (low > 0) & (high > 0)
     low, high = (xp.where(both, end, xp.zeros_like(end)) for end in (low, high))
     wide = xp.where(both, low + high, xp.ones_like(low))
     return xp.stack([-low, high], axis=1), xp.stack([high / wide, low / wide], axis=1)
-
-
-def beside_mixed(gain_PxS: Array, pure_AxS: Array, plays_NxA: Array) -> tuple[Array, Array]:
-    """The same where the last N comparators play mixed actions: each is charged the average of its pure ones.
-
-    That covers what it may win, since exp is convex, and is no more than any pure one may be charged, which the
-    certificate counts; its own two ends could be: two lopsided gains may make an even one. ``[P, 2 A, ...]`` each;
-    ``pure_AxS`` is what each action gains.
-    """
-    xp, N = namespace(gain_PxS), plays_NxA.shape[0]
-    ends_Ax2, weights_Ax2 = by_pairs(pure_AxS)
-    A, batch = ends_Ax2.shape[0], tuple(ends_Ax2.shape[2:])
-    theirs_NxM = xp.reshape(plays_NxA[:, :, None] * weights_Ax2[None], (N, 2 * A, *batch))
-    ends_NxM = xp.broadcast_to(xp.reshape(ends_Ax2, (1, 2 * A, *batch)), theirs_NxM.shape)
-    ends_Px2, weights_Px2 = by_pairs(gain_PxS[:-N])
-    nothing = xp.zeros((ends_Px2.shape[0], 2 * A - 2, *batch), dtype=ends_Px2.dtype, device=device(ends_Px2))
-    own, weigh = (xp.concat([part, nothing], axis=1) for part in (ends_Px2, weights_Px2))
-    return xp.concat([own, ends_NxM]), xp.concat([weigh, theirs_NxM])
