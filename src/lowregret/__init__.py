@@ -38,7 +38,7 @@ from .certificates import Certificate
 from .comparison import compare
 from .distances import next_token_tv, sequence_tv
 from .forecasts import Density, Quantiles, Samples
-from .guard import Advice, EventLog, Guard, Left, Return, Switch
+from .guard import Advice, Guard, Left, Return, Switch
 from .memory import take
 from .policies import Recovery
 from .predictors import FromFunction, Markov, Mixture, PolyaUrn, Predictor, sample
@@ -74,7 +74,6 @@ __all__ = [
     "Certificate",
     "DecisionProblem",
     "Density",
-    "EventLog",
     "ExactTest",
     "FromFunction",
     "FromModule",

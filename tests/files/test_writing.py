@@ -201,15 +201,17 @@ def test_nothing_is_written_through_a_name_that_was_laid_out(tmp_path: Path) -> 
             os.mkfifo(lock_file)
         else:
             lay(victim)
-        with pytest.raises(ValueError, match=r"\.a\.jsonl\.lock must be a lock file, and it"):
-            files.Journal(path, "notes", "a book of notes")
+        busy = files.locked(files.lock_of(path), "busy")
+        with pytest.raises(ValueError, match=r"\.a\.jsonl\.lock must be a lock file, and it"), busy:
+            pass
         if not victim.exists():
             lock_file.rename(victim)
         lock_file.unlink(missing_ok=True)
         assert victim.read_text() == "precious"
     for left in (b"", b"\0" * 40, b'{"pid": 12'):  # what a crash may leave of a lock
         lock_file.write_bytes(left)
-        files.Journal(path, "notes", "a book of notes").close()
+        with files.locked(files.lock_of(path), "busy"):
+            pass
         assert not lock_file.exists()
 
 

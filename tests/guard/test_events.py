@@ -154,19 +154,6 @@ def test_a_model_of_numbers_that_fails_again_is_left_again() -> None:
     assert kinds(guard.events) == ["Switch", "Return", "Left"]
 
 
-def test_the_log_has_those_that_are_left(tmp_path: Any) -> None:
-    probs, states = moods(420)
-    with lr.EventLog(tmp_path / "events.jsonl") as log:
-        guard = lr.Guard(MATCHING, 420, on_event=log)
-        for law, state in zip(probs, states, strict=True):
-            guard.advise(law)
-            guard.observe(state)
-    assert lr.EventLog.read(tmp_path / "events.jsonl") == guard.events
-    assert kinds(guard.events) == TURNS
-    lines = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
-    assert sum('"left"' in json.dumps(line) for line in lines) == 2
-
-
 def test_backtests_tell_of_those_that_are_left() -> None:
     probs, states = moods(420)
     found = lr.backtest(MATCHING, [probs, probs[:100]], [states, states[:100]])

@@ -195,6 +195,19 @@ def test_what_is_no_file_of_this_guard_is_refused(tmp_path: Path) -> None:
     assert fresh.state_dict() == before
 
 
+def test_what_is_no_state_is_not_written_over(tmp_path: Path) -> None:
+    path, guard = tmp_path / "guard.safetensors", lr.Guard(COIN, 1000)
+    guard.save(path)
+    data = path.read_bytes()
+    for content in (b"a letter", data[:40], b"\xff" * 64, data[:9] + b"?" + data[10:]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"guard.safetensors is there, and is no file that save"):
+            guard.save(path)
+        assert path.read_bytes() == content
+    path.write_bytes(b"")  # as tempfile leaves one: there is nothing to lose
+    guard.save(path)
+
+
 def test_a_save_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, guard = a_fleet("default")
     path = tmp_path / "fleet.safetensors"

@@ -11,7 +11,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import to_numpy
 from ..guard import Switch
-from ..guard.event_log import tell
+from ..guard.ledger import tell
 from ..memory import each, end_to_end, take
 from ..predictors import Predictor
 from ..robust import Robust

@@ -1,7 +1,6 @@
 """Files: written whole or not at all, never over an input, by one process at a time; reading; pools of processes."""
 
 from .compiling import compiled, is_compiled, to_read
-from .journal import Journal, lines_in
 from .lock import lock_of, locked
 from .paths import a_path, apart, in_folder, to_write, writable
 from .pools import processes
@@ -10,7 +9,6 @@ from .writing import UNREADABLE, drafted, header_in, intact, is_stamped, replace
 
 __all__ = [
     "UNREADABLE",
-    "Journal",
     "a_path",
     "apart",
     "array_in",
@@ -23,7 +21,6 @@ __all__ = [
     "intact",
     "is_compiled",
     "is_stamped",
-    "lines_in",
     "lock_of",
     "locked",
     "on_disk",

@@ -19,13 +19,12 @@ from ..robust import rule_for
 from ..rules import Rule, late_rule, warm_up
 from .advice import Advice, acts_in, mixed_of
 from .episodes import reopened
-from .event_log import tell
 from .fleet import Fleet
 from .known import known_of, knows_of
-from .ledger import LOG, Event, Ledger, Switch, blank
+from .ledger import LOG, Event, Ledger, Switch, blank, tell
 from .memory import Due, GuardMemory, over, standing
 from .readings import Readings
-from .resume import Behaviour, read, written
+from .resume import read, written
 from .steps import advised, due_of, forgotten, numbered_step, observed, refuse_while_waiting, skipped
 from .streams import Labels, Naming, named, streams_of
 
@@ -176,7 +175,7 @@ class Guard(Fleet, Readings):
         shape = _shape_of(batch_shape, labels)
         self.on_event = None if on_event is None else inputs.function(on_event, "on_event", "an event")
         self._lock = RLock()
-        self._drawing, self._says = Draws(self.rule, shape), Behaviour(self.rule)
+        self._drawing = Draws(self.rule, shape)
         self._at = GuardMemory(blank(self.rule, shape), labels=labels)
         if math.prod(shape) >= _FLEET:
             warm_up()
@@ -330,10 +329,10 @@ class Guard(Fleet, Readings):
         return inputs.probs_of(forecast, rule.n_states, shape=shape)
 
     def _written(self, at: GuardMemory, told: Callable[[Any], Any]) -> dict[str, Any]:
-        return written(self.rule, at, self._says(at.ledger.lead_A), told)
+        return written(self.rule, at, told)
 
     def _read(self, d: dict[str, Any], batch_shape: tuple[int, ...]) -> GuardMemory:
-        return read(self.rule, batch_shape, d, self._says, self._at.labels)
+        return read(self.rule, batch_shape, d, self._at.labels)
 
     def _blank(self, batch_shape: tuple[int, ...]) -> Ledger:
         return blank(self.rule, batch_shape, like=self._at.ledger.lead_A)

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -255,3 +256,28 @@ def name_of(at: tuple[int, ...]) -> Any:
 def place_of(stream: Any) -> tuple[int, ...]:
     """Where a stream so named stands."""
     return stream if isinstance(stream, tuple) else (stream,)
+
+
+# Telling of a step that was taken: every event is told, whatever comes of the others.
+
+
+def later(event: Event) -> None:
+    """In place of ``on_event`` while several steps are taken as one: they are told of once all of them are."""
+
+
+def tell(fresh: tuple[Event, ...], on_event: Callable[[Event], object] | None) -> None:
+    """Log what happened and call ``on_event`` with each, whatever it does with the others."""
+    errors = []
+    if on_event is later:
+        return
+    for event in fresh:
+        try:
+            LOG.info("%s", event)
+            if on_event is not None:
+                on_event(event)
+        except Exception as error:  # whatever a caller's function does
+            errors.append(error)
+    if len(errors) > 1:
+        raise errors[0] from ExceptionGroup("on_event raised for other events too", errors[1:])
+    if errors:
+        raise errors[0]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import inputs
-from ..abilities import ability
-from ..arrays import Array, device, float_type, namespace, to_numpy
+from ..arrays import Array, device, namespace, to_numpy
 from ..memory import restored, saved
 from ..rules import Late, Rule, RuleMemory
 from .known import forecast_again, forecast_told, known_again, known_told
@@ -19,11 +18,10 @@ from .memory import Due, GuardMemory, over, standing
 from .steps import due_with
 from .streams import Labels, labels_from, labels_told
 
-# What two guards must share to exchange their states: settings by name, and how rule and fallback behave.
+# What two guards must share to exchange their states: settings by name.
 
 
-_STEPS = 8  # on how many tokens rule and fallback are tried
-_ROUNDING = 1e-6  # by how much the same model may answer differently on another machine
+_PLACES = 6  # of payoffs: the same function may answer differently on another machine
 
 
 def made_for(rule: Rule, batch_shape: tuple[int, ...]) -> dict[str, Any]:
@@ -49,70 +47,16 @@ def _problem_told(rule: Rule) -> dict[str, Any]:
         "high": problem.high,
         "knots": None if problem.knots is None else problem.knots.tolist(),
         "outcomes": [inputs.finite_or_none(end) for end in problem.outcomes],
+        "fn": _payoffs_told(problem),
     }
-
-
-class Behaviour:
-    """What a fallback says, and what its rule makes of it, on a few fixed tokens; each kind of array is tried once.
-
-    Not every setting is a number: a function or a network is known by what it says. A law is told by its mean of fixed
-    weights, so that the alphabet may be large; a fallback that fails by the name of its error.
-    """
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-        self._found: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def __call__(self, like: Array) -> dict[str, Any]:
-        kind = kind_of(like)
-        if kind not in self._found:
-            self._found[kind] = self._tried(like)
-        return {part: value.copy() if isinstance(value, list) else value for part, value in self._found[kind].items()}
-
-    def _tried(self, like: Array) -> dict[str, Any]:
-        if self._rule.of_numbers:
-            return {"fn": _payoffs_told(self._rule.problem)}
-        rule, S, xp, where = self._rule, self._rule.n_states, namespace(like), device(like)
-        uneven_S = np.arange(1, S + 1) / (S * (S + 1) / 2)
-        base = xp.asarray(uneven_S, dtype=float_type(xp, where), device=where)
-        said: list[float | None] = []
-        found: list[float | None] = []
-        try:
-            memory = rule.start((), like=like)
-            for t in range(min(_STEPS, rule.horizon or _STEPS, ability(rule.fallback, "context") or _STEPS)):
-                answer = to_numpy(rule.fallback_answer(memory, base)).astype(np.float64)
-                said.append(inputs.finite_or_none(float(answer @ np.cos(np.arange(len(answer))))))
-                memory = rule.update(memory, base, t * (t + 1) // 2 % S)
-                found += [inputs.finite_or_none(float(value)) for value in rule.evidence(memory)]
-        except Exception as error:  # whatever someone else's predictor does
-            return {"fails": type(error).__name__}
-        return {"fallback": said, "rule": found}
 
 
 def _payoffs_told(payoff: Any) -> list[float]:
     """What payoffs are, where they must be known."""
     ends = np.array([end for end in payoff.outcomes if math.isfinite(end)])
-    told: list[float] = payoff.utilities(ends if payoff.knots is None else payoff.knots).ravel().tolist()
-    return told
-
-
-def alike(theirs: Any, mine: dict[str, Any]) -> list[str]:
-    """In which of its parts a behaviour differs from another."""
-    if not isinstance(theirs, dict) or theirs.keys() != mine.keys():
-        return ["fallback"]
-    return [part for part in mine if not _near(theirs[part], mine[part])]
-
-
-def _near(theirs: Any, mine: Any) -> bool:
-    if not isinstance(mine, list):
-        return bool(theirs == mine)
-    if not isinstance(theirs, list) or len(theirs) != len(mine):
-        return False
-    return all(
-        x is y is None
-        or (type(x) in (int, float) and type(y) is float and math.isclose(x, y, rel_tol=_ROUNDING, abs_tol=_ROUNDING))
-        for x, y in zip(theirs, mine, strict=True)
-    )
+    told = payoff.utilities(ends if payoff.knots is None else payoff.knots)
+    found: list[float] = np.round(told, _PLACES).ravel().tolist()
+    return found
 
 
 def _described(thing: Any) -> list[Any]:
@@ -145,12 +89,11 @@ def _told(value: Any) -> Any:
 _IMPOSSIBLE = "state_dict does not fit: no run of this guard can have led to its counts of steps"
 
 
-def written(rule: Rule, at: GuardMemory, says: dict[str, Any], told: Callable[[Any], Any] = saved) -> dict[str, Any]:
-    """Where a guard with this rule, which behaves as it ``says``, stands: JSON values, arrays as they are ``told``."""
+def written(rule: Rule, at: GuardMemory, told: Callable[[Any], Any] = saved) -> dict[str, Any]:
+    """Where a guard with this rule stands: JSON values, arrays as they are ``told``."""
     return {
         "format": 1,
         "made_for": made_for(rule, tuple(at.ledger.episode.shape)),
-        "says": says,
         "arrays": list(kind_of(at.ledger.lead_A)),
         "ledger": told(at.ledger),
         "clock": at.clock,
@@ -165,8 +108,8 @@ def _due_told(due: Due, told: Callable[[Any], Any]) -> list[Any]:
     return [due.step, forecast_told(due.forecast, told), known_told(due.known, told)]
 
 
-def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour, labels: Labels | None) -> GuardMemory:
-    """What ``written`` wrote for a guard like this one; ``says`` is how it behaves, ``labels`` its streams' names."""
+def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, labels: Labels | None) -> GuardMemory:
+    """What ``written`` wrote for a guard like this one; ``labels``: its streams' names."""
     if not isinstance(d, dict) or d.get("format") != 1:
         raise ValueError("state_dict must be what Guard.state_dict returned (format 1)")
     mine, theirs = made_for(rule, batch_shape), d.get("made_for")
@@ -175,14 +118,10 @@ def read(rule: Rule, batch_shape: tuple[int, ...], d: Any, says: Behaviour, labe
         differ = [k for k in mine | theirs if k not in mine or k not in theirs or theirs[k] != mine[k]]
         each = (f"{k} ({reprlib.repr(theirs.get(k))} against {reprlib.repr(mine.get(k))})" for k in differ)
         raise ValueError(f"state_dict was made by a guard that differs in: {', '.join(each)}")
-    missing = {"says", "arrays", "ledger", "clock", "events", "advised", "waiting"} - d.keys()
+    missing = {"arrays", "ledger", "clock", "events", "advised", "waiting"} - d.keys()
     if missing:
         raise ValueError(f"state_dict lacks {', '.join(sorted(missing))}")
     fresh = blank(rule, batch_shape, like=_array_of_kind(d["arrays"]))
-    unlike = alike(d["says"], says(fresh.lead_A))
-    if unlike:
-        parts = ", ".join(f"{part} ({type(getattr(rule, part, rule)).__name__} behaves otherwise)" for part in unlike)
-        raise ValueError(f"state_dict was made by a guard that differs in: {parts}")
     ledger = restored(fresh, d["ledger"], fresh=True)
     _refuse_impossible(rule, ledger)
     for part in ("events", "waiting"):

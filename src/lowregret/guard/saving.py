@@ -1,86 +1,24 @@
-"""What a guard remembers, given out and taken up again: as JSON values, as one safetensors file, as a pickle.
-
-Which saved states it goes on from is its lineage: none is written over by a guard that does not know of it.
-"""
+"""What a guard remembers, given out and taken up again: as JSON values, as one safetensors file, as a pickle."""
 
 import io
 import json
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from threading import Lock, RLock
 from types import ModuleType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from .. import files
 from ..arrays import to_numpy
 from ..memory import saved
-from .event_log import later, tell
-from .ledger import Event
+from .ledger import Event, later, tell
 from .memory import GuardMemory
-
-_KEPT = 256  # lives that a file names: files that were saved so many loads ago are no longer known
-
-
-class Lineage(NamedTuple):
-    """The lives that led to a state: each begins with the first save after a guard was made, loaded, copied or forked.
-
-    So two that were loaded from one file have lives of their own, and neither knows what the other has saved since.
-
-    >>> first = Lineage().saved()
-    >>> one, other = first.handed_on().saved(), first.handed_on().saved()
-    >>> one.knows(first), first.knows(one), one.knows(other), one.saved().knows(one)
-    (True, False, False, True)
-    """
-
-    lives: tuple[tuple[str, int], ...] = ()  # the name of each, and how often it had saved
-    writer: int | None = None  # the process that the last one is of; None: one of our own is yet to begin
-
-    def saved(self) -> "Lineage":
-        """Once more."""
-        if self.writer != os.getpid():
-            return Lineage((*self.lives, (secrets.token_hex(8), 1))[-_KEPT:], os.getpid())
-        *before, (name, saves) = self.lives
-        return Lineage((*before, (name, saves + 1)), self.writer)
-
-    def handed_on(self) -> "Lineage":
-        """To one that goes on from here while we may do so too."""
-        return Lineage(self.lives)
-
-    def knows(self, other: "Lineage") -> bool:
-        """Whether the state that ``other`` led to is one that ours goes on from."""
-        name, saves = other.lives[-1]
-        return dict(self.lives).get(name, 0) >= saves
-
-
-def lineage_from(values: Any) -> Lineage:
-    """What a file says of the lives that led to it."""
-    right = isinstance(values, list) and bool(values)
-    for one in values if right else []:
-        right = right and isinstance(one, list) and [type(part) for part in one] == [str, int] and one[1] > 0
-    if not right:
-        raise ValueError("lineage must have the lives that led to it, and their saves")
-    return Lineage(tuple((name, saves) for name, saves in values))
-
-
-def refuse_unknown(path: Path, theirs: Lineage, their_clock: Any, ours: Lineage, clock: int) -> None:
-    """Refuse to write over a state that ours does not go on from."""
-    if ours.knows(theirs):
-        return
-    shared = {name for name, _ in ours.lives} & {name for name, _ in theirs.lives}
-    why = "another has saved there since this guard was there" if shared else "this guard was not loaded from it"
-    raise ValueError(
-        f"path: {path} holds a state ({their_clock} observations) that this guard ({clock} observations) does not go "
-        f"on from: {why}. To keep both, save under another name; to go on from the file, load(path) and take the steps "
-        "since then again; to be rid of it, remove it first"
-    )
-
 
 # A state as one safetensors file: its arrays as tensors by name, the rest as JSON in the header, and a digest.
 
@@ -128,29 +66,22 @@ def read_from(path: Path) -> dict[str, Any]:
     if not files.intact(_KEY, header, tensors):
         raise ValueError(f"{path} has been changed: its digest is not that of what it holds")
     try:
-        about = _about(header)
-        return {name: _found(value, tensors) for name, value in about.items()}
+        return {name: _found(value, tensors) for name, value in json.loads(header[_KEY]).items()}
     except (RecursionError, *files.UNREADABLE) as error:
         raise ValueError(f"{path} holds no state of a guard: {error}") from error
 
 
-def told_at(path: Path) -> dict[str, Any] | None:
-    """What the header of a file says, without a look at the rest of it; None: nothing is there to be written over."""
+def refuse_other(path: Path) -> None:
+    """Refuse to write over a file that holds no state of a guard, by its header."""
     if not path.exists() or path.stat().st_size == 0:
-        return None
+        return
     try:
         with open(path, "rb") as file:
-            return _about(files.header_in(file))
+            json.loads(files.header_in(file)[_KEY])
     except (RecursionError, *files.UNREADABLE) as error:
         raise ValueError(
             f"path: {path} is there, and is no file that save(path) wrote, or is damaged: remove it, or take another"
         ) from error
-
-
-def _about(header: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of a state."""
-    about = json.loads(header[_KEY])
-    return {**about, "lineage": lineage_from(about["lineage"])}
 
 
 def _told(value: Any, name: str, tensors: dict[str, np.ndarray]) -> Any:
@@ -200,7 +131,6 @@ class Kept:
     _at: GuardMemory
     _lock: RLock
     on_event: Callable[[Event], object] | None
-    _lineage = Lineage()  # the saved states that it goes on from
     _written: Callable[[GuardMemory, Callable[[Any], Any]], dict[str, Any]]
     _read: Callable[[dict[str, Any], tuple[int, ...]], GuardMemory]
 
@@ -214,32 +144,22 @@ class Kept:
         return self._written(self._at, saved)
 
     def load_state_dict(self, d: dict[str, Any]) -> None:
-        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard.
-
-        Which files it goes on from is not known then: ``save`` will not write over one.
-        """
+        """Take up where ``state_dict`` left off; refused, and nothing changed, if it was made by another guard."""
         with self._lock:
-            self._at, self._lineage = self._read(d, self.batch_shape), Lineage()
+            self._at = self._read(d, self.batch_shape)
 
     def save(self, path: str | Path) -> None:
         """Everything it remembers as one safetensors file, written whole or not at all (extra ``fleet``).
 
         The tensors are what is kept of each stream, by name; the rest is JSON in the header, with a digest of it all.
 
-        Refused, and the file as it was, if it holds a state that this guard does not go on from: it was neither loaded
-        nor saved by this guard, nor by one that this is a copy of, or another process has saved there since.
+        Refused, and the file as it was, if it holds no state of a guard.
         """
         path = files.to_write(path, ".safetensors")
         alone = vars(self).setdefault("_saving", Lock())
         with alone, files.locked(files.lock_of(path), f"{path} is being saved"):
-            there = told_at(path)
-            with self._lock:
-                at, ours = self._at, self._lineage
-                if there is not None:
-                    refuse_unknown(path, there["lineage"], there.get("clock"), ours, at.clock)
-                self._lineage = ours.saved()  # before it is written: an interrupt then loses a number and no save
-                lives = [list(life) for life in self._lineage.lives]
-            write_to(path, {**self._written(at, lambda memory: memory), "lineage": lives})
+            refuse_other(path)
+            write_to(path, self._written(self._at, lambda memory: memory))
 
     def load(self, path: str | Path) -> None:
         """Take up where ``save`` left off, bit for bit, with the streams that there were then.
@@ -252,7 +172,6 @@ class Kept:
         with self._lock:
             try:
                 self._at = self._read(d, _shape_in(d, self.batch_shape))
-                self._lineage = d["lineage"]  # last: a guard that does not know of the file will not write over it
             except ValueError as error:
                 raise ValueError(f"{path}: {str(error).replace('state_dict', 'its state')}") from error
 
@@ -276,7 +195,7 @@ class Kept:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock, self._lineage = RLock(), self._lineage.handed_on()
+        self._lock = RLock()
 
 
 def _shape_in(d: dict[str, Any], mine: tuple[int, ...]) -> tuple[int, ...]:
