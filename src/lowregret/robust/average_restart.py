@@ -250,7 +250,7 @@ def window_needed(problem: DecisionProblem, regret: float, tv: float, horizon: i
 
     >>> from lowregret import matching
     >>> window_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
-    64
+    70
     """
     a_problem(problem)
     regret, tv = inputs.positive(regret, "regret"), inputs.probability(tv, "tv")
