@@ -35,7 +35,6 @@ class Settings(NamedTuple):
     told: bool  # more than a law
     fallback: Any  # "Recovery", "predictor" (an urn), "policy" (AdaHedge), or the place of a reference
     safe: Any = None  # of a Recovery that is told nothing more: a law
-    afresh: Any = None
     memories: tuple[float, ...] = (20, 200)
     share: float = 0.003
     budget: float = 0.5
@@ -275,8 +274,7 @@ class Mixture:
             self.memory = None if s.safe is None else s.safe.update(self.memory, state)
         else:
             self.hedge = AdaHedge(s.experts)
-            fresh = s.safe is not None and s.afresh is None
-            self.memory = None if s.safe is None else s.safe.start() if fresh else s.afresh(np.array(now.step))
+            self.memory = None if s.safe is None else s.safe.start()
 
     def share(self) -> float:
         return 0.0 if self.is_safe else float(self.weights[0])
@@ -554,7 +552,6 @@ def settings_of(rule: Any) -> Settings:
         rule.told,
         "Recovery" if made else rule.references.index(back.name),
         law,
-        getattr(law, "afresh", None),
         *made,
         temperature=rule.temperature,
         likelihood=rule.likelihood,

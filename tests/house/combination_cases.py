@@ -498,7 +498,6 @@ class World:
             self.told,
             fallback,
             safe,
-            getattr(safe, "afresh", None),
             self.recovery.memories,
             self.recovery.share,
             self.recovery.budget,

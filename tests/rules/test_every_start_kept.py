@@ -145,7 +145,6 @@ def test_a_state_of_another_rule_is_refused_and_changes_nothing() -> None:
 
 RULES: dict[str, Any] = {
     "default": lambda: lr.ExactTest(MATCHING, 30, delta=0.1),
-    "minimax": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.policies.CoverPlay(MATCHING, 30)),
     "urn": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.PolyaUrn(2)),
     "scaled": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, payoffs="scaled"),
     "unknown": lambda: lr.ExactTest(lr.rock_paper_scissors(), None, delta=0.1),

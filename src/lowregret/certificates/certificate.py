@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..abilities import ability, guaranteed_by
-from ..problems import DecisionProblem, solved
-from . import bounds, by_counts, limits
+from ..abilities import ability
+from ..problems import DecisionProblem
+from . import by_counts, limits
 from .bounds import Terms
 
 
@@ -30,12 +30,8 @@ class Certificate:
     horizon: int | None
     terms: Terms
     episodes: int = 1
-    guaranteed_payoff: float | None = None  # what the fallback earns at least a step, where it says so
     exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
     terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
-    # What a comparator may lead by, a step, when the fallback takes over; else all terms but the fallback's. A fallback
-    # that guarantees a payoff may fall short of it afterwards: that is in it.
-    let_pass: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
     between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
     sharper: Callable[..., Terms] | None = field(default=None, repr=False, compare=False)
     temperature: float | None = field(default=None, repr=False, compare=False)  # of every step; None: no single one
@@ -49,28 +45,6 @@ class Certificate:
     def regret_bound_in_payoffs(self) -> float:
         """The bound in the units the problem was made from."""
         return float(self.problem.regret_in_payoffs(self.regret_bound))
-
-    @property
-    def payoff_bound(self) -> float | None:
-        """The least average utility, where the fallback guarantees one and the rule bounds what passes."""
-        if self.guaranteed_payoff is None or not self.terms:
-            return None
-        over = {k: v for k, v in self.terms.items() if k != "fallback"}
-        if self.let_pass is not None and self.horizon is not None:
-            over = {"before the alarm": self.let_pass(self.horizon)}
-        return bounds.maximin_payoff(self.guaranteed_payoff, over)
-
-    @property
-    def payoff_floor(self) -> float:
-        """The least average utility by all that is known: ``payoff_bound``, or the game's value less ``regret_bound``.
-
-        The best fixed action in hindsight earns no less than the maximin one does, and that the value of the game.
-        """
-        if self.horizon is None:
-            raise ValueError("payoff_floor is that of a number of steps: certificate.at(step).payoff_floor")
-        times = self.problem.n_actions - 1 if self.internal else 1  # of it, what is lost to one action at most
-        by_regret = solved(self.problem).value - self.regret_bound * times
-        return by_regret if self.payoff_bound is None else max(by_regret, self.payoff_bound)
 
     @property
     def against_model(self) -> float | None:
@@ -125,7 +99,6 @@ class Certificate:
             sharper=None,
             exact_fallback=None,
             behind_model=None,
-            guaranteed_payoff=None,
             between=None,
         )
         return changed.with_terms(terms_at(self.horizon), self.horizon)
@@ -206,7 +179,6 @@ class Certificate:
             episodes=episodes,
             exact_fallback=None,
             terms_at=self.terms_at if self.horizon is None else None,  # of the present episode
-            let_pass=None,
             between=None,
             sharper=None,
             drawn=None,
@@ -225,7 +197,6 @@ class Certificate:
             "theorem": self.theorem,
             "regret_bound": self.regret_bound,
             "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
-            "payoff_bound": self.payoff_bound,
             **({"against_model": self.against_model} if known else {}),
             "tv_bound": self.tv_bound,
             "next_token_tv": self.next_token_tv,
@@ -250,9 +221,6 @@ class Certificate:
             lines.append(
                 f"  {self._what} <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units()
             )
-        if self.payoff_bound is not None:
-            units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
-            lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
         if self.behind_model is not None and self.horizon is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
             lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
@@ -365,7 +333,6 @@ def certify(
         problem=problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=guaranteed_by(fallback, temperature),
         exact_fallback=made.exact_fallback,
         terms_at=made.terms_at,
         temperature=temperature,

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..abilities import ability, guaranteed_by, shortfall_of
+from ..abilities import ability
 from ..problems import DecisionProblem
 from .bounds import Bound, Terms, worst_alarm
 from .certificate import Certificate, assumptions_of
@@ -192,16 +192,6 @@ class SwitchesLate(NamedTuple):
         each = concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
         return float(dealt(each, self.lag, rounds, np.array([self.lag * rounds - 1]))[0])
 
-    def let_pass(self, steps: int) -> float:
-        """What any comparator may lead by when the fallbacks take over, a step: the most over all alarms.
-
-        With what those that guarantee a payoff may fall short of it afterwards.
-        """
-        rounds = -(-steps // self.lag)
-        own = self.lag * shortfall_of(self.fallback, self.temperature, rounds)
-        most = float(self.before(rounds)(np.array([self.lag * rounds]))[0])
-        return (most + self.lag * self.problem.span + own) / steps
-
     def sharpened(self, before: Callable[[int], Bound], steps: int, fails: float = 0.0) -> Terms:
         """The terms with a sharper bound before the alarm."""
         return self._replace(before=before).terms_at(steps, fails)
@@ -241,9 +231,7 @@ def certify_late(
         problem=made.problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=guaranteed_by(made.fallback, made.temperature),
         terms_at=made.terms_at,
-        let_pass=made.let_pass,
         between=interval,
         temperature=made.temperature,
         sharper=sharper,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..abilities import ability, guaranteed_by, shortfall_of
+from ..abilities import ability
 from ..problems import DecisionProblem
 from . import every_start
 from .bounds import Bound, Terms, worst_alarm
@@ -115,14 +115,6 @@ class SwitchesOnce(NamedTuple):
         after = self.after(steps) or partial(np.multiply, self.problem.span)
         return float(after(np.array([steps - 1]))[0])
 
-    def let_pass(self, steps: int) -> float:
-        """What any comparator may lead by when the fallback takes over, a step: the most over all alarms.
-
-        With what a fallback that guarantees a payoff may fall short of it afterwards.
-        """
-        own = shortfall_of(self.fallback, self.temperature, steps)
-        return (float(self.before(steps)(np.array([steps - 1]))[0]) + self.problem.span + own) / steps
-
 
 def with_draws(
     after: Bound | None, temperature: float | None, span: float, steps: int, fails: float
@@ -183,9 +175,7 @@ def certify_switch(
         problem=problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=guaranteed_by(fallback, temperature),
         terms_at=made.terms_at,
-        let_pass=made.let_pass,
         between=interval,
         temperature=temperature,
         sharper=None if sharper is None else partial(_with_before, made, sharper),

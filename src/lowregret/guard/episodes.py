@@ -99,8 +99,7 @@ def _never_came(given: Certificate, missed: int) -> Certificate:
     lost = missed * given.problem.span
     total_bounds = ("behind_model", given.behind_model), ("between", given.between)
     more = {name: None if bound is None else partial(_and_lost, bound, lost) for name, bound in total_bounds}
-    let_pass = None if given.let_pass is None else partial(_and_lost_a_step, given.let_pass, lost)
-    return _with_more(replace(given, let_pass=let_pass, **more), _NEVER, lost)  # type: ignore[arg-type]
+    return _with_more(replace(given, **more), _NEVER, lost)  # type: ignore[arg-type]
 
 
 def _and_more(terms: Any, what: str, lost: float, steps: int, *fails: float) -> Any:
@@ -109,10 +108,6 @@ def _and_more(terms: Any, what: str, lost: float, steps: int, *fails: float) -> 
 
 def _and_lost(bound: Any, lost: float, *steps: int) -> float:
     return float(bound(*steps) + lost)
-
-
-def _and_lost_a_step(bound: Any, lost: float, steps: int) -> float:
-    return float(bound(steps) + lost / steps)
 
 
 def _run(rule: Any, ledger: Ledger) -> Run:

@@ -34,12 +34,10 @@ class Recovery:
     share
         The share of all weight that is spread evenly each step, so that the mixture can follow changes.
     budget
-        What the mixture may lose to any one action, in units of span * sqrt(horizon); to the payoff of ``safe``, in
-        units of span * sqrt(t), where that guarantees one.
+        What the mixture may lose to any one action, in units of span * sqrt(horizon).
     safe
         What to play once the budget is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good
-        bound, or where best responses are played (a temperature of 0) Hedge over the actions and the model. With
-        ``SecurityPlay(problem)`` a payoff is promised instead of regret: the value of the game, less the budget.
+        bound, or where best responses are played (a temperature of 0) Hedge over the actions and the model.
 
     >>> import numpy as np
     >>> from lowregret import matching

@@ -196,10 +196,8 @@ class AverageRestart(Predictor, Policy):
             ),
             terms_at=terms_at,
             exact_fallback=None if exact is None else partial(_exact_over_windows, exact, extra),
-            guaranteed_payoff=None,
             # It does not switch once, nor does a copy speak for the intervals of the whole.
             temperature=None,
-            let_pass=None,
             between=None,
             sharper=None if given.sharper is None else partial(_over_windows, given.sharper, extra),
         )

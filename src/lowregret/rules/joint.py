@@ -236,7 +236,7 @@ class JointTest(Rule):
             made = problem, self.horizon, self.temperature_in(name)
             safe = back.safe or PolyaUrn(self.n_states)
             found[name] = back.in_play(*made, safe) if several else back.made_for(*made)
-            if (laws and found[name].acts) or (several and found[name].payoff_guarantee() is not None):
+            if laws and found[name].acts:
                 raise ValueError(
                     f"safe {type(safe).__name__} must be a law that is left by regret: at a temperature above 0 "
                     "named problems are answered by one law"

@@ -81,8 +81,6 @@ def of_own_play(given: Certificate) -> Certificate:
             *others,
             "(for the TV bound only) what is played knows no more of the state than the probabilities do",
         ),
-        guaranteed_payoff=None,
-        let_pass=None,
         temperature=None,
         between=None,
         drawn=None,
