@@ -8,7 +8,6 @@ from scipy.optimize import minimize_scalar
 
 import lowregret as lr
 from lowregret.certificates import coupled, every_start, late
-from lowregret.certificates.exact_charge import exact_kappa, supremum
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 RNG = np.random.default_rng(0)
@@ -170,39 +169,6 @@ def test_roots_are_summed_to_all_digits() -> None:
     exact = np.cumsum(np.arange(1, 100_001.0).astype(np.longdouble) ** -0.5)
     at = np.array([1, 2, 511, 512, 513, 5000, 100_000])
     np.testing.assert_allclose(coupled.summed_roots(at), exact[at - 1].astype(np.float64), rtol=1e-15)
-
-
-@pytest.mark.parametrize(("problem", "rate", "warmth"), [
-    (MATCHING, 0.2, 1 / 32),
-    (RPS, 0.2531, 128**-0.5),
-    (RPS, 1.0, 0.1),
-    (lr.cost_loss(1, 4), 0.5, 0.1),
-    (lr.DecisionProblem(np.random.default_rng(5).uniform(-1, 1, (2, 6))), 1.0, 0.05),
-    (lr.DecisionProblem(np.random.default_rng(6).uniform(-1, 1, (3, 3))), 0.3, 0.1),
-    (lr.DecisionProblem(np.random.default_rng(7).uniform(-1, 1, (3, 5))), 0.5, 0.2),
-    (lr.DecisionProblem([[1, 0], [0, 1], [0.4, 0.5]]), 0.5, 0.1),  # flat: two states, three actions
-    (lr.DecisionProblem([[0.5, 0.1, 0.3], [0.5, 0.1, 0.3], [0, 1, 0]]), 0.5, 0.1),  # two actions alike
-    (MATCHING, 4.0, 1e-3),  # the comparator's chance may be below what floats can tell from zero
-])  # fmt: skip
-def test_the_exact_supremum_is_above_all_laws(problem: lr.DecisionProblem, rate: float, warmth: float) -> None:
-    bound = float(exact_kappa(problem, rate, warmth, tolerance=0.02, most=20_000))
-    ceiling = float(coupled.kappa(problem, rate, warmth))
-    found = max(climbed(problem, rate, warmth, np.random.default_rng(seed)) for seed in range(3))
-    attained = supremum(problem, rate, warmth, 0.02, 20_000)[0]
-    assert max(found, attained) <= bound <= ceiling
-    flat = np.linalg.matrix_rank(np.vstack([np.ones(problem.n_states), problem.advantage])) < problem.n_actions
-    assert flat or attained >= found * 0.98  # no law is the only one with its response where all is flat
-
-
-def test_the_exact_supremum_is_tight_for_games_that_are_searched_to_the_end() -> None:
-    for problem, rate, warmth in ((MATCHING, 0.2, 1 / 32), (RPS, 0.11, 1 / 32)):
-        attained, bound = supremum(problem, rate, warmth, 0.01, 100_000)
-        assert attained <= bound <= attained * 1.0101
-        # A grid of laws comes as close from below.
-        grid = np.random.default_rng(0).dirichlet(np.ones(problem.n_states), 4000)
-        near = 1 / problem.n_states + 8 * warmth * (grid - 1 / problem.n_states)
-        near = near[(near >= 0).all(axis=1)]
-        assert max(charge(problem, law, rate, warmth) for law in near[:2000]) <= bound
 
 
 def first_rates(problem: lr.DecisionProblem, T: int, delta: float) -> np.ndarray:

@@ -118,7 +118,6 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "ExactTest": {"payoffs": "scaled", "actions": True, "test": True},
     "ExactTest.trip_times": {"known": None},
     "Mixture": {"predictors": [URN, STICKY]},
-    "limits.limit": {"base": "iid"},
     "Robust": {"rule": lr.ExactTest(COIN, 12)},
     "Guard.load_state_dict": {"d": lr.Guard(COIN, 12).state_dict()},
     "Stream.load_state_dict": {"d": lr.predictors.Stream(URN).state_dict()},

@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import best_response, coupled, every_start, internal, limits, own_play, switching
+from . import best_response, coupled, every_start, internal, own_play, switching
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -61,7 +61,6 @@ __all__ = [
     "lambda_grid",
     "lemma_2_1",
     "lemma_2_3",
-    "limits",
     "matching_scale",
     "n_rates",
     "own_play",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .. import inputs
 from ..abilities import ability
 from ..problems import DecisionProblem
-from . import by_counts, limits
+from . import by_counts
 from .bounds import Terms
 
 
@@ -34,7 +34,6 @@ class Certificate:
     terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
     between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
     sharper: Callable[..., Terms] | None = field(default=None, repr=False, compare=False)
-    temperature: float | None = field(default=None, repr=False, compare=False)  # of every step; None: no single one
     # The terms for actions as they are drawn: by steps, and the logarithm of one over the chance that they fail.
     drawn: Callable[[int, float], Terms] | None = field(default=None, repr=False, compare=False)
     # What may be lost to the model itself in all, by steps, where what is played after an alarm counts it.
@@ -118,31 +117,6 @@ class Certificate:
             raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
         return self.between(start, end)
 
-    def limit(self, longest: int = 4096) -> float | None:
-        """What no rule that switches once at this TV can go below, by dynamic programming (``certificates.limits``).
-
-        Of rules that respond at this temperature until they switch, for two actions that are each better in some state;
-        else None. It is a computation, kept for the next time: the time grows with the square of the steps, to a third
-        of a second at 256 steps, one or two at 1,024, and eight at 4,096.
-
-        Parameters
-        ----------
-        longest
-            With a longer horizon it is not computed, and the answer is None.
-
-        >>> from lowregret import ExactTest, matching
-        >>> certificate = ExactTest(matching(), 64).certificate
-        >>> round(certificate.limit(), 3), certificate.limit(longest=32)
-        (0.172, None)
-        """
-        longest = inputs.whole(longest, "longest")
-        if self.temperature is None or self.horizon is None or self.horizon > longest:
-            return None
-        apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
-        if not apart or not 0 < self.tv_bound < 1 or self.episodes > 1:
-            return None
-        return limits.cached(self.problem, self.horizon, self.tv_bound, self.temperature)
-
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
         step = inputs.whole(step, "step")
@@ -224,8 +198,6 @@ class Certificate:
         if self.behind_model is not None and self.horizon is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
             lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
-        if self.terms and (limit := self.limit(longest=256)) is not None:
-            lines.append(f"  limit      {limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
         if self.next_token_tv is not None:
             lines.append(f"  token   <= {self.next_token_tv:.3g} in TV of the next state's law, on average under it")
@@ -335,6 +307,5 @@ def certify(
         terms={},
         exact_fallback=made.exact_fallback,
         terms_at=made.terms_at,
-        temperature=temperature,
     )
     return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

@@ -147,4 +147,4 @@ def of_pairs(given: Certificate, references: int = 0) -> Certificate:
     statement = statement.replace("it no action leads by more", "it no pair gains more")
     statement = statement.replace(said, f"{gains}, before") if said in statement else f"{gains}. {statement}"
     # Limits are known for external regret only, and draws add to each pair by itself.
-    return replace(given, statement=statement, temperature=None, drawn=None, internal=True)
+    return replace(given, statement=statement, drawn=None, internal=True)

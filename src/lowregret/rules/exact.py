@@ -35,7 +35,6 @@ from ..arrays import (
 )
 from ..certificates import Certificate, every_start
 from ..certificates.coupled import certificate_temperature
-from ..certificates.exact_charge import quick_main_rate
 from ..certificates.realised import Promise
 from ..files import compiled
 from ..forecasts import Forecast, NumberScene, number_scene
@@ -275,16 +274,14 @@ class ExactTest(rearming.Rearms):
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
         if self.rearms:
             return self.for_ever.prior
-        stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
+        stakes, count, share = self.stakes, self.n_comparators, 0.5 if self.likelihood else 1.0
         if self.internal:
             return swapping.prior(self, TOP, share)
         if self.horizon is None or self.temperature is None:
             made = stakes, self.horizon, self.delta, self.temperature, TOP, count
             return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
         steps = self.per_context(self.horizon)
-        if self.payoffs != "change" and not self.of_numbers and self.temperature > 0:
-            main = quick_main_rate(stakes, steps, self.temperature, self._main_cost)
-        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main, share)
+        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, share=share)
         return replace(prior, horizon=self.horizon)  # any context may have all the steps
 
     @property

@@ -25,7 +25,6 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array, astype, constant, detached, first, first_true, in_float64, last, namespace, some, total
 from ..certificates import Certificate, NamedCertificate, certify_named, every_start, switching
-from ..certificates.exact_charge import quick_main_rate
 from ..certificates.switching import certify_switch
 from ..forecasts import NumberScene
 from ..policies import Recovering, Recovery, RecoveryMemory
@@ -195,14 +194,9 @@ class JointTest(Rule):
 
     def _prior_alone(self, problem: DecisionProblem) -> every_start.Prior:
         """The prior of an ``ExactTest`` of one problem that has as many comparators as there are in all."""
-        count, main, temperature = self.n_comparators, None, _in_units(problem, self.temperature)
-        if self.horizon is not None and temperature:
-            cost = every_start.main_log_cost(self.delta, count)
-            main = quick_main_rate(problem, self.horizon, temperature, cost)
+        count, temperature = self.n_comparators, _in_units(problem, self.temperature)
         opening = 0.5 if temperature == 0 else 0.0
-        return every_start.joint_prior(
-            problem, self.horizon, self.delta, temperature, TOP, count, main, opening=opening
-        )
+        return every_start.joint_prior(problem, self.horizon, self.delta, temperature, TOP, count, opening=opening)
 
     @cached_property
     def times(self) -> dict[str, float]:
@@ -412,7 +406,7 @@ class JointTest(Rule):
             interval=partial(switching.interval, *made),
             tv_bound=self.delta,
             theorem=theorem + (", unknown horizon" if self.horizon is None else ""),
-            sharper=partial(switching.before, *made, 1, True) if temperature is not None else None,
+            sharper=partial(switching.before, *made, 1, True) if temperature == 0 else None,
             counts_model=getattr(back, "counts_model", False),
         )
 

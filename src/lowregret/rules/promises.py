@@ -35,7 +35,7 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
         theorem = f"the exact test on {whom_of(rule)}" + (", unknown horizon" if rule.horizon is None else "")
         told = stakes, rule.horizon, rule.temperature, fallback, rule.prior, rule.delta, theorem, len(rule.references)
         return certify_internal(*told)
-    exact = rule.temperature is not None and rule.payoffs != "change"
+    exact = rule.temperature == 0 and rule.payoffs != "change"
     whom = whom_of(rule)
     before = partial(switching.before, stakes, *made, rule.n_contexts, False)
     if own_play:
@@ -63,7 +63,6 @@ def certify(rule: Any, own_play: bool = False) -> Certificate:
     return replace(
         given,
         statement=statement,
-        temperature=None,  # limits are known for the plain test only
         between=given.between if rule.contexts is None else None,
     )
 
@@ -81,7 +80,6 @@ def of_own_play(given: Certificate) -> Certificate:
             *others,
             "(for the TV bound only) what is played knows no more of the state than the probabilities do",
         ),
-        temperature=None,
         between=None,
         drawn=None,
     )
