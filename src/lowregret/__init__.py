@@ -40,7 +40,7 @@ from .audit import backtest, tune
 from .certificates import Certificate
 from .comparison import compare
 from .distances import next_token_tv, sequence_tv
-from .forecasts import Density, Quantiles, Samples
+from .forecasts import Quantiles, Samples
 from .guard import Advice, EventLog, Guard, Left, Return, Switch
 from .memory import take
 from .policies import Recovery
@@ -76,7 +76,6 @@ __all__ = [
     "AverageRestart",
     "Certificate",
     "DecisionProblem",
-    "Density",
     "EventLog",
     "ExactTest",
     "FromFunction",

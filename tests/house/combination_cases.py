@@ -17,7 +17,7 @@ import lowregret as lr
 from .. import literal_engine as literal
 
 SETTINGS: dict[str, tuple[Any, ...]] = {
-    "forecast": ("law", "quantiles", "samples", "density"),
+    "forecast": ("law", "quantiles", "samples"),
     "lag": (1, 2, 3),
     "contexts": ("none", "two"),
     "references": ("none", "forecasts", "actions"),
@@ -334,12 +334,7 @@ class World:
         rng, (B, T) = self.rng, middle.shape
         if form == "quantiles":
             return lr.Quantiles([0.1, 0.4, 0.6, 0.9], np.clip(middle[..., None] + [-4, -1, 1, 4], 0, 30))
-        if form == "samples":
-            return lr.Samples(np.clip(middle[..., None] + rng.normal(0, 3, (B, T, 16)), 0, 30))
-        grid = np.linspace(0, 30, 8)
-        floor = 0.0 if rng.random() < 0.1 else 1e-3
-        heights = np.exp(-(((grid - middle[..., None]) / 4) ** 2))
-        return lr.Density(grid, np.where(heights < 1e-3, floor, heights))
+        return lr.Samples(np.clip(middle[..., None] + rng.normal(0, 3, (B, T, 16)), 0, 30))
 
     # What comes, [B, T], and in which order
 

@@ -254,7 +254,7 @@ class Guard(Fleet, Readings):
         Parameters
         ----------
         forecast
-            Probabilities of the states ``[..., S]``, or ``Samples``, ``Quantiles`` or a ``Density`` of a number.
+            Probabilities of the states ``[..., S]``, or ``Samples`` or ``Quantiles`` of a number.
         references
             What the references say of this step, in the order of their names (or a dict by name): laws
             ``[..., N, S]``, forecasts of a number, or mixed actions ``[..., N, A]``.

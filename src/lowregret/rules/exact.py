@@ -4,8 +4,8 @@ It needs two things at a step: what a comparator gains over the player, and what
 Everything known before the outcome may enter: incumbents, contexts, payoffs that change. What a bet is charged at most
 is found for pure actions, and covers mixed ones since a charge is convex in what is bet on.
 
-Nothing here asks whether outcomes are states, of which the model states a law, or numbers, of which it says samples,
-quantiles or a density: the *scene* of a step knows (``problems.Scene``, ``forecasts.NumberScene``).
+Nothing here asks whether outcomes are states, of which the model states a law, or numbers, of which it says samples
+or quantiles: the *scene* of a step knows (``problems.Scene``, ``forecasts.NumberScene``).
 """
 
 import math
@@ -592,7 +592,7 @@ class ExactTest(rearming.Rearms):
         """A forecast of numbers, refused unless it is one of this shape that the payoff can be judged by."""
         if not isinstance(forecast, Forecast):
             raise ValueError(
-                f"forecast must be Samples, Quantiles or a Density, got {type(forecast).__name__}: with a Payoff, "
+                f"forecast must be Samples or Quantiles, got {type(forecast).__name__}: with a Payoff, "
                 "advise(Quantiles(levels, values)); probabilities of states go with a DecisionProblem"
             )
         if forecast.batch_shape != shape:
