@@ -10,6 +10,7 @@ import numpy as np
 from examples.real_data import before, daily_moves, hourly_demand, seattle, walk_forward
 
 import lowregret as lr
+from benchmarks.decisions.bins import Bins
 
 WARM_UP = 0.1
 
@@ -98,7 +99,7 @@ def electricity() -> Recording:
     def earned(order: float, needed: np.ndarray) -> np.ndarray:
         return -60 * np.maximum(needed - order, 0) - 20 * np.maximum(order - needed, 0)
 
-    bins = lr.forecasts.Bins([-6, *(orders[1:] + orders[:-1]) / 2, 6], came)
+    bins = Bins([-6, *(orders[1:] + orders[:-1]) / 2, 6], came)
     problem = bins.problem(lr.Payoff(earned, orders, low=-540, high=0, knots=orders, outcomes=(-6, 6)))
     laws_TxS = 0.99 * bins.probs(lr.Quantiles(levels, said)) + 0.01 / bins.n_states
     return Recording(problem, laws_TxS, bins.states(came), int(np.abs(orders).argmin()))

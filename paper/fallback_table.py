@@ -8,7 +8,7 @@ from lowregret.abilities import ability
 from lowregret.adversaries import Worst
 from lowregret.comparison import compare
 from lowregret.policies import AdaHedge, FixedShare, Hedge, Policy
-from lowregret.predictors import PolyaUrn, Predictor, SecurityLaw, ShrunkUrn
+from lowregret.predictors import PolyaUrn, Predictor, ShrunkUrn
 from lowregret.problems import matching
 from lowregret.sources import paper_sources
 from lowregret.tables import Table
@@ -21,7 +21,7 @@ class PlayerRegrets(NamedTuple):
     on_source: dict[str, float]  # mean over sequences, at the horizon
     error: float  # the largest standard error among them
     worst: Worst  # the worst sequence found
-    regret_bound: float | None  # None: it bounds no regret
+    regret_bound: float
 
 
 def players(horizon: int) -> dict[str, Predictor | Policy]:
@@ -31,7 +31,6 @@ def players(horizon: int) -> dict[str, Predictor | Policy]:
         "urn": PolyaUrn(2),
         "shrunk urn, c = 1": ShrunkUrn(coin, horizon, c=1.0),
         "shrunk urn": ShrunkUrn(coin, horizon),
-        "maximin": SecurityLaw(coin, horizon=horizon),
         "Hedge, 1/sqrt(T)": Hedge(coin, horizon),
         "Hedge, sqrt(8 ln 2/T)": Hedge(coin, horizon, rate=math.sqrt(8 * math.log(2) / horizon)),
         "AdaHedge": AdaHedge(coin),
@@ -81,7 +80,7 @@ def fallback_table(rows: list[PlayerRegrets], horizon: int) -> Table:
             row.player,
             *(f"{row.on_source[source]:+.4f}" for source in sources),
             f"{row.worst.regret * root:.3f}",
-            "none" if row.regret_bound is None else f"{row.regret_bound * root:.3f}",
+            f"{row.regret_bound * root:.3f}",
             row.worst.found_by,
         )
         for row in rows

@@ -7,7 +7,6 @@ written out too. Asked of the library are only the betting rates, kappa (what a 
 law of a ``Recovery``.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -34,7 +33,6 @@ class Settings(NamedTuple):
     told: bool  # more than a law
     fallback: Any  # "Recovery", "predictor" (an urn), "policy" (AdaHedge), or the place of a reference
     safe: Any = None  # of a Recovery that is told nothing more: a law
-    afresh: Any = None
     memories: tuple[float, ...] = (20, 200)
     share: float = 0.003
     budget: float = 0.5
@@ -103,7 +101,7 @@ class Told(NamedTuple):
 # A forecast
 
 
-def acted_on(forecast: Any, knots: tuple[float, ...], clock: int) -> tuple[np.ndarray, np.ndarray]:
+def acted_on(forecast: Any, clock: int) -> tuple[np.ndarray, np.ndarray]:
     """Outcomes and what they weigh: the law to respond to."""
     if isinstance(forecast, lr.Samples):
         first = dealt(forecast.values, clock)[: len(forecast.values) // 2]
@@ -115,20 +113,7 @@ def acted_on(forecast: Any, knots: tuple[float, ...], clock: int) -> tuple[np.nd
             points += [low + (high - low) * part for part in (0.125, 0.375, 0.625, 0.875)]
             weights += [mass / 4] * 4
         return np.array([*points, values[-1]]), np.array([*weights, masses[-1]])
-    if isinstance(forecast, lr.Density):
-        return nodes(forecast.grid, forecast.weights, knots)
     return np.arange(len(forecast)), np.asarray(forecast)
-
-
-def nodes(grid: np.ndarray, heights: np.ndarray, knots: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The mass of each stretch between neighbours on its two ends, its mean kept."""
-    points = sorted({*grid.tolist(), *(min(max(k, grid[0]), grid[-1]) for k in knots)})
-    weights = np.zeros(len(points))
-    for i, (low, high) in enumerate(itertools.pairwise(points)):
-        left, right = np.interp([low, high], grid, heights)
-        weights[i] += (high - low) * (2 * left + right) / 6
-        weights[i + 1] += (high - low) * (left + 2 * right) / 6
-    return np.array(points), weights / weights.sum()
 
 
 def dealt(values: np.ndarray, clock: int) -> np.ndarray:
@@ -146,15 +131,11 @@ def cells(forecast: Any, knots: tuple[float, ...], outcome: Any, clock: int) -> 
             inside = [y for y in (low, high) if math.isfinite(y)] + [y for y in knots if low <= y <= high]
             found.append((float(mass), np.array(inside)))
         return found
-    points, weights = acted_on(forecast, knots, clock)
+    points, weights = acted_on(forecast, clock)
     return [(w / weights.sum(), np.array([y])) for y, w in zip(points, weights, strict=True)]
 
 
 def excluded(forecast: Any, outcome: Any) -> bool:
-    if isinstance(forecast, lr.Density):
-        grid, heights = forecast.grid, forecast.weights
-        around = [i for i in range(len(grid) - 1) if grid[i] <= outcome <= grid[i + 1]]
-        return not any(heights[i] > 0 or heights[i + 1] > 0 for i in around)
     return isinstance(forecast, np.ndarray) and forecast[outcome] == 0
 
 
@@ -273,8 +254,7 @@ class Mixture:
             self.memory = None if s.safe is None else s.safe.update(self.memory, state)
         else:
             self.hedge = AdaHedge(s.experts)
-            fresh = s.safe is not None and s.afresh is None
-            self.memory = None if s.safe is None else s.safe.start() if fresh else s.afresh(np.array(now.step))
+            self.memory = None if s.safe is None else s.safe.start()
 
     def share(self) -> float:
         return 0.0 if self.is_safe else float(self.weights[0])
@@ -317,7 +297,7 @@ class Due:
         self.mixed = place.backs[told.context].play(self) if self.late else self.base
 
     def respond(self, forecast: Any) -> np.ndarray:
-        points, weights = acted_on(forecast, self.told.knots, self.clock)
+        points, weights = acted_on(forecast, self.clock)
         worth = self.told.utility(points) @ weights
         return softmax(worth / self.eta) if self.eta else best_of(worth)
 
@@ -531,7 +511,6 @@ def settings_of(rule: Any) -> Settings:
         rule.told,
         "Recovery" if made else rule.references.index(back.name),
         law,
-        getattr(law, "afresh", None),
         *made,
         temperature=rule.temperature,
         likelihood=rule.likelihood,

@@ -42,27 +42,20 @@ def random_outcomes(rng: np.random.Generator, payoff: lr.Payoff, shape: tuple[in
 
 
 def random_forecast(rng: np.random.Generator, form: str, payoff: lr.Payoff, shape: tuple[int, ...]) -> Forecast:
-    """Of any form; quantiles with ties, densities with heights of 0."""
+    """Of any form; quantiles with ties."""
     if form == "samples":
         return lr.Samples(random_outcomes(rng, payoff, (*shape, int(rng.integers(2, 9)))))
     n = int(rng.integers(2, 6))
     values = np.sort(random_outcomes(rng, payoff, (*shape, n)), axis=-1)
-    if form == "quantiles":
-        values[..., 1] = np.where(rng.random(shape) < 0.2, values[..., 0], values[..., 1])
-        return lr.Quantiles(np.sort(rng.uniform(0.02, 0.98, n)), values)
-    least, most = (max(payoff.outcomes[0], -9.0), min(payoff.outcomes[1], 9.0))
-    return lr.Density(
-        np.linspace(least, most, 7), rng.uniform(0, 1, (*shape, 7)) * (rng.random((*shape, 7)) < 0.9) + 1e-3
-    )
+    values[..., 1] = np.where(rng.random(shape) < 0.2, values[..., 0], values[..., 1])
+    return lr.Quantiles(np.sort(rng.uniform(0.02, 0.98, n)), values)
 
 
-FORMS = ("samples", "quantiles", "density")
+FORMS = ("samples", "quantiles")
 
 
 def at_step(forecast: Any, t: int) -> Any:
     """The forecast for one step of recorded ones ``[..., T]``."""
     if isinstance(forecast, lr.Quantiles):
         return lr.Quantiles(forecast.levels, forecast.values[..., t, :])
-    if isinstance(forecast, lr.Density):
-        return lr.Density(forecast.grid, forecast.weights[..., t, :])
     return lr.Samples(forecast.values[..., t, :])

@@ -8,6 +8,8 @@ from examples.real_data import walk_forward
 
 import lowregret as lr
 
+from .bins import Bins
+
 SMALL: dict[str, Any] = {"max_iter": 30, "max_leaf_nodes": 8, "early_stopping": False, "random_state": 0}  # boosting
 UNIFORM = 0.01  # its part in every law: nothing that may come has probability 0
 
@@ -60,7 +62,7 @@ def boosting(S: int) -> Fit:
     return _laws(lambda: HistGradientBoostingClassifier(learning_rate=0.1, **SMALL), S)
 
 
-def quantiles(bins: lr.forecasts.Bins) -> Fit:
+def quantiles(bins: Bins) -> Fit:
     """Of numbers: laws of ranges by nine quantiles, each a gradient boosting."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 

@@ -37,7 +37,7 @@ from .audit import backtest
 from .certificates import Certificate
 from .comparison import compare
 from .distances import next_token_tv, sequence_tv
-from .forecasts import Density, Quantiles, Samples
+from .forecasts import Quantiles, Samples
 from .guard import Advice, Guard, Left, Return, Switch
 from .memory import take
 from .policies import Recovery
@@ -73,7 +73,6 @@ __all__ = [
     "AverageRestart",
     "Certificate",
     "DecisionProblem",
-    "Density",
     "ExactTest",
     "FromFunction",
     "FromModule",

@@ -13,8 +13,8 @@ class Abilities(Protocol):
     """Every optional ability with its signature. Give your class those that are true of it; do not inherit from this.
 
     >>> print(*sorted(ABILITIES))  # doctest: +NORMALIZE_WHITESPACE
-    advance afresh as_module context key law_of_counts laws looks_back made_for of_models payoff_guarantee
-    policy_of_counts regret_after regret_bound shares shortfall total_bound
+    advance as_module context key law_of_counts laws looks_back made_for of_models policy_of_counts regret_after
+    regret_bound shares
     """
 
     @property
@@ -62,15 +62,6 @@ class Abilities(Protocol):
         where nothing is known: the certificate then counts the span for each of these steps, and says so.
         """
 
-    def total_bound(self, steps: int) -> float:
-        """What it loses at most in all over ``steps`` steps begun afresh, if that is less than ``regret_bound`` says.
-
-        It must not fall with the steps.
-        """
-
-    def afresh(self, seen: Array) -> Any:
-        """The memory of a start after ``seen`` ``[...]`` tokens of its horizon. Without it: that of any start."""
-
     def made_for(self, problem: Any, horizon: int | None, temperature: float | None) -> Any:
         """The fallback itself, from a recipe that says how to make one: a rule plays by what it gets here."""
 
@@ -83,15 +74,6 @@ class Abilities(Protocol):
 
     def of_models(self, tv_bound: float) -> str:
         """What a bound on the chance of a switch under its own law says of each of the models it is made of."""
-
-    def payoff_guarantee(self, temperature: float | None = None) -> float | None:
-        """What quantal responses to a predictor, or a policy, earn at least a step, in utility, whatever comes."""
-
-    def shortfall(self, steps: int, until: int) -> float:
-        """What it may earn less than its guaranteed payoff in all, over ``steps`` steps after an alarm.
-
-        ``until``: the step at which they end. Without it: nothing.
-        """
 
 
 ABILITIES = frozenset(name for name in vars(Abilities) if not name.startswith("_"))
@@ -106,16 +88,3 @@ def ability(player: Any, name: str, default: Any = None) -> Any:
 def looks_back(player: Any) -> int | None:
     """On how many of the last tokens its answer depends, if it says so: a ``window`` says it too."""
     return ability(player, "looks_back", getattr(player, "window", None))
-
-
-def guaranteed_by(player: Any, temperature: float | None) -> float | None:
-    """What it earns at least a step, whatever comes; None where it does not say, or for laws under a schedule."""
-    says = ability(player, "payoff_guarantee")
-    acts = getattr(player, "acts", not hasattr(player, "predict"))
-    return None if says is None or (temperature is None and not acts) else says(temperature)
-
-
-def shortfall_of(player: Any, temperature: float | None, steps: int) -> float:
-    """What a player that guarantees a payoff may earn less in all, in ``steps`` steps after an alarm; else 0."""
-    own = ability(player, "shortfall")
-    return 0.0 if own is None or guaranteed_by(player, temperature) is None else float(own(steps, steps))

@@ -65,9 +65,6 @@ def by_hand(forecast_at, outcomes, guard):
 FORMS = {
     "quantiles": lambda values: lr.Quantiles(LEVELS, values),
     "samples": lambda values: lr.Samples(np.asarray(values)),
-    "density": lambda values: lr.Density(
-        np.linspace(0, 90, 31), stats.gamma(6, scale=5).pdf(np.linspace(0, 90, 31)) + 0 * values[..., :1]
-    ),
 }
 
 

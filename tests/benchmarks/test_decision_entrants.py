@@ -274,15 +274,6 @@ def test_prod_in_closed_form() -> None:
         weight, lead = weight * (1 + r * other * earned / span), lead + earned
 
 
-def test_prod_is_the_librarys_where_that_plays_best_responses() -> None:
-    rng = np.random.default_rng(0)
-    laws_TxS = rng.dirichlet([1, 1, 1], 60)
-    states_T = rng.integers(0, 3, 60)
-    nearly = lr.policies.Prod(lr.predictors.Scheduled(laws_TxS), PROBLEM, 60, temperature=1e-5)
-    played, _ = plays(Prod(Scene(PROBLEM, 1, 60, 1)), laws_TxS[None], states_T[None], 1)
-    np.testing.assert_allclose(played[0], nearly.policy_sequence(states_T), atol=1e-6)
-
-
 def test_a_late_prod_learns_from_what_it_had_played() -> None:
     """All outcomes of the first three steps come after these: in each A had played at random."""
     player, law = Prod(Scene(TWO, 1, 100, 3)), np.array([[0.9, 0.1]])

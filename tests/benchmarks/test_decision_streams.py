@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.decisions import models, packages, streams
+from benchmarks.decisions.bins import Bins
 from benchmarks.decisions.cells import Stream
 from examples import real_data
-
-import lowregret as lr
 
 FOUND = streams.sources(install=False)
 QUICK = [name for name, (source, _) in FOUND.items() if "==" not in source.package]  # others: make test-all, if there
@@ -208,7 +207,7 @@ def test_quantiles_become_laws_of_ranges() -> None:
     rng = np.random.default_rng(2)
     known = rng.integers(2, size=(2000, 1)).astype(float)
     came = 10 * known[:, 0] + rng.normal(size=2000)
-    bins = lr.forecasts.Bins([-np.inf, -1.0, 0.0, 1.0, 9.0, 10.0, 11.0, np.inf])
+    bins = Bins([-np.inf, -1.0, 0.0, 1.0, 9.0, 10.0, 11.0, np.inf])
     laws = models.quantiles(bins)(known, came)(np.array([[0.0], [1.0]]))
     assert laws[0, :3].tolist() == pytest.approx([0.16, 0.34, 0.34], abs=0.06)
     assert laws[1, 4:].tolist() == pytest.approx([0.34, 0.34, 0.16], abs=0.06)

@@ -8,8 +8,6 @@ from scipy.optimize import minimize_scalar
 
 import lowregret as lr
 from lowregret.certificates import coupled, every_start, late
-from lowregret.certificates.exact_charge import exact_kappa, exact_main_rate, supremum
-from lowregret.policies import CoverPlay
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 RNG = np.random.default_rng(0)
@@ -161,77 +159,6 @@ def test_roots_are_summed_to_all_digits() -> None:
     np.testing.assert_allclose(coupled.summed_roots(at), exact[at - 1].astype(np.float64), rtol=1e-15)
 
 
-@pytest.mark.parametrize(("problem", "rate", "warmth"), [
-    (MATCHING, 0.2, 1 / 32),
-    (RPS, 0.2531, 128**-0.5),
-    (RPS, 1.0, 0.1),
-    (lr.cost_loss(1, 4), 0.5, 0.1),
-    (lr.DecisionProblem(np.random.default_rng(5).uniform(-1, 1, (2, 6))), 1.0, 0.05),
-    (lr.DecisionProblem(np.random.default_rng(6).uniform(-1, 1, (3, 3))), 0.3, 0.1),
-    (lr.DecisionProblem(np.random.default_rng(7).uniform(-1, 1, (3, 5))), 0.5, 0.2),
-    (lr.DecisionProblem([[1, 0], [0, 1], [0.4, 0.5]]), 0.5, 0.1),  # flat: two states, three actions
-    (lr.DecisionProblem([[0.5, 0.1, 0.3], [0.5, 0.1, 0.3], [0, 1, 0]]), 0.5, 0.1),  # two actions alike
-    (MATCHING, 4.0, 1e-3),  # the comparator's chance may be below what floats can tell from zero
-])  # fmt: skip
-def test_the_exact_supremum_is_above_all_laws(problem: lr.DecisionProblem, rate: float, warmth: float) -> None:
-    bound = float(exact_kappa(problem, rate, warmth, tolerance=0.02, most=20_000))
-    ceiling = float(coupled.kappa(problem, rate, warmth))
-    found = max(climbed(problem, rate, warmth, np.random.default_rng(seed)) for seed in range(3))
-    attained = supremum(problem, rate, warmth, 0.02, 20_000)[0]
-    assert max(found, attained) <= bound <= ceiling
-    flat = np.linalg.matrix_rank(np.vstack([np.ones(problem.n_states), problem.advantage])) < problem.n_actions
-    assert flat or attained >= found * 0.98  # no law is the only one with its response where all is flat
-
-
-def test_the_exact_supremum_is_tight_for_games_that_are_searched_to_the_end() -> None:
-    for problem, rate, warmth in ((MATCHING, 0.2, 1 / 32), (RPS, 0.11, 1 / 32)):
-        attained, bound = supremum(problem, rate, warmth, 0.01, 100_000)
-        assert attained <= bound <= attained * 1.0101
-        # A grid of laws comes as close from below.
-        grid = np.random.default_rng(0).dirichlet(np.ones(problem.n_states), 4000)
-        near = 1 / problem.n_states + 8 * warmth * (grid - 1 / problem.n_states)
-        near = near[(near >= 0).all(axis=1)]
-        assert max(charge(problem, law, rate, warmth) for law in near[:2000]) <= bound
-
-
-def fresh(problem: lr.DecisionProblem, T: int) -> np.ndarray:
-    return CoverPlay(problem, T).after_T()
-
-
-def certificate(problem: lr.DecisionProblem, T: int, at_best_temperature: bool, exact: bool) -> float:
-    """The every-start test with 3/4 on the main bet, at delta = 2/T, and minimax play afresh: average regret."""
-    delta = 2 / T
-    L = every_start.main_log_cost(delta, problem.n_actions)
-    warmth = coupled.certificate_temperature(problem, T, L) if at_best_temperature else 1 / math.sqrt(T)
-    main = exact_main_rate(problem, T, warmth, L) if exact else None
-    prior = every_start.joint_prior(problem, T, delta, warmth, main=main)
-    kappa_K = coupled.kappa(problem, prior.rates_K, warmth)
-    if exact:
-        kappa_K[0] = exact_kappa(problem, prior.rates_K[0], warmth)
-    charges, costs_K = coupled.Charges(kappa_K), prior.log_costs_K(delta)
-    before_T = every_start.before_alarm(charges, prior.rates_K, costs_K, problem.span, np.arange(T + 1))
-    return every_start.switching_once(before_T, fresh(problem, T), problem.span) / T
-
-
-@pytest.mark.parametrize(
-    ("T", "plain", "best"),
-    [(24, 0.322, 0.314), (128, 0.161, 0.153), (1024, 0.0672, 0.0616), (10_000, 0.0251, 0.0223)],
-)
-def test_certificates_for_matching(T: int, plain: float, best: float) -> None:
-    assert plain * 0.985 <= certificate(MATCHING, T, False, False) <= plain * 1.015
-    assert best * 0.985 <= certificate(MATCHING, T, True, False) <= best * 1.015
-
-
-@pytest.mark.parametrize(
-    ("T", "plain", "best"),
-    [(24, 0.576, 0.563), (128, 0.277, 0.266), (1024, 0.112, 0.106), (10_000, 0.0411, 0.0378)],
-)
-def test_certificates_for_rock_paper_scissors(T: int, plain: float, best: float) -> None:
-    assert plain * 0.97 <= certificate(RPS, T, False, True) <= plain * 1.015
-    if T == 1024:
-        assert best * 0.97 <= certificate(RPS, T, True, True) <= best * 1.015
-
-
 def first_rates(problem: lr.DecisionProblem, T: int, delta: float) -> np.ndarray:
     """The grid of the exact test against the urn: (4 / J) 2^-k, all alike."""
     count = max(1, math.ceil(math.log2(4 / math.sqrt(2 * math.log(1 / delta) / T))) + 2)
@@ -372,8 +299,9 @@ def test_late_outcomes() -> None:
         assert coupled.late_factor(lag) <= np.min(np.log((1 - (lag - 1) * b) / b) / (1 - lag * b)) + 1e-9
     T = 200
     prior = every_start.joint_prior(MATCHING, T, delta=0.01)
-    kappa_K, fresh_T = coupled.kappa(MATCHING, prior.rates_K, T**-0.5), fresh(MATCHING, T)
-    charges, costs_K, steps = coupled.Charges(kappa_K), prior.log_costs_K(0.01), np.arange(T + 1)
+    kappa_K, steps = coupled.kappa(MATCHING, prior.rates_K, T**-0.5), np.arange(T + 1)
+    fresh_T = every_start.hedge_after(MATCHING, 0.2, steps)
+    charges, costs_K = coupled.Charges(kappa_K), prior.log_costs_K(0.01)
     before = every_start.before_alarm(charges, prior.rates_K, costs_K, 1.0, steps)
     concave_T = late.concave(fresh_T.__getitem__, T)(steps)
     assert sum(late.late_switching(before.__getitem__, fresh_T.__getitem__, 1.0, 1, T)) == pytest.approx(

@@ -9,7 +9,7 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import coupled, every_start, late, switching
 from lowregret.certificates.bounds import worst_alarm
-from lowregret.policies import AdaHedge, CoverPlay, FixedShare, SecurityPlay
+from lowregret.policies import AdaHedge, FixedShare
 
 MATCHING, RPS = lr.matching(), lr.rock_paper_scissors()
 ODD = lr.DecisionProblem(np.random.default_rng(1).uniform(-1, 1, (3, 4)))
@@ -98,8 +98,6 @@ def dealt(values: np.ndarray, lag: int) -> np.ndarray:
     lr.policies.Hedge(MATCHING, 700),
     AdaHedge(MATCHING),
     FixedShare(MATCHING, 700),
-    SecurityPlay(MATCHING),
-    CoverPlay(MATCHING, 700),
     lr.Recovery(safe=AdaHedge(MATCHING)),
     lr.Markov([0.5, 0.5], window=0),
 ], ids=lambda fallback: type(fallback).__name__)  # fmt: skip

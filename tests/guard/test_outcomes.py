@@ -148,16 +148,7 @@ def test_it_switches_tells_and_returns() -> None:
     assert told == guard.events
 
 
-def test_an_outcome_that_a_density_excluded_switches_at_once_and_samples_exclude_nothing() -> None:
-    guard = lr.Guard(TRADE, 100)
-    guard.advise(lr.Density([0.0, 0.5, 1.0, 2.0], [1.0, 0.0, 0.0, 1.0]))
-    guard.observe(0.75)
-    assert guard.events[0].excluded
-    assert guard.switched
-    inside = lr.Density([0.0, 0.5, 1.0, 2.0], [1.0, 0.0, 0.0, 1.0]).excludes(
-        np.array([0.0, 0.5, 0.6, 1.0, 1.5, 2.5, -1.0])
-    )
-    assert inside.tolist() == [False, False, True, False, False, True, True]
+def test_samples_and_quantiles_exclude_nothing() -> None:
     for forecast in (lr.Samples([0.1, 0.2, 0.3]), RISES):
         guard = lr.Guard(TRADE, 100)
         guard.advise(forecast)
@@ -237,13 +228,6 @@ BAD: dict[str, Any] = {
     "NaN samples": (lambda: lr.Samples([1.0, math.nan, 2.0]), "values must be finite numbers, got NaN"),
     "one sample": (lambda: lr.Samples([1.0]), "values must have a last axis of at least 2"),
     "infinite sample": (lambda: lr.Samples([1.0, math.inf]), "values must be finite"),
-    "negative density": (lambda: lr.Density([0, 1, 2], [1, -0.1, 1]), "weights must not be negative"),
-    "no density": (lambda: lr.Density([0, 1], [0, 0]), "weights must not all be 0"),
-    "grid falls": (lambda: lr.Density([0, 2, 1], [1, 1, 1]), "grid must increase"),
-    "grid is short": (lambda: lr.Density([0, 1], [1, 1, 1]), "weights must have one height"),
-    "edges": (lambda: lr.forecasts.Bins([1.0, 0.0]), "edges must increase"),
-    "one edge": (lambda: lr.forecasts.Bins([1.0]), "edges must be a list of at least two"),
-    "recorded outside": (lambda: lr.forecasts.Bins([0.0, 1.0], [2.0]), "outcomes must lie within the edges"),
     "no function": (lambda: lr.Payoff(3, [0], 0, 1), "fn must be a function"),  # type: ignore[arg-type]
     "no actions": (lambda: lr.Payoff(abs, [], 0, 1), "actions must be a list"),  # type: ignore[arg-type]
     "low": (lambda: lr.Payoff(abs, [0], 1, 1), "low must be below high"),  # type: ignore[arg-type]
@@ -287,9 +271,8 @@ def test_bad_steps_change_nothing() -> None:
     guard.advise(lr.Samples([0.1, 0.4]))
     before = guard.state_dict()
     wrong: list[tuple[Any, str]] = [
-        (lambda: guard.advise([0.5, 0.5]), "forecast must be Samples, Quantiles or a Density, got list"),
+        (lambda: guard.advise([0.5, 0.5]), "forecast must be Samples or Quantiles, got list"),
         (lambda: guard.advise(RISES), "Quantiles needs a Payoff that says where payoffs bend"),
-        (lambda: guard.advise(lr.Density([0, 1], [1, 1])), "Density needs a Payoff"),
         (lambda: guard.advise(lr.Samples([[0.1, 0.2]])), r"forecast must be for streams of shape \(\), got \(1,\)"),
         (lambda: guard.advise(lr.Samples([0.1, 6.0])), "fn must return payoffs from low = -1 to high = 1, got 7"),
         (

@@ -446,10 +446,6 @@ def test_names_that_are_made_of_numbers_are_told_apart() -> None:
     close = [0.5, 0.50001, 0.50002]
     found = lr.scoring.problem_of(lr.scoring.brier(), forecasts=close).problem
     assert [float(name) for name in found.actions] == close
-    edges = [0.0, 1.0, 1.0000001, 2.0]
-    stall = lr.Payoff(lambda order, demand: np.minimum(order, demand), [0.0, 1.0], 0, 1)
-    states = lr.forecasts.Bins(edges, [0.5, 1.5]).problem(stall).states
-    assert states == ("0.0 to 1.0", "1.0 to 1.0000001", "1.0000001 to 2.0")
 
 
 # Laws and payoffs that carry names

@@ -27,13 +27,9 @@ RULES = {
     "FirstTest": FirstTest(COIN, 20),
     "FirstTest, unknown horizon": FirstTest(COIN, None, delta=0.1),
     "FirstTest onto a policy": FirstTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
-    "FirstTest onto SecurityLaw": FirstTest(COIN, 20, fallback=lr.predictors.SecurityLaw(COIN, horizon=20)),
     "ExactTest": lr.ExactTest(COIN, 20),
     "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
     "ExactTest, scaled": lr.ExactTest(COIN, 20, payoffs="scaled"),
-    "ExactTest onto Recovery onto SecurityPlay": lr.ExactTest(
-        COIN, 20, fallback=lr.Recovery(safe=lr.policies.SecurityPlay(COIN))
-    ),
     "RegretGap": lr.rules.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.rules.RegretGap(COIN, None, delta=0.1),
     "RegretRate": lr.rules.RegretRate(COIN, 20),
@@ -43,7 +39,6 @@ RULES = {
 PREDICTORS = {
     "PolyaUrn": lr.PolyaUrn(2),
     "ShrunkUrn": lr.predictors.ShrunkUrn(COIN, 20),
-    "SecurityLaw": lr.predictors.SecurityLaw(COIN, horizon=20),
     "Scheduled": lr.predictors.Scheduled([[0.9, 0.1], [0.2, 0.8]]),
     "Markov": STICKY,
     "FromFunction": lr.FromFunction(last_token, n_states=2),

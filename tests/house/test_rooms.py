@@ -229,7 +229,7 @@ def test_abilities_are_had_as_they_are_declared(name: str) -> None:
             assert list(inspect.signature(own).parameters) == list(inspect.signature(declared).parameters), thing
     # Only trained models have an end to their context, or take in tokens unchecked; a Recovery in play may fall short
     # of a payoff; fallbacks that go by the steps left have the other two.
-    assert bearers or name in ("context", "advance", "shortfall", "afresh", "total_bound")
+    assert bearers or name in ("context", "advance")
 
 
 def test_tests_stand_in_the_room_that_they_are_of() -> None:

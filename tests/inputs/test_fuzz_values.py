@@ -52,10 +52,10 @@ INSIDE = {  # hooks of rules, and what searches share: called by the package wit
     "first_trips", "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon",
     "replaced", "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
     "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",
-    "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "afresh", "made_for",
+    "envelope", "unit_numbers", "in_unit", "chances", "respond", "regret_after", "total_bound", "made_for",
     "comparator", "worst_lead", "gains_in", "scene", "in_play", "run", "turned",
     "suspicion", "share", "leads_of", "leads_before", "posterior", "from_lead", "cached", "owed",
-    "charged", "excludes", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
+    "charged", "cdf", "refuse_misfit", "told", "fits", "outcomes_of", "of_models", "shares",
     "utilities", "paid", "refuse_longer", "of", "opened", "joined", "missing", "trusted", "promise", "charges",
     "at", "restated", "recording", "per_context", "levels",
 }  # fmt: skip
@@ -96,8 +96,6 @@ def brier(p: Any, y: Any) -> Any:
 
 FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "AverageRestart": {"predictor": STICKY},
-    "Bins.states": {"outcomes": [0.5, 1.5]},
-    "Density": {"weights": [1.0, 2.0, 0.5]},
     "Guard": {"payoffs": None, "test": True},
     "Payoff": {"fn": traded, "actions": [0.0, 1.0], "outcomes": (-2.0, 2.0), "low": -1.0, "high": 1.0},
     "Payoff.in_payoffs": {"utility": 0.5},
@@ -111,11 +109,9 @@ FOR: dict[str, dict[str, Any]] = {  # where a name means something else
     "ExactTest": {"payoffs": "scaled", "actions": True, "test": True},
     "ExactTest.trip_times": {"known": None},
     "Mixture": {"predictors": [URN, STICKY]},
-    "limits.limit": {"base": "iid"},
     "Robust": {"rule": lr.ExactTest(COIN, 12)},
     "Guard.load_state_dict": {"d": lr.Guard(COIN, 12).state_dict()},
     "Stream.load_state_dict": {"d": lr.predictors.Stream(URN).state_dict()},
-    "SecurityLaw": {"horizon": None},
     "RegretGap": {"delta": None},
     "scoring.ScoringRule": {"loss": brier},
     "scoring.ScoringRule.bayes_risk": {"p": [0.3, 0.6]},
@@ -201,8 +197,6 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Guard.retire": fleet,
     "Hedge": lambda: lr.policies.Hedge(COIN, 12),
     "Markov": lambda: STICKY,
-    "SecurityLaw": lambda: lr.predictors.SecurityLaw(COIN, horizon=12),
-    "Bins": lambda: lr.forecasts.Bins([0.0, 1.0, 2.0], [0.5, 1.5]),
     "Payoff": lambda: TRADE,
     "PolyaUrn": lambda: URN,
     "RegretGap": lambda: lr.rules.RegretGap(COIN, 12),
@@ -213,11 +207,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {  # on whom methods are called, one of
     "Scheduled": lambda: lr.predictors.Scheduled([[0.5, 0.5]]),
     "ShrunkUrn": lambda: lr.predictors.ShrunkUrn(COIN, 12),
     "Stream": lambda: lr.predictors.Stream(URN),
-    "SecurityPlay": lambda: lr.policies.SecurityPlay(COIN),
-    "CoverPlay": lambda: lr.policies.CoverPlay(COIN, 12),
-    "CoverLaw": lambda: lr.predictors.CoverLaw(COIN, 12),
     "Mixture": lambda: lr.Mixture([URN, STICKY]),
-    "Prod": lambda: lr.policies.Prod(STICKY, COIN, 12),
     "Recovery": lr.Recovery,
     "VRegret": lambda: lr.rules.VRegret(12),
     "certificates.AnyProblemCertificate": lambda: lr.rules.VRegret(12).certificate,
@@ -253,11 +243,11 @@ IN_ROOMS = {  # what is tried of rooms with more in them than is for everyone
     "arrays": "",
     "audit": "Backtest",
     "comparison": "Comparison",
-    "forecasts": "Bins",
+    "forecasts": "",
     "guard": "",
     "inputs": "",
-    "policies": "AdaHedge CoverPlay FixedShare Hedge Incumbent Policy Prod Respond RestartHedge SecurityPlay",
-    "predictors": "CoverLaw Scheduled SecurityLaw ShrunkUrn Stream",
+    "policies": "AdaHedge FixedShare Hedge Incumbent Policy Respond RestartHedge",
+    "predictors": "Scheduled ShrunkUrn Stream",
     "problems": "",
     "regret": "",
     "robust": "Robust window_needed",
@@ -497,8 +487,7 @@ def check(entry: Entry, arguments: dict[str, Any], spoilt_by: tuple[str, ...]) -
         assert named, f"{entry.name}({shown(given)}) is refused without a name: {type(refusal).__name__}: {refusal}"
         assert memory_of(call) == before, f"{entry.name}({shown(given)}) was refused, and changed what it remembers"
     else:
-        unread = UNREAD | ({"temperature"} if entry.name == "SecurityPlay.payoff_guarantee" else set())
-        masked = [p for p in spoilt_by if is_masked(arguments[p]) and p not in unread]
+        masked = [p for p in spoilt_by if is_masked(arguments[p]) and p not in UNREAD]
         assert not masked, f"{entry.name} took a masked array for {masked}"
 
 

@@ -273,7 +273,7 @@ def test_gradients_stay_outside() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: lr.ExactTest(COIN, 9), lambda: lr.rules.VRegret(9), lambda: lr.predictors.SecurityLaw(COIN, horizon=9),
+        lambda: lr.ExactTest(COIN, 9), lambda: lr.rules.VRegret(9),
         lambda: COIN, lambda: STICKY, lambda: lr.predictors.Scheduled([[0.5, 0.5]]),
         lambda: lr.compare({"urn": URN}, {"urn": URN}, COIN, 3, 2, 0),
     ],
@@ -292,7 +292,6 @@ def test_what_an_object_is_made_of_cannot_be_written_to(make: Any) -> None:
 PLAYERS = {
     "PolyaUrn": URN,
     "ShrunkUrn": lr.predictors.ShrunkUrn(COIN, 9),
-    "SecurityLaw": lr.predictors.SecurityLaw(COIN, horizon=9),
     "Scheduled": lr.predictors.Scheduled([[0.5, 0.5]]),
     "Markov": STICKY,
     "Robust": lr.robustify(STICKY, COIN, 9),

@@ -43,7 +43,7 @@ def slow(back: Recovering, probs_TxS: np.ndarray, tokens: list[int], alarm: int)
         eta = problem.anytime_temperature(t + 1) if back.temperature is None else back.temperature
         if in_safe:
             safe: Any = back.safe
-            memory = safe.afresh(np.asarray(begun)) if hasattr(safe, "afresh") else safe.start()
+            memory = safe.start()
             for s in range(begun, t):
                 memory = safe.update(memory, tokens[s])
             law = None if back.acts else safe.predict(memory)
@@ -91,22 +91,9 @@ def example(back: Recovering, T: int, alarms: list[int], seed: int) -> tuple[np.
     return probs, tokens
 
 
-class Fading(lr.PolyaUrn):
-    """An urn that goes by the steps left, as minimax play does: the fewer, the evener."""
-
-    def predict(self, memory: Any) -> Any:
-        left = (1 - memory.seen / 96)[..., None]
-        counts = memory.counts / memory.counts.sum(-1)[..., None]
-        return left * counts + (1 - left) / self.n_states
-
-    def afresh(self, seen: Any) -> Any:
-        return self.start(tuple(seen.shape))._replace(seen=seen)
-
-
 SAFE = {
     "default": lambda problem, T: None,
     "urn": lambda problem, T: lr.PolyaUrn(problem.n_states, 0.5),
-    "fading": lambda problem, T: Fading(problem.n_states),
     "AdaHedge": lambda problem, T: lr.policies.AdaHedge(problem),
     "Hedge": lambda problem, T: None if T is None else lr.policies.Hedge(problem, T),
 }
@@ -123,7 +110,6 @@ def made(problem: lr.DecisionProblem, T: int | None, safe: str, **settings: Any)
         ("matching", "default", True),
         ("matching", "AdaHedge", True),
         ("matching", "urn", False),
-        ("matching", "fading", True),
         ("rps", "default", True),
         ("rps", "Hedge", True),
         ("lopsided", "AdaHedge", False),
@@ -482,7 +468,7 @@ def test_safe_play_of_which_nothing_is_known_is_said_to_be_unknown() -> None:
 def test_where_nothing_can_be_lost_no_budget_is_ever_spent(horizon: int | None) -> None:
     budget, still = RegretBudget(0.0, 2, horizon, 0.5), np.zeros((2, 3))
     late, step = np.ones(3, dtype=bool), np.full(3, 4)
-    _, is_safe = budget.after(still, late, Outcome(np.zeros(3, dtype=np.int64), still, None, late, step))
+    _, is_safe = budget.after(still, late, Outcome(still, late, step))
     assert not is_safe.any()  # step by step, even where it was
     assert budget.until_spent(np.zeros((2, 3, 6)), np.zeros(3, dtype=np.int64))[0] == 6  # and recorded
     assert (budget.limits(6) > 0).all()

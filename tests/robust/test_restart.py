@@ -335,8 +335,6 @@ def test_rules_and_fallbacks_without_a_regret_guarantee() -> None:
     m = lr.matching()
     rate = lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=lr.rules.RegretRate(m, 16)).certificate
     assert (rate.regret_bound, rate.tv_bound) == (1.0, 1.0)
-    safe = FirstTest(m, 16, delta=1e-4, fallback=lr.predictors.SecurityLaw(m, 16**-0.5))
-    assert lr.AverageRestart(ALTERNATOR, m, 1, 16, 100, rule=safe).certificate.payoff_bound is None
 
     class Sharp(FirstTest):
         @property

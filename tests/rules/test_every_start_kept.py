@@ -93,24 +93,13 @@ def test_a_huge_gate_keeps_it_shut() -> None:
     assert rule.certificate.regret_bound == 1
 
 
-def test_limits_are_those_of_the_temperature() -> None:
-    """A certificate's limit is what no rule at its temperature can go below; none for a schedule of temperatures."""
-    cold, usual = (lr.ExactTest(MATCHING, 24, delta=2 / 24, temperature=eta).certificate for eta in (0.001, None))
-    assert usual.limit() == lr.certificates.limits.limit(MATCHING, 24, 2 / 24)
-    assert cold.limit() == lr.certificates.limits.limit(MATCHING, 24, 2 / 24, temperature=0.001)
-    assert usual.limit() < 0.7 * cold.limit() < cold.regret_bound
-    assert usual.at(6).limit() == lr.certificates.limits.limit(MATCHING, 6, 2 / 24, temperature=24**-0.5)
-    assert lr.ExactTest(MATCHING, None, delta=0.1).certificate.at(24).limit() is None
-
-
 def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
-    """Sharper terms, intervals and limits are of the rule alone: not of copies, nor of several episodes."""
+    """Sharper terms and intervals are of the rule alone: not of copies, nor of several episodes."""
     rule = lr.ExactTest(MATCHING, 64, fallback=lr.PolyaUrn(2))
     alone, base = rule.certificate, lr.Markov([0.6, 0.4], 0)
     copies = lr.AverageRestart(base, MATCHING, 0, 64, 1000, rule=rule).certificate
     share = copies.regret_bound / alone.regret_bound
     assert copies.sharpen().regret_bound == pytest.approx(share * alone.sharpen().regret_bound)
-    assert copies.limit() is None
     guard = lr.Guard(MATCHING, 64, rule=rule)
     guard.restart()
     assert guard.certificate.sharpen() == guard.certificate
@@ -145,7 +134,6 @@ def test_a_state_of_another_rule_is_refused_and_changes_nothing() -> None:
 
 RULES: dict[str, Any] = {
     "default": lambda: lr.ExactTest(MATCHING, 30, delta=0.1),
-    "minimax": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.policies.CoverPlay(MATCHING, 30)),
     "urn": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.PolyaUrn(2)),
     "scaled": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, payoffs="scaled"),
     "unknown": lambda: lr.ExactTest(lr.rock_paper_scissors(), None, delta=0.1),

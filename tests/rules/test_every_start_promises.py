@@ -108,13 +108,9 @@ FALLBACKS: dict[str, Fallback] = {
     "shrunk urn": lambda problem, T, eta: lr.predictors.ShrunkUrn(problem, T),
     "AdaHedge": lambda problem, T, eta: lr.policies.AdaHedge(problem),
     "fixed share": lambda problem, T, eta: lr.policies.FixedShare(problem, T),
-    "minimax": lambda problem, T, eta: lr.policies.CoverPlay(problem, T),
-    "minimax, longer": lambda problem, T, eta: lr.policies.CoverPlay(problem, T + 5),
-    "minimax law": lambda problem, T, eta: lr.predictors.CoverLaw(problem, T, eta),
     "recovery": lambda problem, T, eta: lr.Recovery(memories=(3, 9), budget=0.3),
     "recovery, urn": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.PolyaUrn(problem.n_states)),
     "recovery, AdaHedge": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.policies.AdaHedge(problem)),
-    "recovery, minimax": lambda problem, T, eta: lr.Recovery(budget=0.2, safe=lr.policies.CoverPlay(problem, T + 3)),
 }
 
 
@@ -170,7 +166,6 @@ def test_nor_one_for_an_unknown_horizon(name: str) -> None:
     ("problem", "name", "T"),
     [
         (MATCHING, "urn", 1000),
-        (MATCHING, "minimax law", 400),
         (MATCHING, "recovery", 1000),
         (LOPSIDED, "recovery, AdaHedge", 300),
         (RPS, "AdaHedge", 300),
@@ -208,33 +203,6 @@ def test_nor_does_one_that_an_enemy_finds(problem: lr.DecisionProblem, name: str
 # The numbers
 
 
-@pytest.mark.parametrize(
-    ("problem", "T", "plain", "cooled"),
-    [
-        (MATCHING, 24, 0.322, 0.314),
-        (MATCHING, 128, 0.161, 0.153),
-        (MATCHING, 1024, 0.0672, 0.0616),
-        (MATCHING, 10_000, 0.0251, 0.0223),
-        (RPS, 24, 0.576, 0.563),
-        (RPS, 128, 0.277, 0.266),
-        (RPS, 1024, 0.112, 0.106),
-        (RPS, 10_000, 0.0411, 0.0378),
-    ],
-)
-def test_the_table_of_certificates(problem: lr.DecisionProblem, T: int, plain: float, cooled: float) -> None:
-    """delta = 2/T, minimax fallback, at 1/sqrt(T) and where the bound is least: within 1.5% of the table, or below."""
-    for temperature, wanted in ((None, plain), ("certificate", cooled)):
-        rule = lr.ExactTest(
-            problem, T, delta=2 / T, temperature=temperature, fallback=lr.policies.CoverPlay(problem, T)
-        )
-        bound = rule.certificate.sharpen().regret_bound if problem == RPS else rule.certificate.regret_bound
-        assert 0.9 * wanted < bound <= 1.015 * wanted
-        if T <= 128 and problem == MATCHING:
-            assert rule.certificate.limit() < bound
-
-
 def test_the_way_back_is_certified() -> None:
     T = 1024
     assert lr.ExactTest(MATCHING, T, delta=2 / T).certificate.regret_bound <= 0.095
-    acting = lr.Recovery(safe=lr.policies.CoverPlay(MATCHING, T))
-    assert lr.ExactTest(MATCHING, T, delta=2 / T, fallback=acting).certificate.regret_bound <= 0.085

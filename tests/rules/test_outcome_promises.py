@@ -53,27 +53,6 @@ def test_quantiles_are_charged_the_worst_law_that_has_them(seed: int) -> None:
     np.testing.assert_allclose(charge_C, worst_C, atol=2e-3)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_density_is_charged_what_it_wins_and_hardly_more(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    payoff, rate = random_payoff(rng), rng.uniform(0.2, 2)
-    least, most = max(payoff.outcomes[0], -6.0), min(payoff.outcomes[1], 6.0)
-    forecast = lr.Density(np.linspace(least, most, 41), rng.uniform(0, 1, 41) + 1e-3)
-    law, y = forecast.law(payoff, 0), np.linspace(least, most, 200_001)
-    heights = np.interp(y, forecast.grid, forecast.density)
-    mean_A = np.trapezoid(heights * payoff.utilities(y), y)
-    np.testing.assert_allclose((law.weights * payoff.utilities(law.points)).sum(-1), mean_A, atol=1e-6)
-    assert np.trapezoid(heights, y) == pytest.approx(1) == law.weights.sum()
-    warmth = 0.1
-    scores = np.exp((mean_A - mean_A.max()) / warmth)
-    gains = Gains(payoff, scores / scores.sum())
-    charge_C = log_charge(forecast.charged(gains, np.array(0.0), 0), rate)
-    exact_C = np.log(np.maximum(1, np.trapezoid(heights * np.exp(rate * gains.at(y)), y)))
-    assert (charge_C >= exact_C - 1e-7).all()
-    np.testing.assert_allclose(charge_C, exact_C, atol=0.02)
-    assert (charge_C <= float(lr.certificates.coupled.kappa(payoff, rate, warmth)) + 1e-9).all()
-
-
 def test_the_bound_in_the_end_is_that_of_every_alarm_to_come() -> None:
     """Before the first step that of the test for states; later over every step at which an alarm could still sound."""
     T, delta, J = 60, 0.05, TRADE.span
@@ -161,20 +140,6 @@ def test_no_law_with_these_quantiles_alarms_more_often_than_delta(seed: int) -> 
     assert seed or chance > 0.35 * delta, "the worst law comes near"
 
 
-def test_a_density_alarms_no_more_often_than_delta() -> None:
-    """All sequences of the nodes that it is charged by."""
-    T, delta = 5, 0.3
-    forecast = lr.Density([-1.0, 0.0, 1.0], [1.0, 0.2, 1.2])
-    law = forecast.law(TRADE, 0)
-    places, odds = law.points[law.weights > 0], law.weights[law.weights > 0]
-    rows = all_of(len(places), T)
-    recorded = lr.Density(forecast.grid, np.broadcast_to(forecast.weights, (*rows.shape, 3)))
-    times = lr.ExactTest(TRADE, T, delta=delta, temperature=0.02).trip_times(recorded, places[rows])
-    chance = odds[rows].prod(axis=1)[times <= T].sum()
-    assert chance <= delta
-    assert (times <= T).any()
-
-
 @pytest.mark.parametrize("chance", [0.5, 0.8])
 def test_samples_alarm_no_more_often_than_delta_and_twice_the_same_do(chance: float) -> None:
     """Everything that can be drawn in three steps: three samples and the outcome of each."""
@@ -205,17 +170,6 @@ def test_true_forecasts_of_continuous_laws_alarm_within_delta_and_the_same_sampl
     assert false > most, "19% were measured at 1,000 steps"
 
 
-def test_a_true_density_alarms_within_delta() -> None:
-    rng, N, T, delta = np.random.default_rng(1), 200, 100, 0.1
-    grid, weights = np.linspace(0, 40, 9), rng.uniform(0.1, 1, 9)
-    one = lr.Density(grid, weights)
-    fine = np.linspace(0, 40, 20_001)
-    outcomes = np.interp(rng.random((N, T)), one.cdf(fine), fine)
-    recorded = lr.Density(grid, np.broadcast_to(weights, (N, T, 9)))
-    times = lr.ExactTest(SHOP, T, delta=delta, temperature=0.005).trip_times(recorded, outcomes)
-    assert (times <= T).sum() <= stats.binom.ppf(1 - 1e-4, N, delta)
-
-
 # (ii) Certificates
 
 
@@ -229,8 +183,6 @@ def like_one(forecast: Any, n: int) -> Any:
     """The same forecast for n streams."""
     if isinstance(forecast, lr.Quantiles):
         return lr.Quantiles(forecast.levels, np.broadcast_to(forecast.values, (n, *forecast.values.shape)))
-    if isinstance(forecast, lr.Density):
-        return lr.Density(forecast.grid, np.broadcast_to(forecast.weights, (n, *forecast.weights.shape)))
     return lr.Samples(np.broadcast_to(forecast.values, (n, *forecast.values.shape)))
 
 
@@ -257,7 +209,6 @@ def test_no_sequence_breaks_the_certificate(form: str) -> None:
     places = payoff.knots[:4]
     rows = places[all_of(len(places), T)]
     ledger = blank(rule, (len(rows),))
-    promised = certificate_of(rule, ledger).regret_bound
     used = 0.0
     for t in range(T):
         forecast = random_forecast(rng, form, payoff, ())
@@ -267,8 +218,6 @@ def test_no_sequence_breaks_the_certificate(form: str) -> None:
         assert now.bound_so_far * (t + 1) >= worst - 1e-9
         assert now.regret_so_far * (t + 1) == pytest.approx(worst)
     assert now.regret_bound * T >= worst - 1e-9
-    if form == "density":
-        assert promised * T >= worst - 1e-9
     assert (ledger.rule.tripped_at > 0).any()
     assert used > 0.2
 
@@ -281,7 +230,6 @@ def test_a_beam_of_sequences_does_not_break_it(form: str) -> None:
     forecasts = {
         "samples": lambda: lr.Samples(np.clip(rng.normal(0.1, 0.5, 12), -2, 2)),
         "quantiles": lambda: lr.Quantiles([0.25, 0.5, 0.75], np.array([-0.4, 0.1, 0.5]) + rng.normal(0, 0.1)),
-        "density": lambda: lr.Density([-1.0, 0.0, 1.0], rng.uniform(0.2, 1, 3)),
     }
     ledger, ends = blank(rule, (1,)), np.array([-1.0, -0.3, 0.4, 1.0])
     for t in range(T):
@@ -295,18 +243,12 @@ def test_a_beam_of_sequences_does_not_break_it(form: str) -> None:
 
 
 def test_a_break_is_found_and_what_is_lost_is_within_the_certificate() -> None:
-    """Demand falls to a fraction at step 60 of 160, and the forecasts go on: quantiles, samples, a density alike."""
+    """Demand falls to a fraction at step 60 of 160, and the forecasts go on: quantiles and samples alike."""
     rng, T = np.random.default_rng(3), 160
     demand = np.where(np.arange(T) < 60, rng.gamma(6, 5, T), rng.gamma(2, 2, T))
     levels = np.linspace(0.05, 0.95, 19)
-    grid = np.linspace(0, 400, 201)
     quantiles = lr.Quantiles(levels, stats.gamma.ppf(levels, 6, scale=5))
-    density = lr.Density(grid, stats.gamma.pdf(grid, 6, scale=5))
-    forms = {
-        "quantiles": lambda: quantiles,
-        "samples": lambda: lr.Samples(rng.gamma(6, 5, 100)),
-        "density": lambda: density,
-    }
+    forms = {"quantiles": lambda: quantiles, "samples": lambda: lr.Samples(rng.gamma(6, 5, 100))}
     for name, form in forms.items():
         guard = lr.Guard(SHOP, T, rule=lr.ExactTest(SHOP, T, delta=0.01))
         for y in demand:
@@ -342,8 +284,6 @@ def test_streaming_is_recorded_is_a_literal_loop(form: str, seed: int) -> None:
         payoff = random_payoff(rng)
         rule = lr.ExactTest(payoff, horizon, delta=0.4, temperature=None if seed == 2 else rng.uniform(0.05, 0.5))
         forecast, outcomes = random_forecast(rng, form, payoff, (N, T)), random_outcomes(rng, payoff, (N, T))
-        if form == "density":
-            outcomes = np.clip(outcomes, forecast.grid[0], forecast.grid[-1])
         outcomes[:2] = outcomes[:2, :1]  # something to find
         times = rule.trip_times(forecast, outcomes)
     guard = lr.Guard(payoff, horizon, rule=rule, batch_shape=(N,))
@@ -378,6 +318,4 @@ def _told(payoff: lr.Payoff, forecast: object, outcome: float) -> literal.Told:
 def _row(forecast: object, n: int) -> object:
     if isinstance(forecast, lr.Quantiles):
         return lr.Quantiles(forecast.levels, forecast.values[n])
-    if isinstance(forecast, lr.Density):
-        return lr.Density(forecast.grid, forecast.weights[n])
     return lr.Samples(forecast.values[n])  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ import numpy as np
 
 import lowregret as lr
 
+from ..bins import Bins
 from ..cells import Source, Stream
 from ..models import softened
 from ..packages import folder
@@ -49,7 +50,7 @@ def of_recording(problem: lr.DecisionProblem, laws_TxS: np.ndarray, states_T: np
     return Stream(problem, softened(laws_TxS[:LONGEST]), states_T[:LONGEST], lag)
 
 
-def ranges(outcomes: np.ndarray, S: int) -> lr.forecasts.Bins:
+def ranges(outcomes: np.ndarray, S: int) -> Bins:
     """Into which these outcomes fell about equally often; made of those of the warm-up, they foresee nothing."""
     inner = np.unique(np.quantile(outcomes, np.arange(1, S) / S))
-    return lr.forecasts.Bins([-np.inf, *inner, np.inf], outcomes)
+    return Bins([-np.inf, *inner, np.inf], outcomes)

@@ -9,6 +9,7 @@ import lowregret as lr
 from benchmarks.real_streams import demand
 
 from .. import packages
+from ..bins import Bins
 from ..cells import Source, Stream
 from ..models import Fit, boosting, logistic, quantiles, walk
 from ..stakes import supply
@@ -34,7 +35,7 @@ def hourly(which: str) -> Stream:
 def fitted(
     S: int,
     lag: int,
-    fit: Callable[[lr.forecasts.Bins], Fit],
+    fit: Callable[[Bins], Fit],
     problem: Callable[[np.ndarray], lr.DecisionProblem],
     of_states: bool = True,
 ) -> Stream:

@@ -13,6 +13,7 @@ from examples.real_data import before
 import lowregret as lr
 
 from .. import packages
+from ..bins import Bins
 from ..cells import Source, Stream
 from ..models import Fit, logistic, quantiles, softened, walk
 from ..stakes import supply
@@ -23,10 +24,10 @@ STEPS = range(500, 500 + LONGEST)
 
 RAIN = Source("rain in Innsbruck", "scored", "GPL-2 or GPL-3 (crch)", f"{PACKAGE}, crch/RainIbk", PACKAGE)
 
-ANY = lr.forecasts.Bins([-np.inf, 0.1, np.inf])  # millimetres
-HEAVY = lr.forecasts.Bins([-np.inf, 10.0, np.inf])
-FIVE = lr.forecasts.Bins([-np.inf, 0.1, 2.0, 6.0, 15.0, np.inf])
-TWELVE = lr.forecasts.Bins([-np.inf, 0.1, 0.5, 1.0, 2.0, 3.5, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, np.inf])
+ANY = Bins([-np.inf, 0.1, np.inf])  # millimetres
+HEAVY = Bins([-np.inf, 10.0, np.inf])
+FIVE = Bins([-np.inf, 0.1, 2.0, 6.0, 15.0, np.inf])
+TWELVE = Bins([-np.inf, 0.1, 0.5, 1.0, 2.0, 3.5, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, np.inf])
 
 
 def recording() -> tuple[np.ndarray, np.ndarray]:
@@ -35,14 +36,14 @@ def recording() -> tuple[np.ndarray, np.ndarray]:
     return table["rain"].to_numpy(), table[[f"rainfc.{member}" for member in range(1, 12)]].to_numpy()
 
 
-def counted(bins: lr.forecasts.Bins, problem: lr.DecisionProblem) -> Stream:
+def counted(bins: Bins, problem: lr.DecisionProblem) -> Stream:
     """As issued: how many of the runs say so."""
     came_T, said_Tx11 = recording()
     laws_TxS = softened(bins.probs(lr.Samples(said_Tx11[STEPS])))
     return Stream(problem, laws_TxS, bins.states(came_T[STEPS]), LAG)
 
 
-def fitted(bins: lr.forecasts.Bins, problem: lr.DecisionProblem, fit: Fit, of_states: bool = True) -> Stream:
+def fitted(bins: Bins, problem: lr.DecisionProblem, fit: Fit, of_states: bool = True) -> Stream:
     """By a regression on the runs' mean and spread, the season, and what came of late."""
     came_T, said_Tx11 = recording()
     root_Tx11, turn_T = np.sqrt(said_Tx11), np.arange(len(came_T)) * 2 * np.pi / 365.25

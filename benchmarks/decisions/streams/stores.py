@@ -9,6 +9,7 @@ from examples.real_data import before
 import lowregret as lr
 
 from .. import packages
+from ..bins import Bins
 from ..cells import Source, Stream
 from ..models import Fit, boosting, by_table, logistic, quantiles, walk
 from ..stakes import supply
@@ -39,7 +40,7 @@ def known_of(table: pd.DataFrame) -> np.ndarray:
     return np.stack([*(weekday_T == day for day in range(7)), np.sin(turn_T), np.cos(turn_T), *planned, *sold], axis=1)
 
 
-def fitted(store: int, S: int, fit: Callable[[lr.forecasts.Bins], Fit], of_states: bool = True) -> Stream:
+def fitted(store: int, S: int, fit: Callable[[Bins], Fit], of_states: bool = True) -> Stream:
     """Order one of S amounts; two states are a day like most and one that calls for help."""
     table = days(store)
     sold_T = table["Sales"].to_numpy(dtype=float)

@@ -43,7 +43,7 @@ def backtest(
         ``[T, S]`` and ``[T]``, or ``[B, T, S]`` and ``[B, T]``, or lists of streams of any lengths: what was predicted
         before each state, and the state that came. Or a frame in place of ``probs`` (pandas, polars, pyarrow: any that
         speaks Arrow; extra ``data``), one row per step in any order, with or without the name of its column of states.
-        For a ``Payoff``: a forecast for each step, ``Quantiles``, ``Samples`` or a ``Density`` of shape ``[T]`` or
+        For a ``Payoff``: a forecast for each step, ``Quantiles`` or ``Samples`` of shape ``[T]`` or
         ``[B, T]`` (or a list of them), and the outcomes; a frame then has columns of quantiles.
     guard
         Says how the guard is made: ``Guard(problem, horizon, ...)`` with any rule or fallback; by default

@@ -180,7 +180,7 @@ def _by_lag(settings: AuditSettings, streams: Streams) -> list[tuple[int, list[i
 def _excluded(block: Block) -> np.ndarray:
     """Which outcomes had probability 0, ``[N, T]``."""
     if isinstance(block.forecasts, Quantiles):
-        return block.forecasts.excludes(block.came_NxT)
+        return np.zeros(block.came_NxT.shape, dtype=bool)
     said_NxT: np.ndarray = np.take_along_axis(block.forecasts, block.came_NxT[..., None], axis=-1)[..., 0]
     return said_NxT == 0
 

@@ -312,8 +312,8 @@ def outcomes_of(problem: Payoff, forecasts: Any, outcomes: Any, names: Any = Non
     for i, (forecast, values) in enumerate(zip(streams, came, strict=True)):
         if not isinstance(forecast, Forecast):
             raise ValueError(
-                f"probs must be forecasts of the outcomes where the problem is a Payoff: Quantiles, Samples or a "
-                f"Density of shape [T], a list of them, or a frame; got {inputs.shown(forecast)}"
+                f"probs must be forecasts of the outcomes where the problem is a Payoff: Quantiles or Samples of "
+                f"shape [T], a list of them, or a frame; got {inputs.shown(forecast)}"
             )
         said = "states" if len(streams) == 1 else of_stream("states", listed[i])
         numbers_T = in_stream(problem.outcomes_of, values, said)

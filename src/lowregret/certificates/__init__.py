@@ -4,7 +4,7 @@ All bounds are on the *average* external regret of quantal responses, and hold f
 J is the problem's span, R its contrast, A and S the numbers of actions and states, eta the temperature.
 """
 
-from . import best_response, coupled, every_start, limits, switching
+from . import best_response, coupled, every_start, switching
 from .any_problem import AnyProblemCertificate, certify_any_problem
 from .bounds import (
     Terms,
@@ -18,7 +18,6 @@ from .bounds import (
     lemma_2_1,
     lemma_2_3,
     matching_scale,
-    maximin_payoff,
     n_rates,
     quantal_loss,
     regret_gap_anytime,
@@ -56,9 +55,7 @@ __all__ = [
     "lambda_grid",
     "lemma_2_1",
     "lemma_2_3",
-    "limits",
     "matching_scale",
-    "maximin_payoff",
     "n_rates",
     "quantal_loss",
     "regret_gap_anytime",

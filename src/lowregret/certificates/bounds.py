@@ -126,11 +126,6 @@ def _falling(x: float) -> float:
     return 1 / (1 + math.exp(min(x, 700.0)))
 
 
-def maximin_payoff(guaranteed: float, over_fallback: Terms) -> float:
-    """The average payoff with a maximin fallback: its guaranteed payoff, minus what the rule lets pass, a step."""
-    return guaranteed - sum(over_fallback.values())
-
-
 def ada_hedge(problem: DecisionProblem, steps: int) -> float:
     """AdaHedge at every t: J (1 + sqrt(1 + t ln A)) / t.
 

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .. import inputs
-from ..abilities import ability, guaranteed_by
-from ..problems import DecisionProblem, solved
-from . import bounds, by_counts, limits
+from ..abilities import ability
+from ..problems import DecisionProblem
+from . import by_counts
 from .bounds import Terms
 
 
@@ -30,15 +30,10 @@ class Certificate:
     horizon: int | None
     terms: Terms
     episodes: int = 1
-    guaranteed_payoff: float | None = None  # what the fallback earns at least a step, where it says so
     exact_fallback: Callable[[int], float | None] | None = field(default=None, repr=False, compare=False)
     terms_at: Callable[[int], Terms] | None = field(default=None, repr=False, compare=False)
-    # What a comparator may lead by, a step, when the fallback takes over; else all terms but the fallback's. A fallback
-    # that guarantees a payoff may fall short of it afterwards: that is in it.
-    let_pass: Callable[[int], float] | None = field(default=None, repr=False, compare=False)
     between: Callable[[int, int], float] | None = field(default=None, repr=False, compare=False)
     sharper: Callable[..., Terms] | None = field(default=None, repr=False, compare=False)
-    temperature: float | None = field(default=None, repr=False, compare=False)  # of every step; None: no single one
     # The terms for actions as they are drawn: by steps, and the logarithm of one over the chance that they fail.
     drawn: Callable[[int, float], Terms] | None = field(default=None, repr=False, compare=False)
     # What may be lost to the model itself in all, by steps, where what is played after an alarm counts it.
@@ -48,27 +43,6 @@ class Certificate:
     def regret_bound_in_payoffs(self) -> float:
         """The bound in the units the problem was made from."""
         return float(self.problem.regret_in_payoffs(self.regret_bound))
-
-    @property
-    def payoff_bound(self) -> float | None:
-        """The least average utility, where the fallback guarantees one and the rule bounds what passes."""
-        if self.guaranteed_payoff is None or not self.terms:
-            return None
-        over = {k: v for k, v in self.terms.items() if k != "fallback"}
-        if self.let_pass is not None and self.horizon is not None:
-            over = {"before the alarm": self.let_pass(self.horizon)}
-        return bounds.maximin_payoff(self.guaranteed_payoff, over)
-
-    @property
-    def payoff_floor(self) -> float:
-        """The least average utility by all that is known: ``payoff_bound``, or the game's value less ``regret_bound``.
-
-        The best fixed action in hindsight earns no less than the maximin one does, and that the value of the game.
-        """
-        if self.horizon is None:
-            raise ValueError("payoff_floor is that of a number of steps: certificate.at(step).payoff_floor")
-        by_regret = solved(self.problem).value - self.regret_bound
-        return by_regret if self.payoff_bound is None else max(by_regret, self.payoff_bound)
 
     @property
     def against_model(self) -> float | None:
@@ -123,7 +97,6 @@ class Certificate:
             sharper=None,
             exact_fallback=None,
             behind_model=None,
-            guaranteed_payoff=None,
             between=None,
         )
         return changed.with_terms(terms_at(self.horizon), self.horizon)
@@ -142,31 +115,6 @@ class Certificate:
         if self.horizon is not None and end > self.horizon:
             raise ValueError(f"end must be at most the horizon {self.horizon}, got {end}")
         return self.between(start, end)
-
-    def limit(self, longest: int = 4096) -> float | None:
-        """What no rule that switches once at this TV can go below, by dynamic programming (``certificates.limits``).
-
-        Of rules that respond at this temperature until they switch, for two actions that are each better in some state;
-        else None. It is a computation, kept for the next time: the time grows with the square of the steps, to a third
-        of a second at 256 steps, one or two at 1,024, and eight at 4,096.
-
-        Parameters
-        ----------
-        longest
-            With a longer horizon it is not computed, and the answer is None.
-
-        >>> from lowregret import ExactTest, matching
-        >>> certificate = ExactTest(matching(), 64).certificate
-        >>> round(certificate.limit(), 3), certificate.limit(longest=32)
-        (0.172, None)
-        """
-        longest = inputs.whole(longest, "longest")
-        if self.temperature is None or self.horizon is None or self.horizon > longest:
-            return None
-        apart = self.problem.n_actions == 2 and self.problem.advantage.min() < 0 < self.problem.advantage.max()
-        if not apart or not 0 < self.tv_bound < 1 or self.episodes > 1:
-            return None
-        return limits.cached(self.problem, self.horizon, self.tv_bound, self.temperature)
 
     def at(self, step: int) -> "Certificate":
         """The guarantee for the first ``step`` steps (with an unknown horizon it holds at every step)."""
@@ -204,7 +152,6 @@ class Certificate:
             episodes=episodes,
             exact_fallback=None,
             terms_at=self.terms_at if self.horizon is None else None,  # of the present episode
-            let_pass=None,
             between=None,
             sharper=None,
             drawn=None,
@@ -223,7 +170,6 @@ class Certificate:
             "theorem": self.theorem,
             "regret_bound": self.regret_bound,
             "regret_bound_in_payoffs": self.regret_bound_in_payoffs,
-            "payoff_bound": self.payoff_bound,
             **({"against_model": self.against_model} if known else {}),
             "tv_bound": self.tv_bound,
             "next_token_tv": self.next_token_tv,
@@ -246,14 +192,9 @@ class Certificate:
             lines.append(f"  regret  <= at(t).regret_bound a step after t, on every sequence: {held}")
         else:
             lines.append(f"  regret  <= {self.regret_bound:.4f} a step, on every sequence of states" + self._units())
-        if self.payoff_bound is not None:
-            units = f" ({self.problem.in_payoffs(self.payoff_bound):.4g} in payoffs)" if self._units() else ""
-            lines.append(f"  utility >= {self.payoff_bound:.4f} a step, on every sequence of states{units}")
         if self.behind_model is not None and self.horizon is not None:
             until = "; nothing up to the alarm" if "before the alarm" in self.terms else ""
             lines.append(f"  model   <= {self.against_model:.4f} a step behind the model itself{until}")
-        if self.terms and (limit := self.limit(longest=256)) is not None:
-            lines.append(f"  limit      {limit:.4f}: no rule that switches once at this TV can promise less")
         lines.append(f"  TV      <= {self.tv_bound:.3g} from the base model's own distribution")
         if self.next_token_tv is not None:
             lines.append(f"  token   <= {self.next_token_tv:.3g} in TV of the next state's law, on average under it")
@@ -357,9 +298,7 @@ def certify(
         problem=problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=guaranteed_by(fallback, temperature),
         exact_fallback=made.exact_fallback,
         terms_at=made.terms_at,
-        temperature=temperature,
     )
     return draft if horizon is None else draft.with_terms(made.terms_at(horizon), horizon)

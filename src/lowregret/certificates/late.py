@@ -35,13 +35,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..abilities import ability, guaranteed_by, shortfall_of
+from ..abilities import ability
 from ..problems import DecisionProblem
+from . import best_response
 from .bounds import Bound, Terms, worst_alarm
 from .certificate import Certificate, assumptions_of
 from .coupled import Charges, charges, kappa, late_factor
 from .every_start import Prior, before_alarm
-from .exact_charge import exact_kappa
 
 _NEAR = 1 << 14  # steps
 
@@ -113,15 +113,18 @@ class Bettors(NamedTuple):
     def before(self, lag: int, exactly: bool, rounds: int) -> Bound:
         """Statement (ii): B_d of up to d H steps, over all classes; H = ``rounds``.
 
-        Over C contexts C B_d(n / C), as in ``over_contexts``. ``exactly``: by exact charges in place of kappa.
+        Over C contexts C B_d(n / C), as in ``over_contexts``. ``exactly``: for best responses, by their linear
+        programmes in place of kappa.
         """
         rates_K, stakes = self.prior.rates_K, self.stakes
         if self.temperature is None:
             # Classes may have seen different numbers of outcomes: a concave sum is largest dealt out evenly.
             each = concave_charges(charges(stakes, rates_K, rounds, None), rounds)
             charged: Bound = partial(dealt, each, lag, rounds)
+        elif exactly and self.temperature == 0:
+            charged = Charges(best_response.exact_kappa(stakes, rates_K))
         else:
-            charged = Charges((exact_kappa if exactly else kappa)(stakes, rates_K, self.temperature))
+            charged = Charges(kappa(stakes, rates_K, self.temperature))
         # Not below 1, for p ln((d/p) M) to be largest at p = d: so it is anyway but for one comparator at a high delta.
         costs_K = self.contexts * lag * np.maximum(self.prior.log_costs_K(self.delta), 1.0)
         return partial(before_alarm, charged, rates_K, costs_K, stakes.span)
@@ -192,16 +195,6 @@ class SwitchesLate(NamedTuple):
         each = concave(lambda left_N: np.minimum(after(left_N), span * left_N), rounds)
         return float(dealt(each, self.lag, rounds, np.array([self.lag * rounds - 1]))[0])
 
-    def let_pass(self, steps: int) -> float:
-        """What any comparator may lead by when the fallbacks take over, a step: the most over all alarms.
-
-        With what those that guarantee a payoff may fall short of it afterwards.
-        """
-        rounds = -(-steps // self.lag)
-        own = self.lag * shortfall_of(self.fallback, self.temperature, rounds)
-        most = float(self.before(rounds)(np.array([self.lag * rounds]))[0])
-        return (most + self.lag * self.problem.span + own) / steps
-
     def sharpened(self, before: Callable[[int], Bound], steps: int, fails: float = 0.0) -> Terms:
         """The terms with a sharper bound before the alarm."""
         return self._replace(before=before).terms_at(steps, fails)
@@ -241,11 +234,8 @@ def certify_late(
         problem=made.problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=guaranteed_by(made.fallback, made.temperature),
         terms_at=made.terms_at,
-        let_pass=made.let_pass,
         between=interval,
-        temperature=made.temperature,
         sharper=sharper,
         drawn=made.terms_at,
         behind_model=made.behind_model if counts_model else None,

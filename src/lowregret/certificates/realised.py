@@ -200,8 +200,8 @@ def _assumptions(lag: int) -> tuple[str, ...]:
     return (
         "every step is acted on by policy()",
         f"the outcome is seen {seen}, whatever was done, and does not depend on the action drawn",
-        "(for the bound in the end, before an alarm) later steps are charged no more than a whole law is, as with a "
-        "Density; what Quantiles and Samples are charged beyond that is added as it is paid",
+        "(for the bound in the end, before an alarm) later steps are charged no more than a whole law is; what "
+        "Quantiles and Samples are charged beyond that is added as it is paid",
         "(for the TV bound only) each outcome is drawn from a law that the forecast can stand for: one with these "
-        "quantiles, this density, or the law that the samples were drawn from",
+        "quantiles, or the law that the samples were drawn from",
     )

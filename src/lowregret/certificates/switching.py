@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..abilities import ability, guaranteed_by, shortfall_of
+from ..abilities import ability
 from ..problems import DecisionProblem
-from . import every_start
+from . import best_response, every_start
 from .bounds import Bound, Terms, worst_alarm
 from .certificate import Certificate, assumptions_of
 from .coupled import Charges, charges, total_kappa
-from .exact_charge import exact_kappa
 
 # What is promised where more is known before the state (statement (iv)): to an action a context, to references.
 #
@@ -41,10 +40,10 @@ def before(
 ) -> Bound:
     """C B(s / C) for s up to ``steps``: min_k [ s kappa(lam_k) + C ln(1 / (m delta)) ] / lam_k, at most s J.
 
-    ``exactly``: by the exact supremum of the charges in place of kappa.
+    ``exactly``: for best responses, by their linear programmes in place of kappa.
     """
-    if exactly and temperature is not None:
-        charged: Bound = Charges(exact_kappa(stakes, prior.rates_K, temperature))
+    if exactly and temperature == 0:
+        charged: Bound = Charges(best_response.exact_kappa(stakes, prior.rates_K))
     else:
         charged = charges(stakes, prior.rates_K, steps, temperature)
     costs_K = contexts * prior.log_costs_K(delta)
@@ -115,14 +114,6 @@ class SwitchesOnce(NamedTuple):
         after = self.after(steps) or partial(np.multiply, self.problem.span)
         return float(after(np.array([steps - 1]))[0])
 
-    def let_pass(self, steps: int) -> float:
-        """What any comparator may lead by when the fallback takes over, a step: the most over all alarms.
-
-        With what a fallback that guarantees a payoff may fall short of it afterwards.
-        """
-        own = shortfall_of(self.fallback, self.temperature, steps)
-        return (float(self.before(steps)(np.array([steps - 1]))[0]) + self.problem.span + own) / steps
-
 
 def with_draws(
     after: Bound | None, temperature: float | None, span: float, steps: int, fails: float
@@ -183,11 +174,8 @@ def certify_switch(
         problem=problem,
         horizon=horizon,
         terms={},
-        guaranteed_payoff=guaranteed_by(fallback, temperature),
         terms_at=made.terms_at,
-        let_pass=made.let_pass,
         between=interval,
-        temperature=temperature,
         sharper=None if sharper is None else partial(_with_before, made, sharper),
         drawn=made.terms_at,
         behind_model=made.behind_model if counts_model else None,

@@ -81,7 +81,6 @@ def certificate_of(built: dict[str, Any]) -> Certificate:
         problem=problem_of(built),
         horizon=built["horizon"],
         terms=dict(words.get("terms", {})),
-        temperature=built["temperature"],
     )
 
 

@@ -4,7 +4,6 @@ A bettor on action c at rate lam wins exp(lam x_c(outcome)), x_c what c gains ov
 logarithm of a weighted sum of such exponentials (at least 0), which the form chooses so that the mean of
 exp(lam x - charge) is at most 1 under every law that the forecast can stand for:
 
-* a density: over nodes that it knows exactly, since payoffs are straight lines between knots;
 * quantiles: the largest gain within each bin, so for every law that has these quantiles;
 * samples: half of them and the outcome, which are exchangeable if the samples are drawn from the law of the outcome.
 """
@@ -57,10 +56,6 @@ class Forecast(ABC):
     def charged(self, gains: Gains, outcome: np.ndarray, clock: Any) -> Charged:
         """What the bets are charged; samples take the outcome itself into account."""
 
-    def excludes(self, outcome: np.ndarray) -> np.ndarray:
-        """Where the outcome ``[...]`` lies in a range to which the forecast gave probability 0."""
-        return np.zeros(outcome.shape, dtype=bool)
-
     @abstractmethod
     def cdf(self, points: np.ndarray) -> np.ndarray:
         """The probability of an outcome at most each of the points ``[E]``: ``[..., E]``."""
@@ -76,7 +71,7 @@ class Forecast(ABC):
     @property
     def shared(self) -> tuple[str, ...]:
         """Which of its parts are shared by all of ``[...]``."""
-        return tuple(name for name, part in self._parts().items() if self.batch_shape and part.ndim == 1)
+        return ()
 
     @property
     def form(self) -> tuple[Any, ...]:

@@ -37,8 +37,8 @@ class NumberScene(NamedTuple):
         return np.moveaxis(charged.gains_P, -1, 1), np.moveaxis(charged.weights, -1, 0), came_P[rows]
 
     def excluded(self, outcome: np.ndarray) -> np.ndarray:
-        """Whether the forecast gave probability 0 to it, ``[...]``."""
-        return self.forecast.excludes(outcome)
+        """Whether the forecast gave probability 0 to it, ``[...]``: samples and quantiles do so to none."""
+        return np.zeros(outcome.shape, dtype=bool)
 
     def earned(self, outcome: np.ndarray) -> np.ndarray:
         """What each action earns at the outcome that came, ``[A, ...]``."""

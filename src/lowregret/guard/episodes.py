@@ -68,8 +68,7 @@ def _never_came(given: Certificate, missed: int) -> Certificate:
         name: None if terms is None else partial(_and_more, terms, lost)
         for name, terms in (("terms_at", given.terms_at), ("sharper", given.sharper), ("drawn", given.drawn))
     }
-    let_pass = None if given.let_pass is None else partial(_and_lost_a_step, given.let_pass, lost)
-    given = replace(given, let_pass=let_pass, **more)  # type: ignore[arg-type]
+    given = replace(given, **more)  # type: ignore[arg-type]
     if given.horizon is None:
         return given
     return given.with_terms({**given.terms, _NEVER: lost / given.horizon}, given.horizon)
@@ -81,10 +80,6 @@ def _and_more(terms: Any, lost: float, steps: int, *fails: float) -> Any:
 
 def _and_lost(bound: Any, lost: float, *steps: int) -> float:
     return float(bound(*steps) + lost)
-
-
-def _and_lost_a_step(bound: Any, lost: float, steps: int) -> float:
-    return float(bound(steps) + lost / steps)
 
 
 def _run(rule: Any, ledger: Ledger) -> Run:

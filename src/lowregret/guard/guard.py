@@ -215,7 +215,7 @@ class Guard(Fleet, Readings):
         Parameters
         ----------
         forecast
-            Probabilities of the states ``[..., S]``, or ``Samples``, ``Quantiles`` or a ``Density`` of a number.
+            Probabilities of the states ``[..., S]``, or ``Samples`` or ``Quantiles`` of a number.
         references
             What the references say of this step, in the order of their names (or a dict by name): laws
             ``[..., N, S]``, or forecasts of a number.

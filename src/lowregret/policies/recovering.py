@@ -23,8 +23,7 @@ With contexts each has urns, weights, a budget (of sqrt(T / C)) and safe play of
 of C of them, each concave in its own n, is largest where all are equally long.
 
 Where only fixed actions are compared with, under payoffs that stay the same, safe play is a law or a policy that is
-given the states; else it is Hedge over all comparators, given what each was paid. Safe play that guarantees a payoff
-(``SecurityPlay``) has no such F: ``budgets`` says what is promised then.
+given the states; else it is Hedge over all comparators, given what each was paid.
 """
 
 import math
@@ -35,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import inputs
-from ..abilities import ability, guaranteed_by
+from ..abilities import ability
 from ..arrays import (
     Array,
     astype,
@@ -57,7 +56,7 @@ from ..memory import each, row_of, with_row
 from ..memory import where as choose
 from ..predictors import PolyaUrn, Predictor, same_states
 from ..problems import DecisionProblem, Scene, a_problem, leads, scene_of
-from .budgets import GONE, HOME, Outcome, PayoffBudget, RegretBudget, budget_for, trust_after, turned
+from .budgets import GONE, HOME, Outcome, RegretBudget, trust_after, turned
 from .contract import Policy
 from .experts import LEAST, ExpertHedge
 from .shadow import Shadow, ShadowMemory, run_shadow
@@ -70,7 +69,7 @@ _STEPS = 1 << 10  # of recorded sequences: below, compiling costs more than it s
 class Row(NamedTuple):
     """What is remembered of a context; in the memory all have an axis of contexts after those of streams."""
 
-    account: Array  # [..., W], what the budget keeps: by comparator R_c above its lowest point, or of the payoff
+    account: Array  # [..., P], by comparator R_c above its lowest point
     is_safe: Array  # [...], whether the budget is spent: safe play is in force
     safe: Any  # its memory, without meaning where it is not in force
     seen: Array  # [...], steps in this context
@@ -172,10 +171,9 @@ class Recovering:
         return ExpertHedge(self.problem.n_actions + self.references + self.counts_model, self.span)
 
     @cached_property
-    def _budget(self) -> RegretBudget | PayoffBudget:
-        guarantee = None if self.safe is None else guaranteed_by(self.safe, self.temperature)
+    def _budget(self) -> RegretBudget:
         steps = None if self.horizon is None else self.horizon / self.contexts
-        return budget_for(self.problem, self.span, self.hedge.experts, steps, self.budget, guarantee)
+        return RegretBudget(self.span, self.hedge.experts, steps, self.budget)
 
     @cached_property
     def _laws(self) -> Shadow:
@@ -188,7 +186,7 @@ class Recovering:
         laws, wide = self._laws.start(shape, like), (*shape, self.contexts)
         safe = (self.safe or self.hedge).start(wide, like=like)
         row = Row(
-            xp.zeros((*wide, self._budget.width), dtype=laws.weights.dtype, device=where),
+            xp.zeros((*wide, self._budget.comparators), dtype=laws.weights.dtype, device=where),
             xp.zeros(wide, dtype=xp.bool, device=where),
             safe,
             xp.zeros(wide, dtype=xp.int64, device=where),
@@ -227,15 +225,13 @@ class Recovering:
         old = self._row(rows, scene)
         paid_P = scene.paid(state)
         played_A = self._played(old, scene, mixture_S)
-        A, mixture_A = self.problem.n_actions, None
+        A = self.problem.n_actions
         if self.counts_model:
             paid_P = xp.concat([paid_P, total(scene.base_A * paid_P[:A])[None]])
-        if isinstance(self._budget, PayoffBudget):
-            mixture_A = scene.earned(state) - total(scene.respond(mixture_S) * paid_P[:A])
         own = total(played_A * paid_P[:A])
-        came = Outcome(state, paid_P - own, mixture_A, late, old.seen + 1)
+        came = Outcome(paid_P - own, late, old.seen + 1)
         account, is_safe = self._budget.after(first(old.account), old.is_safe, came)
-        safe = self._safe_after(old, is_safe, state, paid_P, memory.step)
+        safe = self._safe_after(old, is_safe, state, paid_P)
         row = Row(last(account), is_safe, safe, old.seen + 1)
         after = memory._replace(step=memory.step + 1, shadow=laws, rows=self._with_row(rows, scene, row))
         return trust_after(after, self.share_of_base(after), late, after.step), mixture_S
@@ -277,7 +273,7 @@ class Recovering:
         plain = self.contexts == 1 and not self.references and self.safe is None
         N, T = states_NxT.shape
         worth = compiler_installed() and (T >= _STEPS or is_compiled(run_shadow))
-        if not plain or not worth or not isinstance(self._budget, RegretBudget):
+        if not plain or not worth:
             return None
         laws, mixture_S, weight_NxT = self._laws.run(last(scene.law_S), states_NxT)
         paid_PxNxT = scene.paid(states_NxT)
@@ -330,22 +326,22 @@ class Recovering:
         xp, laws = namespace(law_SxNxT), []
         row = self._row(self.start(tuple(times_N.shape), like=probs_NxTxS).rows, None)
         begin, T = int(times_N.min()), tokens_NxT.shape[-1]
-        if xp is np and isinstance(self._budget, RegretBudget):  # up to some step there is no safe play to think of
+        if xp is np:  # up to some step there is no safe play to think of
             quiet, account_PxN = self._budget.until_spent(lead_AxNxT, times_N)
             begin, row = max(begin, quiet), row._replace(account=last(account_PxN))
         if begin == T:
             return astype(xp.moveaxis(law_SxNxT, 0, -1), probs_NxTxS.dtype)
         for t in range(begin, T):
             law_S, token = law_SxNxT[..., t], tokens_NxT[:, t]
-            lead_A = mixture_A = lead_AxNxT[..., t]
+            lead_A = lead_AxNxT[..., t]
             before = xp.zeros_like(row.seen) + t
             if some(row.is_safe):
                 law_S = self._law(row, law_S)
                 lead_A = xp.where(row.is_safe, self._leads(token, law_S, before + 1), lead_A)
             laws.append(law_S)
-            came = Outcome(token, lead_A, mixture_A, times_N <= t, before + 1)
+            came = Outcome(lead_A, times_N <= t, before + 1)
             account, is_safe = self._budget.after(first(row.account), row.is_safe, came)
-            row = Row(last(account), is_safe, self._safe_after(row, is_safe, token, None, before), row.seen)
+            row = Row(last(account), is_safe, self._safe_after(row, is_safe, token, None), row.seen)
         late_SxNxT = xp.stack(laws, axis=-1)
         law_SxNxT = xp.concat([law_SxNxT[..., : -len(laws)], late_SxNxT], axis=-1)
         return astype(xp.moveaxis(law_SxNxT, 0, -1), probs_NxTxS.dtype)
@@ -360,7 +356,7 @@ class Recovering:
         """
         if self.safe is None:
             return WayBack(self.span, self.hedge.experts, self.horizon, self.budget, self.contexts).after(steps)
-        if not isinstance(self._budget, PayoffBudget) and math.isinf(self._safe_bound(1, steps)):
+        if math.isinf(self._safe_bound(1, steps)):
             return None
         knots_M = np.unique(np.ceil(np.append(np.geomspace(1, steps, 1 + math.ceil(math.log(steps) * 200)), steps)))
         most: Any = lru_cache(maxsize=None)(lambda at: self.total_bound(int(knots_M[at]), until=steps))
@@ -369,35 +365,20 @@ class Recovering:
     def total_bound(self, steps: int, until: int | None = None) -> float:
         """The most that is lost to any one action, in all over the ``steps`` after an alarm, on any sequence.
 
-        ``until``: the step at which they end, by default the horizon. Play that goes by the steps left may be further
-        behind before its end than at it.
+        ``until``: the step at which they end, by default the horizon.
         """
         J, end = self.problem.span, self.horizon if until is None else until
         if end is None:
             raise ValueError("until must say at which step they end: the horizon is unknown")
-        if isinstance(self._budget, PayoffBudget):
-            return steps * J
         budget = self.budget * math.sqrt(end if self.horizon is None else self.horizon)
         safe = self._safe_bound(max(steps - math.ceil(budget), 0), end)
         return min(steps * J, budget * J + J + safe)
 
-    def payoff_guarantee(self, temperature: float | None = None) -> float | None:
-        """The least that it earns per step after an alarm, apart from its ``shortfall``; None: safe play has none."""
-        return self._budget.guarantee if isinstance(self._budget, PayoffBudget) else None
-
-    def shortfall(self, steps: int, until: int) -> float:
-        """By how much it may fall short of that, in all over ``steps`` after an alarm, the last of them ``until``."""
-        return self._budget.shortfall(steps, until) if isinstance(self._budget, PayoffBudget) else math.inf
-
     def _safe_bound(self, steps: int, until: int) -> float:
         """F: the most that safe play begun afresh loses, in all over that many steps."""
-        whole, bound = ability(self.safe, "total_bound"), ability(self.safe, "regret_bound")
+        bound = ability(self.safe, "regret_bound")
         if steps == 0:
             return 0.0
-        if whole is not None:
-            # Play that goes by the steps left risks what they are worth, however early one looks.
-            left = 0 if ability(self.safe, "afresh") is None else getattr(self.safe, "horizon", until) - until
-            return min(steps * self.problem.span, float(whole(steps + left)))
         temperature = self.temperature
         if temperature is None and not self.acts:
             # The rate 1/(temperature_t (n + m)) of an urn begun late falls with n, so Lemma 2.3's proof goes through
@@ -457,13 +438,12 @@ class Recovering:
                 safe_A = safe_A + weights_P[-1] * scene.base_A
         return namespace(mixed_A).where(row.is_safe, safe_A, mixed_A)
 
-    def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None, step: Array) -> Any:
+    def _safe_after(self, row: Row, is_safe: Array, state: Array, paid_P: Array | None) -> Any:
         """Safe play goes on where it was in force and stays so; elsewhere it begins afresh, if it is needed at all."""
         if not some(row.is_safe | is_safe):
             return row.safe
         safe = self.safe or self.hedge
-        afresh = ability(safe, "afresh")
-        fresh = safe.start(tuple(is_safe.shape), like=row.account) if afresh is None else afresh(step + 1)
+        fresh = safe.start(tuple(is_safe.shape), like=row.account)
         if not some(row.is_safe):
             return fresh
         after = self.hedge.update(row.safe, last(paid_P)) if self.safe is None else self.safe.update(row.safe, state)

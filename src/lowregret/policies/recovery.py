@@ -13,7 +13,7 @@ import numpy as np
 from .. import inputs
 from ..arrays import Array
 from ..certificates.bounds import Bound
-from ..predictors import CoverLaw, PolyaUrn, Predictor, ShrunkUrn, equaliser
+from ..predictors import PolyaUrn, Predictor, ShrunkUrn, equaliser
 from ..problems import DecisionProblem, Scene, a_problem
 from .contract import Policy
 from .recovering import Recovering
@@ -34,12 +34,10 @@ class Recovery:
     share
         The share of all weight that is spread evenly each step, so that the mixture can follow changes.
     budget
-        What the mixture may lose to any one action, in units of span * sqrt(horizon); to the payoff of ``safe``, in
-        units of span * sqrt(t), where that guarantees one.
+        What the mixture may lose to any one action, in units of span * sqrt(horizon).
     safe
         What to play once the budget is spent: a predictor or, for a ``Guard``, a policy; by default a law with a good
-        bound, or where best responses are played (a temperature of 0) Hedge over the actions and the model. With
-        ``SecurityPlay(problem)`` a payoff is promised instead of regret: the value of the game, less the budget.
+        bound, or where best responses are played (a temperature of 0) Hedge over the actions and the model.
 
     >>> import numpy as np
     >>> from lowregret import matching
@@ -72,7 +70,7 @@ class Recovery:
         """The fallback itself; ``temperature=None`` is the schedule for an unknown horizon."""
         if self.safe is None and temperature == 0:
             return self.in_play(problem, horizon, temperature, None, counts_model=True)
-        safe = safest_law(a_problem(problem), horizon, temperature) if self.safe is None else self.safe
+        safe = safest_law(a_problem(problem), horizon) if self.safe is None else self.safe
         return self.in_play(problem, horizon, temperature, safe)
 
     def in_play(
@@ -87,10 +85,8 @@ class Recovery:
         return Recovering(problem, horizon, temperature, self.memories, self.share, self.budget, safe, **told)
 
 
-def safest_law(problem: DecisionProblem, horizon: int | None, temperature: float | None) -> Predictor:
-    """The law to play safe by: minimax play for two actions, Hedge as a law where there is one, else the Polya urn."""
-    if horizon is not None and problem.n_actions == 2 and problem.advantage.min() < 0 < problem.advantage.max():
-        return CoverLaw(problem, horizon, temperature)
+def safest_law(problem: DecisionProblem, horizon: int | None) -> Predictor:
+    """The law to play safe by: Hedge as a law where there is one, else the Polya urn."""
     if horizon is not None and equaliser(problem) is not None:
         return ShrunkUrn(problem, horizon)
     return PolyaUrn(problem.n_states)

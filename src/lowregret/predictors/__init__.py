@@ -1,23 +1,19 @@
 """Who predicts: the contract, urns, tables, functions, fallbacks, and drawing sequences."""
 
 from .contract import Predictor, asked, asked_sequence, has_states, said_by, same_states, unroll, vouched
-from .cover_law import CoverLaw
 from .function import FromFunction
 from .mixture import Mixture
 from .sampling import Stream, draw, drawn, sample, within_window
-from .security_law import SecurityLaw
 from .tables import Markov, Scheduled
 from .urns import PolyaUrn, ShrunkUrn, equaliser
 
 __all__ = [
-    "CoverLaw",
     "FromFunction",
     "Markov",
     "Mixture",
     "PolyaUrn",
     "Predictor",
     "Scheduled",
-    "SecurityLaw",
     "ShrunkUrn",
     "Stream",
     "asked",

@@ -6,7 +6,6 @@ from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff, as_lines, lines_told
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
 from .scene import Known, Scene, action_utilities, each_step, leads, scene_of, swaps, widest
-from .value import Solved, solved
 
 __all__ = [
     "DecisionProblem",
@@ -16,7 +15,6 @@ __all__ = [
     "Payoff",
     "Positions",
     "Scene",
-    "Solved",
     "a_problem",
     "action_utilities",
     "actions_of",
@@ -38,7 +36,6 @@ __all__ = [
     "rock_paper_scissors",
     "same_problem",
     "scene_of",
-    "solved",
     "stakes_in",
     "swaps",
     "trading",

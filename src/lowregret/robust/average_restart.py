@@ -180,8 +180,7 @@ class AverageRestart(Predictor, Policy):
         inner, exact = given.terms_at, given.exact_fallback
         tv_bound = min(1.0, (horizon - 1) * given.tv_bound)
         if inner is None:
-            trivial = replace(given, horizon=horizon, regret_bound=self.problem.span, tv_bound=tv_bound, terms={})
-            return replace(trivial, temperature=None)
+            return replace(given, horizon=horizon, regret_bound=self.problem.span, tv_bound=tv_bound, terms={})
         theorem = "Theorem 4.2, corrected" if isinstance(self.rule, RegretGap) else f"Algorithm 2, {given.theorem}"
         terms_at = partial(_over_windows, inner, extra)
         draft = replace(
@@ -196,10 +195,7 @@ class AverageRestart(Predictor, Policy):
             ),
             terms_at=terms_at,
             exact_fallback=None if exact is None else partial(_exact_over_windows, exact, extra),
-            guaranteed_payoff=None,
-            # It does not switch once, nor does a copy speak for the intervals of the whole.
-            temperature=None,
-            let_pass=None,
+            # A copy does not speak for the intervals of the whole.
             between=None,
             sharper=None if given.sharper is None else partial(_over_windows, given.sharper, extra),
         )
@@ -250,7 +246,7 @@ def window_needed(problem: DecisionProblem, regret: float, tv: float, horizon: i
 
     >>> from lowregret import matching
     >>> window_needed(matching(), regret=0.5, tv=0.01, horizon=10_000)
-    64
+    70
     """
     a_problem(problem)
     regret, tv = inputs.positive(regret, "regret"), inputs.probability(tv, "tv")

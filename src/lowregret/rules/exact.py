@@ -4,8 +4,8 @@ It needs two things at a step: what a comparator gains over the player, and what
 Everything known before the outcome may enter: incumbents, contexts, payoffs that change. What a bet is charged at most
 is found for pure actions, and covers mixed ones since a charge is convex in what is bet on.
 
-Nothing here asks whether outcomes are states, of which the model states a law, or numbers, of which it says samples,
-quantiles or a density: the *scene* of a step knows (``problems.Scene``, ``forecasts.NumberScene``).
+Nothing here asks whether outcomes are states, of which the model states a law, or numbers, of which it says samples
+or quantiles: the *scene* of a step knows (``problems.Scene``, ``forecasts.NumberScene``).
 """
 
 import math
@@ -34,7 +34,6 @@ from ..arrays import (
     total,
 )
 from ..certificates import Certificate, every_start
-from ..certificates.exact_charge import quick_main_rate
 from ..certificates.realised import Promise
 from ..files import compiled
 from ..forecasts import Forecast, NumberScene, number_scene
@@ -98,7 +97,7 @@ class ExactTest(ResponseRule):
     >>> from lowregret import matching
     >>> rule = ExactTest(matching(), horizon=1024, delta=2 / 1024)
     >>> print(f"{rule.certificate.regret_bound:.4f} {rule.certificate.tv_bound:.6f}")
-    0.0833 0.001953
+    0.0908 0.001953
     """
 
     delta: float = None  # type: ignore[assignment]
@@ -245,14 +244,12 @@ class ExactTest(ResponseRule):
     @cached_property
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
-        stakes, count, main, share = self.stakes, self.n_comparators, None, 0.5 if self.likelihood else 1.0
+        stakes, count, share = self.stakes, self.n_comparators, 0.5 if self.likelihood else 1.0
         if self.horizon is None or self.temperature is None:
             made = stakes, self.horizon, self.delta, self.temperature, TOP, count
             return every_start.joint_prior(*made, share=share, opening=0.5 if self.temperature == 0 else 0.0)
         steps = self.per_context(self.horizon)
-        if self.payoffs != "change" and not self.of_numbers and self.temperature > 0:
-            main = quick_main_rate(stakes, steps, self.temperature, self._main_cost)
-        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, main, share)
+        prior = every_start.joint_prior(stakes, steps, self.delta, self.temperature, TOP, count, share=share)
         return replace(prior, horizon=self.horizon)  # any context may have all the steps
 
     @property
@@ -540,7 +537,7 @@ class ExactTest(ResponseRule):
         """A forecast of numbers, refused unless it is one of this shape that the payoff can be judged by."""
         if not isinstance(forecast, Forecast):
             raise ValueError(
-                f"forecast must be Samples, Quantiles or a Density, got {type(forecast).__name__}: with a Payoff, "
+                f"forecast must be Samples or Quantiles, got {type(forecast).__name__}: with a Payoff, "
                 "advise(Quantiles(levels, values)); probabilities of states go with a DecisionProblem"
             )
         if forecast.batch_shape != shape:

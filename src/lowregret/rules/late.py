@@ -275,7 +275,7 @@ class Late(Rule):
         bets = Bettors(stakes, each.prior, each.delta, each.temperature, contexts)
         before = partial(bets.before, self.lag, False)
         made = SwitchesLate(stakes, each.temperature, each.in_play.fallback, self.lag, before)
-        exact = each.temperature is not None and each.payoffs != "change"
+        exact = each.temperature == 0 and each.payoffs != "change"
         sharper = partial(made.sharpened, partial(bets.before, self.lag, True)) if exact else None
         theorem = f"the exact test on {whom_of(each)}, outcomes {self.lag} steps late"
         theorem += ", unknown horizon" if self.horizon is None else ""

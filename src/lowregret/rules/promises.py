@@ -25,7 +25,7 @@ def certify(rule: Any) -> Certificate:
     if rule.of_numbers:
         return begun(rule)  # type: ignore[return-value]
     stakes, made, fallback = rule.stakes, (rule.prior, rule.delta, rule.temperature), rule.in_play.fallback
-    exact = rule.temperature is not None and rule.payoffs != "change"
+    exact = rule.temperature == 0 and rule.payoffs != "change"
     whom = whom_of(rule)
     given = certify_switch(
         stakes,
@@ -48,7 +48,6 @@ def certify(rule: Any) -> Certificate:
     return replace(
         given,
         statement=statement,
-        temperature=None,  # limits are known for the plain test only
         between=given.between if rule.contexts is None else None,
     )
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import inputs
-from ..arrays import frozen
-from ..problems import DecisionProblem, Payoff, numbers_apart
-from .contract import Forecast
+from lowregret import DecisionProblem, Payoff, inputs
+from lowregret.arrays import frozen
+from lowregret.forecasts import Forecast
+from lowregret.problems import numbers_apart
 
 
 class Gap(NamedTuple):
@@ -89,7 +89,7 @@ class Bins:
     def probs(self, forecast: Forecast) -> np.ndarray:
         """The probability of each range, ``[..., S]``; mass outside the edges counts for the first and the last."""
         if not isinstance(forecast, Forecast):
-            raise ValueError(f"forecast must be Samples, Quantiles or a Density, got {type(forecast).__name__}")
+            raise ValueError(f"forecast must be Samples or Quantiles, got {type(forecast).__name__}")
         inner = forecast.cdf(self.edges[1:-1])
         found = np.clip(np.diff(inner, axis=-1, prepend=0.0, append=1.0), 0.0, None)
         law: np.ndarray = found / found.sum(axis=-1, keepdims=True)
