@@ -17,7 +17,6 @@ from lowregret.policies import shadow
 from lowregret.rules import FirstTest, bets, kernels
 
 from . import history
-from .known_before import known_before
 from .loops import exact_test_loop, regret_gap_loop
 
 T, N = 1024, 1024
@@ -207,7 +206,6 @@ if __name__ == "__main__":
         both_tests()
         many_streams()
         one_stream()
-        known_before()
         bounded_memory()
         unknown_problems()
         importing()

@@ -1,15 +1,11 @@
 """Everything combines: settings of the guard in pairs and triples, over every way in, beside a literal loop.
 
 120 cases in ``make test``, which show every triple of settings that there is; some thousand more in ``make test-all``.
-``python -m tests.house.test_combinations --table`` writes ``docs/reference/combinations.md``.
 """
 
-import itertools
 import json
-import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +19,8 @@ from lowregret.problems import Known, Positions
 from .. import literal_engine as literal
 from ..conftest import sweep
 from . import combination_cases as cases
-from .combination_cases import REFUSALS, SETTINGS, WAYS, Case, World
+from .combination_cases import REFUSALS, SETTINGS, Case, World
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "combinations.md"
 USUAL, ALL = 120, 1500
 NEAR = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -400,118 +395,3 @@ def test_the_usual_cases_show_every_triple_there_is() -> None:
     mine = np.array([shown[allowed.index(case)] for case in design()[:USUAL]])
     for size in (2, 3):
         assert mine[:, cases.tuples_shown(shown, items, size)].all(axis=-1).any(axis=0).all()
-
-
-# The page
-
-HEAD = """# What combines with what
-
-The settings below go with each other, except for what is listed here (`problems`, `internal` and \
-`false_alarm_every` have limits of their own, on their own pages), and do the same everywhere: \
-streaming, saved and loaded half-way, in a batch or alone, recorded, in a backtest and as a predictor. \
-`tests/house/test_combinations.py` plays each pair and each triple of settings in every such way, and compares it \
-with a loop written out by hand (`tests/literal_engine.py`): the same switches, the same play and regret to 1e-9, \
-and no regret above its certificate. It also writes this page: `python -m tests.house.test_combinations --table`.
-
-| setting | values | |
-|---|---|---|
-"""
-WHAT = {
-    "forecast": "probabilities of states, or a forecast of a number in one of three forms",
-    "lag": "how late outcomes come; in any order within it",
-    "contexts": "regret is to the best action for each",
-    "references": "two incumbents, given by their forecasts or by their mixed actions",
-    "payoffs": "known before each step: how much of them counts, or all of them",
-    "episodes": "opened by themselves",
-    "horizon": "unknown: with an explicit `delta`",
-    "batch": "streams side by side, without names or with",
-    "fallback": "what is played after a switch; a predictor such as `PolyaUrn`, a policy such as `AdaHedge`",
-    "outcomes": "None, masked, or `skip`",
-    "temperature": "0: best responses, as most people play",
-    "likelihood": "a second bettor, on the mixture of recent frequencies",
-    "test": "without one, what is usually played after an alarm is played from the first step on",
-    "way": "`robustify` with references gives a `BesideReferences`, else a `Robust`",
-}
-Items = tuple[tuple[str, Any], ...]
-
-
-class Refusals:
-    """Which pairs and triples of settings no case is allowed with, and why."""
-
-    def __init__(self) -> None:
-        every = list(cases.all_cases())
-        self.items: list[tuple[str, Any]] = [(n, v) for n, vs in {**SETTINGS, "way": WAYS}.items() for v in vs]
-        self.has = {(n, v): np.array([case[n] == v for case in every]) for n, v in self.items if n != "way"}
-        self.applies = [np.array([one.of(case) for case in every]) for one in REFUSALS]
-        self.pairs = {each: self.why(each) for each in itertools.combinations(self.items, 2) if self.why(each)}
-        self.triples = {
-            each: why
-            for each in itertools.combinations(self.items, 3)
-            if not any(pair in self.pairs for pair in itertools.combinations(each, 2))
-            for why in [self.why(each)]
-            if why
-        }
-
-    def why(self, each: Items) -> tuple[str, ...]:
-        """The reasons, as few as explain it; none where they go together."""
-        if len({name for name, _ in each}) < len(each):
-            return ()  # two values of one setting
-        ways = [value for name, value in each if name == "way"]
-        held = np.logical_and.reduce([self.has[item] for item in each if item[0] != "way"])
-        stands = [a & held for one, a in zip(REFUSALS, self.applies, strict=True) if one.way in (None, *ways)]
-        names = [one.why for one in REFUSALS if one.way in (None, *ways)]
-        if (held & ~np.logical_or.reduce(stands)).any():
-            return ()
-        some = [(why, a) for why, a in zip(names, stands, strict=True) if a.any()]
-        sets = (found for size in range(1, len(some) + 1) for found in itertools.combinations(some, size))
-        enough = next(found for found in sets if (np.logical_or.reduce([a for _, a in found]) == held).all())
-        return tuple(why for why, _ in enough)
-
-
-def rows_of(refused: dict[Any, tuple[str, ...]], notes: list[str]) -> list[str]:
-    """One line for all values of the last setting that are refused for the same reason; ``notes`` has the reasons."""
-    grouped: dict[Any, list[Any]] = {}
-    for (*most, (name, value)), why in refused.items():
-        grouped.setdefault((*most, name, why), []).append(value)
-    lines = []
-    for (*most, name, why), values in grouped.items():
-        cells = [f"{n}: {v}" for n, v in most] + [f"{name}: {' or '.join(map(str, values))}"]
-        lines.append(f"| {' | '.join(cells)} | {', '.join(str(1 + notes.index(one)) for one in why)} |")
-    return lines
-
-
-def page() -> str:
-    found, names, notes = Refusals(), [*SETTINGS, "way"], list(dict.fromkeys(one.why for one in REFUSALS))
-    lines = [HEAD.rstrip("\n")]
-    lines += [f"| {n} | {'; '.join(map(str, v))} | {WHAT[n]} |" for n, v in {**SETTINGS, "way": WAYS}.items()]
-    lines += ["", "## Pairs", "", "Of the values of two settings, how many pairs work.", ""]
-    lines += [f"| | {' | '.join(names[1:])} |", "|---" * len(names) + "|"]
-    count = {name: sum(n == name for n, _ in found.items) for name in names}
-    for i, one in enumerate(names[:-1]):
-        cells = []
-        for other in names[1:]:
-            no = sum(a[0] == one and b[0] == other for a, b in found.pairs)
-            whole = count[one] * count[other]
-            cells.append("" if names.index(other) <= i else "all" if not no else f"{whole - no} of {whole}")
-        lines.append(f"| {one} | {' | '.join(cells)} |")
-    lines += ["", "Refused, with the reason by its number below:", "", "| this | with | why |", "|---|---|---|"]
-    lines += rows_of(found.pairs, notes)
-    lines += ["", "## Triples", "", "Three settings that are refused although each two of them go together:", ""]
-    lines += ["| this | and | with | why |", "|---|---|---|---|", *rows_of(found.triples, notes)]
-    lines += ["", "## Why", "", *(f"{i}. {why[0].upper() + why[1:]}." for i, why in enumerate(notes, 1))]
-    allowed, items, shown = cases.allowed_cases()
-    lines += [
-        "",
-        f"Of {len(list(cases.all_cases())):,} cases (a value for every setting) {len(allowed):,} are allowed; they "
-        f"show {len(cases.tuples_shown(shown, items, 2)):,} pairs and {len(cases.tuples_shown(shown, items, 3)):,} "
-        f"triples of settings and ways, all of them in the {USUAL} cases that `make test` plays.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def test_the_page_says_what_is_so() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page()
-
-
-if __name__ == "__main__" and sys.argv[1:] == ["--table"]:
-    PAGE.write_text(page(), encoding="utf-8")

@@ -46,6 +46,4 @@ ENTRANTS = {
     "guard, known horizon": Entry(partial(Guarded, known_T=True), promise=FALSE_ALARM),
     "guard, one bettor": Entry(partial(Guarded, likelihood=False), promise=FALSE_ALARM),
     "guard, no test": Entry(partial(Guarded, test=False), promise="regret"),
-    "guard, for ever": Entry(partial(Guarded, false_alarm_every=10_000), promise="false alarms a step, regret"),
-    "guard, internal": Entry(partial(Guarded, internal=True), promise=FALSE_ALARM),
 }

@@ -29,7 +29,7 @@ def hedge_rate(scene: Scene, experts: int, switches: float = 0.0) -> float:
 class Prod:
     """(A,B)-Prod of Sani, Neu and Lazaric (2014): A is Hedge over the actions or an urn, B the model.
 
-    A's weight W grows by 1 + r x / J where A earned x more than B, B's stays 1 - W_1; W_1 = r, as in ``policies.Prod``.
+    A's weight W grows by 1 + r x / J where A earned x more than B, B's stays 1 - W_1; W_1 = r.
     ``times``: of that paper's rate, sqrt(ln T / T) / 2.
     """
 
