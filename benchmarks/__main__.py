@@ -14,11 +14,10 @@ import numpy as np
 
 import lowregret as lr
 from lowregret.policies import shadow
-from lowregret.rules import FirstTest, bets, kernels
+from lowregret.rules import bets, kernels
 
 from . import history
-from .known_before import known_before
-from .loops import exact_test_loop, regret_gap_loop
+from .loops import regret_gap_loop
 
 T, N = 1024, 1024
 
@@ -39,29 +38,22 @@ def batched_against_loop() -> None:
     tokens = lr.sample(base, T, N, seed=0)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
     chances, rows = probs[..., 1].tolist(), tokens.tolist()
-    gap, exact = lr.rules.RegretGap(coin, T), FirstTest(coin, T)
-    rates = exact.rates_K.tolist()
-    loops = {
-        gap: lambda c, r: regret_gap_loop(c, r, T),
-        exact: lambda c, r: exact_test_loop(c, r, T, exact.delta, rates, exact.gate),
-    }
+    rule, name = lr.rules.RegretGap(coin, T), "RegretGap"
     print(f"Algorithm 1 on {N} x {T} bits, one core  ns/token  times the loop  peak memory / input")
-    for rule, loop in loops.items():
-        expected = [loop(c, r) for c, r in zip(chances, rows, strict=True)]
-        some = list(zip(chances, rows, strict=True))[:64]
-        scalar = best_of(lambda loop=loop, some=some: [loop(c, r) for c, r in some], 5) / len(some)
-        print(f"  {type(rule).__name__ + ', scalar loop':36s} {scalar / T * 1e9:8.1f}")
-        for way, least in (("arrays", tokens.size + 1), ("arrays and numba", 0)):
-            kernels._WORTH = least
-            batched = best_of(lambda rule=rule: rule.trip_times(probs, tokens)) / N
-            if not np.array_equal(rule.trip_times(probs, tokens), expected):
-                raise SystemExit(f"{type(rule).__name__}: {way} and the loop disagree")
-            tracemalloc.start()
-            rule.trip_times(probs, tokens)
-            peak = tracemalloc.get_traced_memory()[1] / (probs.nbytes + tokens.nbytes)
-            tracemalloc.stop()
-            name = f"{type(rule).__name__}, {way}"
-            print(f"  {name:36s} {batched / T * 1e9:8.1f} {scalar / batched:14.1f}x {peak:20.2f}")
+    expected = [regret_gap_loop(c, r, T) for c, r in zip(chances, rows, strict=True)]
+    some = list(zip(chances, rows, strict=True))[:64]
+    scalar = best_of(lambda: [regret_gap_loop(c, r, T) for c, r in some], 5) / len(some)
+    print(f"  {name + ', scalar loop':36s} {scalar / T * 1e9:8.1f}")
+    for way, least in (("arrays", tokens.size + 1), ("arrays and numba", 0)):
+        kernels._WORTH = least
+        batched = best_of(lambda: rule.trip_times(probs, tokens)) / N
+        if not np.array_equal(rule.trip_times(probs, tokens), expected):
+            raise SystemExit(f"{name}: {way} and the loop disagree")
+        tracemalloc.start()
+        rule.trip_times(probs, tokens)
+        peak = tracemalloc.get_traced_memory()[1] / (probs.nbytes + tokens.nbytes)
+        tracemalloc.stop()
+        print(f"  {name + ', ' + way:36s} {batched / T * 1e9:8.1f} {scalar / batched:14.1f}x {peak:20.2f}")
 
 
 def many_streams() -> None:
@@ -70,17 +62,17 @@ def many_streams() -> None:
     problem = lr.matching()
     probs, token = rng.dirichlet([1, 1], streams), rng.integers(2, size=streams)
     rules = {
-        "first test": FirstTest(problem, T),
-        "every start": lr.ExactTest(problem, T, fallback=lr.PolyaUrn(2)),
-        "every start, Recovery": lr.ExactTest(problem, T),
+        "RegretGap": lr.rules.RegretGap(problem, T),
+        "ExactTest, an urn": lr.ExactTest(problem, T, fallback=lr.PolyaUrn(2)),
+        "ExactTest, Recovery": lr.ExactTest(problem, T),
     }
-    print(f"{streams} streams, one step, update   us a stream   times the first test")
+    print(f"{streams} streams, one step, update   us a stream   times RegretGap")
     cost: dict[str, float] = {}
     for name, rule in rules.items():
         memory = rule.update(rule.start((streams,)), probs, token)
         step = best_of(lambda rule=rule, memory=memory: rule.update(memory, probs, token))
         cost[name] = step
-        print(f"  {name:36s} {step / streams * 1e6:8.3f} {step / cost['first test']:14.2f}x")
+        print(f"  {name:36s} {step / streams * 1e6:8.3f} {step / cost['RegretGap']:14.2f}x")
     guard = lr.Guard(problem, 10**6, batch_shape=(streams,))
 
     def guarded() -> None:
@@ -88,23 +80,23 @@ def many_streams() -> None:
         guard.observe(token)
 
     step = best_of(guarded)
-    print(f"  {'every start, Recovery, in a Guard':36s} {step / streams * 1e6:8.3f} {step / cost['first test']:14.2f}x")
+    print(f"  {'ExactTest, Recovery, in a Guard':36s} {step / streams * 1e6:8.3f} {step / cost['RegretGap']:14.2f}x")
 
 
 def one_stream() -> None:
     """The least of many short runs, in turns: whatever else the machine does then falls on all of them."""
     count = 200
-    print("one stream, advise + observe: rates   us a step   times the first test")
+    print("one stream, advise + observe:   us a step   times RegretGap")
     for problem in (lr.matching(), lr.rock_paper_scissors()):
         rng, S = np.random.default_rng(0), problem.n_states
         probs = rng.dirichlet([1] * S, count)
         states = [int(rng.choice(S, p=p)) for p in probs]
         rules = {
-            "first test": FirstTest(problem, 10**6, delta=1e-3),
-            "every start, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
-            "every start, Recovery, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3),
-            "every start": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
-            "every start, Recovery": lr.ExactTest(problem, 10**6, delta=1e-3),
+            "RegretGap": lr.rules.RegretGap(problem, 10**6),
+            "ExactTest, an urn, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
+            "ExactTest, Recovery, no compiler": lr.ExactTest(problem, 10**6, delta=1e-3),
+            "ExactTest, an urn": lr.ExactTest(problem, 10**6, delta=1e-3, fallback=lr.PolyaUrn(S)),
+            "ExactTest, Recovery": lr.ExactTest(problem, 10**6, delta=1e-3),
         }
         guards = {name: lr.Guard(problem, 10**6, rule=rule) for name, rule in rules.items()}
         least = dict.fromkeys(rules, float("inf"))
@@ -118,10 +110,10 @@ def one_stream() -> None:
                     guard.observe(problem.states[s])
                 least[name] = min(least[name], (time.perf_counter() - begin) / count)
         bets._STEPS = shadow._STEPS = steps
-        for name, rule in rules.items():
+        for name in rules:
             title = f"{problem.n_actions} actions, {name}"
-            times = least[name] / least["first test"]
-            print(f"  {title:48s} {len(rule.rates_K):3d} {least[name] * 1e6:8.1f} {times:9.2f}x")
+            times = least[name] / least["RegretGap"]
+            print(f"  {title:48s} {least[name] * 1e6:8.1f} {times:9.2f}x")
 
 
 def both_tests() -> None:
@@ -129,15 +121,15 @@ def both_tests() -> None:
     problem, base = lr.matching(), lr.sources.paper_sources(T)["b"]
     tokens = lr.sample(base, T, N, seed=0)
     probs = np.ascontiguousarray(base.predict_sequence(tokens))
-    rules = {"first test": FirstTest(problem, T), "every start": lr.ExactTest(problem, T)}
+    rules = {"RegretGap": lr.rules.RegretGap(problem, T), "ExactTest": lr.ExactTest(problem, T)}
     least_worth = kernels._WORTH
-    print(f"recorded, {N} x {T} bits                  ns/token   times the first test")
+    print(f"recorded, {N} x {T} bits                  ns/token   times RegretGap")
     for way, worth in (("arrays", 1 << 60), ("arrays and numba", 0)):
         kernels._WORTH = worth
         cost = {name: best_of(lambda rule=rule: rule.trip_times(probs, tokens)) for name, rule in rules.items()}
         for name, seconds in cost.items():
             title = f"{name}, {way}"
-            print(f"  {title:36s} {seconds / tokens.size * 1e9:8.1f} {seconds / cost['first test']:14.2f}x")
+            print(f"  {title:36s} {seconds / tokens.size * 1e9:8.1f} {seconds / cost['RegretGap']:14.2f}x")
     kernels._WORTH = least_worth
 
 
@@ -153,7 +145,9 @@ def bounded_memory() -> None:
         for rule in ("Theorem 4.2", "ExactTest"):
             costs = []
             for extra in (256, 512, 1024, 2048, 4096):
-                inner = FirstTest(problem, extra, delta=0.01 / horizon) if rule == "ExactTest" else None
+                urn = lr.PolyaUrn(problem.n_states)
+                test = lr.ExactTest(problem, extra, delta=0.01 / horizon, fallback=urn)
+                inner = test if rule == "ExactTest" else None
                 costs.append(_restart_step(lr.AverageRestart(base, problem, 1, extra, horizon, rule=inner), count))
             spread = " ".join(f"{cost * 1e6:5.0f}" for cost in costs)
             print(f"  {name + ', ' + rule:46s} {spread} {costs[-1] / costs[-2]:8.2f}x")
@@ -207,7 +201,6 @@ if __name__ == "__main__":
         both_tests()
         many_streams()
         one_stream()
-        known_before()
         bounded_memory()
         unknown_problems()
         importing()

@@ -5,25 +5,17 @@ sources. Figures vary a little with the machine; nothing is asserted.
 """
 
 import argparse
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
 import lowregret as lr
-from lowregret.construct import agreement, build, draw
-from lowregret.rules import FirstTest
+from lowregret.construct import agreement, build
 from lowregret.sources import paper_sources
 from lowregret.transformer import Decoder, Transformer, load
 
 from .__main__ import best_of
-from .precision import DTYPES, codes, every_start_evidence, evidence, precision
-
-
-def every_start(problem: lr.DecisionProblem, T: int) -> lr.ExactTest:
-    """The default test with the fallback that is built."""
-    return lr.ExactTest(problem, T, delta=2 / T, fallback=lr.PolyaUrn(problem.n_states))
+from .precision import DTYPES, codes, precision
 
 
 def agreements(n: int, device: str, only: str, whose: str) -> None:
@@ -47,8 +39,6 @@ def agreements(n: int, device: str, only: str, whose: str) -> None:
         for rule in (
             lr.rules.RegretGap(problem, T, alpha=0.02, span_aware=True),
             lr.rules.RegretRate(problem, T),
-            FirstTest(problem, T, delta=2 / T),
-            every_start(problem, T),
         ):
             if whose not in type(rule).__name__:
                 continue
@@ -67,16 +57,12 @@ def regrets(base_file: str, robust_file: str | None, n: int) -> None:
     rules = {
         "RegretGap": lr.rules.RegretGap(coin, T),
         "RegretRate": lr.rules.RegretRate(coin, T),
-        "FirstTest": FirstTest(coin, T, delta=2 / T),
-        "ExactTest": every_start(coin, T),
     }
     models: dict[str, tuple[lr.Predictor, int]] = {"base": (base, 0)}
     for name, rule in rules.items():
         built = build(base, rule)
         models[f"{name}, algorithm"] = lr.robust.Robust(base, rule), 0
         models[f"{name}, built"] = built, built.sizes.parameters
-    shallow = build(base, rules["FirstTest"], shallow=True)
-    models["FirstTest, shallow"] = shallow, shallow.sizes.parameters
     if robust_file is not None:
         robust = load(robust_file)
         models["ROBUST, trained"] = robust, sum(weight.numel() for weight in robust.decoder.parameters())
@@ -117,33 +103,15 @@ def costs(device: str) -> None:
     for kind, rule in {
         "RegretGap": lr.rules.RegretGap(coin, T),
         "RegretRate": lr.rules.RegretRate(coin, T),
-        "FirstTest": FirstTest(coin, T),
-        "FirstTest, shallow": FirstTest(coin, T),
-        "ExactTest": every_start(coin, T),
     }.items():
         for name, dtype in DTYPES.items():
-            model = build(decoder, rule, dtype=dtype, shallow="shallow" in kind)
+            model = build(decoder, rule, dtype=dtype)
             model.module.to(device)
             ratios = (
                 best_of(lambda model=model: model.predict_sequence(tokens).sum().item(), 3) / whole,
                 best_of(lambda model=model: stream(model), 3) / a_step,
             )
             print(f"| {kind} | {name} | {ratios[0]:.2f} | {ratios[1]:.2f} |", flush=True)
-
-
-@dataclass(frozen=True)
-class Soon(lr.rules.RegretGap):
-    """A threshold that so short a sequence reaches."""
-
-    def threshold(self, step: Any) -> Any:
-        return 0.6 + 0.6 * step**0.5
-
-
-def picture(path: str) -> None:
-    """The figure of the docs: 20 tokens as the base expects, then only ones."""
-    base = lr.predictors.Scheduled([[0.7, 0.3]])
-    tokens = np.concatenate([lr.sample(base, 20, 1, seed=0)[0], np.ones(28, dtype=int)])
-    draw(build(base, Soon(lr.matching(), 48)), tokens).savefig(path, dpi=110)
 
 
 def main() -> None:
@@ -157,20 +125,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="of --agree, the problems with this in their names")
     parser.add_argument("--rule", default="", help="of --agree, the rules with this in their names")
     parser.add_argument("--costs", action="store_true", help="time the layers against the decoder, and stop")
-    parser.add_argument("--draw", help="write the picture of the docs to this file, and stop")
     given = parser.parse_args()
     horizons = [int(T) for T in given.horizons.split(",")]
     if given.costs:
         costs(given.device)
-    elif given.draw is not None:
-        picture(given.draw)
     elif given.agree is not None:
         agreements(given.agree, given.device, given.only, given.rule)
     elif given.base is None:
         precision(horizons, given.n, given.device)
         codes(horizons)
-        evidence(horizons, given.n, given.device)
-        every_start_evidence(horizons, given.n, given.device)
     else:
         regrets(given.base, given.robust, given.n)
 

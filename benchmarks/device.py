@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
 T, N = 1024, 1024
 
@@ -103,7 +102,7 @@ def rules_in_four_ways() -> None:
     there, laws = torch.as_tensor(tokens, device=device), torch.as_tensor(probs, device=device)
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     print(f"trip times of {N} x {T} bits in float64 on {name}, torch {torch.__version__}")
-    for rule in (lr.rules.RegretGap(lr.matching(), T), FirstTest(lr.matching(), T)):
+    for rule in (lr.rules.RegretGap(lr.matching(), T), lr.rules.RegretRate(lr.matching(), T)):
         expected = rule.trip_times(probs, tokens)
         ways = {
             "checked": lambda rule=rule: rule.trip_times(laws, there),

@@ -17,7 +17,7 @@ import torch
 
 import lowregret as lr
 from benchmarks.training import finish, sampling, tokens_per_second
-from lowregret.rules import FirstTest, RegretRate
+from lowregret.rules import RegretRate
 from lowregret.transformer import DECAYING, NANODO, Decoder, Distil, Imitate, Masked, TrainingSettings, Transformer
 from lowregret.transformer.backends import ORDER
 from lowregret.transformer.decoder import SIZES, Size
@@ -48,8 +48,6 @@ def five_kinds(n: int) -> tuple[torch.Tensor, torch.Tensor]:
 RULES = {
     "every start": lr.ExactTest(lr.matching(), T),
     "every start, unknown horizon": lr.ExactTest(lr.matching(), None, delta=0.05),
-    "first test": FirstTest(lr.matching(), T),
-    "first test, no gate": FirstTest(lr.matching(), T, delta=2 / T, gate=0),
     "regret rate": RegretRate(lr.matching(), T),
 }
 
@@ -100,7 +98,7 @@ def rules() -> Iterator[Line]:
     tokens = lr.sample(source, T, T, seed=0)
     laws = torch.as_tensor(np.array(np.broadcast_to(source.predict_sequence(tokens), (T, T, 2))), device=DEVICE)
     there = torch.as_tensor(tokens, device=DEVICE)
-    for name in ("first test", "every start", "regret rate"):
+    for name in ("every start", "regret rate"):
         rule = RULES[name]
         rule.first_trips(laws, there)
         rule.first_trips(laws[:1].cpu(), there[:1].cpu())  # the array form's parameters, which are not made in a trace
@@ -140,7 +138,7 @@ def steps() -> Iterator[Line]:
     source, coin = lr.sources.paper_sources(T)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
     masked = Masked(source, base, RegretRate(coin, T))
-    distilled = Distil(source, base, FirstTest(coin, T, delta=2 / T, gate=0), play_share=0.0)
+    distilled = Distil(source, base, lr.ExactTest(coin, T, delta=2 / T), play_share=0.0)
     for name, task, batch, wide in (
         ("BERNOULLI, batch 128", Imitate(source), 128, False),
         ("ROBUST (masked), batch 128", masked, 128, False),
@@ -167,7 +165,7 @@ def replay() -> Iterator[Line]:
     source, coin = lr.sources.paper_sources(size.context)["b"], lr.matching()
     base = Transformer(Decoder(2, size, seed=1).to(DEVICE))
     settings = TrainingSettings(size=size, batch=32, steps=100, optimiser=DECAYING, stream="float32")
-    rule = FirstTest(coin, size.context, delta=2 / size.context)
+    rule = lr.ExactTest(coin, size.context, delta=2 / size.context)
     kinds: dict[str, Callable[[], object]] = {
         "imitate": lambda: Imitate(source),
         "imitate, soft": lambda: Imitate(lr.PolyaUrn(2), soft=True),

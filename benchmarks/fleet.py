@@ -62,11 +62,6 @@ def fleet(n: int = N) -> None:
             print(f"  {what:14s} {took * 1e3:8.1f} ms {took / unit:8.2f} steps")
         assert other.batch_shape == (n,)
         print(f"  the file {os.path.getsize(path) / 2**20:.1f} MiB, {os.path.getsize(path) / n:.0f} bytes a stream")
-    log = lr.EventLog(f"{folder.name}/events.jsonl")
-    events = [lr.Switch(i, 100, "ExactTest", 9.0, 8.0, 1, 0, 0.5, 90) for i in range(n)]
-    print(f"{n} events to a log at once: {seconds(lambda: log.extend(events), 1):.2f} s")
-    print(f"  read back: {seconds(lambda: lr.EventLog.read(log.path), 1):.2f} s")
-    log.close()
     folder.cleanup()
     print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:.0f} MiB")
 

@@ -21,32 +21,3 @@ def regret_gap_loop(chances: Sequence[float], tokens: Sequence[int], horizon: in
         if gap >= slope * seen + root * sqrt(seen):
             return seen
     return len(tokens) + 1
-
-
-def exact_test_loop(
-    chances: Sequence[float], tokens: Sequence[int], horizon: int, delta: float, rates: Sequence[float], gate: float
-) -> int:
-    """The exact test on one sequence of bits."""
-    exp, log, sqrt = math.exp, math.log, math.sqrt
-    rate = sqrt(horizon)
-    wealth = [0.0] * len(rates)
-    needed = len(rates) / delta
-    indices = range(len(rates))
-    gap, low, ones = 0.0, 0.0, 0
-    for seen, (chance, token) in enumerate(zip(chances, tokens, strict=True), start=1):
-        base = 1 / (1 + exp(-(2 * chance - 1) * rate))
-        urn = 1 / (1 + exp(-(2 * (1 + ones) / (1 + seen) - 1) * rate))
-        edge = urn - base
-        gain = edge if token else -edge
-        ones += token
-        gap += gain
-        if gap < low:
-            low = gap
-        mixture = 0.0
-        for k in indices:
-            factor = exp(rates[k] * edge)
-            wealth[k] += rates[k] * gain - log(chance * factor + (1 - chance) / factor)
-            mixture += exp(wealth[k])
-        if mixture >= needed and gap - low >= gate * sqrt(seen):
-            return seen
-    return len(tokens) + 1

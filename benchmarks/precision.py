@@ -7,12 +7,9 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import Appended, build
-from lowregret.construct.exact import psi
 from lowregret.construct.gadgets import fetch_sigmoid
 from lowregret.construct.layers import Head, layer_of
-from lowregret.construct.parts import SHARPNESS
 from lowregret.construct.residual import FAR, Residual, embed_positions, embed_registers, sizes_of
-from lowregret.rules import FirstTest
 from lowregret.sources import paper_sources
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -122,68 +119,3 @@ def interval(T: int, dtype: torch.dtype) -> tuple[float, int]:
     odd, even = np.arange(2, T) - 1, np.arange(2, T) - 2
     odd, even = np.where(odd % 2 == 1, odd, even), np.where(odd % 2 == 1, even, odd)
     return float(np.abs(found_T - 1 / (1 + np.exp(-root * (loss_T[odd] - loss_T[even])))).max()), size
-
-
-def evidence(horizons: list[int], n: int, device: str) -> None:
-    """FirstTest: the error of the bettors' log wealth, where it counts, and how often the switch is not the rule's."""
-    print("\n| problem | T | dtype | heads | error of ln wealth | slack | switch times off |")
-    print("|---|---|---|---|---|---|---|")
-    rng = np.random.default_rng(0)
-    problems = [lr.matching(), lr.rock_paper_scissors(), lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))]
-    for problem in problems:
-        S = problem.n_states
-        base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
-        for T in horizons:
-            rule = FirstTest(problem, T, delta=2 / T)
-            models = (base, other, lr.PolyaUrn(S))
-            tokens = np.concatenate([lr.sample(model, T, -(-n // 3), seed=1) for model in models])
-            moment = rule.moments(base.predict_sequence(tokens), tokens)
-            gain_S, gain = rule.gains(moment)
-            pay = np.exp(rule.rates_K * np.stack([*gain_S], axis=-1)[..., None])  # [..., S, K]
-            cost = np.log((np.stack([*moment.probs_S], axis=-1)[..., None] * pay).sum(axis=-2))
-            exact = (rule.rates_K * gain[..., None] - cost).cumsum(axis=-2)[:, :-1]
-            want = lr.robust.Robust(base, rule).predict_sequence(tokens)
-            for name, dtype in DTYPES.items():
-                model = build(base, rule, dtype=dtype)
-                module = model.module.to(device)
-                x, K, error, off = module.stream, len(rule.rates_K), 0.0, 0
-                for i in range(len(tokens)):
-                    last = module.run(torch.as_tensor(tokens[i : i + 1], device=device))[-1]
-                    rows = last.double().cpu().numpy()[0, len(module.register_RxD) :]
-                    wealth = 2 * T * rows[:, x.at("sums")][:, :K] + rows @ psi(x, "tilt").T
-                    error = max(error, np.abs(wealth - exact[i])[np.abs(exact[i]) < 50].max())
-                    off += int(np.abs(rows[:, x.at("out")] - want[i, 1:]).max() > 1e-4)
-                cells = f"{model.sizes.heads} | {error:.1e} | {SHARPNESS[name].slack * T:.1e} | {off} of {len(tokens)}"
-                print(f"| {problem.n_actions} x {S} | {T} | {name} | {cells} |", flush=True)
-
-
-def every_start_evidence(horizons: list[int], n: int, device: str) -> None:
-    """ExactTest with the urn: the error of ln E until it is e^3 above 1/delta, and how often the switch is another."""
-    print("\n| problem | T | dtype | heads | lowest S | error of ln E | late | switch times off |")
-    print("|---|---|---|---|---|---|---|---|")
-    rng = np.random.default_rng(0)
-    for problem in (lr.matching(), lr.rock_paper_scissors(), lr.DecisionProblem(rng.uniform(-1, 1, (4, 5)))):
-        S = problem.n_states
-        base, other = (lr.Markov(rng.dirichlet(np.ones(S), S), 1) for _ in range(2))
-        for T in horizons:
-            rule = lr.ExactTest(problem, T, delta=2 / T, fallback=lr.PolyaUrn(S))
-            right, wrong, urn = (lr.sample(model, T, -(-n // 4), seed=1) for model in (base, other, lr.PolyaUrn(S)))
-            turned = np.concatenate([right[:, : 3 * T // 4], wrong[:, 3 * T // 4 :]], axis=1)
-            tokens = np.concatenate([right, wrong, urn, turned])
-            exact = rule.log_evidence(base.predict_sequence(tokens), tokens)[:, :-1]
-            joins = rule.prior.unspent(np.arange(2, T + 1))
-            want = lr.robust.Robust(base, rule).predict_sequence(tokens)
-            for name, dtype in DTYPES.items():
-                model = build(base, rule, dtype=dtype)
-                module = model.module.to(device)
-                x, error, off, low = module.stream, 0.0, 0, 0.0
-                for i in range(len(tokens)):
-                    last = module.run(torch.as_tensor(tokens[i : i + 1], device=device))[-1]
-                    rows = last.double().cpu().numpy()[0, len(module.register_RxD) :]
-                    built = np.log(rows[:, x.at("level")][:, 0] / rule.delta + joins)
-                    counts = exact[i] < 3 - math.log(rule.delta)
-                    error = max(error, np.abs(built - exact[i])[counts].max())
-                    low = min(low, float(sum(rows[:, x.at(part)] for part in ("grown", "growth", "charge")).min()))
-                    off += int(np.abs(rows[:, x.at("out")] - want[i, 1:]).max() > 1e-4)
-                cells = f"{low:.0f} | {error:.1e} | {module.about['late']:.1e} | {off} of {len(tokens)}"
-                print(f"| {problem.n_actions} x {S} | {T} | {name} | {model.sizes.heads} | {cells} |", flush=True)

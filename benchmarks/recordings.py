@@ -1,8 +1,7 @@
 """Eight recordings as logs: what a model said, what came and what is at stake, in files that ``lowregret audit`` reads.
 
 ``python -m benchmarks.recordings`` writes a folder each, with ``log.csv`` and ``stakes.csv``, out of data
-that packages carry: read from there, as ``benchmarks.decisions`` does, and not kept. See
-docs/evidence/audit-recordings.md.
+that packages carry: read from there, as ``benchmarks.decisions`` does, and not kept.
 """
 
 import csv

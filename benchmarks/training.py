@@ -14,7 +14,6 @@ import torch
 from torch.nn.attention import SDPBackend
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     NANODO,
@@ -63,7 +62,7 @@ def steps(size: Size, batch: int, device: str, repeats: int) -> None:
     base = Transformer(Decoder(2, size, seed=1).to(device))
     bernoulli = Imitate(source)
     robust = Masked(source, base, lr.rules.RegretRate(coin, T))
-    distilled = Distil(source, base, FirstTest(coin, T, delta=2 / T, gate=0), play_share=0.0)
+    distilled = Distil(source, base, lr.ExactTest(coin, T, delta=2 / T), play_share=0.0)
     flash = (SDPBackend.FLASH_ATTENTION, *ORDER[2:])
     paper = TrainingSettings(size=size, batch=batch, optimiser=NANODO)
     wide = TrainingSettings(size=size, batch=batch, optimiser=NANODO, stream="float32")

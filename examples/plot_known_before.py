@@ -8,8 +8,9 @@ Three short stories, one for each.
 
 # %%
 # **An incumbent.** Today's forecast counts how often each demand came. The new one knows that tomorrow is like today,
-# and is better for 400 days; then a market opens every other day, and tomorrow is the opposite. ``challenge`` plays the
-# new one until the incumbent's bets against it reach 1/delta, and the incumbent from then on.
+# and is better for 400 days; then a market opens every other day, and tomorrow is the opposite. A guard that
+# is compared with the incumbent alone plays the new one until the incumbent's bets against it reach 1/delta, and the
+# incumbent from then on.
 import sys
 from pathlib import Path
 
@@ -24,22 +25,21 @@ today = lr.PolyaUrn(5)
 new = lr.Markov(0.5 * np.eye(5) + 0.1, window=1)
 market = lr.Markov(0.5 * np.eye(5)[::-1] + 0.1, window=1)
 demand = np.concatenate([lr.sample(new, 400, 1, seed=4)[0], lr.sample(market, 600, 1, seed=5)[0]])
-on_trial = lr.robust.challenge(new, today, shop, horizon=1000, delta=0.01)
-print("pulled after", int(on_trial.trip_times(demand)), "days")
+settings = {"references": ("today",), "actions": False, "fallback": lr.policies.Incumbent("today")}
+on_trial = lr.Guard(shop, 1000, rule=lr.ExactTest(shop, 1000, delta=0.01, **settings))
+laws, references = new.predict_sequence(demand), {"today": today.predict_sequence(demand)}
+found = lr.backtest(shop, laws, 10 * demand, guard=on_trial, references=references, fallback=False)
+print(*found.switches)
 
 
-def earnings(player: lr.policies.Policy) -> np.ndarray:
-    """In money, day by day."""
-    return (player.policy_sequence(demand) * shop.in_payoffs(shop.utility[:, demand]).T).sum(axis=-1)
+def more(player: str) -> np.ndarray:
+    """Money so far, beside the incumbent's."""
+    return np.cumsum(shop.regret_in_payoffs(found.paid[player][0] - found.paid["reference today"][0]))
 
 
-warmth = on_trial.rule.temperature
-of_today = earnings(lr.policies.Respond(today, shop, warmth))
 figures["incumbents"], axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
-axes.plot(
-    np.cumsum(earnings(lr.policies.Respond(new, shop, warmth)) - of_today), color="tab:red", label="the new model alone"
-)
-axes.plot(np.cumsum(earnings(on_trial) - of_today), color="tab:blue", label="on trial")
+axes.plot(more("model"), color="tab:red", label="the new model alone")
+axes.plot(more("guard"), color="tab:blue", label="on trial")
 axes.axhline(-1000 * on_trial.certificate.regret_bound_in_payoffs, color="grey", ls="--", label="promised at least")
 axes.axvline(400, color="grey", lw=0.5)
 axes.set(xlabel="day", ylabel="earned more than today's model")

@@ -3,7 +3,7 @@
 A ``text`` block right after a ``python`` block is the output of that block. On a page of docs/ the blocks build on each
 other; in the README each is typed line by line into an interpreter of its own, as a reader would paste it.
 ``python tests/house/test_readme.py`` writes the outputs anew, and the pictures of pages that draw a ``figure``;
-``python tests/house/test_readme.py audit-a-log long-runs`` those of the pages named.
+``python tests/house/test_readme.py audit-a-log contexts`` those of the pages named.
 """
 
 import code
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.needs("matplotlib", "sklearn", "torch")
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = ("bounded-context", "construct", "evaluation", "games")  # many seconds each: in make test-all
+SLOW = ("bounded-context", "construct", "evaluation")  # many seconds each: in make test-all
 FENCE = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
