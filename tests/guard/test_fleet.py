@@ -357,7 +357,8 @@ def test_a_fleet_in_contexts_that_is_empty_goes_on(problem: Any, lag: int) -> No
             guard.add(2)
         n = guard.batch_shape[0]
         law = lr.Quantiles([0.1, 0.9], np.zeros((n, 2))) if problem is TRADE else np.full((n, 2), 0.5)
-        guard.advise(law, context=np.zeros(n, dtype=int), references=np.full((n, 1, 2), 0.5))
+        theirs = [law] if problem is TRADE else law[:, None]
+        guard.advise(law, context=np.zeros(n, dtype=int), references=theirs)
         guard.observe(np.zeros(n, dtype=int))
     assert guard.steps.tolist() == [1, 1]
 

@@ -287,7 +287,7 @@ def test_bad_steps_change_nothing() -> None:
         (lambda: guard.load_state_dict({**before, "ledger": []}), "state_dict does not fit"),
         (lambda: lr.Guard(TRADE, 10).load_state_dict(before), "differs in: actions"),
         (
-            lambda: guard.load_state_dict({**before, "waiting": [[2, {"form": "Guess"}, None, None]]}),
+            lambda: guard.load_state_dict({**before, "waiting": [[2, {"form": "Guess"}, None]]}),
             "a forecast was expected",
         ),
     ]
