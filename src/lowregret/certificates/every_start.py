@@ -95,7 +95,6 @@ def joint_prior(
     temperature: float | None = None,
     top: float = 2.0,
     comparators: int | None = None,
-    main: float | None = None,
     share: float = 1.0,
     opening: float = 0.0,
 ) -> Prior:
@@ -111,8 +110,6 @@ def joint_prior(
         No rate is above top / J: larger ones alarm on models that are miscalibrated but useful.
     comparators
         How many; the actions by default.
-    main
-        The main rate: by default ``main_rate``, the best for the charges kappa.
     share
         Of all capital, what bets on comparators; a second bettor has the rest.
     opening
@@ -129,7 +126,7 @@ def joint_prior(
         return Prior(frozen(highest * 2.0 ** -np.arange(40)), count, None, opening, share)
     eta = 1 / math.sqrt(horizon) if temperature is None else temperature
     best = main_rate(problem, horizon, eta, main_log_cost(delta * share, count))
-    chosen = min(highest, best if main is None else main)
+    chosen = min(highest, best)
     halvings = math.ceil(math.log2(highest / chosen) - 1e-9)
     return Prior(frozen(np.append(chosen, highest * 2.0 ** -np.arange(halvings))), count, horizon, share=share)
 

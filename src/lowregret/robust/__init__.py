@@ -3,4 +3,4 @@
 from .average_restart import AverageRestart, window_needed
 from .switch_once import Robust, robustify, rule_for
 
-__all__ = ["AverageRestart", "Robust", "joint_rule", "robustify", "rule_for", "window_needed"]
+__all__ = ["AverageRestart", "Robust", "robustify", "rule_for", "window_needed"]

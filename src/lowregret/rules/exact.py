@@ -237,10 +237,6 @@ class ExactTest(ResponseRule):
         """How many steps each context has where all have as many."""
         return -(-horizon // self.n_contexts)
 
-    @property
-    def _main_cost(self) -> float:
-        return every_start.main_log_cost(self.delta, self.n_comparators)
-
     @cached_property
     def prior(self) -> every_start.Prior:
         """How the capital is shared: the main rate suits contexts that share the horizon evenly, the worst case."""
