@@ -234,7 +234,7 @@ def test_abilities_are_had_as_they_are_declared(name: str) -> None:
 
 def test_tests_stand_in_the_room_that_they_are_of() -> None:
     folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
-    assert folders - {path.stem for path in SOURCES.iterdir()} == {"house", "golden", "benchmarks", "paper"}  # of all, of none
+    assert folders - {path.stem for path in SOURCES.iterdir()} == {"house", "golden", "benchmarks", "paper"}
 
 
 @pytest.mark.parametrize("page", [CONTRIBUTING, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
