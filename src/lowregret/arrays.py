@@ -37,7 +37,7 @@ __all__ = [
 
 Array = Any  # a NumPy array or any array that follows the standard
 
-triton_installed = importlib.util.find_spec("triton") is not None  # so programs for a GPU can be made
+triton_installed = importlib.util.find_spec("triton") is not None  # so a program for a GPU can be made
 _NUMPY = (np.ndarray, np.generic, int, float, list, tuple, type(None))  # what NumPy's functions work on
 _ROWS_ON_CPU = 1 << 16  # elements of one work array: a few of them fit the second-level cache
 _ROWS_ON_DEVICE = 1 << 24

@@ -287,10 +287,6 @@ class Rule(ABC):
             alarms.append(alarm)
         return first_true(xp.stack(alarms, axis=-1)) + 1
 
-    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
-        """``recorded`` from laws by one program for each stream, ``[...]``, on a device that has such; else None."""
-        return None
-
     # What follows from it.
 
     @cached_property
@@ -385,8 +381,6 @@ class Rule(ABC):
         """``trip_times``, block by block; the values are checked where they are about to be used, or not at all."""
         if check and (tokens.ndim == 0 or 0 in tokens.shape):
             inputs.sequences_of(tokens, self.n_states)
-        if not check and not self.pointless and (times := self.by_kernel(probs, tokens)) is not None:
-            return times
         xp = namespace(tokens)
         found = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
         found += [block.times_N for block in self._blocks(probs, tokens, check)]
@@ -420,10 +414,8 @@ class Rule(ABC):
                 at = f", from sequence {rows.start} on," if rows.start else ""  # what is wrong is counted from there
                 block = inputs.tokens_of(block, self.n_states, f"tokens{at}")
                 base = inputs.probs_of(base, self.n_states, f"probs{at}")
-            answers, times = None, self.by_kernel(base, block)
-            if times is None:
-                answers = self.fallback_answers(block) if self.compares else None
-                times = self.recorded(step_T, self.moment(base, answers, block, step_T))
+            answers = self.fallback_answers(block) if self.compares else None
+            times = self.recorded(step_T, self.moment(base, answers, block, step_T))
             yield _JudgedRows(block, base, answers, xp.full_like(times, horizon + 1) if self.pointless else times)
 
     def fallback_answers(self, tokens: Array) -> Array:

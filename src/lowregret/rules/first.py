@@ -29,7 +29,6 @@ from ..arrays import (
     total,
 )
 from ..certificates import Certificate, certify
-from ..predictors import PolyaUrn
 from ..problems import DecisionProblem, a_problem
 from . import kernels
 from .contract import Moment, RuleMemory, zeros
@@ -87,13 +86,6 @@ class FirstTest(ResponseRule):
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         return self.bets.recorded(step_T, moment)
-
-    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
-        programs = kernels.on_gpu(probs)
-        if programs is None or not isinstance(self.fallback, PolyaUrn):
-            return None
-        prior = self.fallback.prior
-        return programs.first_test(probs, tokens, self.problem, self.temperature, self.bets, prior)
 
     def evidence(self, memory: RuleMemory) -> tuple[Array, Array]:
         """ln E_t and ln(1 / delta); infinite once a state came that the base model had excluded."""

@@ -5,32 +5,19 @@ trip times of the array expressions they stand in for.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, compiler_installed, compiling, triton_installed
+from ..arrays import Array, compiler_installed
 from ..files import compiled
 
 _WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
-_LONGEST = 4096  # steps that one program on a GPU goes through at once
 _EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow
 
 
 def worth(array: Array, each: int = 1) -> bool:
     """Whether a compiled recurrence is to be had, and pays, for arrays like this one with so much work an element."""
     return isinstance(array, np.ndarray) and array.size * each >= _WORTH and compiler_installed()
-
-
-def on_gpu(laws: Array) -> Any:
-    """The programs for a GPU (``triton_kernels.py``), where these laws are on one and of two states; else None."""
-    if not getattr(laws, "is_cuda", False) or compiling(laws) or not triton_installed:
-        return None
-    if laws.shape[-1] != 2 or laws.shape[-2] > _LONGEST:
-        return None
-    from . import triton_kernels
-
-    return triton_kernels
 
 
 def first_crossing(
