@@ -71,7 +71,6 @@ test-kernels: $(VENV)/.dev
 
 test-models: $(VENV)/.models
 	$(ONE_THREAD) $(BIN)/pytest tests/adapters/test_smollm2.py
-	$(ONE_THREAD) $(BIN)/pytest -m models tests/adapters/test_hf_distil.py
 
 test-page: $(VENV)/.dev
 	@$(INSTALL) playwright || echo "playwright cannot be installed: the pages are not tried in a browser."

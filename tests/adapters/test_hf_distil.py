@@ -178,18 +178,3 @@ def test_built_on_a_language_model():
         assert (np.asarray(algorithm.trip_times(tokens)) <= T).any()
         with pytest.raises(ValueError, match="gives"):
             construct.build(base, RULE, gives="probabilities")
-
-
-@pytest.mark.models  # the export takes long
-def test_a_built_language_model_as_onnx(tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    from lowregret import construct
-
-    base = lr.HFPredictor(llama(num_hidden_layers=1), STATES, prompt=PROMPT)
-    built = construct.build(base, lr.rules.RegretRate(lr.matching(), T))
-    construct.export_onnx(built, tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
-    for shape in ((3, T), (1, 5)):
-        tokens = np.random.default_rng(0).integers(0, 2, shape)
-        (laws,) = session.run(None, {"tokens": tokens})
-        np.testing.assert_allclose(laws, built.predict_sequence(tokens), atol=1e-5)

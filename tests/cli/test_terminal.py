@@ -216,18 +216,6 @@ def test_an_extra_that_is_missing_is_named_before_the_work(
     assert not done.stdout.strip()
 
 
-def test_graphs_without_their_extra_are_refused_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    save(Decoder(2, Size(8, 8, 2, 1, 8)), "m.safetensors")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
-    done = lowregret("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "g.onnx")
-    assert done.exit_code == 1
-    assert "pip install 'lowregret[onnx]'" in done.stderr
-    assert not Path("o.safetensors").exists()
-
-
 # Options that would be ignored
 
 

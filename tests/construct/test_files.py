@@ -154,17 +154,6 @@ def test_the_command(folder: Path) -> None:
     np.testing.assert_allclose(construct.load("game.safetensors").predict_sequence(tokens), every, atol=1e-6)
 
 
-def test_the_command_writes_both_graphs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(construct, "export_onnx", lambda model, path, streaming: asked.append((str(path), streaming)))
-    done = lowregret(
-        "construct", "base.safetensors", "--out", "b.safetensors", "--onnx", "a.onnx", "--onnx-stream", "s.onnx"
-    )
-    assert done.exit_code == 0, done.output
-    assert asked == [("a.onnx", False), ("s.onnx", True)]
-    assert "Written: b.safetensors, a.onnx, s.onnx" in done.output
-
-
 def test_built_models_are_evaluated(folder: Path) -> None:
     utility = "[[1, -1], [-0.2, 0.6]]"
     built = ("construct", "base.safetensors", "--problem", utility, "--rule", "rate", "--out", "built.safetensors")
@@ -207,8 +196,6 @@ def test_what_the_commands_refuse(folder: Path) -> None:
         ((*on, *to, "--rule", "best"), "rule must be one of exact, every-start, rate, gap, got 'best'"),
         ((*on, *to, "--dtype", "float16"), "dtype must be one of float64, float32, got 'float16'"),
         ((*on, *to, "--problem", "rock_paper_scissors"), "Transformer predicts 2, the rule's problem has 3"),
-        ((*on, *to, "--onnx", "."), "path must be a file, and . is a folder"),
-        ((*on, *to, "--onnx-stream", "base.json/s.onnx"), "base.json is a file: there can be no folder"),
         ((*on, "--out", "."), "path must end in .safetensors, got '.'"),
         ((*on, "--out", "base.json/b.safetensors"), "base.json is a file: there can be no folder"),
         ((*on, "--out", "./base.safetensors"), "--out must be another path than the checkpoint"),

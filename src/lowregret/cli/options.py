@@ -29,8 +29,6 @@ PAYOFFS = (
 _EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
-    "onnx": "onnx",
-    "onnxscript": "onnx",
     "rich": "cli",
     "matplotlib": "cli",
     "pyarrow": "audit",

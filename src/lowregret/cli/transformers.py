@@ -223,25 +223,15 @@ def construct(
     shallow: Annotated[
         bool, typer.Option("--shallow", help="For ExactTest with two actions and states: one layer less.")
     ] = False,
-    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too, for sequences (extra: onnx).")] = None,
-    onnx_stream: Annotated[
-        Path | None, typer.Option(help="Write it as ONNX that takes one token at a time, too.")
-    ] = None,
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
     with refusals():
         from .. import transformer  # before torch itself: it says what to install
-        from ..construct import build, export_onnx, save
-        from ..construct.onnx import installed
+        from ..construct import build, save
 
         of_checkpoint = transformer.checkpoints.written
-        graphs = {"--onnx": onnx, "--onnx-stream": onnx_stream}
-        outputs = {**of_checkpoint("--out", transformer.checkpoints.to_write(out)), **graphs}
+        outputs = of_checkpoint("--out", transformer.checkpoints.to_write(out))
         files.apart(outputs, {**of_checkpoint("the checkpoint", checkpoint), "--payoffs": payoffs})
-        for graph in graphs.values():
-            if graph is not None:
-                files.to_write(graph)
-                installed()
         files.writable(*outputs.values())
         import torch
 
@@ -252,9 +242,6 @@ def construct(
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
         model = build(base, chosen, dtype=kind, shallow=shallow)
         save(model, out)
-        for path, streaming in ((onnx, False), (onnx_stream, True)):
-            if path is not None:
-                export_onnx(model, path, streaming)
         s, built = model.sizes, model.module.about
         trivial = " (no guarantee)" if built["regret_bound"] >= chosen.problem.span else ""
         typer.echo(
@@ -262,5 +249,5 @@ def construct(
             f"on every sequence{trivial}, TV at most {built['tv_bound']:.3g} from {checkpoint.stem}\n"
             f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "
             f"{s.largest_weight:.3g}, {s.parameters} weights that are not zero\n"
-            f"Written: {', '.join(str(path) for path in (out, onnx, onnx_stream) if path is not None)}"
+            f"Written: {out}"
         )

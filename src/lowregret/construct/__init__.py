@@ -11,7 +11,6 @@ except ModuleNotFoundError as error:
 from .agreeing import Agreement, agreement
 from .files import load, save
 from .model import Appended, Sizes
-from .onnx import export_onnx
 from .picture import attention_patterns, draw, subspaces, traffic
 from .predictor import Constructed, build
 
@@ -24,7 +23,6 @@ __all__ = [
     "attention_patterns",
     "build",
     "draw",
-    "export_onnx",
     "load",
     "save",
     "subspaces",
