@@ -213,16 +213,13 @@ def evaluate(
 def construct(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    rule: Annotated[str, typer.Option(help="exact or every-start (delta = 2/T), rate, gap.")] = "exact",
+    rule: Annotated[str, typer.Option(help="gap or rate.")] = "gap",
     problem: Annotated[
         str | None, typer.Option(help="matching (by default), rock_paper_scissors, or a JSON matrix.")
     ] = None,
     payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS)] = None,
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
-    shallow: Annotated[
-        bool, typer.Option("--shallow", help="For ExactTest with two actions and states: one layer less.")
-    ] = False,
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
     with refusals():
@@ -240,7 +237,7 @@ def construct(
         agreed_names(at_stake, learnt_in(checkpoint))
         chosen = rule_named(rule, at_stake, base.context if horizon is None else horizon)
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
-        model = build(base, chosen, dtype=kind, shallow=shallow)
+        model = build(base, chosen, dtype=kind)
         save(model, out)
         s, built = model.sizes, model.module.about
         trivial = " (no guarantee)" if built["regret_bound"] >= chosen.problem.span else ""

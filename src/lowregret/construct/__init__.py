@@ -11,7 +11,6 @@ except ModuleNotFoundError as error:
 from .agreeing import Agreement, agreement
 from .files import load, save
 from .model import Appended, Sizes
-from .picture import attention_patterns, draw, subspaces, traffic
 from .predictor import Constructed, build
 
 __all__ = [
@@ -20,11 +19,7 @@ __all__ = [
     "Constructed",
     "Sizes",
     "agreement",
-    "attention_patterns",
     "build",
-    "draw",
     "load",
     "save",
-    "subspaces",
-    "traffic",
 ]
