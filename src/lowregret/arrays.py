@@ -253,21 +253,6 @@ def running_product(array: Array) -> Array:
     return namespace(array).cumulative_prod(array, axis=-1)
 
 
-def running_min(array: Array) -> Array:
-    """Cumulative minima along the last axis (by doubling where the namespace has none of its own)."""
-    if isinstance(array, np.ndarray):
-        return np.minimum.accumulate(array, axis=-1)
-    if array_api_compat.is_torch_array(array) and not compiling(array):  # torch cannot compile its own on a GPU
-        return array.cummin(-1).values
-    xp = namespace(array)
-    shift = 1
-    while shift < array.shape[-1]:
-        later = xp.minimum(array[..., shift:], array[..., :-shift])
-        array = xp.concat([array[..., :shift], later], axis=-1)
-        shift *= 2
-    return array
-
-
 def some(flags: Array) -> bool:
     """Whether any is set (or not 0); True where asking would make a device wait."""
     if not isinstance(flags, (np.ndarray, np.generic)):

@@ -57,7 +57,7 @@ def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
         assert one.earned == pytest.approx(other.earned, abs=1e-11)
         assert (one.regret, one.v_regret) == pytest.approx((other.regret, other.v_regret), abs=1e-12)
         if episode == 90:
-            values = asked.evidence(one.stream)["evidence"][:, 0]
+            values = asked.evidence(one.stream)[:, 0]
             ends = [values[at : at + 90] for at in range(0, len(values), 90)]
             level = np.log(max(1 / 0.05, len(LENGTHS) / 0.1) * 5)
             stopped = [next((v for v in part if v >= level), part[-1]) for part in ends]
@@ -72,7 +72,7 @@ def test_since_returns_and_episodes_are_those_of_a_backtest(tmp_path, episode):
         assert (one.switched_at, one.switches, one.log_e) == (other.switched_at, other.switches, other.log_e)
         assert (one.since, one.returns) == (None, None)
     for suspect in found.details if episode == 90 else ():
-        values = asked.evidence(suspect["stream"])["evidence"][:, 0]
+        values = asked.evidence(suspect["stream"])[:, 0]
         np.testing.assert_allclose(suspect["evidence"], values[np.array(suspect["steps"]) - 1], rtol=1e-9, atol=1e-9)
 
 

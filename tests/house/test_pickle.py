@@ -10,7 +10,6 @@ import pytest
 
 import lowregret as lr
 from lowregret import adversaries, impossibility, scoring, sources
-from lowregret.rules import FirstTest
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
 SHOP = lr.newsvendor([0, 10, 20], price=5, cost=3)
@@ -23,12 +22,9 @@ def last_token(history: np.ndarray) -> list[float]:
 
 
 RULES = {
-    "FirstTest": FirstTest(COIN, 20),
-    "FirstTest, unknown horizon": FirstTest(COIN, None, delta=0.1),
-    "FirstTest onto a policy": FirstTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
-    "FirstTest onto SecurityLaw": FirstTest(COIN, 20, fallback=lr.predictors.SecurityLaw(COIN, horizon=20)),
     "ExactTest": lr.ExactTest(COIN, 20),
     "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
+    "ExactTest onto a policy": lr.ExactTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
     "ExactTest, scaled": lr.ExactTest(COIN, 20, payoffs="scaled"),
     "ExactTest onto Recovery onto SecurityPlay": lr.ExactTest(
         COIN, 20, fallback=lr.Recovery(safe=lr.policies.SecurityPlay(COIN))

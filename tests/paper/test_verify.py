@@ -22,7 +22,6 @@ from lowregret.paper.statements.section_5 import TABLE, chance_of_a_switch, mean
 
 SLOW = (  # seconds each
     "5.2, the",
-    "Exact test",
     "Every start, (iv)",
     "Theorem 3.1, TV",
     "Theorem 3.1, at",

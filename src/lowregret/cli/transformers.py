@@ -77,7 +77,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def reproduce(
     preset: Annotated[
-        str, typer.Option(help="quick (two cores, minutes), paper (as printed), best or recovering.")
+        str, typer.Option(help="quick (two cores, minutes), paper (as printed) or recovering.")
     ] = "quick",
     out: Annotated[Path | None, typer.Option(help="Folder for everything; results/PRESET by default.")] = None,
     collect: Annotated[Path | None, typer.Option(help="Folder for copies of the eight files that matter.")] = None,

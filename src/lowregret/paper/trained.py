@@ -14,7 +14,7 @@ from ..distances import Estimate, bounded_mean, log_probs, next_token_tv
 from ..predictors import PolyaUrn, Predictor, sample
 from ..problems import matching
 from ..robust import Robust
-from ..rules import FirstTest, RegretRate
+from ..rules import ExactTest, RegretRate
 from ..sources import paper_sources
 from ..transformer import Transformer, checkpoints, train
 from ..transformer.progress import shown
@@ -76,7 +76,7 @@ def greedy_regrets(models: dict[str, Transformer], preset: Preset) -> Results:
     coin, T = matching(), preset.horizon
     everyone = {**players(models, preset), "urn": PolyaUrn(2)}
     if isinstance(preset.rule, RegretRate):
-        exact = FirstTest(coin, T, delta=2 / T, gate=0)
+        exact = ExactTest(coin, T, delta=2 / T, fallback=PolyaUrn(2))
         everyone["Algorithm 1, ExactTest"] = Robust(models["BERNOULLI_1"], exact)
     return {name: float(adversaries.greedy(player, coin, T).regret) for name, player in everyone.items()}
 

@@ -3,7 +3,6 @@
 from .bets import Suspicion, Wealth
 from .contract import Knows, Moment, Rule, RuleMemory, names_of, spliced
 from .exact import ExactTest, warm_up
-from .first import FirstTest
 from .joint import JointTest, problems_of
 from .late import Late, late_rule
 from .response import ResponseRule
@@ -12,7 +11,6 @@ from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
-    "FirstTest",
     "JointTest",
     "Knows",
     "Late",

@@ -268,10 +268,6 @@ class Rule(ABC):
         turned = self.turned(memory)
         return {} if turned is None else {None: turned}
 
-    def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
-        """All that an alarm waits for, by name: what it is now and what it must reach, both at the same step."""
-        return {"evidence": self.evidence(memory)}
-
     # And a fourth where there is a faster way than step by step.
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:

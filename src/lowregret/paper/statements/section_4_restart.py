@@ -10,11 +10,11 @@ from ...adversaries import all_sequences, beam, exact_worst_case, worst_case_by_
 from ...checks import LawBroken, check_window
 from ...distances import exact_sequence_tv
 from ...policies import Hedge, Respond, RestartHedge
-from ...predictors import FromFunction, Markov, Predictor, sample
+from ...predictors import FromFunction, Markov, PolyaUrn, Predictor, sample
 from ...problems import DecisionProblem, matching, rock_paper_scissors
 from ...regret import external_regret
 from ...robust import AverageRestart
-from ...rules import FirstTest
+from ...rules import ExactTest
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_problem
 from .section_3 import PLUS_MINUS, quantal
@@ -132,7 +132,8 @@ def algorithm_2() -> Finding:
             law = safe.predict_sequence(tokens)
             back.append(np.abs(problem.quantal_response(law, safe.temperature) - literal).max())
     quiet, moved, length = 0, np.zeros(20, dtype=bool), 3
-    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, rule=FirstTest(COIN, 32, delta=0.01))
+    rule = ExactTest(COIN, 32, delta=0.01, fallback=PolyaUrn(2))
+    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, rule=rule)
     tokens = sample(ALTERNATOR, 200, 20, rng)
     tokens[10:, 100:] = 1
     memory, base = exact.start((20,)), ALTERNATOR.predict_sequence(tokens)
@@ -152,7 +153,7 @@ def algorithm_2() -> Finding:
             "corrected": AverageRestart(model, COIN, length, 4, 12),
         }.items()
     }
-    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, rule=FirstTest(COIN, 6, delta=0.5, gate=0))
+    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, rule=ExactTest(COIN, 6, delta=0.5, fallback=PolyaUrn(2)))
     return Finding(
         [
             equals("average response, against each copy by itself: largest distance", max(apart), 0, 1e-9),
