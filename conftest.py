@@ -23,7 +23,7 @@ WITH_EXTRAS = tuple(
     str(ROOT / "src" / "lowregret" / room)
     for room in (
         *("adapters", "audit", "checks", "cli", "construct", "plots.py", "transformer"),
-        *("files/kernel_cache.py", "guard/saving.py", "rules/triton_kernels.py"),
+        *("files/kernel_cache.py", "guard/saving.py"),
     )
 )
 EXAMPLE = "<doctest "  # what Python calls the file of a docstring's example

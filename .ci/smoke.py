@@ -113,16 +113,6 @@ def hf() -> None:
     lr.HFPredictor(transformers.LlamaForCausalLM(config).eval(), [5, 6], prompt=[0]).predict_sequence([[0, 1]])
 
 
-def onnx() -> None:
-    import onnxruntime
-
-    from lowregret import construct, transformer
-
-    model = construct.build(transformer.Decoder(2, (8, 8, 2, 1, 8)), lr.rules.FirstTest(lr.matching(), 8))
-    construct.export_onnx(model, "robust.onnx")
-    onnxruntime.InferenceSession("robust.onnx").run(None, {"tokens": np.zeros((1, 3), np.int64)})
-
-
 def sklearn() -> None:
     from sklearn.linear_model import LogisticRegression
 

@@ -85,7 +85,7 @@ def compare(before: str, after: str, parts: list[str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compare", nargs=2, metavar=("BEFORE", "AFTER"), help="two trees' src")
-    parser.add_argument("--parts", nargs="+", default=["equal", "rules", "sampled", "steps", "replay"])
+    parser.add_argument("--parts", nargs="+", default=["rules", "sampled", "steps", "replay"])
     chosen = parser.parse_args()
     if chosen.compare:
         compare(*chosen.compare, chosen.parts)

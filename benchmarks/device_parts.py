@@ -29,54 +29,11 @@ SMALL = DEVICE == "cpu"  # without a GPU: only to see that it runs
 T = 64 if SMALL else 1024
 
 
-def five_kinds(n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Laws ``[5 n, T, 2]`` and tokens: at home, the wrong way round, broken late, urns, and with excluded states."""
-    rng, source = np.random.default_rng(0), lr.sources.paper_sources(T)["b"]
-    tokens = lr.sample(source, T, 5 * n, seed=1)
-    laws = np.array(np.broadcast_to(source.predict_sequence(tokens), (5 * n, T, 2)))
-    mixed = rng.beta(2, 2, (5 * n, T))
-    tokens[n : 2 * n] = 1 - tokens[n : 2 * n]
-    cut = rng.integers(T, size=(n, 1))
-    tokens[2 * n : 3 * n] = np.where(np.arange(T) < cut, tokens[2 * n : 3 * n], rng.random((n, T)) < 0.5)
-    tokens[3 * n : 4 * n] = rng.random((n, T)) < rng.random((n, 1))
-    up = np.where(rng.random((n, T)) < 0.002, 0.0, mixed[4 * n :])
-    laws[4 * n :] = np.stack([1 - up, up], axis=-1)
-    tokens[4 * n :] = rng.random((n, T)) < mixed[4 * n :]
-    return torch.as_tensor(laws, device=DEVICE), torch.as_tensor(tokens, device=DEVICE)
-
-
 RULES = {
     "every start": lr.ExactTest(lr.matching(), T),
     "every start, unknown horizon": lr.ExactTest(lr.matching(), None, delta=0.05),
     "regret rate": RegretRate(lr.matching(), T),
 }
-
-
-def equal() -> Iterator[Line]:
-    """Trip times of the programs for a GPU beside those of the array form, on the same device."""
-    from lowregret.rules import kernels
-
-    laws, tokens = five_kinds(4 if SMALL else 2048)
-    on_gpu = kernels.on_gpu
-    for name, rule in RULES.items():
-        try:
-            for kind, given in (("float64", laws), ("float32", laws.float())):
-                if DEVICE == "cuda" and rule.by_kernel(given[:2], tokens[:2]) is None:
-                    raise ValueError("the array form was taken")
-                found = rule.first_trips(given, tokens)
-                kernels.on_gpu = lambda laws_NxTxS: None
-                parts = zip(given.split(2048), tokens.split(2048), strict=True)
-                expected = torch.cat([rule.first_trips(*part) for part in parts])
-                differ = torch.nonzero(found != expected)[:, 0]
-                for n in differ[:5].tolist():
-                    print(f"stream {n}: {int(found[n])}, by the array form {int(expected[n])}", flush=True)
-                tripped = int((expected <= T).sum())
-                yield f"{name}, {kind}: differ of {len(tokens)} ({tripped} trip)", len(differ), "streams"
-                kernels.on_gpu = on_gpu
-        except Exception:
-            traceback.print_exc()
-        finally:
-            kernels.on_gpu = on_gpu
 
 
 def seconds(call: Callable[[], object], at_once: int, repeats: int) -> float:
@@ -202,7 +159,7 @@ def _apart(some: list[float], others: list[float]) -> float:
     return max((abs(a - b) for a, b in zip(some, others, strict=True)), default=math.nan)
 
 
-PARTS = {part.__name__: part for part in (equal, rules, sampled, steps, replay)}
+PARTS = {part.__name__: part for part in (rules, sampled, steps, replay)}
 
 
 def main(name: str) -> None:

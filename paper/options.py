@@ -135,11 +135,10 @@ def _refuse_unnamed(problem: "DecisionProblem", who: str, names: tuple[str, ...]
 
 def rule_named(name: str, problem: "DecisionProblem", horizon: int) -> "ResponseRule":
     from lowregret.predictors import PolyaUrn
-    from lowregret.rules import ExactTest, FirstTest, RegretGap, RegretRate
+    from lowregret.rules import ExactTest, RegretGap, RegretRate
 
     made = {
-        "exact": lambda: FirstTest(problem, horizon, delta=2 / horizon),
-        "every-start": lambda: ExactTest(problem, horizon, delta=2 / horizon, fallback=PolyaUrn(problem.n_states)),
+        "exact": lambda: ExactTest(problem, horizon, delta=2 / horizon, fallback=PolyaUrn(problem.n_states)),
         "rate": lambda: RegretRate(problem, horizon),
         "gap": lambda: RegretGap(problem, horizon),
     }

@@ -66,7 +66,7 @@ def svg(drawn: "Figure") -> str:
 def page(results: Results, drawn: "Figure | None") -> str:
     """One HTML page, everything inside."""
     preset = results["preset"]
-    aim = "Algorithm 1, in which BERNOULLI can return after an alarm" if preset.get("recovers") else "both"
+    aim = "Algorithm 1, in which BERNOULLI can return after an alarm" if preset["distilled"] else "both"
     parts = [
         f"<h1>Low-regret transformers: preset {preset['name']}</h1>",
         "<p>Section 5.2 of <i>Next-Token Prediction and Regret Minimization</i>: guess the next bit, "

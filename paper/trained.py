@@ -14,7 +14,7 @@ from lowregret.distances import Estimate, bounded_mean, log_probs, next_token_tv
 from lowregret.predictors import PolyaUrn, Predictor, sample
 from lowregret.problems import matching
 from lowregret.robust import Robust
-from lowregret.rules import FirstTest, RegretRate
+from lowregret.rules import ExactTest, RegretRate
 from lowregret.sources import paper_sources
 from lowregret.transformer import Transformer, checkpoints, train
 from lowregret.transformer.progress import shown
@@ -77,7 +77,7 @@ def greedy_regrets(models: dict[str, Transformer], preset: Preset) -> Results:
     coin, T = matching(), preset.horizon
     everyone = {**players(models, preset), "urn": PolyaUrn(2)}
     if isinstance(preset.rule, RegretRate):
-        exact = FirstTest(coin, T, delta=2 / T, gate=0)
+        exact = ExactTest(coin, T, delta=2 / T, fallback=PolyaUrn(2))
         everyone["Algorithm 1, ExactTest"] = Robust(models["BERNOULLI_1"], exact)
     return {name: float(adversaries.greedy(player, coin, T).regret) for name, player in everyone.items()}
 

@@ -67,7 +67,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def reproduce(
     preset: Annotated[
-        str, typer.Option(help="quick (two cores, minutes), paper (as printed), best or recovering.")
+        str, typer.Option(help="quick (two cores, minutes), paper (as printed) or recovering.")
     ] = "quick",
     out: Annotated[Path | None, typer.Option(help="Folder for everything; results/PRESET by default.")] = None,
     collect: Annotated[Path | None, typer.Option(help="Folder for copies of the eight files that matter.")] = None,
@@ -204,35 +204,22 @@ def evaluate(
 def construct(
     checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of the decoder to make robust.")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
-    rule: Annotated[str, typer.Option(help="exact or every-start (delta = 2/T), rate, gap.")] = "exact",
+    rule: Annotated[str, typer.Option(help="gap or rate.")] = "gap",
     problem: Annotated[
         str | None, typer.Option(help="matching (by default), rock_paper_scissors, or a JSON matrix.")
     ] = None,
     payoffs: Annotated[Path | None, typer.Option(help=PAYOFFS)] = None,
     horizon: Annotated[int | None, typer.Option(min=1, help="Steps; the decoder's context by default.")] = None,
     dtype: Annotated[str, typer.Option(help="float64 or float32, of the appended layers.")] = "float64",
-    shallow: Annotated[
-        bool, typer.Option("--shallow", help="For ExactTest with two actions and states: one layer less.")
-    ] = False,
-    onnx: Annotated[Path | None, typer.Option(help="Write it as ONNX too, for sequences (extra: onnx).")] = None,
-    onnx_stream: Annotated[
-        Path | None, typer.Option(help="Write it as ONNX that takes one token at a time, too.")
-    ] = None,
 ) -> None:
     """Append the layers that are Algorithm 1 to a trained decoder; no training."""
     with refusals():
         from lowregret import transformer  # before torch itself: it says what to install
-        from lowregret.construct import build, export_onnx, save
-        from lowregret.construct.onnx import installed
+        from lowregret.construct import build, save
 
         of_checkpoint = transformer.checkpoints.written
-        graphs = {"--onnx": onnx, "--onnx-stream": onnx_stream}
-        outputs = {**of_checkpoint("--out", transformer.checkpoints.to_write(out)), **graphs}
+        outputs = of_checkpoint("--out", transformer.checkpoints.to_write(out))
         files.apart(outputs, {**of_checkpoint("the checkpoint", checkpoint), "--payoffs": payoffs})
-        for graph in graphs.values():
-            if graph is not None:
-                files.to_write(graph)
-                installed()
         files.writable(*outputs.values())
         import torch
 
@@ -241,11 +228,8 @@ def construct(
         agreed_names(at_stake, learnt_in(checkpoint))
         chosen = rule_named(rule, at_stake, base.context if horizon is None else horizon)
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
-        model = build(base, chosen, dtype=kind, shallow=shallow)
+        model = build(base, chosen, dtype=kind)
         save(model, out)
-        for path, streaming in ((onnx, False), (onnx_stream, True)):
-            if path is not None:
-                export_onnx(model, path, streaming)
         s, built = model.sizes, model.module.about
         trivial = " (no guarantee)" if built["regret_bound"] >= chosen.problem.span else ""
         typer.echo(
@@ -253,5 +237,5 @@ def construct(
             f"on every sequence{trivial}, TV at most {built['tv_bound']:.3g} from {checkpoint.stem}\n"
             f"{s.layers} layers more: {s.heads} heads, {s.width} wide, {s.hidden} hidden units, largest weight "
             f"{s.largest_weight:.3g}, {s.parameters} weights that are not zero\n"
-            f"Written: {', '.join(str(path) for path in (out, onnx, onnx_stream) if path is not None)}"
+            f"Written: {out}"
         )

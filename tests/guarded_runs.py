@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
 from .drawn import many, some
 
@@ -31,9 +30,8 @@ def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.rules
     return {
         "default": lambda: lr.ExactTest(problem, horizon),
         "the urn for good": lambda: lr.ExactTest(problem, horizon, fallback=fallback),
-        "first": lambda: FirstTest(problem, horizon),
-        "ungated": lambda: FirstTest(problem, horizon, delta=0.2, gate=0, fallback=fallback, temperature=0.3),
-        "unknown horizon": lambda: FirstTest(problem, None, delta=0.3, gate=0),
+        "warm": lambda: lr.ExactTest(problem, horizon, delta=0.2, fallback=fallback, temperature=0.3),
+        "unknown horizon": lambda: lr.ExactTest(problem, None, delta=0.3, fallback=fallback),
         "gap": lambda: lr.rules.RegretGap(problem, horizon, span_aware=True),
         "gap, unknown horizon": lambda: lr.rules.RegretGap(problem, None, delta=0.5, span_aware=True),
         "rate": lambda: lr.rules.RegretRate(problem, horizon, alpha=0.5),
@@ -41,7 +39,7 @@ def rule_named(name: str, problem: lr.DecisionProblem, horizon: int) -> lr.rules
     }[name]()
 
 
-RULES = ["default", "ungated", "unknown horizon", "gap", "gap, unknown horizon", "rate", "function"]
+RULES = ["default", "warm", "unknown horizon", "gap", "gap, unknown horizon", "rate", "function"]
 
 
 def last_state(n: int) -> lr.FromFunction:

@@ -11,9 +11,8 @@ from scipy import stats
 import lowregret as lr
 from lowregret import distances
 from lowregret.distances import bounded_mean, exact_sequence_tv
-from lowregret.rules import FirstTest
 
-from .conftest import extra, random_markov
+from .conftest import extra, random_markov, with_urn
 
 torch = extra("torch")
 
@@ -32,7 +31,7 @@ def stuck(escape: float) -> lr.Markov:
 
 def robust(horizon: int, **settings: Any) -> tuple[lr.Predictor, lr.robust.Robust]:
     base = lr.sources.paper_sources(horizon)["b"]
-    return base, lr.robust.Robust(base, FirstTest(COIN, horizon, **settings))
+    return base, lr.robust.Robust(base, with_urn(COIN, horizon, **settings))
 
 
 class TorchBer(lr.Predictor):
@@ -109,7 +108,7 @@ REGIMES = {
     "urn": Regime(ber(0.3), lr.PolyaUrn(2), 8),
     "near one": Regime(ber(0.15), ber(0.85), 8),
     "rare": Regime(stuck(0.002), stuck(0.0), 8),
-    "robust": Regime(*robust(12, delta=0.1, gate=0.0), 12),
+    "robust": Regime(*robust(12, delta=0.1), 12),
     "three states": Regime(lr.predictors.Scheduled([[0.2, 0.3, 0.5]]), lr.PolyaUrn(3), 5),
 }
 
@@ -243,7 +242,7 @@ def test_the_urn_and_the_ber_model() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [None, lr.rules.RegretRate(COIN, 64), FirstTest(COIN, 64, delta=0.1), FirstTest(COIN, 64, delta=0.5)]
+    "rule", [None, lr.rules.RegretRate(COIN, 64), with_urn(COIN, 64, 0.1), with_urn(COIN, 64, 0.5)]
 )
 def test_next_token_intervals_hold_the_mean(rule: lr.rules.Rule | None) -> None:
     """Also where nearly all values are 0. The truth is the mean over many sequences, from which the few are drawn."""
@@ -261,10 +260,9 @@ def test_next_token_intervals_hold_the_mean(rule: lr.rules.Rule | None) -> None:
 
 @pytest.mark.parametrize("delta", [0.3, 0.05, 1e-3])
 def test_a_robust_predictor_is_within_delta_of_its_base(delta: float) -> None:
-    for gate in (0.0, 0.5):
-        base, safe = robust(64, delta=delta, gate=gate)
-        for estimator in ESTIMATORS:
-            assert lr.sequence_tv(safe, base, 64, 300, 0, estimator).low <= delta
+    base, safe = robust(64, delta=delta)
+    for estimator in ESTIMATORS:
+        assert lr.sequence_tv(safe, base, 64, 300, 0, estimator).low <= delta
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -272,7 +270,7 @@ def test_and_exactly_so(seed: int) -> None:
     """Over all sequences: TV(robust, base) <= P(switch) <= delta."""
     rng = np.random.default_rng(seed)
     base, delta = random_markov(rng, 2), float(rng.choice([0.5, 0.2, 0.05]))
-    safe = lr.robust.Robust(base, FirstTest(COIN, 12, delta=delta, gate=0, fallback=lr.PolyaUrn(2, prior=0.2)))
+    safe = lr.robust.Robust(base, lr.ExactTest(COIN, 12, delta=delta, fallback=lr.PolyaUrn(2, prior=0.2)))
     assert exact_sequence_tv(safe, base, 12) <= delta
 
 

@@ -11,7 +11,7 @@ from lowregret.policies import Hedge, Respond
 from lowregret.predictors import Markov, PolyaUrn, Scheduled
 from lowregret.problems import DecisionProblem, matching
 from lowregret.regret import external_regret
-from lowregret.rules import FirstTest
+from lowregret.rules import ExactTest
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import chances, some_model, some_problem
@@ -226,7 +226,7 @@ def definition_2_4() -> Finding:
     }
     w_2 = certificates.quantal_loss(2)
     model = [exact_worst_case(third, COIN, T).regret for T in steps]
-    bound = [FirstTest(COIN, T).certificate.regret_bound for T in steps]
+    bound = [ExactTest(COIN, T, fallback=urn).certificate.regret_bound for T in steps]
     rate = np.sqrt(steps) / np.log(steps)
     falls = {name: np.array(values) * rate for name, values in {"urn": worst["1/sqrt(T)"], "test": bound}.items()}
     growth = {name: float((values[1:] / values[:-1]).max()) for name, values in falls.items()}

@@ -11,7 +11,7 @@ from lowregret.policies import Respond
 from lowregret.predictors import PolyaUrn
 from lowregret.problems import DecisionProblem, matching
 from lowregret.regret import external_regret
-from lowregret.rules import ExactTest, FirstTest, RegretGap
+from lowregret.rules import ExactTest, RegretGap
 
 from .claims import Claim, Finding, at_least, at_most, equals, statement
 from .exhaustive import some_laws_of_prefixes, some_problem
@@ -21,40 +21,31 @@ COIN = matching()
 
 @statement(
     "Unknown horizon, shares",
-    "Beyond the paper: with an unknown horizon the chances of failure delta 6/(pi t)^2 of all steps, the weights "
-    "1/((k+1)(k+2)) of all rates and 1/(j(j+1)) of all starts add up to delta, 1 and 1: TV <= delta for ever.",
+    "Beyond the paper: with an unknown horizon the chances of failure delta 6/(pi t)^2 of all steps add up to delta, "
+    "the weights of all rates and starts, 1/((k+1)(k+2)) times 1/(j(j+1)), to 1: TV <= delta for ever.",
     verdict="beyond",
 )
 def shares_of_an_unknown_horizon() -> Finding:
     """The sums over 10^6 steps, 40 rates and 1,000 starts with what is left; the chance of an alarm under models with a
-    law for every prefix, all sequences of 8, both tests and the threshold; the first test's mean of E_t."""
+    law for every prefix, all sequences of 8, the exact test and the threshold."""
     t = np.arange(1.0, 1e6 + 1)
     failures = float(np.exp(-certificates.anytime_log(t, 0.3)).sum()) / (0.3 * (1 - 6 / math.pi**2 / (1e6 + 0.5)))
-    first, every = FirstTest(COIN, None, delta=0.3), ExactTest(COIN, None, delta=0.3)
-    rates = float(np.exp(-first.log_costs_K).sum() / 0.3 + first.bets.idle / 0.3)
-    prior = every.prior
+    prior = ExactTest(COIN, None, delta=0.3).prior
     starts = sum(prior.weights_K(j).sum() * 2 for j in range(1, 1001)) + prior.unspent(1000)
-    rng, used, means, T = np.random.default_rng(0), [], [], 8
+    rng, used, T = np.random.default_rng(0), [], 8
     tokens = all_sequences(2, T)
     for _ in range(5):
         problem = some_problem(rng, 3, 2)
         probs = some_laws_of_prefixes(rng, tokens, 2)
         chance_NxT = np.take_along_axis(probs, tokens[..., None], -1)[..., 0].cumprod(-1)
-        ungated = FirstTest(problem, None, delta=0.4, gate=0)
         every = ExactTest(problem, None, delta=0.4, fallback=PolyaUrn(2))
-        for rule in (ungated, every, RegretGap(problem, None, delta=0.4, span_aware=True)):
+        for rule in (every, RegretGap(problem, None, delta=0.4, span_aware=True)):
             used.append(chance_NxT[rule.trip_times(probs, tokens) <= T, -1].sum() / 0.4)
-        memory = ungated.start((len(tokens),))
-        for s in range(T):
-            memory = ungated.update(memory, probs[:, s], tokens[:, s])
-            means.append(np.exp(ungated.evidence(memory)[0]) @ chance_NxT[:, s] / 2 ** (T - 1 - s))
     return Finding(
         [
             equals("chances of failure of 10^6 steps / delta, and those to come", failures, 1, 1e-9),
-            equals("weights of all rates, and what is never bet", rates, 1, 1e-12),
             equals("weights of all rates and 1,000 starts, and those to come", float(starts), 1, 1e-12),
             at_most("chance of an alarm / delta, all sequences: largest", max(used), 1),
-            equals("mean of the first test's E_t, against 1: largest distance", max(abs(np.array(means) - 1)), 0, 1e-9),
         ]
     )
 
@@ -66,7 +57,7 @@ def shares_of_an_unknown_horizon() -> Finding:
     verdict="beyond",
 )
 def bounds_for_an_unknown_horizon() -> Finding:
-    """Ten random games, all sequences, every step, the urn alone and with three rules; every bound beside its formula
+    """Ten random games, all sequences, every step, the urn alone and with both rules; every bound beside its formula
     written out, at t = 1000."""
     rng, urn_used, used = np.random.default_rng(1), [], []
     for _ in range(10):
@@ -78,7 +69,6 @@ def bounds_for_an_unknown_horizon() -> Finding:
         probs = some_laws_of_prefixes(rng, tokens, S)
         urn = PolyaUrn(S)
         for rule in (
-            FirstTest(problem, None, delta=0.9),
             ExactTest(problem, None, delta=0.9, fallback=urn),
             RegretGap(problem, None, delta=0.9, span_aware=True),
         ):
@@ -90,7 +80,7 @@ def bounds_for_an_unknown_horizon() -> Finding:
     return Finding(
         [
             at_most("regret of the urn / bound, all sequences, every step: largest", max(urn_used), 1),
-            at_most("regret / bound, three rules, all sequences, every step: largest", max(used), 1),
+            at_most("regret / bound, both rules, all sequences, every step: largest", max(used), 1),
             at_least("the same, so that something was tried", max(used), 0.5),
             *written_out(1000, 0.01),
         ]
@@ -101,13 +91,7 @@ def written_out(t: int, delta: float) -> list[Claim]:
     """The bounds of guessing bits after t steps of an unknown horizon, each beside its formula."""
     log, warmth_T = math.log(2), 1 / (2 * math.sqrt(math.log(2))) / np.sqrt(np.arange(1, t + 1) + 1)
     urn = math.sqrt(log * (t + 1)) / t
-    first, every = FirstTest(COIN, None, delta=delta), ExactTest(COIN, None, delta=delta, fallback=PolyaUrn(2))
-    gap = RegretGap(COIN, None, delta=delta)
-    least = math.inf
-    for k in range(40):
-        rate = 4.0 / 2**k
-        charge = float(kappa(COIN, rate, warmth_T[:-1]).sum())
-        least = min(least, (charge + math.log((k + 1) * (k + 2) / delta)) / rate)
+    every, gap = ExactTest(COIN, None, delta=delta, fallback=PolyaUrn(2)), RegretGap(COIN, None, delta=delta)
     passed = math.inf
     for k in range(40):
         rate = 2.0 / 2**k
@@ -121,9 +105,8 @@ def written_out(t: int, delta: float) -> list[Claim]:
         equals("the urn's, t = 1000", certificates.urn_anytime(COIN, t), urn, 1e-12),
         equals("summed temperatures, t = 1000, from above", drift / warmth_T.sum(), 1, 0.02),
         at_least("the same", drift / warmth_T.sum(), 1),
-        equals("the first test's, t = 1000", first.certificate.at(t).regret_bound, urn + max_with_gate(least, t), 1e-6),
         equals(
-            "what the every-start test lets pass, t = 1000",
+            "what the exact test lets pass, t = 1000",
             (every.certificate.interval(1, t - 1) + 1) / t,
             (passed + 1) / t,
             1e-6,
@@ -134,75 +117,15 @@ def written_out(t: int, delta: float) -> list[Claim]:
     ]
 
 
-def max_with_gate(before: float, t: int, gate: float = 0.5) -> float:
-    """(max{ B, gate sqrt(t-1) } + 1) / t.
-
-    >>> max_with_gate(3.0, 101), max_with_gate(7.0, 101)
-    (0.0594059405940594, 0.07920792079207921)
-    """
-    return (max(before, gate * math.sqrt(t - 1)) + 1) / t
-
-
-@statement(
-    "The gate",
-    "Beyond the paper: with a gate g the first test also waits until what is bet on is g J sqrt(t) above its lowest "
-    "point, and its bound has max{ B(t), g J sqrt(t) } in place of B(t): so much can pass.",
-    verdict="beyond",
-)
-def the_gate_and_its_term() -> Finding:
-    """The alarms beside those without a gate and the gap itself, all sequences of 9; guessing bits with g = 5 and a
-    model that is never right: what passes before the alarm, and the terms at T = 100."""
-    rng, T, wrong, later = np.random.default_rng(2), 9, 0, 0
-    tokens = all_sequences(2, T)
-    for i in range(6):
-        problem, gate = some_problem(rng, 3, 2), (0.2, 0.5)[i % 2]
-        probs = some_laws_of_prefixes(rng, tokens, 2)
-        rule, free = (FirstTest(problem, T, delta=0.9, gate=g) for g in (gate, 0.0))
-        is_open, reached, memory = [], [], free.start((len(tokens),))
-        gap = gains_of_the_urn(rule, probs, tokens).cumsum(axis=1)
-        low = np.minimum(np.minimum.accumulate(gap, axis=1), 0)
-        for t in range(T):
-            memory = free.update(memory, probs[:, t], tokens[:, t])
-            reached.append(free.evidence(memory)[0] >= -math.log(0.9) - 1e-13)
-            is_open.append((gap - low)[:, t] >= gate * problem.span * math.sqrt(t + 1) - 1e-13)
-        both = np.stack(reached, axis=1) & np.stack(is_open, axis=1)
-        wanted = np.where(both.any(axis=1), both.argmax(axis=1) + 1, T + 1)
-        wrong += int((rule.trip_times(probs, tokens) != wanted).sum())
-        later += int((wanted > free.trip_times(probs, tokens)).sum())
-    T = 100
-    liar, ones = np.tile([0.99, 0.01], (T, 1)), np.ones(T, dtype=int)
-    gated, free = (FirstTest(COIN, T, delta=0.5, gate=g) for g in (5, 0))
-    lost = float(gated.trip_times(liar, ones) - 1)
-    waits, test = 5 * math.sqrt(99), 100 * free.certificate.terms["test"]
-    more = 100 * (gated.certificate.regret_bound - free.certificate.regret_bound)
-    return Finding(
-        [
-            equals("alarms that come at another step, all sequences", wrong, 0, 0),
-            at_least("alarms that the gate delays", later, 10),
-            at_least("steps before an alarm with g = 5, a model that is always wrong", lost, 24),
-            equals("the gate's term with g = 5, T = 100", 100 * gated.certificate.terms["gate"], waits - test, 1e-9),
-            equals("by so much the bound is larger", more, waits - test, 1e-9),
-        ]
-    )
-
-
-def gains_of_the_urn(rule: FirstTest, probs_NxTxS: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """What the response to the urn, which is bet on, gained over the response to the model, ``[N, T]``."""
-    problem, U = rule.problem, rule.problem.utility
-    eta = float(rule.temperature_at(np.array(1)))
-    own, urn = (problem.quantal_response(laws, eta) for laws in (probs_NxTxS, PolyaUrn(2).predict_sequence(tokens)))
-    return np.einsum("nta,ant->nt", urn - own, U[:, tokens])
-
-
 @statement(
     "Excluded states",
-    "Beyond the paper: a state that the model had given probability 0 is an alarm at once, whatever the gate of the "
-    "first test: this costs nothing in distribution.",
+    "Beyond the paper: a state that the model had given probability 0 is an alarm at once: this costs nothing in "
+    "distribution.",
     verdict="beyond",
 )
 def excluded_states_are_alarms() -> Finding:
     """A model that is right until a state comes to which it had given nothing, at each of 40 steps: recorded sequences
-    in arrays and, where it is installed, compiled; a step at a time; both tests, known and unknown horizons."""
+    in arrays and, where it is installed, compiled; a step at a time; known and unknown horizons."""
     T, wrong, tried = 900, 0, 0
     for rows in (40, 2):
         when_N = np.linspace(1, T, rows).astype(int)
@@ -210,16 +133,13 @@ def excluded_states_are_alarms() -> Finding:
         probs = np.tile([0.999, 0.001], (rows, T, 1))
         probs[np.arange(rows), when_N - 1] = [1.0, 0.0]
         for problem in (COIN, DecisionProblem([[1.0, 0.9], [0.8, 0.9]])):
-            for horizon, gate in ((T, 0.0), (None, 0.0), (T, 3.0)):
-                for rule in (
-                    ExactTest(problem, horizon, delta=1e-6, fallback=PolyaUrn(2)),
-                    FirstTest(problem, horizon, delta=1e-6, gate=gate),
-                ):
-                    wrong += int((rule.trip_times(probs, tokens) != when_N).sum())
-                    tried += rows
-                    if rows == 2 and horizon is not None:
-                        memory = rule.start((1,))
-                        for t in range(3):
-                            memory = rule.update(memory, probs[:1, t], tokens[:1, t])
-                        wrong += int(memory.tripped_at[0] != 1)
+            for horizon in (T, None):
+                rule = ExactTest(problem, horizon, delta=1e-6, fallback=PolyaUrn(2))
+                wrong += int((rule.trip_times(probs, tokens) != when_N).sum())
+                tried += rows
+                if rows == 2 and horizon is not None:
+                    memory = rule.start((1,))
+                    for t in range(3):
+                        memory = rule.update(memory, probs[:1, t], tokens[:1, t])
+                    wrong += int(memory.tripped_at[0] != 1)
     return Finding([equals(f"alarms at another step, of {tried}", wrong, 0, 0)])

@@ -10,11 +10,11 @@ from lowregret.adversaries import all_sequences, beam, exact_worst_case, worst_c
 from lowregret.checks import LawBroken, check_window
 from lowregret.distances import exact_sequence_tv
 from lowregret.policies import Hedge, Respond, RestartHedge
-from lowregret.predictors import FromFunction, Markov, Predictor, sample
+from lowregret.predictors import FromFunction, Markov, PolyaUrn, Predictor, sample
 from lowregret.problems import DecisionProblem, matching, rock_paper_scissors
 from lowregret.regret import external_regret
 from lowregret.robust import AverageRestart
-from lowregret.rules import FirstTest
+from lowregret.rules import ExactTest
 
 from .claims import Finding, at_least, at_most, equals, statement
 from .exhaustive import some_problem
@@ -133,7 +133,8 @@ def algorithm_2() -> Finding:
             law = safe.predict_sequence(tokens)
             back.append(np.abs(problem.quantal_response(law, safe.temperature) - literal).max())
     quiet, moved, length = 0, np.zeros(20, dtype=bool), 3
-    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, rule=FirstTest(COIN, 32, delta=0.01))
+    rule = ExactTest(COIN, 32, delta=0.01, fallback=PolyaUrn(2))
+    exact = AverageRestart(ALTERNATOR, COIN, 1, 32, 200, rule=rule)
     tokens = sample(ALTERNATOR, 200, 20, rng)
     tokens[10:, 100:] = 1
     memory, base = exact.start((20,)), ALTERNATOR.predict_sequence(tokens)
@@ -153,7 +154,7 @@ def algorithm_2() -> Finding:
             "corrected": AverageRestart(model, COIN, length, 4, 12),
         }.items()
     }
-    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, rule=FirstTest(COIN, 6, delta=0.5, gate=0))
+    short = AverageRestart(ALTERNATOR, COIN, 1, 6, 60, rule=ExactTest(COIN, 6, delta=0.5, fallback=PolyaUrn(2)))
     return Finding(
         [
             equals("average response, against each copy by itself: largest distance", max(apart), 0, 1e-9),

@@ -12,7 +12,7 @@ from lowregret.predictors import PolyaUrn, Predictor, Scheduled, sample
 from lowregret.problems import matching
 from lowregret.regret import external_regret
 from lowregret.robust import Robust
-from lowregret.rules import FirstTest, RegretRate
+from lowregret.rules import ExactTest, RegretRate
 from lowregret.sources import paper_sources
 
 from ..eight_sources import TITLES, players
@@ -262,7 +262,7 @@ def the_estimators() -> Finding:
     against half the sum of differences. Then 20,000 sequences a pair through sequence_tv."""
     T, n, rng, tokens = 10, 20_000, np.random.default_rng(0), all_sequences(2, 10)
     fair, coin = Scheduled([[0.5, 0.5]]), Scheduled([[0.7, 0.3]])
-    safe = Robust(coin, FirstTest(matching(), T, delta=0.5, gate=0))
+    safe = Robust(coin, ExactTest(matching(), T, delta=0.5, fallback=PolyaUrn(2)))
     shy = Scheduled([[0.999, 0.001], [0.5, 0.5]]), Scheduled([[0.9, 0.1], [0.5, 0.5]])
     pairs: list[tuple[Predictor, Predictor]] = [
         (coin, fair),

@@ -37,7 +37,7 @@ __all__ = [
 
 Array = Any  # a NumPy array or any array that follows the standard
 
-triton_installed = importlib.util.find_spec("triton") is not None  # so programs for a GPU can be made
+triton_installed = importlib.util.find_spec("triton") is not None  # so a program for a GPU can be made
 _NUMPY = (np.ndarray, np.generic, int, float, list, tuple, type(None))  # what NumPy's functions work on
 _ROWS_ON_CPU = 1 << 16  # elements of one work array: a few of them fit the second-level cache
 _ROWS_ON_DEVICE = 1 << 24
@@ -251,21 +251,6 @@ def running_product(array: Array) -> Array:
     if array_api_compat.is_torch_array(array):
         return array.cumprod(-1)
     return namespace(array).cumulative_prod(array, axis=-1)
-
-
-def running_min(array: Array) -> Array:
-    """Cumulative minima along the last axis (by doubling where the namespace has none of its own)."""
-    if isinstance(array, np.ndarray):
-        return np.minimum.accumulate(array, axis=-1)
-    if array_api_compat.is_torch_array(array) and not compiling(array):  # torch cannot compile its own on a GPU
-        return array.cummin(-1).values
-    xp = namespace(array)
-    shift = 1
-    while shift < array.shape[-1]:
-        later = xp.minimum(array[..., shift:], array[..., :-shift])
-        array = xp.concat([array[..., :shift], later], axis=-1)
-        shift *= 2
-    return array
 
 
 def some(flags: Array) -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import lowregret as lr
-from lowregret.rules import FirstTest
+
+from ..conftest import with_urn
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -15,7 +16,7 @@ pytest.importorskip("accelerate")
 from .test_language_models import SEPARATOR, llama  # noqa: E402
 
 T, STATES, PROMPT = 12, [3, 6], [7, 1]
-RULE = FirstTest(lr.matching(), T, delta=0.3, gate=0.0)
+RULE = with_urn(lr.matching(), T, delta=0.3)
 RETURNS = lr.ExactTest(lr.matching(), T, delta=0.5, fallback=lr.Recovery(memories=(3, 6), share=0.02, budget=0.3))
 
 
@@ -165,6 +166,7 @@ def test_what_is_refused():
 def test_built_on_a_language_model():
     from lowregret import construct
 
+    rule = lr.rules.RegretRate(lr.matching(), T, alpha=0.9)
     for name in ("hf", "module"):
         model = llama(initializer_range=0.3)
         base = (
@@ -173,23 +175,8 @@ def test_built_on_a_language_model():
             else lr.FromModule(model, STATES, bos=PROMPT)
         )
         tokens = np.random.default_rng(0).integers(0, 2, (64, T))
-        built, algorithm = construct.build(base, RULE), lr.robust.Robust(base, RULE)
+        built, algorithm = construct.build(base, rule), lr.robust.Robust(base, rule)
         np.testing.assert_allclose(built.predict_sequence(tokens), algorithm.predict_sequence(tokens), atol=1e-6)
         assert (np.asarray(algorithm.trip_times(tokens)) <= T).any()
         with pytest.raises(ValueError, match="gives"):
-            construct.build(base, RULE, gives="probabilities")
-
-
-@pytest.mark.models  # the export takes long
-def test_a_built_language_model_as_onnx(tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    from lowregret import construct
-
-    base = lr.HFPredictor(llama(num_hidden_layers=1), STATES, prompt=PROMPT)
-    built = construct.build(base, lr.rules.RegretRate(lr.matching(), T))
-    construct.export_onnx(built, tmp_path / "model.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
-    for shape in ((3, T), (1, 5)):
-        tokens = np.random.default_rng(0).integers(0, 2, shape)
-        (laws,) = session.run(None, {"tokens": tokens})
-        np.testing.assert_allclose(laws, built.predict_sequence(tokens), atol=1e-5)
+            construct.build(base, rule, gives="probabilities")

@@ -11,9 +11,8 @@ import lowregret as lr
 from lowregret import adversaries
 from lowregret.adversaries import beam, exact_worst_case, greedy, worst_case_by_counts
 from lowregret.adversaries import exact as two_sided
-from lowregret.rules import FirstTest
 
-from ..conftest import extra, random_markov, random_problem, sweep
+from ..conftest import extra, random_markov, random_problem, sweep, with_urn
 
 torch = extra("torch")
 
@@ -75,7 +74,7 @@ def test_brute_force_equals_the_exact_adversary(seed: int) -> None:
     warmth = float(rng.choice([0.02, 0.3, horizon**-0.5]))
     urn, markov = lr.PolyaUrn(S, float(rng.choice([0.5, 1.0, 4.0]))), random_markov(rng, S)
     schedule = lr.predictors.Scheduled(rng.dirichlet(np.ones(S), horizon))
-    rule = FirstTest(problem, horizon, delta=0.9, gate=0, temperature=warmth)
+    rule = with_urn(problem, horizon, 0.9, temperature=warmth)
     for player, found_by in (
         (urn, "counts"),
         (schedule, "counts"),
@@ -282,19 +281,6 @@ def test_another_temperature_than_the_rules_is_not_bounded_two_sidedly() -> None
 # Beams
 
 
-@pytest.mark.parametrize("source", ["c", "b"])
-@pytest.mark.parametrize(
-    ("horizon", "seen"), [(128, 0.1334), (512, 0.0648), pytest.param(1024, 0.0455, marks=pytest.mark.long)]
-)
-def test_the_beam_finds_what_the_notes_found_against_the_exact_test(horizon: int, seen: float, source: str) -> None:
-    rule = FirstTest(COIN, horizon, delta=2 / horizon, gate=0)
-    robust = lr.robust.Robust(lr.sources.paper_sources(horizon)[source], rule)
-    found = beam(robust, COIN, horizon)
-    assert (found.exact, found.upper, found.found_by) == (False, None, "beam")
-    assert replayed(COIN, robust.respond(), found) == pytest.approx(found.regret, abs=1e-12)
-    assert seen - 5e-5 <= found.regret <= rule.certificate.sharpen().regret_bound
-
-
 def test_a_beam_that_lets_nothing_go_is_exact() -> None:
     urn, markov = lr.PolyaUrn(2), lr.Markov([[[0.8, 0.2], [0.3, 0.7]], [[0.5, 0.5], [0.1, 0.9]]], 2)
     for player, horizon, width in ((urn, 200, 201), (markov, 60, 244), (opaque(markov), 9, 2**9)):
@@ -316,7 +302,7 @@ def test_the_beam_comes_close_where_the_truth_is_known() -> None:
 def test_streams_that_have_switched_merge() -> None:
     """With the urn as base every stream of a rule that trips at once is an urn: 41 counts, not 2**40 sequences."""
     impossible = lr.predictors.Scheduled([[1.0, 0.0]])  # a one is an alarm at once
-    robust = lr.robust.Robust(impossible, FirstTest(COIN, 40))
+    robust = lr.robust.Robust(impossible, with_urn(COIN, 40))
     found = exact_worst_case(robust, COIN, 40)
     assert (found.exact, found.found_by) == (True, "keys")
     assert exact_worst_case(lr.PolyaUrn(2), COIN, 40).regret <= found.regret
@@ -354,14 +340,9 @@ def test_lemma_2_2(seed: int) -> None:
     assert greedy(lr.PolyaUrn(2), COIN, 200).regret < 0.1
 
 
-def test_greedy_against_the_exact_test() -> None:
-    robust = lr.robust.Robust(lr.sources.paper_sources(1024)["b"], FirstTest(COIN, 1024, delta=2 / 1024, gate=0))
-    assert greedy(robust, COIN, 1024).regret == pytest.approx(0.023, abs=5e-4)
-
-
 def test_greedy_after_prefixes() -> None:
     base = lr.predictors.Scheduled([[2 / 3, 1 / 3]])
-    robust = lr.robust.Robust(base, FirstTest(COIN, 50))
+    robust = lr.robust.Robust(base, with_urn(COIN, 50))
     prefixes = lr.sample(base, 20, 6, seed=0)
     found = greedy(robust, COIN, 50, prefixes=prefixes)
     assert (found.tokens.shape, found.regret.shape) == ((6, 50), (6,))
@@ -384,8 +365,8 @@ def test_no_adversary_breaks_a_certificate(horizon: int) -> None:
     skewed = lr.DecisionProblem([[0.2, -0.9], [-0.6, 0.4], [-0.1, -0.2]])
     for problem, base in ((COIN, THIRD), (RPS, turning), (skewed, lr.Markov([[0.8, 0.2], [0.3, 0.7]], 1))):
         for rule in (
-            FirstTest(problem, horizon),
-            FirstTest(problem, None, delta=0.01),
+            with_urn(problem, horizon),
+            with_urn(problem, None, 0.01),
             lr.rules.RegretGap(problem, horizon, span_aware=True),
         ):
             player = lr.robust.Robust(base, rule)
@@ -423,7 +404,7 @@ def test_torch_players() -> None:
 
 
 def test_the_temperature_is_the_rules_or_one_over_root_horizon() -> None:
-    robust = lr.robust.Robust(THIRD, FirstTest(COIN, 40, temperature=0.7))
+    robust = lr.robust.Robust(THIRD, with_urn(COIN, 40, temperature=0.7))
     for adversary in (greedy, beam):
         assert adversary(robust, COIN, 40).regret == adversary(robust.respond(), COIN, 40).regret
         assert adversary(robust, COIN, 40).regret == adversary(robust, COIN, 40, temperature=0.7).regret

@@ -225,7 +225,7 @@ def test_evidence_of_late_outcomes_is_the_average_over_classes(tmp_path):
     table, d = broken(400), 3
     found = audit_log(written(table, tmp_path / "log.parquet"), SHOP, lag=d)
     (one,) = found.details
-    asked = lr.backtest(SHOP, table, guard=lr.Guard(SHOP, 400, delta=DELTA, lag=d)).evidence("a")["evidence"]
+    asked = lr.backtest(SHOP, table, guard=lr.Guard(SHOP, 400, delta=DELTA, lag=d)).evidence("a")
     steps = np.array(one["steps"])
     known = steps > d - 1  # until then nothing was
     np.testing.assert_allclose(np.array(one["evidence"])[known], asked[steps[known] - d, 0], rtol=1e-9, atol=1e-12)

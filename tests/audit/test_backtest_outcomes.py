@@ -89,7 +89,7 @@ def test_equals_guards_asked_step_by_step(form, temperature):
         assert result.switched_at == next((e.step for e in live.events if isinstance(e, lr.Switch)), None)
         switched += result.switched_at is not None
         certificates.append(live.certificate.regret_bound)
-        statistic = found.evidence(name)["evidence"]
+        statistic = found.evidence(name)
         assert statistic.shape == (LENGTHS[name], 2)
         assert statistic[-1] == pytest.approx(np.array(live.evidence), rel=1e-9)
     assert switched

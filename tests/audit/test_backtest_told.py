@@ -115,7 +115,7 @@ def test_equals_guards_asked_step_by_step(case):
         assert SHOP.regret_in_payoffs(result.regret) == pytest.approx(regret, abs=1e-9)
         assert found.regret()[i][-1] == pytest.approx(result.regret, abs=1e-12)
         assert result.regret == pytest.approx(float(live.regret), abs=1e-12)
-        values = found.evidence("wxyz"[i])["evidence"]
+        values = found.evidence("wxyz"[i])
         assert values[-1] == pytest.approx([float(part) for part in live.evidence], rel=1e-9)
         switched += result.switched_at is not None
     assert switched

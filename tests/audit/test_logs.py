@@ -59,7 +59,7 @@ def test_every_stream_is_backtested(tmp_path, settings):
         assert one.earned == pytest.approx(other.earned)
         assert (one.best_action, one.switched_at) == (other.best_action, other.switched_at)
         assert one.regret == pytest.approx(other.regret)
-        log_e = asked.evidence(one.stream)["evidence"][:, 0]
+        log_e = asked.evidence(one.stream)[:, 0]
         level = math.log(max(1 / 0.01, len(LENGTHS) / 0.1))  # where it is stopped, or at the end
         assert one.log_e == pytest.approx(next((value for value in log_e if value >= level), log_e[-1]), abs=1e-9)
     steps, curves = found.curves()
@@ -67,7 +67,7 @@ def test_every_stream_is_backtested(tmp_path, settings):
         assert line[-1] == pytest.approx(sum(one.steps * one.earned[name] for one in found.streams))
     assert steps[-1] == max(LENGTHS.values())
     for one in found.details:
-        values = asked.evidence(one["stream"])["evidence"][:, 0]
+        values = asked.evidence(one["stream"])[:, 0]
         np.testing.assert_allclose(one["evidence"], values[np.array(one["steps"]) - 1], rtol=1e-9, atol=1e-12)
     assert {one["stream"] for one in found.details} == {one.stream for one in found.streams}
     alarms = {one["stream"]: [step for what, step, _ in one["marks"] if what == "alarm"] for one in found.details}

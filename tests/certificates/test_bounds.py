@@ -10,9 +10,8 @@ import pytest
 import lowregret as lr
 from lowregret import certificates
 from lowregret.adversaries import worst_case_by_counts
-from lowregret.rules import FirstTest
 
-from ..conftest import random_markov, random_problem, sweep
+from ..conftest import random_markov, random_problem, sweep, with_urn
 
 
 def all_of(n_states: int, horizon: int) -> np.ndarray:
@@ -22,10 +21,6 @@ def all_of(n_states: int, horizon: int) -> np.ndarray:
 def test_the_printed_numbers() -> None:
     """Matching, T = 1024: the figures of the theory, closed-form and sharpened."""
     coin = lr.matching()
-    exact = FirstTest(coin, 1024, delta=2 / 1024).certificate
-    assert exact.regret_bound == pytest.approx(0.1259, abs=5e-5)
-    assert exact.sharpen().regret_bound == pytest.approx(0.1172, abs=5e-5)
-    assert exact.tv_bound == 2 / 1024
     gap = lr.rules.RegretGap(coin, 1024).certificate
     assert gap.sharpen().regret_bound == pytest.approx(0.3902, abs=5e-5)
     assert gap.tv_bound == 1 / 1024
@@ -86,10 +81,6 @@ def rules_for(problem: lr.DecisionProblem, T: int) -> list[lr.rules.Rule]:
         lr.rules.RegretGap(problem, T),
         lr.rules.RegretGap(problem, T, 0.01, span_aware=True),
         lr.rules.RegretGap(problem, None, span_aware=True, delta=0.9),
-        FirstTest(problem, T),
-        FirstTest(problem, T, delta=0.9, gate=0),
-        FirstTest(problem, T, delta=0.6, gate=1.0, temperature=0.05),
-        FirstTest(problem, None, delta=0.9),
     ]
 
 
@@ -119,23 +110,17 @@ def test_no_sequence_breaks_a_certificate(seed: int) -> None:
 
 
 def test_the_bounds_on_the_gap_are_not_idle() -> None:
-    """Some sequence of 12 comes close to what the threshold lets pass, and within a factor 12 for the exact test.
-
-    (Hoeffding's inequality stands between the exact test and its bound; at T = 1024 hostile play comes within 4.)
-    """
+    """Some sequence of 12 comes close to what the threshold lets pass."""
     rng = np.random.default_rng(0)
     coin, T, tokens = lr.matching(), 12, all_of(2, 12)
-    rules = lr.rules.RegretGap(coin, T, 0.01, span_aware=True), FirstTest(coin, T, delta=0.9, gate=0)
-    closest = dict.fromkeys(rules, 0.0)
+    rule, closest = lr.rules.RegretGap(coin, T, 0.01, span_aware=True), 0.0
     for _ in range(10):
         base = random_markov(rng, 2, 1)
-        for rule in rules:
-            regret = lr.external_regret(coin, lr.robust.Robust(base, rule).respond(), tokens)
-            urn = lr.external_regret(coin, lr.policies.Respond(rule.fallback, coin, rule.temperature), tokens)
-            passed = sum(v for name, v in rule.certificate.terms.items() if name != "fallback")
-            closest[rule] = max(closest[rule], (regret - urn)[:, -1].max() / passed)
-    assert 1 / 2 < closest[rules[0]] <= 1
-    assert 1 / 12 < closest[rules[1]] <= 1
+        regret = lr.external_regret(coin, lr.robust.Robust(base, rule).respond(), tokens)
+        urn = lr.external_regret(coin, lr.policies.Respond(rule.fallback, coin, rule.temperature), tokens)
+        passed = sum(v for name, v in rule.certificate.terms.items() if name != "fallback")
+        closest = max(closest, (regret - urn)[:, -1].max() / passed)
+    assert 1 / 2 < closest <= 1
 
 
 @pytest.mark.parametrize("horizon", [128, 512, 1024])
@@ -147,7 +132,7 @@ def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
     ):
         honest = lr.sample(base, horizon, 16, seed=0)
         starts = np.linspace(0, horizon, 16).astype(int)
-        for rule in (FirstTest(problem, horizon), lr.rules.RegretGap(problem, horizon, span_aware=True)):
+        for rule in (with_urn(problem, horizon), lr.rules.RegretGap(problem, horizon, span_aware=True)):
             player = lr.robust.Robust(base, rule).respond()
             memory, played = player.start((16,)), []
             for t in range(horizon):
@@ -159,27 +144,15 @@ def test_hostile_play_breaks_no_certificate(horizon: int) -> None:
             assert regret.max() > 0.01
 
 
-def test_the_running_form_holds_while_there_is_no_alarm() -> None:
-    """G_t < min_k [ sum_s psi_s(lambda_k) + ln(K / delta) ] / lambda_k, on the sequence at hand."""
-    rng = np.random.default_rng(0)
-    rule = FirstTest(lr.matching(), 200, gate=0)
-    for _ in range(20):
-        memory = rule.start()
-        while not rule.tripped(memory) and memory.step < 200:
-            gap, wealth_K = memory.statistics.gap, memory.statistics.log_wealth_K
-            psi_K = rule.rates_K * gap - wealth_K
-            assert gap < ((psi_K + rule.log_costs_K) / rule.rates_K).min()
-            memory = rule.update(memory, [0.8, 0.2], int(rng.random() < 0.6))
-
-
 def test_a_fallback_of_unknown_regret_enters_as_the_span() -> None:
-    rule = FirstTest(lr.matching(), 100, fallback=lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1))
+    rule = lr.rules.RegretGap(lr.matching(), 100, fallback=lr.Markov([[0.5, 0.5], [0.5, 0.5]], 1))
     assert rule.certificate.regret_bound == 1
     assert rule.certificate.terms["fallback"] == 1
     assert "Markov" in rule.certificate.statement
     assert rule.certificate.sharpen().regret_bound == 1
     # A law that depends on the step alone can be searched for its worst case all the same.
-    sharp = FirstTest(lr.matching(), 100, fallback=lr.predictors.Scheduled([[0.5, 0.5]])).certificate.sharpen()
+    halves = lr.predictors.Scheduled([[0.5, 0.5]])
+    sharp = lr.rules.RegretGap(lr.matching(), 100, fallback=halves).certificate.sharpen()
     assert sharp.terms["fallback"] == pytest.approx(0.5)
 
 
@@ -193,7 +166,7 @@ def test_a_rule_without_a_guarantee_says_so() -> None:
 
 
 def test_unknown_horizons_hold_at_every_step() -> None:
-    certificate = FirstTest(lr.matching(), None, delta=0.01).certificate
+    certificate = with_urn(lr.matching(), None, 0.01).certificate
     assert certificate.regret_bound == 1
     bounds = [certificate.at(10**k).regret_bound for k in range(2, 7)]
     assert all(b > c for b, c in itertools.pairwise(bounds))
@@ -206,24 +179,25 @@ def test_unknown_horizons_hold_at_every_step() -> None:
 
 
 def test_sharpened_certificates_stay_sharp() -> None:
-    sharp = FirstTest(lr.matching(), 100).certificate.sharpen()
+    certificate = lr.rules.RegretGap(lr.matching(), 100).certificate
+    sharp = certificate.sharpen()
     assert sharp.at(100).regret_bound == sharp.regret_bound
-    assert sharp.at(50).terms["fallback"] < FirstTest(lr.matching(), 100).certificate.at(50).terms["fallback"]
+    assert sharp.at(50).terms["fallback"] < certificate.at(50).terms["fallback"]
 
 
 def test_settings_in_numpy_numbers_can_be_written_down() -> None:
-    for rule in (FirstTest(lr.matching(), np.int64(100)), lr.rules.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
+    for rule in (with_urn(lr.matching(), np.int64(100)), lr.rules.RegretGap(lr.matching(), 100, alpha=np.float32(1))):
         json.loads(rule.certificate.to_json())
 
 
 def test_long_horizons_cost_nothing() -> None:
-    assert 0 < FirstTest(lr.matching(), 10**12).certificate.regret_bound < 1e-4
-    assert FirstTest(lr.matching(), None, delta=0.01).certificate.at(10**12).regret_bound < 1e-4
+    assert 0 < with_urn(lr.matching(), 10**12).certificate.regret_bound < 1e-4
+    assert with_urn(lr.matching(), None, 0.01).certificate.at(10**12).regret_bound < 1e-4
 
 
 def test_certificates_print_and_dump() -> None:
     problem = lr.newsvendor([0, 10, 20], price=5, cost=3)
-    certificate = FirstTest(problem, 5000).certificate
+    certificate = with_urn(problem, 5000).certificate
     text = str(certificate)
     assert "in payoffs" in text
     assert "exact test" in text
@@ -233,14 +207,3 @@ def test_certificates_print_and_dump() -> None:
     assert data["regret_bound_in_payoffs"] == pytest.approx(certificate.regret_bound * 50)
     assert set(data) >= {"statement", "assumptions", "theorem", "terms", "horizon"}
     assert sum(data["terms"].values()) == pytest.approx(certificate.regret_bound)
-
-
-def test_the_gate_is_free_while_it_is_low() -> None:
-    """While gate J sqrt(T - 1) <= B(T - 1) it adds nothing; above, the certificate pays for the waiting."""
-    coin = lr.matching()
-    given = FirstTest(coin, 1024, gate=0).certificate
-    closed, limit = given.regret_bound, given.terms["test"] * 1024 / math.sqrt(1023)
-    assert limit > 1
-    assert FirstTest(coin, 1024, gate=0.999 * limit).certificate.regret_bound == closed
-    assert FirstTest(coin, 1024, gate=1.01 * limit).certificate.regret_bound > closed
-    assert FirstTest(coin, 1024, gate=3 * limit).certificate.regret_bound > closed

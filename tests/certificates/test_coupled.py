@@ -159,55 +159,12 @@ def test_roots_are_summed_to_all_digits() -> None:
     np.testing.assert_allclose(coupled.summed_roots(at), exact[at - 1].astype(np.float64), rtol=1e-15)
 
 
-def first_rates(problem: lr.DecisionProblem, T: int, delta: float) -> np.ndarray:
-    """The grid of the exact test against the urn: (4 / J) 2^-k, all alike."""
-    count = max(1, math.ceil(math.log2(4 / math.sqrt(2 * math.log(1 / delta) / T))) + 2)
-    return 4 / problem.span * 2.0 ** -np.arange(count)
-
-
-def FirstTest(problem: lr.DecisionProblem, T: int) -> float:
-    """The exact test against the urn's response, bounded by kappa: F + (B(T-1) + J) / T."""
-    delta, warmth = 2 / T, 1 / math.sqrt(T)
-    rates = first_rates(problem, T, delta)
-    charges = coupled.charges(problem, rates, T - 1, warmth)
-    costs = np.full(len(rates), math.log(len(rates) / delta))
-    before = every_start.before_alarm(charges, rates, costs, problem.span, np.array([T - 1]))[0]
-    urn = lr.PolyaUrn(problem.n_states).regret_bound(problem, T, warmth)
-    assert urn is not None
-    return every_start.against_the_fallback(urn * T, before, problem.span) / T
-
-
-def test_the_same_kappa_under_the_rules_as_they_were() -> None:
-    assert FirstTest(MATCHING, 1024) == pytest.approx(0.1259, abs=1e-4)
-    assert FirstTest(RPS, 1024) == pytest.approx(0.269, abs=5e-4)
-    assert FirstTest(MATCHING, 64) == pytest.approx(0.388, abs=5e-4)
-    rates, k = 4 * 2.0 ** -np.arange(40), np.arange(40)
-    charges, costs = coupled.charges(MATCHING, rates, 999, None), np.log((k + 1) * (k + 2) / 0.01)
-    before = every_start.before_alarm(charges, rates, costs, 1.0, np.array([999]))[0]
-    urn = lr.PolyaUrn(2).regret_bound(MATCHING, 1000, None)
-    assert urn is not None
-    assert urn + (before + 1) / 1000 == pytest.approx(0.1089, abs=1e-4)
-
-
-@pytest.mark.parametrize(("extra", "known"), [(128, 0.470), (512, 0.254), (2048, 0.138)])
-def test_the_same_kappa_for_restarts(extra: int, known: float) -> None:
-    T, warmth = 10**5, 1 / math.sqrt(extra)
-    delta = 1 / extra / T
-    rates = first_rates(MATCHING, extra, delta)
-    costs = math.log(len(rates) / delta)
-    kappa_K = coupled.kappa(MATCHING, rates, warmth)
-    passed = float(np.min((kappa_K + costs / extra) / rates))
-    urn = lr.PolyaUrn(2).regret_bound(MATCHING, extra, warmth)
-    assert urn is not None
-    assert (T + extra - 1) / T * (urn + passed + 1 / extra) == pytest.approx(known, abs=5e-4)
-
-
 def test_thresholds_on_the_gap() -> None:
     T, warmth = 1024, 1 / 32
     urn = lr.PolyaUrn(2).regret_bound(MATCHING, T, warmth)
     assert urn is not None
     union = float(coupled.gap_threshold_union(MATCHING, T, T, warmth, 1.0))
-    rates = first_rates(MATCHING, T, 1 / T)
+    rates = lr.certificates.lambda_grid(1.0, lr.certificates.n_rates(T, 1 / T))
     mixture = float(coupled.gap_threshold_mixture(MATCHING, T, T, warmth, 1.0, rates))
     assert union / T == pytest.approx(0.0977, abs=1e-4)
     assert mixture / T == pytest.approx(0.0786, abs=1e-4)

@@ -9,7 +9,7 @@ import pytest
 
 import lowregret as lr
 from lowregret.distances import log_probs
-from lowregret.rules import FirstTest, RegretRate, VRegret
+from lowregret.rules import RegretRate, VRegret
 
 from ..conftest import random_markov
 
@@ -18,7 +18,6 @@ MATCHING = lr.matching()
 RULES: dict[str, Any] = {
     "with a way back": lr.ExactTest(MATCHING, T, delta=DELTA),
     "onto the urn": lr.ExactTest(MATCHING, T, delta=DELTA, fallback=lr.PolyaUrn(2)),
-    "the first test": FirstTest(MATCHING, T, delta=DELTA, gate=0),
     "any problem": VRegret(T, delta=DELTA),
 }
 

@@ -13,7 +13,6 @@ import pytest
 import lowregret as lr
 from lowregret import checks, construct, transformer
 from lowregret.checks.rules import Guarded
-from lowregret.rules import FirstTest
 
 RNG = np.random.default_rng(0)
 RPS = lr.rock_paper_scissors()
@@ -22,7 +21,7 @@ MATCHING = lr.matching()
 
 def restart(problem: lr.DecisionProblem, base: lr.Markov) -> lr.AverageRestart:
     """With copies that live for five steps and switch soon."""
-    rule = FirstTest(problem, 5, delta=0.7, gate=0)
+    rule = lr.ExactTest(problem, 5, delta=0.7, fallback=lr.PolyaUrn(problem.n_states))
     return lr.AverageRestart(base, problem, base.window, 5, 20, rule=rule)
 
 
@@ -91,11 +90,10 @@ def rules_for(problem: lr.DecisionProblem) -> dict[str, lr.rules.Rule]:
         "every start, scaled, unknown horizon": lr.ExactTest(problem, None, delta=0.3, payoffs="scaled"),
         "every start, one context": lr.ExactTest(problem, 40, delta=0.3, contexts=1),
         "every start, silent reference": lr.ExactTest(problem, 40, delta=0.3, references=("a",)),
-        "first": FirstTest(problem, 40),
-        "first, no gate": FirstTest(problem, 64, delta=0.2, gate=0),
-        "first, unknown horizon": FirstTest(problem, None, delta=0.3),
-        "first, other fallback": FirstTest(problem, 40, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))),
-        "first, warm": FirstTest(problem, 40, temperature=0.7),
+        "rate, other fallback": lr.rules.RegretRate(
+            problem, 40, 0.7, fallback=lr.predictors.Scheduled(np.full((1, S), 1 / S))
+        ),
+        "every start, warm": lr.ExactTest(problem, 40, temperature=0.7),
     }
     if S == 2:
         rules["v-regret"] = lr.rules.VRegret(40)

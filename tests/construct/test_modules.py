@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 import lowregret as lr
 from lowregret.construct import Constructed, build
-from lowregret.rules import FirstTest
 
 from .test_deciding import Early
 
@@ -42,7 +41,7 @@ def test_masks_and_offsets_of_logits(mask: float, offset: float, dtype: torch.dt
     law = torch.softmax(given, dim=-1).numpy()
     base, problem = lr.predictors.Scheduled([law]), lr.rock_paper_scissors()
     tokens = np.concatenate([lr.sample(base, 64, 16, seed=0), lr.sample(lr.PolyaUrn(3), 64, 4, seed=0)])
-    for rule in (Early(problem, 64), lr.rules.RegretRate(problem, 64), FirstTest(problem, 64)):
+    for rule in (Early(problem, 64), lr.rules.RegretRate(problem, 64)):
         model = build(Fixed(), rule, gives="logits", dtype=dtype)
         robust = lr.robust.Robust(base, rule).predict_sequence(tokens)
         off = np.abs(model.predict_sequence(tokens) - robust).max(axis=-1) > 1e-5
@@ -51,25 +50,10 @@ def test_masks_and_offsets_of_logits(mask: float, offset: float, dtype: torch.dt
         np.testing.assert_allclose(streamed, model.predict_sequence(tokens[-2:]), atol=1e-5)
 
 
-def test_shallow_layers_take_any_first_logit() -> None:
-    class Sure(nn.Module):
-        def forward(self, tokens_BxT: Tensor) -> Tensor:
-            first = torch.zeros((*tokens_BxT.shape, 2), dtype=torch.float64)
-            first[:, :1, 1] = 1e5
-            return first
-
-    rule = FirstTest(lr.matching(), 64, delta=0.05)
-    tokens = np.concatenate(
-        [np.ones((8, 1), dtype=int), lr.sample(lr.predictors.Scheduled([[0.5, 0.5]]), 63, 8, seed=0)], axis=1
-    )
-    laws = [build(Sure(), rule, gives="logits", shallow=way).predict_sequence(tokens) for way in (True, False)]
-    np.testing.assert_allclose(laws[0], laws[1], atol=1e-6)
-
-
 def test_what_is_made_of_a_module() -> None:
-    rule = FirstTest(lr.rock_paper_scissors(), 16)
+    rule = lr.rules.RegretGap(lr.rock_paper_scissors(), 16)
     model, tokens = build(Shifted(Recurrent(4), 3), rule, gives="logits"), lr.sample(lr.PolyaUrn(3), 16, 8, seed=0)
-    assert repr(model).startswith("<FirstTest in 6 layers on Shifted, 16 steps: regret <= ")
+    assert repr(model).startswith("<RegretGap in 5 layers on Shifted, 16 steps: regret <= ")
     assert f"TV <= {1 / 16:.3g}>" in repr(model)
     laws = model.predict_sequence(tokens)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_sequence(tokens), laws)

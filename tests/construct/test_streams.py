@@ -8,7 +8,6 @@ import torch
 
 import lowregret as lr
 from lowregret.construct import build, predictor
-from lowregret.rules import FirstTest
 from lowregret.transformer import Decoder, Size
 
 from .test_deciding import Early
@@ -71,7 +70,7 @@ def test_long_batches_go_through_in_chunks(monkeypatch: pytest.MonkeyPatch) -> N
     assert asked == [3, 3, 1]
 
 
-@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate, FirstTest])
+@pytest.mark.parametrize("rule", [Early, lr.rules.RegretRate])
 def test_a_base_that_excludes_a_token(rule: type) -> None:
     sure = lr.predictors.Scheduled([[1.0, 0.0]])
     model = build(sure, rule(lr.matching(), 16), gives="logits")

@@ -39,19 +39,11 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-class Graph:
-    """As the exporter leaves it, without the seconds that it takes."""
-
-    def save(self, path: str) -> None:
-        Path(path).write_bytes(bytes(9000))
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With two decoders and a built model in it."""
     save(Decoder(2, SIZE, seed=2), tmp_path / "m.safetensors")
     save(Decoder(2, SIZE, seed=3), tmp_path / "n.safetensors")
-    monkeypatch.setattr("lowregret.construct.onnx._exported", lambda *_: Graph())
     construct.save(
         construct.build(load(tmp_path / "m.safetensors"), lr.rules.RegretGap(lr.matching(), 8)),
         tmp_path / "b.safetensors",
@@ -263,14 +255,6 @@ def test_two_names_of_one_file(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("construct", "m.safetensors", "--out", "m.safetensors"), "--out must be another path than the checkpoint"),
-        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "m.safetensors"), "--onnx must be another"),
-        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "m.json"), "--onnx must be another path"),
-        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx-stream", "o.safetensors"), "--onnx-stream"),
-        (("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "o.json"), "what is beside --out"),
-        (
-            ("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "g", "--onnx-stream", "./g"),
-            "--onnx, got",
-        ),
         (("construct", "link.safetensors", "--out", "m.safetensors"), "must be another path than the checkpoint"),
         (("construct", "m.safetensors", "--out", "hard.safetensors"), "must be another path than the checkpoint"),
         (("evaluate", "m.safetensors", "--out", "m.safetensors"), "--out must be another path than the model"),
@@ -298,10 +282,9 @@ COMMANDS = {
     "verify": ("verify", "--only", "Lemma A.1", "--jobs", "1", "--out"),
     "evaluate": ("evaluate", "m.safetensors", "-n", "2", "--out"),
     "construct": ("construct", "m.safetensors", "--rule", "gap", "--out"),
-    "onnx": ("construct", "m.safetensors", "--rule", "gap", "--out", "o.safetensors", "--onnx"),
     "train": ("train", "bernoulli", "--size", "8,8,2,1,8", "--steps", "2", "--batch", "2", "--out"),
 }
-NAMES = {"demo": "d", "verify": "v", "evaluate": "e.json", "construct": "c.safetensors", "onnx": "g.onnx"}
+NAMES = {"demo": "d", "verify": "v", "evaluate": "e.json", "construct": "c.safetensors"}
 
 
 def out_of(command: str, prefix: str = "") -> str:
@@ -329,9 +312,7 @@ def test_a_full_disk_keeps_what_was_there(command: str, folder: Path, little_roo
     before = everything(folder)
     written = {name for name in before if name.startswith(out_of(command).split(".")[0])}
     assert written
-    if command == "onnx":
-        before = {name: data for name, data in before.items() if not name.startswith("o.")}
-    little_room(8000 if command == "onnx" else 500)
+    little_room(500)
     done = lowregret(*COMMANDS[command], out_of(command))
     little_room(resource.RLIM_INFINITY)
     assert done.exit_code == 1, (done.output, done.exception)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 from lowregret.inputs import probs_of
-from lowregret.rules import FirstTest
 
 from ..guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, many, play, rule_named, some
 
@@ -121,7 +120,7 @@ def test_no_chance_is_negative_when_cold() -> None:
 
 
 def test_an_unknown_horizon_cools_down() -> None:
-    guard = lr.Guard(COIN, None, rule=FirstTest(COIN, None, delta=0.01))
+    guard = lr.Guard(COIN, None, rule=lr.ExactTest(COIN, None, delta=0.01, fallback=lr.PolyaUrn(2)))
     for step in range(1, 200):
         guard.advise([0.4, 0.6])
         expected = COIN.quantal_response([0.4, 0.6], COIN.anytime_temperature(step))

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
 from ..guarded_runs import COIN, KINDS, RULES, WRONG, a_game, a_run, last_state, play, rule_named
 
@@ -117,7 +116,7 @@ def test_episodes_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("delta", [0.001, 0.3])
 def test_the_certificate_adds_episodes(delta: float) -> None:
-    guard = lr.Guard(COIN, 12, rule=FirstTest(COIN, 12, delta=delta), batch_shape=(3,))
+    guard = lr.Guard(COIN, 12, rule=lr.ExactTest(COIN, 12, delta=delta, fallback=lr.PolyaUrn(2)), batch_shape=(3,))
     one = guard.certificate
     assert (one.episodes, one.tv_bound) == (1, delta)
     for opened in range(2, 6):

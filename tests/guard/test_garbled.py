@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 from lowregret.inputs import probs_of
-from lowregret.rules import FirstTest
 
 from ..guarded_runs import COIN, KINDS, WRONG, a_run, last_state, play, some, through_json
 
@@ -34,8 +33,8 @@ def garbled_guards() -> list[tuple[lr.Guard, lr.Guard]]:
     rng = np.random.default_rng(8)
     pairs = []
     for shape, kind, rule in (
-        ((), "numpy", FirstTest(COIN, 12)),
-        ((3,), "torch", FirstTest(COIN, None, delta=0.1)),
+        ((), "numpy", lr.ExactTest(COIN, 12, fallback=lr.PolyaUrn(2))),
+        ((3,), "torch", lr.ExactTest(COIN, None, delta=0.1, fallback=lr.PolyaUrn(2))),
         ((2, 2), "numpy, float32", lr.rules.RegretRate(COIN, 12, alpha=0.3)),
         ((2,), "numpy", lr.rules.RegretGap(COIN, 12, fallback=last_state(2))),
     ):

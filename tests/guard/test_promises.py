@@ -1,7 +1,6 @@
 """What a guard promises beside its certificate: what it waits for, whose its states are, that its draws are fresh."""
 
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
 COIN = lr.matching()
 WRONG = [0.9, 0.1]
@@ -27,52 +25,8 @@ def through_json(guard: lr.Guard) -> dict[str, Any]:
     return json.loads(json.dumps(guard.state_dict(), allow_nan=False))
 
 
-# What a switch waits for
-
-
-def steps_of(guard: lr.Guard, probs: Any, states: Any) -> Any:
-    """Each step of a play, after it."""
-    for law, state in zip(probs, states, strict=True):
-        guard.advise(law)
-        guard.observe(int(state))
-        yield guard
-
-
-def test_the_gate_is_told_beside_the_evidence() -> None:
-    rng = np.random.default_rng(0)
-    rule, seen = FirstTest(COIN, 4000, delta=0.05, gate=3.0), set()
-    for guard in steps_of(lr.Guard(COIN, 4000, rule=rule), np.tile([0.9, 0.1], (300, 1)), rng.random(300) < 0.7):
-        (statistic, threshold), conditions = guard.evidence, guard.conditions
-        assert conditions["evidence"] == (statistic, threshold)
-        rise, needed = conditions["gate"]
-        step = guard.state_dict()["clock"]
-        assert math.isclose(needed, 3.0 * COIN.span * math.sqrt(step))
-        late = bool(guard.switched)
-        missing = [name for name, short in (("evidence", statistic < threshold), ("gate", rise < needed)) if short]
-        assert guard.waiting_for == ("switched" if late else " and ".join(missing))
-        assert late or missing
-        seen.add(guard.waiting_for)
-    assert seen == {"evidence and gate", "gate", "switched"}  # the evidence alone was there long before
-
-
-def test_what_each_stream_waits_for() -> None:
-    guard = lr.Guard(COIN, 100, rule=FirstTest(COIN, 100), batch_shape=(2, 2))
-    assert guard.waiting_for.shape == (2, 2)
-    play(guard, np.tile(WRONG, (8, 2, 2, 1)), np.tile([[0, 1], [1, 0]], (8, 1, 1)))
-    assert (guard.waiting_for == "switched").tolist() == guard.switched.tolist() == [[False, True], [True, False]]
-    assert {str(words) for words in guard.waiting_for.ravel()} == {"evidence and gate", "switched"}
-    still = lr.Guard(lr.DecisionProblem([[0.5, 0.5]]), 10)
-    assert still.waiting_for == "never"
-    assert (
-        lr.Guard(None, 10).waiting_for
-        == lr.Guard(COIN, 10, rule=lr.rules.RegretRate(COIN, 10)).waiting_for
-        == "evidence"
-    )
-    assert set(lr.Guard(COIN, 10, rule=FirstTest(COIN, 10, gate=0)).conditions) == {"evidence"}
-
-
 def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
-    for rule in (FirstTest(COIN, 20), lr.rules.VRegret(20)):
+    for rule in (lr.ExactTest(COIN, 20), lr.rules.VRegret(20)):
         guard = lr.Guard(rule.problem, 20, rule=rule)
         play(guard, [[1.0, 0.0]], [1])
         (event,) = guard.events
@@ -81,7 +35,6 @@ def test_a_switch_says_that_the_model_had_excluded_what_came() -> None:
             f"switched after 1 steps of episode 1: a state came to which the model had given probability 0 "
             f"({type(rule).__name__})"
         )
-        assert guard.waiting_for == "switched"
     for likelihood, words in ((False, "action 1 would have earned more"), (True, "recent frequencies predict better")):
         guard = lr.Guard(COIN, 20, likelihood=likelihood)
         play(guard, np.tile(WRONG, (12, 1)), np.ones(12, dtype=int))
@@ -151,7 +104,7 @@ def test_what_a_guard_hands_out_is_the_callers_own() -> None:
         policy = np.asarray(guard.policy()).tolist()
         for handed in (
             guard.episodes, guard.regret, guard.realised_regret, guard.switched, guard.policy(), guard.act(0),
-            *guard.evidence, *(value for pair in guard.conditions.values() for value in pair),
+            *guard.evidence,
         ):  # fmt: skip
             handed[...] = 99
         for event in (events := guard.events):

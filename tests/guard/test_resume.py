@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
 from ..drawn import MORE
 from ..guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, play, rule_named, some, through_json
@@ -68,7 +67,7 @@ def test_a_guard_resumes_bit_for_bit(name: str, seed: int, shape: tuple[int, ...
             for one in (guard, resumed):
                 one.restart([0] if shape else None)
     assert guard.certificate == resumed.certificate
-    if impossible and "horizon" not in name and isinstance(rule, (lr.ExactTest, FirstTest)):
+    if impossible and "horizon" not in name and isinstance(rule, lr.ExactTest):
         assert guard.events
 
 
@@ -133,10 +132,6 @@ OTHERS: dict[str, tuple[Callable[[], lr.Guard], tuple[str, ...]]] = {
         ("temperature", "delta", "likelihood"),
     ),
     "payoffs": (lambda: lr.Guard(COIN, 12, payoffs="scaled"), ("payoffs ('fixed' against 'scaled')",)),
-    "first": (
-        lambda: lr.Guard(COIN, 12, rule=FirstTest(COIN, 12)),
-        ("gate", "rule ('ExactTest' against 'FirstTest')"),
-    ),
     "rule": (
         lambda: lr.Guard(COIN, 12, rule=lr.rules.RegretRate(COIN, 12)),
         ("rule ('ExactTest' against 'RegretRate')",),

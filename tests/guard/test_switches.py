@@ -11,22 +11,20 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
 from ..guarded_runs import COIN, KINDS, RULES, SHAPES, WRONG, a_game, a_run, many, play, rule_named, some
 
 # Switches
 
 
-@pytest.mark.parametrize("gate", [0, 0.5, 50.0])
 @pytest.mark.parametrize("horizon", [20, None])
-def test_an_impossible_state_sounds_the_alarm_at_once(gate: float, horizon: int | None) -> None:
-    rule = FirstTest(COIN, horizon, delta=0.01, gate=gate)
+def test_an_impossible_state_sounds_the_alarm_at_once(horizon: int | None) -> None:
+    rule = lr.ExactTest(COIN, horizon, delta=0.01, fallback=lr.PolyaUrn(2))
     guard = lr.Guard(COIN, horizon, rule=rule, batch_shape=(3,))
     guard.advise([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]])
     guard.observe([0, 1, 1])
     (event,) = guard.events
-    assert (event.stream, event.step, event.rule) == (1, 1, "FirstTest")
+    assert (event.stream, event.step, event.rule) == (1, 1, "ExactTest")
     assert event.statistic == math.inf
     assert event.threshold == pytest.approx(math.log(100))
     assert guard.advise([[1.0, 0.0]] * 3).law.tolist() == [[1.0, 0.0], [1 / 3, 2 / 3], [1.0, 0.0]]
@@ -41,8 +39,7 @@ def test_nothing_at_stake_never_switches(seed: int, n_states: int, n_actions: in
     problem = lr.DecisionProblem(np.tile(rng.uniform(-1, 1, n_states), (n_actions, 1)))
     assert problem.span == 0
     for rule in (
-        FirstTest(problem, 12),
-        FirstTest(problem, 12, gate=0),
+        lr.ExactTest(problem, 12, fallback=lr.PolyaUrn(n_states)),
         lr.rules.RegretGap(problem, 12),
         lr.rules.RegretRate(problem, 12, alpha=1e-9),
     ):

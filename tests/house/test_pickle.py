@@ -10,7 +10,6 @@ import pytest
 
 import lowregret as lr
 from lowregret import adversaries, scoring, sources
-from lowregret.rules import FirstTest
 from paper import frontier, impossibility
 
 COIN, HANDS = lr.matching(), lr.rock_paper_scissors()
@@ -24,11 +23,9 @@ def last_token(history: np.ndarray) -> list[float]:
 
 
 RULES = {
-    "FirstTest": FirstTest(COIN, 20),
-    "FirstTest, unknown horizon": FirstTest(COIN, None, delta=0.1),
-    "FirstTest onto a policy": FirstTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
     "ExactTest": lr.ExactTest(COIN, 20),
     "ExactTest, unknown horizon": lr.ExactTest(COIN, None, delta=0.1),
+    "ExactTest onto a policy": lr.ExactTest(COIN, 20, fallback=lr.policies.AdaHedge(COIN)),
     "ExactTest, scaled": lr.ExactTest(COIN, 20, payoffs="scaled"),
     "RegretGap": lr.rules.RegretGap(COIN, 20),
     "RegretGap, unknown horizon": lr.rules.RegretGap(COIN, None, delta=0.1),

@@ -9,7 +9,6 @@ import pytest
 import lowregret as lr
 from lowregret.certificates import bounds as certificates
 from lowregret.checks import check_predictor
-from lowregret.rules import FirstTest
 
 
 def test_lemma_2_3_is_its_formula_where_the_span_is_not_one() -> None:
@@ -20,12 +19,6 @@ def test_lemma_2_3_is_its_formula_where_the_span_is_not_one() -> None:
     direct += eta * m * math.log(np.mean(np.exp(C / (eta * m)))) - C.min()
     assert problem.span != 1
     assert certificates.lemma_2_3(problem, T, eta) == pytest.approx(direct / T, rel=1e-12)
-
-
-def test_terms_of_one_step() -> None:
-    rule = FirstTest(lr.matching(), 1)
-    terms = certificates.exact_test(rule.problem, 1, rule.temperature, rule.rates_K, rule.log_costs_K, rule.gate)
-    assert terms == {"test": 0.0, "gate": 0.0, "crossing step": 1.0}
 
 
 def test_names_are_the_levels() -> None:

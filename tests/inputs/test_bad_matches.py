@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
 from ..drawn import many, some
 from .bad_inputs import EVEN, GAME, HORIZON, OTHER_GAME, RULES, Bad, refused
@@ -40,7 +39,7 @@ def test_predictors_of_another_alphabet(n: int, data: st.DataObject) -> None:
                 lambda p: lr.Guard(GAME, HORIZON, temperature=0.1, fallback=p),
                 lambda p: lr.rules.RegretGap(GAME, HORIZON, fallback=p),
                 lambda p: lr.rules.RegretRate(GAME, HORIZON, fallback=p),
-                lambda p: FirstTest(GAME, HORIZON, fallback=p),
+                lambda p: lr.ExactTest(GAME, HORIZON, fallback=p),
             ]
         )
     )
@@ -98,7 +97,6 @@ def test_problems_that_are_none(problem: Any) -> None:
         lambda p: lr.policies.Respond(lr.PolyaUrn(3), p, 0.1),
         lambda p: lr.rules.RegretGap(p, HORIZON),
         lambda p: lr.rules.RegretRate(p, HORIZON),
-        lambda p: FirstTest(p, HORIZON),
     ):
         with pytest.raises(ValueError, match=f"problem must be a DecisionProblem, got {type(problem).__name__}"):
             make(problem)
@@ -147,7 +145,7 @@ def test_near_must_fit_the_policy(shape: tuple[int, ...]) -> None:
 
 def test_an_unknown_horizon_needs_a_delta() -> None:
     for make in (
-        lambda: FirstTest(GAME, None),
+        lambda: lr.ExactTest(GAME, None),
         lambda: lr.rules.RegretGap(GAME, None),
         lambda: lr.robustify(lr.PolyaUrn(3), GAME, None),
     ):
@@ -186,4 +184,4 @@ def test_past_the_horizon(horizon: int, extra: int, kind: str) -> None:
             call()
     assert (guard.state_dict(), stream.state_dict()) == before
     with pytest.raises(ValueError, match=f"step must be at most the horizon {horizon}"):
-        FirstTest(GAME, horizon).certificate.at(horizon + extra)
+        lr.rules.RegretGap(GAME, horizon).certificate.at(horizon + extra)

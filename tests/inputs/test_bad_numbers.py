@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import lowregret as lr
 
-from ..drawn import many, some
+from ..drawn import some
 from .bad_inputs import EVEN, GAME, HORIZON, PREDICTORS, RULES, Bad, advised, over, refused
 
 NOT_NUMBERS: list[Any] = ["0.5", [0.5], True, False, 1j, np.array([0.5]), {}]
@@ -84,13 +84,6 @@ def test_numbers_that_must_be_positive(entry: Any, data: st.DataObject) -> None:
 @some
 def test_delta_outside_the_unit_interval(entry: Any, data: st.DataObject) -> None:
     number_refused(entry, data, NOT_A_CHANCE, "strictly between 0 and 1")
-
-
-@given(data=st.data())
-@many
-def test_negative_gates(data: st.DataObject) -> None:
-    entry = (lambda v: lr.rules.FirstTest(GAME, HORIZON, gate=v)), "gate", True
-    number_refused(entry, data, NEGATIVE.filter(lambda v: v is not None), ">= 0")
 
 
 @over(COUNTS)

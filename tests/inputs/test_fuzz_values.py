@@ -48,7 +48,7 @@ RESULTS = {  # made by the package for its callers to read
 FORMULAS = ("certificates.", "plots.", "checks.policy_subject", "checks.predictor_subject", "checks.rule_trial")
 ABSTRACT = {"Policy", "Predictor", "Rule", "ResponseRule", "games.Player", "games.Seat"}
 INSIDE = {  # hooks of rules, and what searches share: called by the package with what it has checked
-    "advance", "answer", "blank", "by_kernel", "conditions", "evidence", "fallback_answer", "fallback_answers",
+    "advance", "answer", "blank", "evidence", "fallback_answer", "fallback_answers",
     "first_trips", "gains", "judge", "law", "leads", "look", "moment", "moments", "recorded", "refuse_past_horizon",
     "replaced", "respond_to", "temperature_at", "threshold", "tripped", "over_episodes", "with_terms", "regret_bound",
     "law_of_counts", "policy_of_counts", "laws", "from_json", "batches", "home", "log_probs", "same_alphabet",

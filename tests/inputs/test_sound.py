@@ -168,7 +168,7 @@ NO_LAWS = [[np.nan, np.nan], [2.0, -1.0], [0.5, 0.6], [1.0]]
 @pytest.mark.parametrize("law", NO_LAWS, ids=str)
 def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law: Any) -> None:
     liar, tokens = Says(law), np.array([[0, 1, 1]])
-    fallback = lr.rules.FirstTest(COIN, 9, fallback=liar)  # bets on what it says
+    fallback = lr.rules.RegretGap(COIN, 9, fallback=liar)  # is judged beside what it says
 
     def switched() -> lr.Guard:
         guard = lr.Guard(COIN, 9, temperature=0.3, fallback=liar)
@@ -206,14 +206,14 @@ def test_what_someone_else_s_predictor_says_is_checked_wherever_it_is_asked(law:
 @pytest.mark.parametrize("mixed", NO_LAWS[:3], ids=str)
 def test_what_someone_else_s_policy_plays_is_checked_wherever_it_is_asked(mixed: Any) -> None:
     liar, tokens = Plays(mixed), np.array([[0, 1, 1]])
-    first, rule = lr.rules.FirstTest(COIN, 9, fallback=liar), lr.ExactTest(COIN, 9, fallback=liar)
+    gap, rule = lr.rules.RegretGap(COIN, 9, fallback=liar), lr.ExactTest(COIN, 9, fallback=liar)
     tripped = rule.update(rule.start(), np.array([1.0, 0.0]), 1)
     for call in (
         lambda: lr.external_regret(COIN, liar, tokens),
         lambda: liar.policy_sequence(tokens),
         lambda: lr.compare({"liar": liar}, {"urn": URN}, COIN, 3, 2, 0),
         lambda: lr.adversaries.greedy(liar, COIN, 3),
-        lambda: first.look(first.start(), np.eye(2)[0]),
+        lambda: gap.look(gap.start(), np.eye(2)[0]),
         lambda: rule.look(tripped, np.eye(2)[0]),
     ):
         with pytest.raises(ValueError, match="the probabilities of Plays"):

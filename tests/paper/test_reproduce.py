@@ -10,7 +10,6 @@ import torch
 from typer.testing import CliRunner
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     NANODO,
@@ -35,8 +34,8 @@ TINY = {"size": Size(16, 16, 2, 1, 16), "steps": 3, "batch": 4, "samples": 6}
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("best")
-    reproduce(PRESETS["best"].changed(**TINY), out / "all", out / "few", "cpu", "python -m paper reproduce")
+    out = tmp_path_factory.mktemp("recovering")
+    reproduce(PRESETS["recovering"].changed(**TINY), out / "all", out / "few", "cpu", "python -m paper reproduce")
     return out
 
 
@@ -89,10 +88,10 @@ def test_a_second_run_only_reads(finished: Path, monkeypatch: pytest.MonkeyPatch
     before = {p: p.stat().st_mtime_ns for p in (finished / "all/models").iterdir()}
     for part in ("greedy_regrets", "regret_curves", "next_token_table", "sequence_table"):
         monkeypatch.setattr(trained, part, lambda *_: pytest.fail("measured again"))
-    reproduce(PRESETS["best"].changed(**TINY), finished / "all", None, "cpu", "")
+    reproduce(PRESETS["recovering"].changed(**TINY), finished / "all", None, "cpu", "")
     assert {p: p.stat().st_mtime_ns for p in (finished / "all/models").iterdir()} == before
     with pytest.raises(ValueError, match="another preset or other numbers"):
-        reproduce(PRESETS["best"].changed(**TINY, seed=1), finished / "all", None, "cpu", "")
+        reproduce(PRESETS["recovering"].changed(**TINY, seed=1), finished / "all", None, "cpu", "")
 
 
 def test_it_goes_on_where_it_stopped(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +102,7 @@ def test_it_goes_on_where_it_stopped(finished: Path, tmp_path: Path, monkeypatch
         raise Stopped
 
     monkeypatch.setattr(trained, "regret_curves", stop)
-    preset = PRESETS["best"].changed(**TINY)
+    preset = PRESETS["recovering"].changed(**TINY)
     with pytest.raises(Stopped):
         reproduce(preset, tmp_path / "out", tmp_path / "few", "cpu", "")
     assert "greedy" in json.loads((tmp_path / "few/results.json").read_text())
@@ -132,7 +131,7 @@ def different_models(size: Size) -> dict[str, Transformer]:
 
 
 def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    preset = PRESETS["best"].changed(**{**TINY, "samples": 5}, seed=3)
+    preset = PRESETS["recovering"].changed(**{**TINY, "samples": 5}, seed=3)
     models, T, coin, results = different_models(preset.size), 16, lr.matching(), {"seconds": {}}
     monkeypatch.setattr(trained, "_AT_ONCE", 2)  # sampled in blocks, the same as at once
     trained.measure(models, preset, results, lambda now: None)
@@ -152,7 +151,7 @@ def test_every_measurement_is_of_the_model_it_names(monkeypatch: pytest.MonkeyPa
         expected = {"from_first": first, "from_second": second, "symmetric": np.mean(apart)}
         assert found == pytest.approx(expected, abs=1e-5), (p, q)
     # Regrets of everyone everywhere; Algorithm 1 has BERNOULLI_1 as its base.
-    exact = lr.robust.Robust(models["BERNOULLI_1"], FirstTest(coin, T, delta=2 / T, gate=0))
+    exact = lr.robust.Robust(models["BERNOULLI_1"], lr.ExactTest(coin, T))
     players = {"BERNOULLI": models["BERNOULLI_1"], "POLYAURN": models["POLYAURN"], "ROBUST": models["ROBUST"]}
     players |= {"Algorithm 1": exact}
     regrets = {}
@@ -215,7 +214,7 @@ def test_drawing_leaves_matplotlib_as_it_was(finished: Path) -> None:
 def test_what_was_measured_on_models_that_are_gone_is_measured_again(finished: Path, tmp_path: Path) -> None:
     import shutil
 
-    out, preset = tmp_path / "all", PRESETS["best"].changed(**TINY)
+    out, preset = tmp_path / "all", PRESETS["recovering"].changed(**TINY)
     shutil.copytree(finished / "all", out)
     path, whole = out / "results.json", json.loads((out / "results.json").read_text())
     elsewhere = {**whole, "environment": {"torch": "1", "device": "another"}}
@@ -232,14 +231,13 @@ def test_what_was_measured_on_models_that_are_gone_is_measured_again(finished: P
             reproduce(preset, out, None, "cpu", "")
 
 
-@pytest.mark.parametrize("name", ["quick", "paper", "best", "recovering"])
+@pytest.mark.parametrize("name", ["quick", "paper", "recovering"])
 def test_presets(name: str) -> None:
     """Every number by itself: a preset that drifts is another experiment."""
     small, large = Size(256, 64, 2, 2, 256), Size(1024, 256, 4, 3, 1024)
     size, optimiser, steps, batch, robust_steps, robust_batch, samples, stream = {
-        "quick": (small, DECAYING, 500, 16, 1000, 32, 256, None),
+        "quick": (small, DECAYING, 500, 16, 1000, 32, 256, "float32"),
         "paper": (large, NANODO, 500, 128, 500, 128, 1024, None),
-        "best": (large, DECAYING, 3000, 128, 9000, 256, 1024, "float32"),
         "recovering": (large, DECAYING, 2000, 128, 8000, 256, 1024, "float32"),
     }[name]
     chosen, source = PRESETS[name], lr.sources.paper_sources(size.context)["b"]
@@ -266,15 +264,13 @@ def test_presets(name: str) -> None:
             assert described(task.source) == described(source)
             assert task.base is base
     T, coin = size.context, lr.matching()
-    expected = lr.rules.RegretRate(coin, T, alpha=1.5) if name == "paper" else FirstTest(coin, T, delta=2 / T, gate=0)
-    if name == "recovering":
-        expected = lr.robustify(base, coin, T).rule
+    expected = lr.rules.RegretRate(coin, T, alpha=1.5) if name == "paper" else lr.robustify(base, coin, T).rule
     assert described(chosen.rule) == described(expected)
     assert described(chosen.task("ROBUST", base).rule) == described(expected)
     if name != "paper":
         task = chosen.task("ROBUST", base)
         numbers = (task.play_every, task.play_count, task.response_weight, task.play_share, task.pool)
-        played = {"quick": (50, 64, 0.1), "best": (150, 256, 0.03), "recovering": (400, 512, 0.03)}
+        played = {"quick": (50, 64, 0.03), "recovering": (400, 512, 0.03)}
         assert numbers == (*played[name], 0.25, 2048)
 
 
@@ -356,7 +352,7 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
         "sequence_tv": lr.sequence_tv(ours, theirs, T, 4, 0)._asdict(),
     }
     about = checkpoints.read(robust).about
-    assert about["task"]["Distil"]["rule"]["FirstTest"]["delta"] == 2 / T
+    assert about["task"]["Distil"]["rule"]["ExactTest"]["delta"] == 2 / T
     assert about["init"] == described(theirs)
     file = tmp_path / "file"
     file.write_text("")
@@ -369,7 +365,7 @@ def test_train_and_evaluate(tmp_path: Path) -> None:
         (["train", "nothing", "--out", robust], "task must be"),
         (["train", "bernoulli", "--out", base, *small, "--seed", "1"], "another settings"),
         (["evaluate", str(tmp_path / "none.safetensors")], "there is no checkpoint"),
-        (["reproduce", "--preset", "finest"], "preset must be one of quick, paper, best, recovering"),
+        (["reproduce", "--preset", "finest"], "preset must be one of quick, paper, recovering"),
         (["train", "bernoulli", "--out", new, *small, "--device", "cuda:9"], "device must be one of cpu"),
         (["train", "bernoulli", "--out", new, *small, "--device", "gpu"], "device must be one of cpu"),
         (["train", "bernoulli", "--out", under, *small], "is a file: there can be no folder"),

@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret import files
-from lowregret.rules import FirstTest
 from lowregret.tables import print_table
 from lowregret.transformer import Decoder, Distil, Progress, Size, TrainingSettings, Transformer, load, save, train
 from lowregret.transformer.held_out import Compared, compared
 from paper import eight_sources, verify
 from paper.app import _app
 
+from ..conftest import with_urn
 from .conftest import ENVIRONMENT
 
 SIZE = "8,8,2,1,8"
@@ -223,17 +223,7 @@ def test_an_extra_that_is_missing_is_named_before_the_work(
     assert len(done.stderr.strip().splitlines()) == 1
     assert not done.stdout.strip()
 
-
-def test_graphs_without_their_extra_are_refused_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    save(Decoder(2, Size(8, 8, 2, 1, 8)), "m.safetensors")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
     done = paper("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "g.onnx")
-    assert done.exit_code == 1
-    assert "pip install 'lowregret[onnx]'" in done.stderr
-    assert not Path("o.safetensors").exists()
 
 
 # Options that would be ignored
@@ -284,7 +274,7 @@ def test_a_student_that_is_worse_than_its_base_says_so(tmp_path: Path, monkeypat
     assert done.exit_code == 0, done.output
     assert "It is worse than its base: train it for more steps" in done.output
     base, source = load("base.safetensors"), lr.sources.paper_sources(16)["b"]
-    task = Distil(source, base, FirstTest(lr.matching(), 16))
+    task = Distil(source, base, with_urn(lr.matching(), 16))
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     found = compared(task, load("s.safetensors"), settings)
     assert found.student > found.base > 0
@@ -301,7 +291,7 @@ def test_divergences_are_from_algorithm_1(tmp_path: Path) -> None:
 
     coin, T = lr.matching(), 16
     base = Transformer(Decoder(2, Size(16, 16, 2, 1, 16), seed=1))
-    task = Distil(lr.sources.paper_sources(T)["b"], base, FirstTest(coin, T, delta=0.5), response_weight=0.5)
+    task = Distil(lr.sources.paper_sources(T)["b"], base, with_urn(coin, T, delta=0.5), response_weight=0.5)
     settings = TrainingSettings(size=(16, 16, 2, 1, 16), steps=2, batch=2)
     tokens = task.batch(64, slice(None), T, data.generator("cpu", 0, 2, 2), base.laws_on_device).tokens_BxT.numpy()
     laws, robust = base.predict_sequence(tokens), lr.robust.Robust(base, task.rule).predict_sequence(tokens)

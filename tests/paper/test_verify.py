@@ -24,7 +24,6 @@ from .conftest import ENVIRONMENT
 
 SLOW = (  # seconds each
     "5.2, the",
-    "Exact test",
     "Every start, (iv)",
     "Theorem 3.1, TV",
     "Theorem 3.1, at",

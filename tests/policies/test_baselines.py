@@ -10,7 +10,6 @@ import pytest
 
 import lowregret as lr
 from lowregret import certificates, checks
-from lowregret.rules import FirstTest
 
 from ..conftest import extra, random_markov, random_problem
 
@@ -211,7 +210,7 @@ def policies(problem: lr.DecisionProblem, horizon: int) -> dict[str, lr.policies
 def test_rules_with_a_policy_keep_the_laws(name: str) -> None:
     base = lr.predictors.Scheduled([[0.9, 0.1]])
     for rule in (
-        FirstTest(COIN, 40, fallback=policies(COIN, 40)[name]),
+        lr.ExactTest(COIN, 40, fallback=policies(COIN, 40)[name]),
         lr.rules.RegretGap(COIN, 40, 0.01, True, fallback=policies(COIN, 40)[name]),
         lr.rules.RegretRate(COIN, 40, 0.7, fallback=policies(COIN, 40)[name]),
     ):
@@ -231,7 +230,7 @@ def test_hedge_and_the_shrunk_urn_are_one_fallback() -> None:
         tokens[::2] = np.where(rng.random((25, 200)) < 0.95, base.predict_sequence(tokens[::2])[:, :1].argmin(-1), 0)
         probs = base.predict_sequence(tokens)
         laws, acts = (
-            FirstTest(problem, 200, fallback=fallback)
+            lr.rules.RegretGap(problem, 200, 0.01, sharp=True, fallback=fallback)
             for fallback in (lr.predictors.ShrunkUrn(problem, 200, c=1.0), lr.policies.Hedge(problem, 200))
         )
         assert 1 / 3 <= (laws.trip_times(probs, tokens) < 200).mean() < 1
@@ -246,10 +245,7 @@ def test_no_sequence_breaks_a_certificate_over_a_policy(seed: int) -> None:
     T, base = tokens.shape[1], random_markov(rng, problem.n_states, 1)
     probs = base.predict_sequence(tokens)
     for name, policy in policies(problem, T).items():
-        for rule in (
-            FirstTest(problem, T, delta=0.9, gate=0, fallback=policy),
-            lr.rules.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),
-        ):
+        for rule in (lr.rules.RegretGap(problem, T, 0.01, span_aware=True, fallback=policy),):
             own = lr.policies.Respond(base, problem, rule.temperature).policy_sequence(tokens)
             late = np.arange(T) >= rule.trip_times(probs, tokens)[:, None]
             regret = lr.external_regret(problem, np.where(late[..., None], policy.policy_sequence(tokens), own), tokens)
@@ -313,12 +309,12 @@ def test_a_guard_with_one_policy_does_not_take_the_state_of_another() -> None:
 
 def test_policies_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="fallback AdaHedge was made for another problem"):
-        FirstTest(COIN, 10, fallback=lr.policies.AdaHedge(RPS))
+        lr.ExactTest(COIN, 10, fallback=lr.policies.AdaHedge(RPS))
     with pytest.raises(ValueError, match="fallback Hedge was made for 9 steps, the rule may run for 10"):
-        FirstTest(COIN, 10, fallback=lr.policies.Hedge(COIN, 9))
+        lr.ExactTest(COIN, 10, fallback=lr.policies.Hedge(COIN, 9))
     with pytest.raises(ValueError, match="unknown"):
-        FirstTest(COIN, None, delta=0.1, fallback=lr.policies.FixedShare(COIN, 9))
-    endless = FirstTest(COIN, None, delta=0.1, fallback=lr.policies.AdaHedge(COIN)).certificate
+        lr.ExactTest(COIN, None, delta=0.1, fallback=lr.policies.FixedShare(COIN, 9))
+    endless = lr.ExactTest(COIN, None, delta=0.1, fallback=lr.policies.AdaHedge(COIN)).certificate
     assert endless.at(10**6).regret_bound < 0.01
     with pytest.raises(ValueError, match="predictor"):
-        FirstTest(COIN, 10, fallback=object())  # type: ignore[arg-type]
+        lr.ExactTest(COIN, 10, fallback=object())  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ import lowregret as lr
 from lowregret import adversaries, certificates, checks
 from lowregret.predictors import equaliser
 from lowregret.predictors.urns import on_simplex
-from lowregret.rules import FirstTest
 from paper import fallback_table
 
 from ..conftest import random_markov, random_problem
@@ -157,7 +156,7 @@ def test_the_exact_worst_case_of_the_shrunk_urn(horizon: int, scaled: float) -> 
     if horizon < 8192:
         hedge = lr.policies.Hedge(COIN, horizon, rate=math.sqrt(8 * math.log(2) / horizon))
         assert adversaries.exact_worst_case(hedge, COIN, horizon).regret == pytest.approx(worst.regret, rel=1e-4)
-        rule = FirstTest(COIN, horizon, fallback=urn)
+        rule = lr.rules.RegretGap(COIN, horizon, fallback=urn)
         assert rule.certificate.sharpen().terms["fallback"] == pytest.approx(worst.regret, abs=1e-12)
 
 
@@ -213,11 +212,11 @@ def test_what_is_refused() -> None:
     assert urn.regret_bound(TILTED, 2, 0.5) is None
     assert urn.regret_bound(COIN, 2, None) is None
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for 2 steps"):
-        FirstTest(COIN, 3, fallback=urn)
+        lr.ExactTest(COIN, 3, fallback=urn)
     with pytest.raises(ValueError, match="unknown"):
-        FirstTest(COIN, None, delta=0.1, fallback=urn)
+        lr.ExactTest(COIN, None, delta=0.1, fallback=urn)
     with pytest.raises(ValueError, match="fallback ShrunkUrn was made for another problem"):
-        FirstTest(TILTED, 2, fallback=urn)
+        lr.ExactTest(TILTED, 2, fallback=urn)
 
 
 def test_without_an_equaliser_there_is_linear_regret() -> None:
@@ -239,10 +238,7 @@ def test_no_sequence_breaks_a_certificate_over_the_shrunk_urn(seed: int) -> None
     problem = equalised(rng, 2 + seed % 2, 2)
     base, tokens, T = random_markov(rng, 2, 1), all_of(2, 10), 10
     urn = lr.predictors.ShrunkUrn(problem, T)
-    for rule in (
-        FirstTest(problem, T, delta=0.9, gate=0, fallback=urn),
-        lr.rules.RegretGap(problem, T, 0.01, True, fallback=urn),
-    ):
+    for rule in (lr.rules.RegretGap(problem, T, 0.01, True, fallback=urn),):
         certificate = rule.certificate
         assert certificate.terms["fallback"] == urn.regret_bound(problem, T, rule.temperature)
         regret = lr.external_regret(problem, lr.robust.Robust(base, rule).respond(), tokens)
@@ -270,7 +266,7 @@ def test_fallbacks_keep_the_laws(name: str) -> None:
     counts = (tokens[:, :11, None] == np.arange(subject.n_states)).sum(1)
     np.testing.assert_allclose(subject.law_of_counts(counts), subject.predict_sequence(tokens)[:, -1], atol=1e-12)
     if subject.problem.n_actions > 1:
-        rule = FirstTest(subject.problem, 12, delta=0.6, gate=0, fallback=subject, temperature=0.2)
+        rule = lr.ExactTest(subject.problem, 12, delta=0.6, fallback=subject, temperature=0.2)
         base = lr.predictors.Scheduled([np.eye(subject.n_states)[-1] * 0.9 + 0.1 / subject.n_states])
         checks.check_rule(rule, base, tolerance=1e-12)
 

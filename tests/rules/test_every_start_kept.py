@@ -10,7 +10,7 @@ import torch
 
 import lowregret as lr
 from lowregret.problems import Positions
-from lowregret.rules import FirstTest, bets
+from lowregret.rules import bets
 
 from ..guarded_runs import through_json
 from ..literal_theorem import told
@@ -86,13 +86,6 @@ def test_temperatures_at_the_ends(temperature: float) -> None:
         assert rule.trip_times(probs, np.ones(40, int)) == told(rule, probs, np.ones(40, int)).trip <= 40
 
 
-def test_a_huge_gate_keeps_it_shut() -> None:
-    rule = FirstTest(MATCHING, 50, delta=0.1, gate=1e6)
-    assert rule.trip_times(np.tile([0.99, 0.01], (50, 1)), np.ones(50, int)) == 51
-    assert rule.trip_times(np.tile([1.0, 0.0], (50, 1)), np.ones(50, int)) == 1  # an excluded state needs no gate
-    assert rule.certificate.regret_bound == 1
-
-
 def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
     """Sharper terms and intervals are of the rule alone: not of copies, nor of several episodes."""
     rule = lr.ExactTest(MATCHING, 64, fallback=lr.PolyaUrn(2))
@@ -112,24 +105,21 @@ def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
 
 
 def test_a_state_that_lacks_a_setting_is_refused() -> None:
-    state = through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)))
-    for part in ("says", "gate", "delta"):
+    state = through_json(lr.Guard(MATCHING, 20, rule=lr.ExactTest(MATCHING, 20)))
+    for part in ("says", "payoffs", "delta"):
         garbled = copy.deepcopy(state)
         (garbled if part == "says" else garbled["made_for"]).pop(part)
         with pytest.raises(ValueError, match="state_dict"):
-            lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20)).load_state_dict(garbled)
+            lr.Guard(MATCHING, 20, rule=lr.ExactTest(MATCHING, 20)).load_state_dict(garbled)
 
 
 def test_a_state_of_another_rule_is_refused_and_changes_nothing() -> None:
     guard = lr.Guard(MATCHING, 20)
     before = through_json(guard)
-    for rule in (FirstTest(MATCHING, 20), lr.ExactTest(MATCHING, 20, contexts=2), lr.ExactTest(MATCHING, 20, 0.2)):
+    for rule in (lr.rules.RegretGap(MATCHING, 20), lr.ExactTest(MATCHING, 20, contexts=2)):
         with pytest.raises(ValueError, match="state_dict"):
             guard.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=rule)))
     assert through_json(guard) == before
-    other = lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20, gate=0.25))
-    with pytest.raises(ValueError, match=r"gate \(0\.5 against 0\.25\)$"):
-        other.load_state_dict(through_json(lr.Guard(MATCHING, 20, rule=FirstTest(MATCHING, 20))))
 
 
 RULES: dict[str, Any] = {
@@ -137,7 +127,6 @@ RULES: dict[str, Any] = {
     "urn": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, fallback=lr.PolyaUrn(2)),
     "scaled": lambda: lr.ExactTest(MATCHING, 30, delta=0.1, payoffs="scaled"),
     "unknown": lambda: lr.ExactTest(lr.rock_paper_scissors(), None, delta=0.1),
-    "first test": lambda: FirstTest(MATCHING, 30, delta=0.1, gate=0.3),
 }
 
 
@@ -179,8 +168,6 @@ def test_rules_are_values() -> None:
     assert len(set(made.values())) == len(made)
     assert lr.ExactTest(MATCHING, 30) == lr.ExactTest(MATCHING, 30, references=(), payoffs="fixed", actions=True)
     assert lr.ExactTest(MATCHING, 30) != lr.ExactTest(MATCHING, 30, fallback=lr.Recovery(budget=0.4))
-    assert FirstTest(MATCHING, 30) == FirstTest(MATCHING, 30, gate=0.5) != FirstTest(MATCHING, 30, gate=0)
-    assert FirstTest(MATCHING, 30) != lr.ExactTest(MATCHING, 30)
 
 
 @pytest.mark.parametrize(
@@ -200,15 +187,3 @@ def test_rules_are_values() -> None:
 def test_what_is_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         lr.ExactTest(**{"problem": MATCHING, "horizon": 30, **settings})
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"gate": -1}, "gate must be a finite number >= 0, got -1"),
-        ({"fallback": lr.Recovery()}, "bets on how the fallback differs"),
-    ],
-)
-def test_what_the_first_test_refuses(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        FirstTest(MATCHING, 30, **settings)

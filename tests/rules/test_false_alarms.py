@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 
-from ..conftest import random_markov, random_problem, sweep
+from ..conftest import random_markov, random_problem, sweep, with_urn
 
 T, N = 200, 4000
 LONG, RUNS, BREAK = 5000, 60, 4000
@@ -32,9 +31,8 @@ def test_exact_test_keeps_its_delta(seed: int) -> None:
     base = random_markov(rng, problem.n_states)
     delta = float(rng.choice([0.01, 0.05, 0.2]))
     rules = (
-        FirstTest(problem, T, delta=delta, gate=0),
-        FirstTest(problem, T, delta=delta),
-        FirstTest(problem, None, delta=delta, gate=0),
+        with_urn(problem, T, delta),
+        with_urn(problem, None, delta),
     )
     for count in false_switches(rules, base, N, seed):
         # Were the true rate delta or less, a count this high would have a chance below 1e-5.
@@ -42,9 +40,9 @@ def test_exact_test_keeps_its_delta(seed: int) -> None:
 
 
 def test_the_count_is_not_idle() -> None:
-    """A rule that claims a tenth of its true delta is found out by the same judgement."""
+    """A rule that claims much less than its true delta is found out by the same judgement."""
     base = lr.predictors.Scheduled([[0.55, 0.45]])
-    rule = FirstTest(lr.matching(), T, delta=0.5, gate=0)
+    rule = with_urn(lr.matching(), T, 0.5)
     (count,) = false_switches([rule], base, N, 0)
     assert stats.binom.sf(count - 1, N, 0.05) < 1e-5
 
@@ -61,17 +59,15 @@ def test_regret_gap_keeps_its_bound(seed: int) -> None:
 
 @pytest.mark.parametrize("n", sweep([4_000, 20_000], usual=1))
 def test_the_rates_of_the_notes(n: int) -> None:
-    """On the paper's own D0 at T = 1024: RegretRate .0522, the exact test (delta = 2/T) 7e-4 and gated 4e-4."""
+    """On the paper's own D0 at T = 1024: RegretRate .0522, and the exact test within its delta = 2/T."""
     horizon = 1024
     base = lr.sources.paper_sources(horizon)["b"]
     coin = lr.matching()
-    exact = [FirstTest(coin, horizon, delta=2 / horizon, gate=gate) for gate in (0.0, 0.5)]
-    counts = false_switches([lr.rules.RegretRate(coin, horizon), *exact], base, n, 0)
-    for count, rate in zip(counts, (0.0522, 7e-4, 4e-4), strict=True):
-        low, high = stats.binomtest(count, n).proportion_ci(0.999)
-        assert low <= rate <= high
-    for count in counts[1:]:
-        assert stats.binom.sf(count - 1, n, 2 / horizon) > 1e-5
+    rules = lr.rules.RegretRate(coin, horizon), with_urn(coin, horizon, 2 / horizon)
+    rate, exact = false_switches(rules, base, n, 0)
+    low, high = stats.binomtest(rate, n).proportion_ci(0.999)
+    assert low <= 0.0522 <= high
+    assert stats.binom.sf(exact - 1, n, 2 / horizon) > 1e-5
 
 
 # A break late in a long run is found within days, whatever came before; useful models are mostly kept
@@ -105,7 +101,6 @@ def test_a_break_at_four_fifths_is_found(
     trips = lr.ExactTest(problem, LONG).trip_times(probs, tokens)
     found = int(((trips > BREAK) & (trips <= BREAK + within)).sum())
     assert stats.binom.sf(found - 1, RUNS, 0.5) < 1e-4, f"{found} of {RUNS}"
-    assert (FirstTest(problem, LONG).trip_times(probs, tokens) > LONG).all(), "the first version finds none of these"
 
 
 def test_a_miscalibrated_model_that_is_useful_is_mostly_kept() -> None:

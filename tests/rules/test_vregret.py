@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 import lowregret as lr
 from lowregret import adversaries, certificates, checks
-from lowregret.rules import FirstTest, kernels
+from lowregret.rules import kernels
 
 from ..conftest import random_markov, random_problem, sweep
 
@@ -450,7 +450,7 @@ def test_bad_input_by_name() -> None:
         (lambda: lr.robustify(lr.PolyaUrn(2), None, None), "horizon must be a whole number"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10, temperature=0.1), "temperature goes with a problem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), lr.matching(), 10, rule=lr.rules.VRegret(10)), "problem must be None"),
-        (lambda: lr.robustify(lr.PolyaUrn(2), None, 10, rule=FirstTest(lr.matching(), 10)), "another problem"),
+        (lambda: lr.robustify(lr.PolyaUrn(2), None, 10, rule=lr.ExactTest(lr.matching(), 10)), "another problem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10).respond(), "respond needs a problem"),
         (lambda: lr.robustify(lr.PolyaUrn(2), None, 10).respond(lr.rock_paper_scissors()), "same states"),
         (

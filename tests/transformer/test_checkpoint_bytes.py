@@ -18,7 +18,6 @@ import torch
 
 import lowregret as lr
 from lowregret import construct, files
-from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     Decoder,
@@ -35,6 +34,8 @@ from lowregret.transformer import (
 from lowregret.transformer import run_folder as state
 from lowregret.transformer.training import Training, train
 
+from ..conftest import with_urn
+
 TIMES = int(os.environ.get("LOWREGRET_FUZZ", "1"))
 SMALL = Size(8, 8, 2, 1, 8)
 SETTINGS = TrainingSettings(size=SMALL, steps=6, batch=4, optimiser=DECAYING)
@@ -46,7 +47,7 @@ class Stopped(Exception):
 
 
 def task() -> Distil:
-    base, rule = Transformer(Decoder(2, SMALL, seed=9)), FirstTest(lr.matching(), 8)
+    base, rule = Transformer(Decoder(2, SMALL, seed=9)), with_urn(lr.matching(), 8)
     return Distil(lr.sources.paper_sources(8)["b"], base, rule, play_every=2, play_count=3, pool=4)
 
 

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 from lowregret.transformer import SIZES, Decoder, Size, Transformer
 from lowregret.transformer import decoder as decoding
 from lowregret.transformer import predictor as predicting
 from lowregret.transformer.decoder import Extending, by_sigmoid
+
+from ..conftest import with_urn
 
 SMALL = Size(context=16, width=24, heads=3, layers=2, inner=48)
 
@@ -182,7 +183,7 @@ def test_it_keeps_the_laws_of_predictors(n_states: int) -> None:
     lr.checks.check_predictor(model, horizon=SMALL.context, tolerance=1e-4)
 
 
-@pytest.mark.parametrize("rule", [FirstTest, lr.rules.RegretGap, lr.rules.RegretRate])
+@pytest.mark.parametrize("rule", [with_urn, lr.rules.RegretGap, lr.rules.RegretRate])
 def test_it_can_be_robustified(rule: type) -> None:
     model = Transformer(Decoder(3, SMALL, seed=2))
     lr.checks.check_rule(rule(lr.matching(3), SMALL.context), model, horizon=SMALL.context, tolerance=1e-4)

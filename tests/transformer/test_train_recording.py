@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 import lowregret as lr
 from lowregret.problems import payoffs_in
-from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     Decoder,
@@ -32,6 +31,8 @@ from lowregret.transformer.held_out import Compared, Measured, compared, measure
 from lowregret.transformer.tasks import Batch, after_trip, loss_of
 from lowregret.transformer.training import Training
 from paper.app import _app
+
+from ..conftest import with_urn
 
 SMALL = Size(8, 16, 2, 1, 16)
 STICKY = np.array([[0.9, 0.1], [0.3, 0.7]])
@@ -123,7 +124,7 @@ def test_nothing_after_the_end_of_a_sequence_counts() -> None:
 def test_robust_tasks_take_recordings(kind: Any) -> None:
     """The first half of a batch are windows, as far as they go; what is to be learnt there is Algorithm 1's."""
     recording, base = Recording.of(RAGGED, held_out=0), Transformer(Decoder(2, SMALL, seed=1))
-    rule = FirstTest(lr.matching(), 8, delta=0.9)
+    rule = with_urn(lr.matching(), 8, delta=0.9)
     batch = kind(recording, base, rule).batch(24, slice(None), 8, data.generator("cpu", 0), None)
     windows = recording.windows(12, 8, data.generator("cpu", 0))
     assert torch.equal(batch.tokens_BxT[:12], windows.tokens_NxT)
@@ -137,14 +138,14 @@ def test_robust_tasks_take_recordings(kind: Any) -> None:
         late = after_trip(rule, base.predict_sequence(batch.tokens_BxT[12:]), batch.tokens_BxT[12:])
         assert torch.equal(batch.weights_BxT[12:], late.float())
     with pytest.raises(ValueError, match="source must have the problem's 3 states"):
-        kind(recording, Transformer(Decoder(3, SMALL)), FirstTest(lr.matching(3), 8))
+        kind(recording, Transformer(Decoder(3, SMALL)), with_urn(lr.matching(3), 8))
 
 
 def test_a_student_is_compared_on_what_was_held_out() -> None:
     base = Transformer(Decoder(2, SMALL, seed=1))
     rows = np.zeros((20, 8), dtype=np.int64)
     rows[18:] = 1  # only what is held out has ones
-    task = Distil(Recording.of(rows, n_states=2), base, FirstTest(lr.matching(), 8))
+    task = Distil(Recording.of(rows, n_states=2), base, with_urn(lr.matching(), 8))
     seen: list[torch.Tensor] = []
 
     def laws(tokens: torch.Tensor) -> torch.Tensor:
@@ -281,7 +282,7 @@ def test_from_a_recording_to_a_robust_model(tmp_path: Path, monkeypatch: pytest.
     about = checkpoints.read("robust.safetensors").about
     problem = payoffs_in("payoffs.csv")
     assert about["size"] == SMALL._asdict()
-    assert about["task"]["Distil"]["rule"]["FirstTest"]["problem"] == {"DecisionProblem": problem.utility.tolist()}
+    assert about["task"]["Distil"]["rule"]["ExactTest"]["problem"] == {"DecisionProblem": problem.utility.tolist()}
     assert about["task"]["Distil"]["source"]["Recording"]["states"] == ["storm", "rain", "calm"]
     code, said = lowregret(
         *("evaluate", "robust.safetensors", "--against", "base.safetensors", *recorded, "--held-out", "0.1"),

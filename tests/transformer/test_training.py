@@ -16,7 +16,6 @@ import pytest
 import torch
 
 import lowregret as lr
-from lowregret.rules import FirstTest
 from lowregret.transformer import (
     DECAYING,
     NANODO,
@@ -39,6 +38,8 @@ from lowregret.transformer.regret_tasks import ImitateLeast, RegretLoss
 from lowregret.transformer.run_folder import described
 from lowregret.transformer.tasks import Batch, Scaled, loss_of, repeats, robust_laws
 from lowregret.transformer.training import Training
+
+from ..conftest import with_urn
 
 SMALL = Size(32, 16, 2, 1, 32)
 FLOAT32 = (torch.float32, torch.float32)
@@ -177,7 +178,7 @@ def test_the_mask_of_a_hand_made_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(part.weights_BxT.numpy(), expected[[0, 3]])
 
 
-@pytest.mark.parametrize("rule", [FirstTest, lr.rules.RegretGap, lr.rules.RegretRate, lr.ExactTest])
+@pytest.mark.parametrize("rule", [with_urn, lr.rules.RegretGap, lr.rules.RegretRate, lr.ExactTest])
 def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
     T = 32
     base = Transformer(Decoder(3, SMALL, seed=0))
@@ -194,7 +195,7 @@ def test_distilled_targets_are_algorithm_1s(rule: type) -> None:
 def test_a_hand_made_batch_to_distil(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows by part: half from the source, then other worlds, then the pool; the base is asked as training says."""
     T, coin = 32, lr.matching()
-    source, rule = lr.sources.paper_sources(T)["b"], FirstTest(coin, T)
+    source, rule = lr.sources.paper_sources(T)["b"], with_urn(coin, T)
     monkeypatch.setattr(data, "other_worlds", lambda source, n, horizon, random: torch.zeros((n, horizon)).long())
     task = Distil(source, Transformer(Decoder(2, SMALL, seed=1)), rule)
     plain = task.batch(7, slice(None), T, data.generator("cpu", 0), None)
@@ -314,7 +315,7 @@ def test_replayed_steps_are_the_steps(kind: str, tmp_path: Path, monkeypatch: py
 
 def test_which_batches_repeat() -> None:
     source, base = lr.sources.paper_sources(32)["b"], Transformer(Decoder(2, SMALL))
-    rule = FirstTest(lr.matching(), 32)
+    rule = with_urn(lr.matching(), 32)
 
     class Mine(Imitate):
         pass
@@ -328,7 +329,7 @@ def test_which_batches_repeat() -> None:
         Imitate(lr.Markov([[0.5, 0.5], [0.2, 0.8]], window=1)),
         Imitate.from_tokens([[0, 1, 1, 0, 1] * 20] * 3),
         Masked(source, source, rule),
-        Masked(source, base, FirstTest(lr.matching(), 32, fallback=source)),
+        Masked(source, base, lr.ExactTest(lr.matching(), 32, fallback=source)),
     )
     assert not any(map(repeats, others))
 
@@ -493,7 +494,7 @@ def tasks(kind: str, T: int = 32):
         return RegretLoss(source, coin, 0.2, worlds=2, imitation=1.0)
     if kind == "least":
         return ImitateLeast(source, coin, 0.2, samples=4, every=3, count=4)
-    return Distil(source, base, FirstTest(coin, T), play_every=3, play_count=4, pool=6)
+    return Distil(source, base, with_urn(coin, T), play_every=3, play_count=4, pool=6)
 
 
 @pytest.mark.parametrize("kind", ["imitate", "masked", "distil", "returning", "regret", "least"])
@@ -781,11 +782,11 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
             wrong()
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="rule must have a horizon"):
-        Masked(source, source, FirstTest(coin, None, delta=0.1))
+        Masked(source, source, with_urn(coin, None, delta=0.1))
     with pytest.raises(ValueError, match="what Masked learns after the trip"):
         Masked(source, source, lr.ExactTest(coin, 32))
     with pytest.raises(ValueError, match=r"play_share must lie between 0 and 0\.5"):
-        Distil(source, source, FirstTest(coin, 32), play_share=0.7)
+        Distil(source, source, with_urn(coin, 32), play_share=0.7)
     with pytest.raises(ValueError, match="init"):
         train(Imitate(source), path, settings, init=short)
     train(Imitate(source), path, settings)

@@ -175,8 +175,8 @@ def made_like(guard: Guard, n: int) -> Guard:
     return Guard(guard.problem, guard.horizon, rule=guard.rule, batch_shape=(n,))
 
 
-def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
-    """The conditions of an alarm after each outcome of a stream."""
+def evidence_of(guard: Guard, recording: Streams, i: int) -> Iterator[tuple[Any, Any]]:
+    """The statistic of the test and its threshold after each outcome of a stream."""
     live, told, T = made_like(guard, 1), None if recording.told is None else recording.told[i], len(recording.states[i])
     for t in range(T + guard.lag - 1):
         if t < T:
@@ -184,7 +184,7 @@ def waits(guard: Guard, recording: Streams, i: int) -> Iterator[dict[str, Any]]:
         if t >= guard.lag - 1:
             came = recording.states[i][[t - guard.lag + 1]]
             live.observe(came if guard.rule.of_numbers else Positions(came))
-            yield live.conditions
+            yield live.evidence
 
 
 def _levels(rule: Rule, block: Block) -> np.ndarray | None:

@@ -14,7 +14,7 @@ from ..plots import COLOURS, plain, pyplot
 from ..tables import Table
 from .columns import chosen_told
 from .frames import result_frame
-from .playing import waits
+from .playing import evidence_of
 
 BEST, BEST_OF_ALL, LAST = "best fixed action", "best comparator", "last outcome"
 
@@ -146,13 +146,10 @@ class Backtest:
         """What the best comparator of each prefix of the i-th stream had earned, in utility: action or reference."""
         return best_of(self.recording, self.problem, self.guard.rule, i, {n: paid[i] for n, paid in self.paid.items()})
 
-    def evidence(self, stream: Any) -> dict[str, np.ndarray]:
-        """Each condition of one stream's alarm by name, ``[T, 2]``: the statistic and its threshold at every step."""
-        found: dict[str, list[tuple[float, float]]] = {}
-        for conditions in waits(self.guard, self.recording, self.recording.place(stream)):
-            for name, (reached, needed) in conditions.items():
-                found.setdefault(name, []).append((float(reached[0]), float(needed[0])))
-        return {name: np.array(values) for name, values in found.items()}
+    def evidence(self, stream: Any) -> np.ndarray:
+        """The test on one stream, ``[T, 2]``: the statistic and its threshold at every step."""
+        each = evidence_of(self.guard, self.recording, self.recording.place(stream))
+        return np.array([(float(reached[0]), float(needed[0])) for reached, needed in each])
 
     def plot(self, stream: Any = None) -> Any:
         """Money over time, evidence with its threshold, and marks for switches: for one stream, or all together."""
@@ -257,7 +254,7 @@ def _draw_evidence(found: Any, chosen: Any, events: list, ax: Any) -> None:
     switched = list(dict.fromkeys(event.stream for event in events if isinstance(event, Switch)))
     drawn = (switched or [found.recording.names[i] for i in chosen])[:_SUSPECTS]
     for k, name in enumerate(drawn):
-        values = found.evidence(name)["evidence"]
+        values = found.evidence(name)
         step, shown = thinned(np.minimum(values[:, 0], 3 * values[:, 1]))
         ax.plot(step, shown, color=COLOURS[k % len(COLOURS)], linewidth=1.1, label=f"stream {name}")
         if k == 0:

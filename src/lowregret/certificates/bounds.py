@@ -13,7 +13,6 @@ import numpy as np
 from ..arrays import namespace
 from ..problems import DecisionProblem
 from ..tips import smooth_cover_error
-from .coupled import total_kappa
 
 Terms = dict[str, float]
 
@@ -195,30 +194,6 @@ def anytime_log(steps: Any, delta: float) -> Any:
     """ln(pi^2 t^2 / (6 delta)): failure probabilities delta * 6 / (pi t)^2 add up to delta over all t."""
     log = math.log(steps) if isinstance(steps, (int, float)) else namespace(steps).log(steps)
     return 2 * log + math.log(math.pi**2 / (6 * delta))
-
-
-def exact_test(
-    problem: DecisionProblem,
-    steps: int,
-    temperature: float | None,
-    rates_K: np.ndarray,
-    log_costs_K: np.ndarray,
-    gate: float,
-) -> Terms:
-    """The exact test on the fallback's response, over the fallback: ( max{ B(T-1), gate J sqrt(T-1) } + J ) / T.
-
-    B(t) = min_k [ sum_{s<=t} kappa_s(lambda_k) + c_k ] / lambda_k, with c_k = ln(1 / (w_k delta)) the log-cost of the
-    k-th rate, and kappa what a step of betting is charged at most: what the quantal response gives up is in it.
-    """
-    before = steps - 1
-    charges_K = total_kappa(problem, rates_K, before, temperature)
-    noise = float(np.min((charges_K + log_costs_K) / rates_K)) if before else 0.0
-    waiting = max(0.0, gate * problem.span * math.sqrt(before) - noise)
-    return {
-        "test": noise / steps,
-        "gate": waiting / steps,
-        "crossing step": problem.span / steps,
-    }
 
 
 def windows(steps: int, length: int) -> float:

@@ -237,8 +237,3 @@ def fixed_share_after(problem: DecisionProblem, rate: float, share: float, left_
     stay = -math.log1p(-share * (A - 1) / A)
     most = (math.log(A / share) + np.maximum(n - 1, 0) * stay) / rate + n * rate * problem.span**2 / 8
     return np.minimum(most, problem.span * n)
-
-
-def against_the_fallback(fallback_total: float, before: float, span: float) -> float:
-    """Statement (v): with the fallback's response among the comparators, F(T) + Bg_h(T-1) + J, for any fallback."""
-    return fallback_total + before + span

@@ -18,8 +18,6 @@ PAYOFFS = (
 _EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
-    "onnx": "onnx",
-    "onnxscript": "onnx",
     "rich": "cli",
     "matplotlib": "cli",
     "pyarrow": "audit",

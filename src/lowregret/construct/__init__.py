@@ -11,8 +11,6 @@ except ModuleNotFoundError as error:
 from .agreeing import Agreement, agreement
 from .files import load, save
 from .model import Appended, Sizes
-from .onnx import export_onnx
-from .picture import attention_patterns, draw, subspaces, traffic
 from .predictor import Constructed, build
 
 __all__ = [
@@ -21,12 +19,7 @@ __all__ = [
     "Constructed",
     "Sizes",
     "agreement",
-    "attention_patterns",
     "build",
-    "draw",
-    "export_onnx",
     "load",
     "save",
-    "subspaces",
-    "traffic",
 ]

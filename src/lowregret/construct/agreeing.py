@@ -9,11 +9,8 @@ import torch
 from .. import inputs
 from ..arrays import to_numpy
 from ..robust import Robust
-from ..rules import ExactTest, FirstTest, RegretGap, RegretRate
-from .base_model import LEAST
-from .exact import scale
-from .parts import sharpness_of
-from .plan import FAMILIES, parts_of
+from ..rules import RegretGap, RegretRate
+from .plan import FAMILIES
 from .predictor import Constructed, described
 
 # How near its threshold a statistic leaves a flag undecided, in units of the span.
@@ -73,12 +70,6 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
     if rule.pointless:
         never = np.zeros(tokens_NxT.shape, dtype=bool)
         return never, never
-    if isinstance(rule, ExactTest):
-        return every_start_alarms(rule, laws_NxTxS, tokens_NxT, model.module.about["late"])
-    if isinstance(rule, FirstTest):
-        sharpness = sharpness_of(model.module.dtype)
-        late = parts_of(rule, sharpness, model.module.about["shallow"]).late
-        return exact_alarms(rule, laws_NxTxS, tokens_NxT, band, late, scale(rule) / sharpness.step)
     moment = rule.moments(laws_NxTxS, tokens_NxT)
     if isinstance(rule, RegretGap):
         excess_NxT = (rule.gains(moment)[1].cumsum(axis=-1) - rule.threshold(step_T)) / step_T
@@ -90,60 +81,10 @@ def alarms(model: Constructed, rule: Any, tokens_NxT: np.ndarray) -> tuple[np.nd
     return excess_NxT > -band, excess_NxT > band
 
 
-def exact_alarms(
-    rule: FirstTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, band: float, late: float, width: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same for the exact test, whose evidence the layers round down: with the rule, or later by that little.
-
-    Parameters
-    ----------
-    late
-        By how much ln E may have to exceed its threshold.
-    width
-        Over how much of the gap's rise the gate opens: W over the steepness of a step.
-    """
-    assert rule.delta is not None
-    assert rule.temperature is not None
-    problem, temperature, rates_K = rule.problem, rule.temperature, rule.rates_K
-    step_T = np.arange(1, tokens_NxT.shape[-1] + 1.0)
-    urn_NxTxS = rule.fallback.predict_sequence(tokens_NxT)  # type: ignore[union-attr]
-    ahead_NxTxA = problem.quantal_response(urn_NxTxS, temperature) - problem.quantal_response(laws_NxTxS, temperature)
-    gain_NxTxS = ahead_NxTxA @ problem.utility
-    gain_NxT = np.take_along_axis(gain_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
-    wealth = [
-        (rate * gain_NxT - np.log((laws_NxTxS * np.exp(rate * gain_NxTxS)).sum(axis=-1))).cumsum(axis=-1)
-        for rate in rates_K
-    ]
-    evidence_NxT = np.logaddexp.reduce(wealth, axis=0) - np.log(len(rates_K)) + np.log(rule.delta)
-    gap_NxT = gain_NxT.cumsum(axis=-1)
-    rise_NxT = gap_NxT - np.minimum(np.minimum.accumulate(gap_NxT, axis=-1), 0)
-    short_NxT = rise_NxT / problem.span - rule.gate * np.sqrt(step_T)
-    # Evidence is a sum of logarithms that the layers round down: the alarm never comes before the rule's.
-    may = (evidence_NxT > -1e-9) & (short_NxT > -band * step_T)
-    must = (evidence_NxT > late) & (short_NxT > width + band * step_T)
-    return _or_excluded(may, must, laws_NxTxS, tokens_NxT)
-
-
-def every_start_alarms(
-    rule: ExactTest, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray, late: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same for the test with every start: it has no gate."""
-    evidence_NxT = rule.log_evidence(laws_NxTxS, tokens_NxT) + np.log(rule.delta)
-    return _or_excluded(evidence_NxT > -1e-9, evidence_NxT > late, laws_NxTxS, tokens_NxT)
-
-
-def _or_excluded(
-    may_NxT: np.ndarray, must_NxT: np.ndarray, laws_NxTxS: np.ndarray, tokens_NxT: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """A token that was all but excluded may sound the alarm (``gadgets.excluded``), one that was does."""
-    came_NxT = np.take_along_axis(laws_NxTxS, tokens_NxT[..., None], axis=-1)[..., 0]
-    return may_NxT | (came_NxT < 10 * laws_NxTxS.shape[-1] * LEAST), must_NxT | (came_NxT == 0)
-
-
 def _refuse_another(model: Constructed, rule: Any) -> None:
     about, asked = model.module.about, {"rule": type(rule).__name__}
     if isinstance(rule, FAMILIES):
-        asked = described(rule, about["late"], about["shallow"])
+        asked = described(rule)
     wrong = [name for name in asked if json.loads(json.dumps(asked[name])) != json.loads(json.dumps(about.get(name)))]
     if wrong:
         raise ValueError(

@@ -17,7 +17,7 @@ from ..predictors import FromFunction, Predictor
 from ..transformer import Decoder, Transformer
 
 GIVES = ("probabilities", "logits")
-LEAST = 1e-30  # probability: a base that excludes a token has a finite logit all the same; see gadgets.excluded
+LEAST = 1e-30  # probability: a base that excludes a token has a finite logit all the same
 
 
 class PredictorModule(nn.Module):
@@ -37,20 +37,10 @@ class PredictorModule(nn.Module):
         return laws if self.gives == "probabilities" else torch.log(laws.clamp_min(LEAST))
 
 
-def base_of(
-    base: Any, gives: str | None, n_states: int | None, bets: str | None
-) -> tuple[nn.Module, str, int | None, int | None]:
-    """The base as a module, what it gives, its number of states and its context (None where it does not say).
-
-    ``bets`` names the rule where it bets on logits, and so needs them.
-    """
+def base_of(base: Any, gives: str | None, n_states: int | None) -> tuple[nn.Module, str, int | None, int | None]:
+    """The base as a module, what it gives, its number of states and its context (None where it does not say)."""
     if gives not in (None, *GIVES):
         raise ValueError(f"gives must be one of {', '.join(GIVES)}, got {gives!r}")
-    if gives == "probabilities" and bets:
-        raise ValueError(
-            f"gives must be logits for {bets}, which bets on them, got 'probabilities': "
-            "let the module return their logarithms"
-        )
     if isinstance(base, Transformer):
         base = base.decoder
     if isinstance(base, Decoder):
@@ -68,7 +58,7 @@ def base_of(
         return base, gives, getattr(base, "n_states", n_states), context
     if not hasattr(base, "predict_sequence"):
         raise ValueError(f"base must be a Predictor or a torch module, got {type(base).__name__}")
-    gives = gives or ("logits" if bets else "probabilities")
+    gives = gives or "probabilities"
     return PredictorModule(base, gives), gives, base.n_states, context
 
 

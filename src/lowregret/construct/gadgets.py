@@ -7,12 +7,10 @@ import math
 
 import numpy as np
 
-from .base_model import LEAST
 from .layers import Head, Perceptron
 from .residual import FAR, Residual
 
 GATE = 4.0  # as much as any gain, so that a gate that is shut lets nothing through
-SHUT = 1024.0  # the same for logits, of which no two differ by more than -ln LEAST = 69 (``base.taken``)
 
 
 def law_of_logits(x: Residual) -> Head:
@@ -97,38 +95,12 @@ def of_token(x: Residual, per_state_SxD: np.ndarray, into: str) -> Perceptron:
     return Perceptron("of the token", inner, np.concatenate([np.ones(n), -np.ones(n)])[None], x.at(into))
 
 
-def excluded(x: Residual, logits_SxD: np.ndarray, into: str) -> Perceptron:
-    """Whether the token that came had been excluded: a step for every state that was 1/(S LEAST) times as likely.
-
-    A base that excludes a token says LEAST or less of it, and at least 1/S of some state: their logits differ by
-    -ln(S LEAST) or more. The step from 0 to 1 begins 2 and ends 1 before that, so an excluded token gets at least 1. A
-    token that gets more than 0 is less likely than S LEAST e^2: one comes in T steps with chance at most
-    T S^2 LEAST e^2 = 7.4e-30 T S^2, which is what TV may grow by. On registers every gate is shut: exactly 0.
-    """
-    n_states = len(logits_SxD)
-    begins = -math.log(n_states * LEAST) - 2
-    pairs = [(came, s) for came in range(n_states) for s in range(n_states) if s != came]
-    excess = [logits_SxD[s] - logits_SxD[came] - SHUT * x["other"][came] - begins * x["one"][0] for came, s in pairs]
-    ahead = np.reshape(excess, (-1, x.width))  # of one state there are no pairs
-    inner = np.concatenate([ahead, ahead - x["one"]])
-    return Perceptron("excluded", inner, np.repeat([1.0, -1.0], len(pairs))[None], x.at(into))
-
-
 def running_mean(x: Residual, values_VxD: np.ndarray, into: str) -> Head:
     """The sum over the rows so far over i + 1; START and the hidden rows must hold 0, and so there is no error.
 
     A sum would grow with i and lose digits; thresholds are divided by i + 1 instead, in the embedding.
     """
     return Head("mean", x["one"], -FAR * x.hidden, values_VxD, x.at(into))
-
-
-def running_sum(x: Residual, values_VxD: np.ndarray, into: str) -> Head:
-    """The sum over START and the tokens so far over a constant W: SINK scores ln(W - i - 1): every denominator is W.
-
-    SINK must hold 0; as it sees nothing but itself, it does. Cells score -FAR. The column ``rest`` holds ln(W - i - 1).
-    """
-    cells = x.cells.sum(axis=0, keepdims=True)
-    return Head("sum", _rows(x["one"], x["rest"]), _rows(-FAR * cells, x.sink), values_VxD, x.at(into))
 
 
 def any_above_zero(x: Residual, excess: np.ndarray, sharpness: float) -> Head:
@@ -153,14 +125,13 @@ def clamp(x: Residual, excess_VxD: np.ndarray, sharpness: float, into: str) -> P
     return Perceptron("clamp", inner, np.concatenate([np.eye(n), -np.eye(n)], axis=1), x.at(into))
 
 
-def any_of(x: Residual, steps_VxD: np.ndarray, needed: float) -> Head:
-    """Whether in any row so far the steps add up to more than ``needed`` - 1/2: AND (all of them) or OR (one).
+def any_of(x: Residual, steps_VxD: np.ndarray) -> Head:
+    """Whether in any row so far one of the steps is taken: an OR.
 
-    A token scores 2 FAR (sum - needed + 1/2), START 0 (its sum must be 0), hidden rows at most -FAR (each of their
-    steps must be at most 1): whole steps score at least FAR or at most -FAR, and the error is at most N e. A step that
-    alone is enough is given ``needed`` times.
+    A token scores 2 FAR (sum - 1/2), START 0 (its sum must be 0), hidden rows at most -FAR (each of their steps must
+    be at most 1): whole steps score at least FAR or at most -FAR, and the error is at most N e.
     """
-    score = 2 * FAR * (steps_VxD.sum(axis=0, keepdims=True) - (needed - 0.5) * x["is_token"])
+    score = 2 * FAR * (steps_VxD.sum(axis=0, keepdims=True) - 0.5 * x["is_token"])
     score = score - 2 * FAR * (len(steps_VxD) + 1) * x.hidden
     values = _rows(x["is_token"], x.start)
     return Head("any", x["one"], score, values, slice(x.at("flag").start, x.at("no_flag").stop))

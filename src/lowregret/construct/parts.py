@@ -11,7 +11,7 @@ from . import gadgets
 from .layers import Head, Perceptron
 from .residual import Residual
 
-OUT_OF_REACH = 4.0  # more than any mean, in units of the span, and than any level that is asked for
+OUT_OF_REACH = 4.0  # more than any mean, in units of the span
 
 
 class Stage(NamedTuple):
@@ -22,14 +22,13 @@ class Stage(NamedTuple):
 
 
 class Sharpness(NamedTuple):
-    """How steep a threshold is, which leaves about 1/steepness undecided, and what rounding may add to evidence."""
+    """How steep a threshold is, which leaves about 1/steepness undecided."""
 
     key: float  # in a score
     step: float  # in a clamp
-    slack: float  # to the logarithm, in a step
 
 
-SHARPNESS = {"float64": Sharpness(2.0**40, 2.0**40, 1e-12), "float32": Sharpness(2.0**22, 2.0**18, 1e-5)}
+SHARPNESS = {"float64": Sharpness(2.0**40, 2.0**40), "float32": Sharpness(2.0**22, 2.0**18)}
 
 
 def sharpness_of(dtype: object) -> Sharpness:
@@ -45,7 +44,6 @@ class Parts(NamedTuple):
     hidden: dict[str, float]  # what SINK and the cells hold in those columns
     n_cells: int
     stages: Callable[[Residual], list[Stage]]
-    late: float = 0.0  # by how much evidence may have to exceed its threshold before the flag rises
 
 
 def utility_in_units(problem: DecisionProblem) -> np.ndarray:

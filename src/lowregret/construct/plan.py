@@ -2,7 +2,7 @@
 
 The first of the layers planned here, ``beside``, holds the urn, which needs nothing from the base model: it shares the
 base's last layer where the base gives probabilities. Where the base gives logits that layer also turns them into
-probabilities, and counts. The exact tests take logits and base + 5; the first, ``shallow``, 4.
+probabilities, and counts.
 """
 
 from dataclasses import fields
@@ -11,13 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..predictors import PolyaUrn
-from ..rules import ExactTest, FirstTest, RegretGap, RegretRate
+from ..rules import RegretGap, RegretRate
 from . import gadgets
-from .every_start import every_start_parts, refuse_settings
-from .exact import exact_parts
 from .parts import OUT_OF_REACH, Parts, Sharpness, Stage, answer_cells, answer_sizes, answered, utility_in_units
 from .residual import Residual, embed_positions, embed_registers, embed_tokens, sizes_of
-from .shallow import shallow_parts
 
 # RegretGap, with any threshold, and RegretRate as layers: respond, average, compare (gadgets 3 to 6).
 
@@ -62,7 +59,7 @@ def rate_parts(rule: RegretRate, sharpness: Sharpness) -> Parts:
                 [gadgets.running_mean(x, leads_AxD, "mean")],
                 [gadgets.clamp(x, x["mean"] - x["bar"], sharpness.step, "step")],
             ),
-            Stage([gadgets.any_of(x, x["step"], needed=1)], [gadgets.select(x)]),
+            Stage([gadgets.any_of(x, x["step"])], [gadgets.select(x)]),
         ]
 
     n_actions = rule.problem.n_actions
@@ -70,7 +67,7 @@ def rate_parts(rule: RegretRate, sharpness: Sharpness) -> Parts:
     return Parts(sizes, {"bar": bar_T}, {"bar": OUT_OF_REACH}, answer_cells(rule), stages)
 
 
-FAMILIES = (RegretGap, RegretRate, FirstTest, ExactTest)
+FAMILIES = (RegretGap, RegretRate)
 
 
 class Plan(NamedTuple):
@@ -82,12 +79,11 @@ class Plan(NamedTuple):
     token_SxD: np.ndarray
     register_RxD: np.ndarray
     position_TxD: np.ndarray
-    late: float
 
 
-def plan(rule: Any, gives: str, sharpness: Sharpness, shallow: bool = False) -> Plan:
+def plan(rule: Any, gives: str, sharpness: Sharpness) -> Plan:
     """The weights of the layers that turn a base model into Algorithm 1 with this rule."""
-    parts = parts_of(rule, sharpness, shallow)
+    parts = parts_of(rule, sharpness)
     n_states, horizon = rule.problem.n_states, rule.horizon
     logits = n_states if gives == "logits" else 0
     sizes = {**sizes_of(n_states, horizon, max(logits, parts.n_cells)), **parts.sizes}
@@ -97,7 +93,7 @@ def plan(rule: Any, gives: str, sharpness: Sharpness, shallow: bool = False) -> 
     for name, value in parts.hidden.items():
         register_RxD[:-1, x.at(name)] = value
     position_TxD = embed_positions(x, horizon, parts.columns)
-    return Plan(x, beside, parts.stages(x), embed_tokens(x, n_states), register_RxD, position_TxD, parts.late)
+    return Plan(x, beside, parts.stages(x), embed_tokens(x, n_states), register_RxD, position_TxD)
 
 
 def changed(rule: Any, family: type) -> set[str]:
@@ -107,12 +103,11 @@ def changed(rule: Any, family: type) -> set[str]:
     return {name for name in own if not name.startswith(("__", "_abc_"))}
 
 
-def refuse_unbuilt(rule: Any, shallow: bool = False) -> None:
+def refuse_unbuilt(rule: Any) -> None:
     """Refuse, by name, a rule that has no compiled form."""
     name = type(rule).__name__
     if not isinstance(rule, FAMILIES):
-        kinds = "a RegretGap, a RegretRate, a FirstTest or an ExactTest"
-        raise ValueError(f"rule must be {kinds}: {name} has no compiled form")
+        raise ValueError(f"rule must be a RegretGap or a RegretRate: {name} has no compiled form")
     family = next(kind for kind in FAMILIES if isinstance(rule, kind))
     own = changed(rule, family) - {"threshold", "certificate"}
     if own:
@@ -120,21 +115,13 @@ def refuse_unbuilt(rule: Any, shallow: bool = False) -> None:
             f"rule must be a {family.__name__} but for its threshold and certificate: {name} has "
             f"{', '.join(sorted(own))} of its own, and no compiled form"
         )
-    if isinstance(rule, ExactTest):
-        refuse_settings(rule)
     if rule.horizon is None or rule.temperature is None:
         raise ValueError(f"rule must have a known horizon, one position a step: this {name} has None")
     if not isinstance(rule.fallback, PolyaUrn):
         raise ValueError(f"rule must fall back on a PolyaUrn, the only one built: got {type(rule.fallback).__name__}")
-    if shallow and not isinstance(rule, FirstTest):
-        raise ValueError(f"shallow is for a FirstTest only: {name} has one form")
 
 
-def parts_of(rule: Any, sharpness: Sharpness, shallow: bool = False) -> Parts:
+def parts_of(rule: Any, sharpness: Sharpness) -> Parts:
     """The compiled form of a rule."""
-    refuse_unbuilt(rule, shallow)
-    if isinstance(rule, ExactTest):
-        return every_start_parts(rule, sharpness)
-    if isinstance(rule, FirstTest):
-        return (shallow_parts if shallow else exact_parts)(rule, sharpness)
+    refuse_unbuilt(rule)
     return gap_parts(rule, sharpness) if isinstance(rule, RegretGap) else rate_parts(rule, sharpness)

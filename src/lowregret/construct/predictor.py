@@ -12,11 +12,10 @@ from ..certificates import Certificate
 from ..policies import Respond
 from ..predictors import Predictor
 from ..problems import DecisionProblem
-from ..rules import ExactTest, FirstTest, ResponseRule
+from ..rules import ResponseRule
 from ..transformer import Decoder
 from ..transformer.backends import as_kind, as_tensor
 from .base_model import LEAST, PredictorModule, base_of, device_of, refuse_misfit, streaming
-from .exact import later
 from .layers import layer_of
 from .model import TABLES, Appended, Sizes
 from .parts import SHARPNESS, sharpness_of
@@ -30,15 +29,14 @@ from .plan import FAMILIES, changed, plan, refuse_unbuilt
 _UNPROVED = "The threshold of this rule is its own, and no proof is known for it: the bounds are trivial."
 
 
-def described(rule: ResponseRule, late: float, shallow: bool) -> dict[str, Any]:
-    """What the rule was, for people who find the weights; what is promised is of an alarm that is ``late``.
+def described(rule: ResponseRule) -> dict[str, Any]:
+    """What the rule was, for people who find the weights.
 
     A threshold of one's own has no proof behind it unless it brings a certificate: then nothing is promised.
     """
     settings = {f.name: getattr(rule, f.name) for f in fields(rule) if f.name not in ("problem", "fallback")}
     promise, own = rule.certificate, changed(rule, next(kind for kind in FAMILIES if isinstance(rule, kind)))
-    unproved, problem, more = "threshold" in own and "certificate" not in own, rule.problem, later(rule, late)
-    terms = {**promise.terms, "later alarm": more} if promise.terms and more else dict(promise.terms)
+    unproved, problem = "threshold" in own and "certificate" not in own, rule.problem
     return {
         "rule": type(rule).__name__,
         **settings,
@@ -46,15 +44,13 @@ def described(rule: ResponseRule, late: float, shallow: bool) -> dict[str, Any]:
         "actions": list(problem.actions),
         "states": list(problem.states),
         "units": {"scale": float(problem.regret_in_payoffs(1.0)), "shift": float(problem.in_payoffs(0.0))},
-        "shallow": shallow,
-        "late": late,
-        "regret_bound": problem.span if unproved else min(problem.span, promise.regret_bound + more),
+        "regret_bound": problem.span if unproved else min(problem.span, promise.regret_bound),
         "tv_bound": 1.0 if unproved else promise.tv_bound,
         "certificate": {
             "theorem": promise.theorem,
             "statement": _UNPROVED if unproved else promise.statement,
             "assumptions": list(promise.assumptions),
-            "terms": {} if unproved else terms,
+            "terms": {} if unproved else dict(promise.terms),
         },
     }
 
@@ -70,7 +66,7 @@ def problem_of(built: dict[str, Any]) -> DecisionProblem:
 
 
 def certificate_of(built: dict[str, Any]) -> Certificate:
-    """What is promised, of the built layers themselves: an alarm that may come later costs a little."""
+    """What is promised of the built layers."""
     words = built.get("certificate", {})
     return Certificate(
         regret_bound=built["regret_bound"],
@@ -238,7 +234,6 @@ def build(
     n_states: int | None = None,
     dtype: torch.dtype = torch.float64,
     fused: bool = True,
-    shallow: bool = False,
 ) -> Constructed:
     """Algorithm 1 on ``base`` with ``rule``, as the weights of a few more layers: no training.
 
@@ -249,18 +244,13 @@ def build(
         entry t has seen ``tokens[:, :t]``; a module is tried on a few tokens, and refused if it looks ahead. It is
         asked without dropout and where its weights are; the layers are put there too.
     rule
-        ``RegretGap`` (or a subclass with a threshold of its own), ``RegretRate``, ``FirstTest`` or ``ExactTest``;
-        with a known horizon and the urn.
+        ``RegretGap`` (or a subclass with a threshold of its own) or ``RegretRate``, with a known horizon and the urn.
     gives
-        "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves. The exact
-        tests need logits.
+        "probabilities" or "logits": what a torch module gives; predictors and decoders say it themselves.
     n_states
         Of a torch module that has no such attribute; those of the rule's problem by default.
     dtype
         ``torch.float64`` or ``torch.float32``, of the appended layers.
-    shallow
-        For a ``FirstTest`` with two actions and two states: one layer and most heads fewer, and an alarm that may
-        come later, by 5.6e-5 of ln E a step.
 
     >>> from lowregret import matching
     >>> from lowregret.predictors import Scheduled
@@ -274,9 +264,8 @@ def build(
     """
     if str(dtype).removeprefix("torch.") not in SHARPNESS:
         raise ValueError(f"dtype must be torch.float64 or torch.float32, got {dtype}")
-    refuse_unbuilt(rule, shallow)
-    bets = isinstance(rule, FirstTest | ExactTest)
-    module, gives, base_states, context = base_of(base, gives, n_states, type(rule).__name__ if bets else None)
+    refuse_unbuilt(rule)
+    module, gives, base_states, context = base_of(base, gives, n_states)
     if base_states is None:
         base_states = rule.problem.n_states
     if n_states not in (None, base_states):
@@ -288,10 +277,10 @@ def build(
         )
     if context is not None and rule.horizon is not None and rule.horizon > context:
         raise ValueError(f"horizon must be at most the base's context of {context} tokens, got {rule.horizon}")
-    built = plan(rule, gives, sharpness_of(dtype), shallow)
+    built = plan(rule, gives, sharpness_of(dtype))
     if not isinstance(module, (Decoder, PredictorModule)):
         refuse_misfit(module, gives, base_states, len(built.position_TxD))
     tables = {name: torch.as_tensor(getattr(built, name), dtype=dtype) for name in TABLES}
     beside, *layers = [layer_of(*stage, dtype, fused) for stage in (built.beside, *built.layers)]
-    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule, built.late, shallow))
+    made = Appended(module, gives, built.stream, tables, beside, layers, described(rule))
     return Constructed(made.to(device_of(module) or "cpu"))

@@ -1,14 +1,11 @@
 """What can be read off a guard: how it went, how close it is to a switch, what is guaranteed."""
 
 import math
-from typing import Any
 
-import numpy as np
-
-from ..arrays import Array, namespace, to_numpy
+from ..arrays import Array, namespace
 from ..certificates import Certificate
 from ..problems import DecisionProblem
-from ..rules import Rule, RuleMemory
+from ..rules import Rule
 from .advice import acts_in, plain
 from .episodes import certificate_of
 from .ledger import Event, average, own_copy
@@ -59,24 +56,8 @@ class Readings(Kept):
 
     @property
     def evidence(self) -> tuple[Array, Array]:
-        """The rule's statistic and the threshold it must reach, now; infinite once an excluded state has come.
-
-        Where the rule has a gate, both must be met at the same step: ``waiting_for`` says which is not.
-        """
+        """The rule's statistic and the threshold it must reach, now; infinite once an excluded state has come."""
         return self.rule.evidence(self._at.ledger.rule)
-
-    @property
-    def conditions(self) -> dict[str, tuple[Array, Array]]:
-        """All that an alarm waits for, by name ("evidence", "gate"): what it is now, and what it must reach."""
-        return self.rule.conditions(self._at.ledger.rule)
-
-    @property
-    def waiting_for(self) -> Any:
-        """Which conditions keep each stream ``[...]`` from a switch: "evidence", "gate", "evidence and gate".
-
-        "switched" where it has switched, "never" where nothing is at stake.
-        """
-        return waiting_for(self.rule, self._at.ledger.rule)
 
     @property
     def share(self) -> Array:
@@ -99,25 +80,3 @@ class Readings(Kept):
         Where outcomes are numbers, a ``RealisedCertificate``: by what the bets were charged so far.
         """
         return certificate_of(self.rule, self._at.ledger)
-
-
-# How close each stream is to a switch: every condition of the alarm, and which of them it waits for.
-
-
-def waiting_for(rule: Rule, memory: RuleMemory) -> Any:
-    """The names of the conditions that are not met, ``[...]``: a str for a single stream, else an array of them.
-
-    "switched" where there is nothing to wait for any more, "never" where nothing is at stake.
-    """
-    tripped = to_numpy(rule.tripped(memory))
-    missing = {
-        name: to_numpy(reached) < to_numpy(needed) for name, (reached, needed) in rule.conditions(memory).items()
-    }
-    words = np.empty(tripped.shape, dtype=object)
-    for at in np.ndindex(tripped.shape):
-        if tripped[at] or rule.pointless:
-            words[at] = "switched" if tripped[at] else "never"
-            continue
-        # At a tie a rule may ask for more than its threshold.
-        words[at] = " and ".join(name for name, short in missing.items() if short[at]) or "evidence"
-    return words.item() if tripped.shape == () else words.astype(str)

@@ -3,7 +3,6 @@
 from .bets import Suspicion, Wealth
 from .contract import Knows, Moment, Rule, RuleMemory, names_of, spliced
 from .exact import ExactTest, warm_up
-from .first import FirstTest
 from .late import Late, late_rule
 from .response import ResponseRule
 from .thresholds import RegretGap, RegretRate
@@ -11,7 +10,6 @@ from .vregret import VRegret
 
 __all__ = [
     "ExactTest",
-    "FirstTest",
     "Knows",
     "Late",
     "Moment",

@@ -258,10 +258,6 @@ class Rule(ABC):
         """Where the base returned with the last token, after a trip (1), or was left again (-1); None: never."""
         return self.in_play.fallback.turned(memory.fallback) if self.in_play.follows else None
 
-    def conditions(self, memory: RuleMemory) -> dict[str, tuple[Array, Array]]:
-        """All that an alarm waits for, by name: what it is now and what it must reach, both at the same step."""
-        return {"evidence": self.evidence(memory)}
-
     # And a fourth where there is a faster way than step by step.
 
     def recorded(self, step_T: Array, moment: Moment) -> Array:
@@ -276,10 +272,6 @@ class Rule(ABC):
             statistics, alarm = self.judge(statistics, xp.zeros_like(now.token) + step_T[t], now)
             alarms.append(alarm)
         return first_true(xp.stack(alarms, axis=-1)) + 1
-
-    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
-        """``recorded`` from laws by one program for each stream, ``[...]``, on a device that has such; else None."""
-        return None
 
     # What follows from it.
 
@@ -371,8 +363,6 @@ class Rule(ABC):
         """``trip_times``, block by block; the values are checked where they are about to be used, or not at all."""
         if check and (tokens.ndim == 0 or 0 in tokens.shape):
             inputs.sequences_of(tokens, self.n_states)
-        if not check and not self.pointless and (times := self.by_kernel(probs, tokens)) is not None:
-            return times
         xp = namespace(tokens)
         found = [xp.zeros(0, dtype=xp.int64, device=device(tokens))]
         found += [block.times_N for block in self._blocks(probs, tokens, check)]
@@ -406,10 +396,8 @@ class Rule(ABC):
                 at = f", from sequence {rows.start} on," if rows.start else ""  # what is wrong is counted from there
                 block = inputs.tokens_of(block, self.n_states, f"tokens{at}")
                 base = inputs.probs_of(base, self.n_states, f"probs{at}")
-            answers, times = None, self.by_kernel(base, block)
-            if times is None:
-                answers = self.fallback_answers(block) if self.compares else None
-                times = self.recorded(step_T, self.moment(base, answers, block, step_T))
+            answers = self.fallback_answers(block) if self.compares else None
+            times = self.recorded(step_T, self.moment(base, answers, block, step_T))
             yield _JudgedRows(block, base, answers, xp.full_like(times, horizon + 1) if self.pointless else times)
 
     def fallback_answers(self, tokens: Array) -> Array:

@@ -43,7 +43,7 @@ from ..policies import AmongExperts, Incumbent, PlaysReference, Recovering, Reco
 from ..policies.shadow import run_shadow
 from ..predictors import Predictor
 from ..problems import DecisionProblem, Known, Payoff, Scene, a_problem, each_step, scene_of, widest
-from . import kernels, promises, second_bettor
+from . import promises, second_bettor
 from .bets import LEAST_DELTA, Bets, Offer, Suspicion, Wealth
 from .contract import InPlay, Knows, Moment, RuleMemory, in_play, names_of, spliced
 from .kernels import back, bet
@@ -459,13 +459,6 @@ class ExactTest(ResponseRule):
         if self.contexts is not None:
             return self._step_by_step(step_T, scene, states)
         return first_true((self._levels(scene, states) * self.delta >= 1) | scene.excluded(states)) + 1
-
-    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
-        programs = kernels.on_gpu(probs)
-        other = self.told or self.likelihood or self.temperature == 0
-        if programs is None or other:
-            return None
-        return programs.every_start(probs, tokens, self.problem, self.temperature, self.bets)
 
     def _levels(self, scene: Any, states: Array) -> Array:
         """E after every step, ``[N, T]``; one context."""

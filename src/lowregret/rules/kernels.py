@@ -5,32 +5,18 @@ trip times of the array expressions they stand in for.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, compiler_installed, compiling, triton_installed
+from ..arrays import Array, compiler_installed
 from ..files import compiled
 
 _WORTH = 1 << 15  # elements: below, importing and compiling costs more than it saves
-_LONGEST = 4096  # steps that one program on a GPU goes through at once
-_EPOCH = 32  # steps between two logarithms: |ln shrink| <= 8 a step, so a product of 32 cannot overflow
 
 
 def worth(array: Array, each: int = 1) -> bool:
     """Whether a compiled recurrence is to be had, and pays, for arrays like this one with so much work an element."""
     return isinstance(array, np.ndarray) and array.size * each >= _WORTH and compiler_installed()
-
-
-def on_gpu(laws: Array) -> Any:
-    """The programs for a GPU (``triton_kernels.py``), where these laws are on one and of two states; else None."""
-    if not getattr(laws, "is_cuda", False) or compiling(laws) or not triton_installed:
-        return None
-    if laws.shape[-1] != 2 or laws.shape[-2] > _LONGEST:
-        return None
-    from . import triton_kernels
-
-    return triton_kernels
 
 
 def first_crossing(
@@ -43,24 +29,6 @@ def first_crossing(
     """The first t (from 1) at which the gap G_t of each row reaches the threshold; T + 1 for never."""
     made = compiled(_first_crossing)
     times_N: np.ndarray = made(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, threshold_T)
-    return times_N
-
-
-def first_alarm(
-    gain_NxT: np.ndarray,
-    sure_NxT: np.ndarray,
-    odds_RxNxT: np.ndarray,
-    excess_RxNxT: np.ndarray,
-    costs_K: np.ndarray,
-    idle: float,
-    rise_T: np.ndarray,
-) -> np.ndarray:
-    """The first t (from 1) at which the exact test trips on each row; T + 1 for never.
-
-    At the slowest rate the wealth shrinks by ``1 + sum_r odds_r * excess_r`` a step, excess = exp(rate * edge) - 1;
-    where the rate doubles, u becomes u (u + 2), which keeps its digits however slow the slowest is.
-    """
-    times_N: np.ndarray = compiled(_first_alarm)(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T)
     return times_N
 
 
@@ -99,54 +67,6 @@ def _first_crossing(base_A1xNxT, fallback_A1xNxT, advantage_A1xS, tokens_NxT, th
             if gap >= threshold_T[t]:
                 times[n] = t + 1
                 break
-    return times
-
-
-def _first_alarm(gain_NxT, sure_NxT, odds_RxNxT, excess_RxNxT, costs_K, idle, rise_T):  # type: ignore[no-untyped-def]
-    R, N, T = odds_RxNxT.shape
-    K = costs_K.size
-    times = np.full(N, T + 1)
-    logs_K, product_K, near_K, rest_K = np.empty(K), np.empty(K), np.empty(K), np.empty(K)
-    for n in range(N):
-        gap, low = 0.0, 0.0
-        logs_K[:] = 0.0  # ln of how much each wealth had shrunk when the epoch began
-        product_K[:] = 1.0  # and by what factor since
-        for t in range(T):
-            if t % _EPOCH == 0:
-                for k in range(K):
-                    logs_K[k] += math.log(product_K[k])
-                    product_K[k] = 1.0
-                    # K shares add up to 1 only if one of them reaches 1/K: until then the sum need not be formed.
-                    near_K[k] = math.exp(min(-costs_K[k] - logs_K[k], 600.0)) * (2 * K)
-            gap += gain_NxT[n, t]
-            low = min(low, gap)
-            sure = sure_NxT[n, t]
-            if R > 1:
-                rest_K[:] = 0.0
-                for r in range(1, R):
-                    odds, u = odds_RxNxT[r, n, t], excess_RxNxT[r, n, t]
-                    for k in range(K - 1, -1, -1):
-                        rest_K[k] += odds * u
-                        u *= u + 2
-            odds, u = odds_RxNxT[0, n, t], excess_RxNxT[0, n, t]
-            close = False
-            for k in range(K - 1, -1, -1):
-                loss = odds * u + (rest_K[k] if R > 1 else 0.0)
-                product = product_K[k] * (1 + loss)
-                product_K[k] = product
-                u *= u + 2
-                if product <= near_K[k]:
-                    close = True
-            if sure == 0:
-                times[n] = t + 1
-                break
-            if close and gap - low >= rise_T[t]:
-                reached = idle
-                for k in range(K):
-                    reached += math.exp(min(-costs_K[k] - logs_K[k] - math.log(product_K[k]), 0.0))
-                if reached >= 1:
-                    times[n] = t + 1
-                    break
     return times
 
 

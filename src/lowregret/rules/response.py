@@ -91,7 +91,8 @@ class ResponseRule(Rule):
 
     def gains(self, moment: Moment) -> tuple[Array, Array]:
         """What the fallback's response gains over the base's: in every state ``[S, ...]``, and in the one that came."""
-        return gains(self.problem, moment)
+        gain_S = mix(self.problem.advantage.T, moment.fallback_A1 - moment.base_A1)
+        return gain_S, pick(gain_S, moment.token)
 
     def moment(self, probs: Array, answer: Array | None, token: Array | None, step: Array) -> Moment:
         probs_S, temperature = first(in_float64(detached(probs))), self.temperature_at(step)
@@ -126,9 +127,3 @@ class ResponseRule(Rule):
         if lasts is not None and (horizon is None or horizon > lasts):
             steps = "an unknown number of" if horizon is None else horizon
             raise ValueError(f"fallback {name} was made for {lasts} steps, the rule may run for {steps} steps")
-
-
-def gains(problem: DecisionProblem, moment: Moment) -> tuple[Array, Array]:
-    """What the fallback's response gains over the base's: in every state ``[S, ...]``, and in the one that came."""
-    gain_S = mix(problem.advantage.T, moment.fallback_A1 - moment.base_A1)
-    return gain_S, pick(gain_S, moment.token)

@@ -187,12 +187,6 @@ class RegretRate(ResponseRule):
     def recorded(self, step_T: Array, moment: Moment) -> Array:
         return first_true(self._crossed(running_sum(self.leads(moment.base_A1, moment.token)), step_T)) + 1
 
-    def by_kernel(self, probs: Array, tokens: Array) -> Array | None:
-        programs = kernels.on_gpu(probs)
-        if programs is None:
-            return None
-        return programs.regret_rate(probs, tokens, self.problem, self.temperature, self.alpha)
-
     def _crossed(self, lead_A: Array, step: Array) -> Array:
         step = astype(step, lead_A.dtype)
         return namespace(lead_A).max(lead_A, axis=0) / step > self.alpha / step**0.5
