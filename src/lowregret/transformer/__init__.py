@@ -13,7 +13,6 @@ from .decoder import SIZES, Decoder, Size
 from .held_out import measured
 from .predictor import Transformer
 from .recording import Recording
-from .regret_tasks import ImitateLeast, RegretLoss
 from .run_folder import Progress
 from .settings import DECAYING, NANODO, Optimiser, TrainingSettings
 from .tasks import Distil, Imitate, Masked, Task
@@ -26,12 +25,10 @@ __all__ = [
     "Decoder",
     "Distil",
     "Imitate",
-    "ImitateLeast",
     "Masked",
     "Optimiser",
     "Progress",
     "Recording",
-    "RegretLoss",
     "Size",
     "Task",
     "TrainingSettings",

@@ -102,7 +102,7 @@ class ResponseLoss(NamedTuple):
 
 @runtime_checkable
 class Task(Protocol):
-    """What training asks of a task. It may have a ``loss`` of its own, which is then called as ``loss_of`` is."""
+    """What training asks of a task."""
 
     @property
     def n_states(self) -> int: ...

@@ -82,7 +82,7 @@ def train(
     Parameters
     ----------
     task
-        ``Imitate``, ``Masked``, ``Distil``, ``RegretLoss`` or ``ImitateLeast``.
+        ``Imitate``, ``Masked`` or ``Distil``.
     init
         A model whose weights to start from; by default random ones, from the seed.
     state
@@ -176,8 +176,7 @@ class Training:
         self._resume()
         self.compiled = self.device.type == "cuda" if compiled is None else compiled
         self.shared, self.stakes = self.team.shared(self.decoder), Scaled.of(task.stakes, self.device)
-        loss: Callable[..., Tensor] = getattr(task, "loss", loss_of)
-        self.loss = torch.compile(loss, dynamic=False) if self.compiled else loss
+        self.loss = torch.compile(loss_of, dynamic=False) if self.compiled else loss_of
         self.base_laws = self._base_laws()
         self.attention_order = ORDER
         self.random = torch.Generator(self.device)
