@@ -1,12 +1,12 @@
 """What is typed after a command about models, turned into what it means."""
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from lowregret.cli.options import one_of
 
 if TYPE_CHECKING:
     from lowregret.construct import Constructed
@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from lowregret.transformer.recording import Learnt
 
 Where = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+
+
+@contextlib.contextmanager
+def resumable(where: Callable[[], str]) -> Iterator[None]:
+    """On Ctrl-C, say that nothing is lost and how to continue."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"\nStopped. The same command continues {where()}.", err=True)
+        raise typer.Exit(130) from None
+
+
+def one_of(name: str, value: str, choices: dict[str, Any]) -> Any:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return choices[value]
 
 
 def used_by(task: str, given: dict[str, Any], *used: str) -> None:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from lowregret import files
-from lowregret.cli.options import PAYOFFS, one_of, refusals, resumable
+from lowregret.cli.options import PAYOFFS, refusals
 
 from .options import (
     Where,
     agreed_names,
     learnt_in,
+    one_of,
     problem_of,
     recording_in,
+    resumable,
     rule_named,
     size_named,
     source_named,

@@ -8,9 +8,9 @@ import numpy as np
 import typer
 
 from lowregret import files
-from lowregret.cli.options import PAYOFFS, one_of, refusals, resumable
+from lowregret.cli.options import PAYOFFS, refusals
 
-from .options import Where, agreed_names, learnt_in, model_in, problem_of, recording_in, rule_named
+from .options import Where, agreed_names, learnt_in, model_in, one_of, problem_of, recording_in, resumable, rule_named
 from .training import train
 
 # What ``evaluate --tokens`` says: a model on a recording, window by window.

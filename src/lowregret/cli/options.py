@@ -1,9 +1,9 @@
 """What is typed after a command, turned into what it means; and refusals as one sentence."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -56,16 +56,6 @@ def _fail(words: str, error: BaseException) -> NoReturn:
     raise typer.Exit(1) from error
 
 
-@contextlib.contextmanager
-def resumable(where: Callable[[], str]) -> Iterator[None]:
-    """On Ctrl-C, say that nothing is lost and how to continue."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo(f"\nStopped. The same command continues {where()}.", err=True)
-        raise typer.Exit(130) from None
-
-
 def folder_for(out: Path, *names: str) -> Path:
     """A folder in which these files can be written, tried before the work rather than after it."""
     try:
@@ -75,9 +65,3 @@ def folder_for(out: Path, *names: str) -> Path:
     for name in names:
         files.writable(files.to_write(out / name))
     return out
-
-
-def one_of(name: str, value: str, choices: dict[str, Any]) -> Any:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return choices[value]
