@@ -68,7 +68,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"problem": lr.DecisionProblem(CROPS.utility)},  # its states have no names: the labels in sorted order
     {"problem": lr.DecisionProblem(CROPS.utility), "classes": ["sun", "cloud", "rain"]},
 ]
-ORDER = [["sun", "cloud", "rain"]] * 4 + [["cloud", "rain", "sun"]] * 2 + [["sun", "cloud", "rain"]]
+ORDER = [["sun", "cloud", "rain"]] * 3 + [["cloud", "rain", "sun"]] * 2 + [["sun", "cloud", "rain"]]
 
 
 @pytest.mark.parametrize("which", range(len(SETTINGS)))
@@ -95,7 +95,7 @@ def test_equals_a_guard_driven_by_hand(which: int) -> None:
         model.observe(X[t : t + 1], y[t : t + 1])
     assert model.guard_.state_dict() == guard.state_dict()
     assert model.events_ == guard.events
-    assert model.events_ or which == 5  # where the payoffs are those of other labels
+    assert model.events_ or which == 4  # where the payoffs are those of other labels
     assert model.certificate_.regret_bound == guard.certificate.regret_bound
 
     again = told(Guarded(LogisticRegression(), **settings).fit(X[:80], y[:80]), X[80:], y[80:])

@@ -106,9 +106,9 @@ def test_what_is_made_of_a_certificate_keeps_its_costs() -> None:
 
 def test_a_state_that_lacks_a_setting_is_refused() -> None:
     state = through_json(lr.Guard(MATCHING, 20, rule=lr.ExactTest(MATCHING, 20)))
-    for part in ("says", "payoffs", "delta"):
+    for part in ("payoffs", "delta"):
         garbled = copy.deepcopy(state)
-        (garbled if part == "says" else garbled["made_for"]).pop(part)
+        garbled["made_for"].pop(part)
         with pytest.raises(ValueError, match="state_dict"):
             lr.Guard(MATCHING, 20, rule=lr.ExactTest(MATCHING, 20)).load_state_dict(garbled)
 
