@@ -207,7 +207,7 @@ PENNIES = matching()
     "Every start, (iv) regret",
     "Beyond the paper: T Regret <= max{ B(T), max over alarms tau of B(tau-1) + J + F(T-tau) }, F what the fallback "
     "loses: .0672 at T = 1024 for guessing bits with delta = 2/T and minimax play, .0905 with the way back, where the "
-    "first exact test has .1259 and Theorem 3.1 .3988.",
+    "threshold of Theorem 3.1 has .3988.",
     verdict="beyond",
 )
 def regret_is_bounded() -> Finding:
