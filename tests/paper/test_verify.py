@@ -143,7 +143,7 @@ def test_mutants_of_rules_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> No
 
     bounds, prior = certificates.bounds, certificates.every_start.Prior
     urn, most, c_4 = bounds.urn_anytime, bounds.regret_gap_anytime, bounds.theorem_c_4
-    log, weights, windows = bounds.anytime_log, prior.weights_K, certificates.limits.owed
+    log, weights = bounds.anytime_log, prior.weights_K
     fails("5.2, the switching rule, strictly", lr.rules.RegretRate, "_crossed", touched)
     fails("Unknown horizon, bounds", certificates, "urn_anytime", lambda *a: 0.99 * urn(*a))
     fails(
@@ -152,7 +152,6 @@ def test_mutants_of_rules_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> No
     fails("Unknown horizon, shares", certificates, "anytime_log", lambda t, delta: log(t, 1.1 * delta))
     fails("Unknown horizon, shares", prior, "weights_K", lambda self, start: weights(self, start) * 1.01)
     fails("C.4, the constants", bounds, "theorem_c_4", lambda *a: {**c_4(*a), "test": 0.5 * c_4(*a)["test"]})
-    fails("The limit of switching once", certificates.limits, "owed", lambda *a: [0.9 * g for g in windows(*a)])
     fails("Excluded states", lr.ExactTest, "trip_times", lambda rule, probs, tokens: 1 + 0 * tokens[..., 0])
 
 
