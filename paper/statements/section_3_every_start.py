@@ -201,8 +201,8 @@ PENNIES = matching()
 @statement(
     "Every start, (iv) regret",
     "Beyond the paper: T Regret <= max{ B(T), max over alarms tau of B(tau-1) + J + F(T-tau) }, F what the fallback "
-    "loses: .0908 at T = 1024 for guessing bits with delta = 2/T and the way back, where the first exact test has "
-    ".1259 and Theorem 3.1 .3988.",
+    "loses: .0908 at T = 1024 for guessing bits with delta = 2/T and the way back, where the threshold of Theorem 3.1 "
+    "has .3988.",
     verdict="beyond",
 )
 def regret_is_bounded() -> Finding:

@@ -64,7 +64,7 @@ MEMORIES = {"memory", "path"}  # values that start and update make, and nobody w
 
 GOOD: dict[str, Any] = {
     "problem": COIN, "horizon": 12, "window": 1, "extra_window": 5, "alpha": 1.0, "rule": None, "fallback": None,
-    "temperature": 0.25, "batch_shape": (), "like": None, "predictor": URN, "base": URN, "delta": 0.1, "gate": 0.5,
+    "temperature": 0.25, "batch_shape": (), "like": None, "predictor": URN, "base": URN, "delta": 0.1,
     "rate": 0.5, "share": 0.1, "fn": lambda history: [0.5, 0.5], "n_states": 2, "batched": False, "seed": 0,
     "prior": 1.0, "probs_TxS": [[0.5, 0.5], [0.2, 0.8]], "transition": [[0.8, 0.2], [0.3, 0.7]], "initial": [0.5, 0.5],
     "c": 1.0, "tokens": TOKENS, "token": 1, "probs": LAWS, "state": 1, "action": 0, "streams": None, "d": None,
