@@ -120,6 +120,7 @@ def test_a_block_that_cannot_be_pasted_is_refused():
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # pages import ``paper``
     for page in PAGES:
         if sys.argv[1:] and page.stem not in sys.argv[1:]:
             continue
