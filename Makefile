@@ -4,7 +4,7 @@
 #   make reproduce  train the paper's transformers at a small size and measure them: figure, tables, a page
 #   make test    linter, types, documentation and tests
 #   make test-core  what needs NumPy alone, in an environment of its own: for between two edits
-#   make test-all  all that make test leaves out: longer sweeps and more drawn examples (and which lines they reach), verify, a minute of the benchmark, the wheel, and the four below
+#   make test-all  all that make test leaves out: golden runs and statements of the paper, longer sweeps and more drawn examples (and which lines they reach), a minute of the benchmark, the wheel, and the four below
 #   make test-page  the page of an audit in Chromium, which it installs where it may
 #   make test-ray   audits on a local Ray
 #   make test-kernels  the program for a GPU, interpreted: installs Triton where it can
@@ -57,7 +57,6 @@ test-core: $(CORE)/.core
 test-all: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m long tests
 	LOWREGRET_EXAMPLES=5 $(ONE_THREAD) $(BIN)/pytest -n 2 --dist worksteal -m hypothesis tests --cov --cov-report=term
-	$(ONE_THREAD) $(BIN)/python -m paper verify
 	$(ONE_THREAD) $(BIN)/python -m benchmarks.decisions --quick
 	$(BIN)/python .ci/dist.py --extras
 	$(MAKE) test-page

@@ -32,6 +32,8 @@ def core() -> None:
     guard = guarded()
     if not guard.events or guard.certificate.at(50).regret_bound <= 0:
         raise SystemExit("a model that is wrong every day was not left")
+    guarded().save("guard.safetensors")
+    lr.Guard(FROST).load("guard.safetensors")
 
 
 def guarded() -> lr.Guard:
@@ -61,11 +63,6 @@ def fast() -> None:
     lr.ExactTest(FROST, 1024).trip_times(laws_NxTxS, np.zeros((64, 1024), int))
     if "numba" not in sys.modules:
         raise SystemExit("a long recording was not handed to compiled kernels")
-
-
-def fleet() -> None:
-    guarded().save("guard.safetensors")
-    lr.Guard(FROST).load("guard.safetensors")
 
 
 def data() -> None:

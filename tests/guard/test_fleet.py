@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -225,13 +224,6 @@ def test_a_save_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch
                 guard.save(path)
         assert path.read_bytes() == data
         assert os.listdir(tmp_path) == [path.name]
-
-
-def test_without_safetensors_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    for call in (lr.Guard(COIN, 3).save, lr.Guard(COIN, 3).load):
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'lowregret\[fleet\]'"):
-            call(tmp_path / "fleet.safetensors")
 
 
 def test_an_interrupted_call_was_made_or_was_not(tmp_path: Path) -> None:

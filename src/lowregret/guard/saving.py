@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from threading import Lock, RLock
-from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +29,8 @@ _LONG = ("events", "advised")
 
 def write_to(path: Path, state: dict[str, Any]) -> None:
     """Write a state, whose arrays may be in tuples with names; a file that was there is replaced, or as it was."""
-    safetensors = _safetensors("save(path)")
+    import safetensors.numpy  # late: few save
+
     tensors: dict[str, np.ndarray] = {}
     about = {name: _told(value, name, tensors) for name, value in state.items()}
     for name in _LONG:
@@ -40,7 +40,7 @@ def write_to(path: Path, state: dict[str, Any]) -> None:
     text = json.dumps(about, allow_nan=False)
     with files.drafted(path) as draft:
         try:
-            safetensors.save_file(tensors, draft, metadata=files.stamp(_KEY, text, tensors))
+            safetensors.numpy.save_file(tensors, draft, metadata=files.stamp(_KEY, text, tensors))
         except Exception as error:  # its own for everything, a full disk among it
             if found := re.search(r"os error (\d+)", str(error)):
                 raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
@@ -49,7 +49,8 @@ def write_to(path: Path, state: dict[str, Any]) -> None:
 
 def read_from(path: Path) -> dict[str, Any]:
     """What ``write_to`` wrote; a file that was cut short, changed or written by something else is refused by name."""
-    safetensors = _safetensors("load(path)")
+    import safetensors.numpy  # late: few load
+
     try:
         data = path.read_bytes()  # not mapped: whoever writes over the file would change a guard in use
     except FileNotFoundError:
@@ -57,7 +58,7 @@ def read_from(path: Path) -> dict[str, Any]:
     except IsADirectoryError:
         raise ValueError(f"path must be a file that save(path) wrote, and {path} is a folder") from None
     try:
-        tensors = safetensors.load(data)
+        tensors = safetensors.numpy.load(data)
         header = files.header_in(io.BytesIO(data))
     except Exception as error:  # safetensors has its own for each kind of oddity
         raise ValueError(f"{path} was cut short, or is no safetensors file: {error}") from error
@@ -109,16 +110,6 @@ def _found(value: Any, tensors: dict[str, np.ndarray]) -> Any:
     return {key: _found(part, tensors) for key, part in value.items()}
 
 
-def _safetensors(what: str) -> ModuleType:
-    try:
-        import safetensors.numpy
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"{what} needs safetensors: pip install 'lowregret[fleet]'", name="safetensors"
-        ) from error
-    return safetensors.numpy
-
-
 # What a guard does with them.
 
 
@@ -149,7 +140,7 @@ class Kept:
             self._at = self._read(d, self.batch_shape)
 
     def save(self, path: str | Path) -> None:
-        """Everything it remembers as one safetensors file, written whole or not at all (extra ``fleet``).
+        """Everything it remembers as one safetensors file, written whole or not at all.
 
         The tensors are what is kept of each stream, by name; the rest is JSON in the header, with a digest of it all.
 
