@@ -13,6 +13,7 @@ from lowregret.cli.app import _app
 from lowregret.problems import Positions
 
 from ..audit_logs import written
+from ..conftest import sweep
 
 pa = pytest.importorskip("pyarrow")
 
@@ -84,6 +85,7 @@ NUMBERS = {
     "numbers, late": ({"scale": "share"}, {"lag": 3}),
 }
 EVERY = CASES | NUMBERS
+OFTEN = sweep(sorted(EVERY, key=lambda case: case not in ("all", "late, references", "numbers, late")), 3)
 
 
 def problem_of(case):
@@ -142,7 +144,7 @@ def by_hand(case, own):
     return {name: value / len(own) for name, value in totals.items()}, alarms, guard
 
 
-@pytest.mark.parametrize("case", EVERY)
+@pytest.mark.parametrize("case", OFTEN)
 def test_is_the_guards_own_loop_over_the_same_rows(case, tmp_path):
     table = rows()
     shuffled = table.take(pa.array(np.random.default_rng(1).permutation(table.num_rows)))
@@ -173,7 +175,7 @@ def test_is_the_guards_own_loop_over_the_same_rows(case, tmp_path):
         assert found.certificate.regret_bound == guard_of(case).certificate.regret_bound
 
 
-@pytest.mark.parametrize("case", ["all", "context", "numbers, context"])
+@pytest.mark.parametrize("case", sweep(["all", "context", "numbers, context"], 1))
 def test_is_the_backtest_of_the_same_frame(case, tmp_path):
     table, (_, settings) = rows(), EVERY[case]
     frame = lr.backtest(problem_of(case), table, columns=columns_of(case))
@@ -232,7 +234,7 @@ def in_folder(tmp_path, table=None, log="log.parquet"):
     return written(rows() if table is None else table, tmp_path / log)
 
 
-@pytest.mark.parametrize("case", EVERY)
+@pytest.mark.parametrize("case", OFTEN)
 def test_options_and_a_file_say_the_same_as_python(case, tmp_path):
     log, payoffs = in_folder(tmp_path), "stall.toml" if case in NUMBERS else "shop.toml"
     asked = lr.audit.audit_log(log, problem_of(case), columns=columns_of(case), **EVERY[case][1]).to_json()

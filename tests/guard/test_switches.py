@@ -172,11 +172,11 @@ def test_actions_have_the_law_of_the_policy(seed: Any) -> None:
     counts = np.bincount(guard.act(seed), minlength=4)
     assert chisquare(counts, n * problem.quantal_response([0.4, 0.6], 0.8)).pvalue > 1e-3
     # And along one stream, where each step draws anew from one seed.
-    alone, drawn = lr.Guard(problem, 4000, temperature=0.8), []
-    for _ in range(4000):
+    alone, drawn = lr.Guard(problem, 1000, temperature=0.8), []
+    for _ in range(1000):
         alone.advise([0.4, 0.6])
         drawn.append(alone.act(seed))
         alone.observe(0)
     if not alone.events:
         counts = np.bincount(drawn, minlength=4)
-        assert chisquare(counts, 4000 * problem.quantal_response([0.4, 0.6], 0.8)).pvalue > 1e-3
+        assert chisquare(counts, 1000 * problem.quantal_response([0.4, 0.6], 0.8)).pvalue > 1e-3
