@@ -31,7 +31,6 @@ T = 64 if SMALL else 1024
 
 RULES = {
     "every start": lr.ExactTest(lr.matching(), T),
-    "every start, unknown horizon": lr.ExactTest(lr.matching(), None, delta=0.05),
     "regret rate": RegretRate(lr.matching(), T),
 }
 

@@ -7,10 +7,9 @@ frequencies by what is known before the step; the first tenth of a recording onl
 from typing import NamedTuple
 
 import numpy as np
-from examples.real_data import before, daily_moves, hourly_demand, seattle, walk_forward
+from examples.real_data import before, hourly_demand, seattle, walk_forward
 
 import lowregret as lr
-from benchmarks.decisions.bins import Bins
 
 WARM_UP = 0.1
 
@@ -21,16 +20,15 @@ class Recording(NamedTuple):
     problem: lr.DecisionProblem
     probs_TxS: np.ndarray
     states: np.ndarray  # [T]
-    idle: int  # the action that does nothing: money is counted above it
 
 
 def recorded(
-    problem: lr.DecisionProblem, states: np.ndarray, coarse: np.ndarray, fine: np.ndarray, memory: float, idle: int
+    problem: lr.DecisionProblem, states: np.ndarray, coarse: np.ndarray, fine: np.ndarray, memory: float
 ) -> Recording:
     """The model run over all of it, and the part after the warm-up."""
     probs_TxS = walk_forward(states, coarse, fine, problem.n_states, memory)
     begin = int(WARM_UP * len(states))
-    return Recording(problem, probs_TxS[begin:], states[begin:], idle)
+    return Recording(problem, probs_TxS[begin:], states[begin:])
 
 
 def index_moves(moves: np.ndarray) -> dict[str, Recording]:
@@ -43,8 +41,8 @@ def index_moves(moves: np.ndarray) -> dict[str, Recording]:
     calm = before(np.digitize(recent, [0.5, 0.8, 1.1, 1.5, 2.0]))
     last_two = before(direction) * 3 + before(direction, 2)
     return {
-        "trade": recorded(trade, direction, before(direction), last_two, memory=1000, idle=1),
-        "insure": recorded(insure, large, calm, calm * 2 + before(large), memory=1000, idle=0),
+        "trade": recorded(trade, direction, before(direction), last_two, memory=1000),
+        "insure": recorded(insure, large, calm, calm * 2 + before(large), memory=1000),
     }
 
 
@@ -62,8 +60,8 @@ def weather() -> dict[str, Recording]:
         states=["sun", "fog", "wet"],
     )
     return {
-        "rain": recorded(cover, rain, before(rain), before(rain) * 12 + month, memory=1000, idle=0),
-        "kiosk": recorded(kiosk, sky, before(sky), before(sky) * 12 + month, memory=1000, idle=3),
+        "rain": recorded(cover, rain, before(rain), before(rain) * 12 + month, memory=1000),
+        "kiosk": recorded(kiosk, sky, before(sky), before(sky) * 12 + month, memory=1000),
     }
 
 
@@ -79,37 +77,6 @@ def demand() -> dict[str, Recording]:
     reserve = lr.cost_loss(cost=25, loss=100)
     clock = hour * 2 + weekend
     return {
-        "order": recorded(shop, level, before(level), before(level) * 48 + clock, memory=1500, idle=0),
-        "peak": recorded(reserve, peak, clock, clock * 2 + before(peak), memory=1500, idle=0),
+        "order": recorded(shop, level, before(level), before(level) * 48 + clock, memory=1500),
+        "peak": recorded(reserve, peak, clock, clock * 2 + before(peak), memory=1500),
     }
-
-
-def electricity() -> Recording:
-    """Buy what is needed more than at this hour yesterday: the quantiles of ``plot_electricity.py``, in 21 ranges.
-
-    A law has one part in a hundred of the uniform one, for quantiles exclude ranges that came.
-    """
-    table = hourly_demand()
-    more = (table - table.shift(24)).dropna()
-    orders, levels = np.r_[-3:-1.5:0.5, -1.5:1.75:0.25, 2:4.5:0.5], np.linspace(0.05, 0.95, 19)
-    past = np.stack([more.diff().shift(24 * k) for k in range(1, 29)])
-    said = (more.shift(1).to_numpy()[:, None] + np.quantile(past, levels, axis=0).T)[30 * 24 :]
-    came = more.to_numpy()[30 * 24 :]
-
-    def earned(order: float, needed: np.ndarray) -> np.ndarray:
-        return -60 * np.maximum(needed - order, 0) - 20 * np.maximum(order - needed, 0)
-
-    bins = Bins([-6, *(orders[1:] + orders[:-1]) / 2, 6], came)
-    problem = bins.problem(lr.Payoff(earned, orders, low=-540, high=0, knots=orders, outcomes=(-6, 6)))
-    laws_TxS = 0.99 * bins.probs(lr.Quantiles(levels, said)) + 0.01 / bins.n_states
-    return Recording(problem, laws_TxS, bins.states(came), int(np.abs(orders).argmin()))
-
-
-def streams() -> dict[str, Recording]:
-    """All of them by name."""
-    found: dict[str, Recording] = {}
-    for name, index in (("S&P 500", "sp500"), ("NASDAQ", "nasdaq")):
-        moves = daily_moves(index).to_numpy()
-        found |= {f"{name}, {what}": stream for what, stream in index_moves(moves).items()}
-    found |= {f"Seattle, {what}": stream for what, stream in weather().items()}
-    return found | {f"demand, {what}": stream for what, stream in demand().items()}

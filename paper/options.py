@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lowregret.cli import options
+
 if TYPE_CHECKING:
     from lowregret.construct import Constructed
     from lowregret.predictors import Predictor
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from lowregret.transformer.recording import Learnt
 
 Where = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
+PAYOFFS = options.PAYOFFS.replace("units:", "units, in place of --problem:")
 
 
 @contextlib.contextmanager

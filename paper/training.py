@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from lowregret import files
-from lowregret.cli.options import PAYOFFS, refusals
+from lowregret.cli.options import refusals
 
 from .options import (
+    PAYOFFS,
     Where,
     agreed_names,
     learnt_in,

@@ -8,9 +8,9 @@ import numpy as np
 import typer
 
 from lowregret import files
-from lowregret.cli.options import PAYOFFS, refusals
+from lowregret.cli.options import refusals
 
-from .options import Where, agreed_names, learnt_in, model_in, one_of, problem_of, recording_in, resumable, rule_named
+from .options import PAYOFFS, Where, agreed_names, learnt_in, model_in, one_of, problem_of, recording_in, resumable
 from .training import train
 
 # What ``evaluate --tokens`` says: a model on a recording, window by window.
@@ -216,6 +216,7 @@ def construct(
     with refusals():
         from lowregret import transformer  # before torch itself: it says what to install
         from lowregret.construct import build, save
+        from lowregret.rules import RegretGap, RegretRate
 
         of_checkpoint = transformer.checkpoints.written
         outputs = of_checkpoint("--out", transformer.checkpoints.to_write(out))
@@ -226,7 +227,7 @@ def construct(
         base = transformer.load(checkpoint)
         at_stake = problem_of(problem, payoffs, base.n_states)
         agreed_names(at_stake, learnt_in(checkpoint))
-        chosen = rule_named(rule, at_stake, base.context if horizon is None else horizon)
+        chosen = one_of("rule", rule, {"rate": RegretRate, "gap": RegretGap})(at_stake, horizon or base.context)
         kind = one_of("dtype", dtype, {"float64": torch.float64, "float32": torch.float32})
         model = build(base, chosen, dtype=kind)
         save(model, out)

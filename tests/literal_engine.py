@@ -2,9 +2,8 @@
 
 A forecast is acted on and bet against; every comparator, rate and start has a wealth of its own; steps that are a lag
 apart make a class with a test and a fallback; one alarm is for all of them. Who plays best responses may have a second
-bettor, on the mixture in the shadow; without a test the fallback is played from the first step on. What is promised is
-written out too. Asked of the library are only the betting rates, kappa (what a step is charged at most), and the safe
-law of a ``Recovery``.
+bettor, on the mixture in the shadow; without a test the fallback is played from the first step on. Asked of the library
+are only the betting rates and the safe law of a ``Recovery``.
 """
 
 import math
@@ -31,7 +30,7 @@ class Settings(NamedTuple):
     references: int
     lag: int
     told: bool  # more than a law
-    fallback: Any  # "Recovery", "predictor" (an urn), "policy" (AdaHedge), or the place of a reference
+    fallback: Any  # "Recovery", or the place of a reference
     safe: Any = None  # of a Recovery that is told nothing more: a law
     memories: tuple[float, ...] = (20, 200)
     share: float = 0.003
@@ -261,21 +260,16 @@ class Mixture:
 
 
 class Alone:
-    """A reference, an urn or Hedge, for good."""
+    """A reference, for good."""
 
     def __init__(self, s: Settings) -> None:
-        self.s, self.count, self.hedge, self.seen = s, np.ones(max(s.states, 1)), AdaHedge(s.actions), 0
+        self.s, self.seen = s, 0
 
     def play(self, now: "Due") -> np.ndarray:
-        if self.s.fallback == "predictor":
-            return now.respond(self.count / self.count.sum())
-        return self.hedge.weights() if self.s.fallback == "policy" else now.plays[self.s.fallback]
+        return now.plays[self.s.fallback]
 
     def see(self, now: "Due", mixed: np.ndarray) -> None:
         self.seen += 1
-        if self.s.states:
-            self.count[now.told.outcome] += 1
-        self.hedge.see(now.paid[: self.s.actions])
 
     def share(self) -> float:
         return 0.0
@@ -426,36 +420,22 @@ class Event(NamedTuple):
 
 
 class Stream:
-    """One stream, step by step; ``at_once``: as if the alarm had sounded before the first."""
+    """One stream, step by step."""
 
-    def __init__(self, s: Settings, at_once: bool = False) -> None:
+    def __init__(self, s: Settings) -> None:
         self.s, self.events = s, list[Event]()
         self.played: list[np.ndarray] = []
-        self.bases: list[np.ndarray] = []  # what the response to the model was
-        self.theirs: list[list[np.ndarray]] = []  # and what the references played
-        self.shares: list[float] = []
         self.classes = [Class(self.s) for _ in range(self.s.lag)]
-        self.alarm, self.seen, self.never, self.last = int(at_once or not s.test), 0, 0, 0
-        self.at_alarm, self.trusted = 0.0, False
+        self.alarm, self.seen, self.last, self.trusted = int(not s.test), 0, 0, False
         self.leads = dict.fromkeys(self.s.whom, 0.0)
-        self.true = dict.fromkeys(self.s.whom, 0.0)
         self.waiting: dict[int, Due] = {}
 
     def advise(self, t: int, told: Told) -> np.ndarray:
         place = self.classes[(t - 1) % self.s.lag]
         place.late, self.last = self.alarm > 0, t
-        self.shares.append(np.mean([one.share() for one in self.classes]) if self.alarm else 1.0)
         due = self.waiting[t] = Due(self.s, told, place, t)
-        for who in self.true:
-            self.true[who] += due.lead(who)
         self.played.append(due.mixed)
-        self.bases.append(due.base)
-        self.theirs.append(due.plays)
         return due.mixed
-
-    def skip(self, t: int) -> None:
-        del self.waiting[t]
-        self.never += 1
 
     def observe(self, t: int) -> None:
         due = self.waiting.pop(t)
@@ -466,7 +446,7 @@ class Stream:
         reached = np.mean([one.total() for one in self.classes]) >= 1 / self.s.delta
         when = t, self.last
         if reached and not self.alarm:
-            self.alarm, self.at_alarm = self.seen, self.worst(self.leads)
+            self.alarm = self.seen
             richest = max(self.classes, key=lambda one: one.total())
             self.events.append(Event("Switch", *when, *([] if richest.excluded else richest.suspect())))
         if not self.alarm:
@@ -481,16 +461,6 @@ class Stream:
         s = self.s
         own = [max(leads["action", c, a] for a in range(s.actions)) for c in range(s.contexts) if s.own]
         return max([*([sum(own)] if own else []), *(leads["reference", 0, n] for n in range(s.references))])
-
-    @property
-    def regret(self) -> float:
-        """A step of those seen."""
-        return self.worst(self.leads) / max(self.seen, 1)
-
-    @property
-    def true_regret(self) -> float:
-        """In total, over all outcomes, seen or not."""
-        return self.worst(self.true)
 
 
 def settings_of(rule: Any) -> Settings:
@@ -517,130 +487,3 @@ def settings_of(rule: Any) -> Settings:
         test=rule.test,
         own=rule.actions,
     )
-
-
-# What is promised
-
-
-class Promise:
-    """Statement (iv), in total; ``kappa_K`` is what a step is charged at most, ``after`` what a class may lose then."""
-
-    def __init__(self, s: Settings, kappa_K: np.ndarray, after: Any = None) -> None:
-        self.s, self.kappa_K = s, kappa_K
-        costs_K = -np.log(s.joins_K(1) * s.delta)
-        self.costs_K = s.lag * (costs_K if s.lag == 1 else np.maximum(costs_K, 1.0))
-        self._after = after
-
-    def hedge(self, n: float, experts: int) -> float:
-        """What Hedge over so many loses in so many steps of one context."""
-        return self.s.span * min(n, 1 + math.sqrt(1 + n * math.log(experts)))
-
-    def after(self, n: float) -> float:
-        """What the fallback of one class loses at most in so many steps."""
-        s, J, C = self.s, self.s.span, self.s.contexts
-        if self._after is not None:
-            return float(np.ravel(self._after(np.array([n])))[0])
-        if s.fallback != "Recovery":
-            return n * J
-        if not s.states:
-            return C * self.hedge(n / C, s.actions + s.references + 1)
-        assert s.horizon is not None
-        budget = s.budget * math.sqrt(s.horizon * C)
-        left = max(n - math.ceil(budget), 0) if C == 1 else n
-        safe = min(left * J, J * (C + math.sqrt(C**2 + left * C * math.log(s.experts))))
-        return min(n * J, budget * J + C * J + safe)
-
-    def before(self, n: int) -> float:
-        """B: what passes in so many steps without an alarm."""
-        return min(n * self.s.span, min((n * self.kappa_K + self.s.contexts * self.costs_K) / self.s.rates_K))
-
-    def at(self, steps: int) -> float:
-        """The bound for a run of so many steps, of laws."""
-        d, J = self.s.lag, self.s.span
-        if not self.s.test:
-            return min(steps * J, self.after(steps))
-        H = -(-steps // d)
-        most = [min(self.after(n), n * J) for n in range(H + 1)]
-        if d > 1:  # the least concave function above it
-            most = [
-                max(
-                    most[a] if a == b else most[a] + (most[b] - most[a]) * (n - a) / (b - a)
-                    for a in range(n + 1)
-                    for b in range(n, H + 1)
-                )
-                for n in range(H + 1)
-            ]
-        worst = self.before(d * H)
-        for n in range(d * H - d + 1):
-            left = d * H - d - n
-            shared = sum(most[left // d + (r < left % d)] for r in range(d))
-            worst = max(worst, self.before(n) + d * J + shared)
-        return min(steps * J, worst)
-
-    def of_laws(self, streams: list[Stream], horizon: int) -> float:
-        """A step: of the stream of which least is promised."""
-        J, never = self.s.span, max(one.never for one in streams)
-        return min(J, (self.at(horizon) + never * J) / horizon)
-
-    def of_numbers(self, streams: list[Stream], horizon: int | None) -> tuple[float, float]:
-        """By the charges that were paid: a step in the end, and a step so far."""
-        J, d, so_far, ends = self.s.span, self.s.lag, [], []
-        running = [one for one in streams if not one.alarm]
-        for one in streams:
-            taken = one.alarm - 1 if one.alarm else one.seen
-            passed = min(max(max(np.min(row / self.s.rates_K) for row in self._rows(one)), 0.0), taken * J)
-            if one.alarm:
-                passed += d * J + self._all(one.seen - one.alarm)
-            so_far.append(passed + one.never * J)
-            end = so_far[-1]
-            if horizon is not None and one.alarm:
-                end = one.at_alarm + (d - 1) * J + self._all(horizon - one.alarm) + one.never * J
-            elif horizon is not None:
-                end = self._in_the_end(running, horizon) + one.never * J
-            ends.append(end / (horizon or one.seen + one.never))
-        over = [one.seen + one.never for one in streams]
-        return min(J, max(ends)), min(J, max(a / max(n, 1) for a, n in zip(so_far, over, strict=True)))
-
-    def _all(self, steps: int) -> float:
-        return self.s.lag * self.after(steps / self.s.lag)
-
-    def _rows(self, one: Stream, less: int = 0) -> list[np.ndarray]:
-        """Charges and logarithms by comparator, or by choice of an action for each context; less so many kappas."""
-        s = self.s
-        paid = {who: sum(part.charges[who] for part in one.classes) for who in s.whom}
-        rows = [paid["reference", 0, n] + self.costs_K for n in range(s.references)]
-        if s.contexts == 1:
-            rows = [paid["action", 0, a] + self.costs_K for a in range(s.actions)] + rows
-        else:
-            each = [np.max([paid["action", c, a] for a in range(s.actions)], axis=0) for c in range(s.contexts)]
-            rows = [sum(each) + s.contexts * self.costs_K, *rows]
-        return [row - less * self.kappa_K for row in rows]
-
-    def _in_the_end(self, running: list[Stream], horizon: int) -> float:
-        """From where they stand, if no later step is charged more than kappa."""
-        J, d, steps = self.s.span, self.s.lag, min(one.seen for one in running)
-        rows = np.max([self._rows(one, less=one.seen) for one in running], axis=0)
-
-        def before(n: int) -> float:
-            return min(n * J, max(np.min((row + n * self.kappa_K) / self.s.rates_K) for row in rows))
-
-        left = horizon - steps
-        worst, around = before(horizon), min(d, left)
-        for n in range(left - around + 1) if left else ():
-            worst = max(worst, before(steps + n) + around * J + self._all(left - around - n))
-        return worst
-
-
-def late_factor(lag: int) -> float:
-    """a_d: by how much more the average of d tests must have before the alarm, by a search in thirds."""
-    if lag == 1:
-        return 1.0
-
-    def factor(b: float) -> float:
-        return math.log((1 - (lag - 1) * b) / b) / (1 - lag * b)
-
-    low, high = 1e-6, (1 - 1e-6) / lag
-    for _ in range(200):
-        left, right = low + (high - low) / 3, high - (high - low) / 3
-        low, high = (low, right) if factor(left) < factor(right) else (left, high)
-    return factor(low)

@@ -1,12 +1,29 @@
 """How it went (Section 2.2): external and internal regret, average, of every prefix."""
 
+from functools import cache
+from itertools import permutations
 from typing import Any
 
+import numpy as np
+
 from . import inputs
-from .arrays import Array, beside, came, count_up, first, in_float64, is_integral, namespace, pick, running_sum, total
+from .arrays import (
+    Array,
+    beside,
+    came,
+    count_up,
+    device,
+    first,
+    in_float64,
+    is_integral,
+    namespace,
+    pick,
+    running_sum,
+    total,
+)
 from .policies import Policy
 from .predictors import said_by, vouched
-from .problems import DecisionProblem, a_problem, action_utilities, same_problem, swaps
+from .problems import DecisionProblem, a_problem, action_utilities, same_problem
 
 
 def external_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Array) -> Array:
@@ -55,6 +72,19 @@ def internal_regret(problem: DecisionProblem, policy: Policy | Array, tokens: Ar
     for gain in gains[1:]:
         worst = xp.maximum(worst, running_sum(gain))
     return worst / in_float64(count_up(earned_A, 1, T + 1))
+
+
+def swaps(earned_A: Array, played_A: Array) -> Array:
+    """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
+    xp = namespace(earned_A)
+    a_P, b_P = (xp.asarray(side_P, device=device(earned_A)) for side_P in _sides(len(earned_A)))
+    return xp.take(played_A, a_P, axis=0) * (xp.take(earned_A, b_P, axis=0) - xp.take(earned_A, a_P, axis=0))
+
+
+@cache
+def _sides(n_actions: int) -> np.ndarray:
+    """The first and the second action of every pair, ``[2, P]``; one action has none, and is compared with itself."""
+    return np.array(list(permutations(range(n_actions), 2)) or [(0, 0)]).T.copy()
 
 
 def _steps(problem: DecisionProblem, policy: Any, tokens: Array) -> tuple[Array, Array]:

@@ -7,13 +7,13 @@ from benchmarks.history import compared, keep, ratios
 PRINTED = """Algorithm 1 on 4 x 8 bits, one core  ns/token  times the loop  peak memory / input
   RegretGap, scalar loop                  120.0
   RegretGap, arrays                         6.0           20.0x                 1.50
-one stream, advise + observe: rates   us a step   times the first test
-  2 actions, every start                            12    190.5      2.25x
+one stream, advise + observe: rates   us a step   times RegretGap
+  2 actions, ExactTest, Recovery                    12    190.5      2.25x
 import lowregret: 0.150 s
 """
 FOUND = {
     "Algorithm 1 on 4 x 8 bits, one core: RegretGap, arrays": 20.0,
-    "one stream, advise + observe: 2 actions, every start": 2.25,
+    "one stream, advise + observe: 2 actions, ExactTest, Recovery": 2.25,
 }
 
 

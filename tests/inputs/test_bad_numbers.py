@@ -22,9 +22,6 @@ NOT_POSITIVE = st.one_of(
 NOT_A_CHANCE = st.one_of(
     st.floats(max_value=0), st.floats(min_value=1), st.integers(), st.sampled_from([math.nan, *NOT_NUMBERS])
 )
-NEGATIVE = st.one_of(
-    st.floats(max_value=0, exclude_max=True), st.sampled_from([math.nan, math.inf, None, -1, *NOT_NUMBERS])
-)
 NOT_A_COUNT = st.one_of(
     st.integers(max_value=0), st.floats(), st.sampled_from([1.5, 1.0, np.float64(3), math.nan, *NOT_NUMBERS])
 )

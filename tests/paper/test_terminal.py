@@ -223,8 +223,6 @@ def test_an_extra_that_is_missing_is_named_before_the_work(
     assert len(done.stderr.strip().splitlines()) == 1
     assert not done.stdout.strip()
 
-    done = paper("construct", "m.safetensors", "--out", "o.safetensors", "--onnx", "g.onnx")
-
 
 # Options that would be ignored
 

@@ -138,7 +138,7 @@ def judged(settings: AuditSettings, names: dict[int, str], records: np.ndarray, 
             ranked = sorted(
                 range(len(block.index_N)), key=lambda n: (-seen.log_e_N[n], streams.names[block.index_N[n]])
             )
-            details += [_detail(settings, sketch, guard, placed, n, money, seen) for n in ranked[:LISTED]]
+            details += [_detail(sketch, guard, placed, n, money, seen) for n in ranked[:LISTED]]
     details.sort(key=lambda one: (-one["log_e"], one["stream"]))
     return {
         "streams": each,
@@ -405,7 +405,6 @@ def _result(
 
 
 def _detail(
-    settings: AuditSettings,
     sketch: Sketch,
     guard: Guard,
     block: Block,

@@ -12,7 +12,7 @@ from .auditing import audit_log
 from .laws import listed
 
 _PATHS = ("log", "payoffs", "out")
-_OTHERS = ("log", "problem", "part", "told")  # arguments of ``audit_log`` that a file cannot give
+_OTHERS = ("log", "problem", "told")  # arguments of ``audit_log`` that a file cannot give
 TAKEN = tuple(name for name in inspect.signature(audit_log).parameters if name not in _OTHERS)
 
 

@@ -18,12 +18,12 @@ Terms = dict[str, float]
 
 
 def lambda_grid(span: float, n_rates: int) -> np.ndarray:
-    """The betting rates of the exact test: (4 / J) 2^-k."""
+    """The betting rates of tests with a mixture of rates: (4 / J) 2^-k."""
     return (4.0 / span) * 2.0 ** -np.arange(n_rates)
 
 
 def n_rates(horizon: int, delta: float) -> int:
-    """How many rates the exact test mixes: down to the one that suits the whole horizon."""
+    """How many rates tests with a mixture of rates have: down to the one that suits the whole horizon."""
     return max(1, math.ceil(math.log2(4 / math.sqrt(2 * math.log(1 / delta) / horizon))) + 2)
 
 

@@ -184,7 +184,7 @@ def certify_switch(
 
 
 def _with_before(made: SwitchesOnce, before: Callable[[int], Bound], steps: int, fails: float = 0.0) -> Terms:
-    """The terms with a sharper bound before the alarm, and the fallback's exact worst case where there is one."""
+    """The terms with a sharper bound before the alarm."""
     return made._replace(before=before).terms_at(steps, fails)
 
 

@@ -26,7 +26,7 @@ _QUERY = (
 )
 _LAG = "After how many steps an outcome is known; by default before the next, with a warning where it looks later."
 _FDR = "The largest share of the streams named (by e-BH) that may be named wrongly, on average."
-_PAYOFFS = PAYOFFS.replace(", in place of --problem", "") + " With quantiles of a number, .toml with kind or knots."
+_PAYOFFS = PAYOFFS + " With quantiles of a number, .toml with kind or knots."
 _REFERENCE = "What to compare with: NAME=COLUMNS of probabilities, as for --probs. May be given several times."
 _ROLES = ("stream", "order", "state", "every", "context", "scale", "model", "median", "known_at")  # one column each
 _NO_PAYOFFS = """--payoffs is missing: a file with one row per action and one column per state:

@@ -50,7 +50,7 @@ def gate(
     log: Annotated[Path, typer.Argument(help="A .csv or .parquet file, or a folder of them.")],
     model: Annotated[str, typer.Option(help="The name of the new model.")],
     against: Annotated[str, typer.Option(help="The name of the current model.")],
-    payoffs: Annotated[Path, typer.Option(help=PAYOFFS.replace(", in place of --problem", ""))],
+    payoffs: Annotated[Path, typer.Option(help=PAYOFFS)],
     out: Annotated[Path, typer.Option(help="Folder for gate.json.")] = Path("results/gate"),
     alpha: Annotated[
         float,

@@ -10,7 +10,7 @@ import typer
 from .. import files
 
 PAYOFFS = (
-    "Payoffs in your own units, in place of --problem: .csv with one row per action and one column per state, "
+    "Payoffs in your own units: .csv with one row per action and one column per state, "
     "with names in the first row and column if you like (numbers too, if the first cell is empty); or .npy, "
     "or .toml with payoffs, actions and states."
 )

@@ -21,7 +21,7 @@ _EDGE = (
 
 
 def plan(
-    payoffs: Annotated[Path, typer.Argument(help=PAYOFFS.replace(", in place of --problem", ""))],
+    payoffs: Annotated[Path, typer.Argument(help=PAYOFFS)],
     law: Annotated[str | None, typer.Option(help=_LAW)] = None,
     truth: Annotated[str | None, typer.Option(help="What is true once the model is broken, in the same form.")] = None,
     edge: Annotated[float | None, typer.Option(help=_EDGE)] = None,

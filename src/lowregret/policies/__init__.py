@@ -4,7 +4,7 @@ from .among_experts import AmongExperts
 from .contract import Policy, Respond
 from .experts import ExpertHedge, ExpertMemory
 from .hedge import AdaHedge, FixedShare, Hedge, RestartHedge, oldest, shared
-from .recovering import Recovering, RecoveryMemory
+from .recovering import Recovering
 from .recovery import Incumbent, PlaysReference, Recovery
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Policy",
     "Recovering",
     "Recovery",
-    "RecoveryMemory",
     "Respond",
     "RestartHedge",
     "oldest",

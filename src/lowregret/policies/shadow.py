@@ -2,7 +2,7 @@
 
 Each urn forgets a state by a factor of 1 - 1/memory for each one that it sees. One urn of each memory sees every state;
 one more for each action sees the states that came while the base advised that action, so the mixture can learn that the
-model is right, wrong, or right about one thing only. References that state laws speak too. The mixture follows the log
+model is right, wrong, or right about one thing only. References speak too. The mixture follows the log
 loss (a Bayes mixture) and spreads a fixed share of all weight evenly each step: no law is ever lost for good, least of
 all the base's. Every context has urns and weights of its own.
 """
@@ -50,7 +50,7 @@ class Shadow(NamedTuple):
     memories: tuple[float, ...]
     share: float
     contexts: int = 1
-    laws: int = 0  # how many references state laws
+    laws: int = 0  # how many references there are
     trust: float | None = None  # the base's weight at first; None: as every other's
 
     def start(self, shape: tuple[int, ...], like: Array | None) -> ShadowMemory:

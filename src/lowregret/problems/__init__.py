@@ -5,7 +5,7 @@ from .from_file import currency_in, payoffs_in, stakes_in
 from .names import Names, Positions, actions_of, by_name, numbers_apart
 from .payoff import Gains, Payoff, as_lines, lines_told
 from .presets import cost_loss, matching, newsvendor, newsvendor_of_numbers, rock_paper_scissors, trading
-from .scene import Known, Scene, action_utilities, each_step, leads, scene_of, swaps, widest
+from .scene import Known, Scene, action_utilities, each_step, leads, scene_of, widest
 
 __all__ = [
     "DecisionProblem",
@@ -37,7 +37,6 @@ __all__ = [
     "same_problem",
     "scene_of",
     "stakes_in",
-    "swaps",
     "trading",
     "widest",
     "with_first",

@@ -31,7 +31,7 @@ class Payoff:
     low, high
         No payoff is below or above them; utilities are scaled by them.
     knots
-        Outcomes between which every action's payoff is a straight line. Forecasts by quantiles or densities need them:
+        Outcomes between which every action's payoff is a straight line. Forecasts by quantiles need them:
         the largest gain within a range is then at its ends or at a knot. A payoff without bends has ``knots=()``.
     outcomes
         The least and the greatest possible outcome. Where it is infinite, payoffs are constant beyond the last knot.

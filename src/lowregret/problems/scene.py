@@ -1,8 +1,6 @@
 """A step before its state: what a model says of it, what is at stake, what others would play; and what is earned."""
 
 from collections.abc import Iterator
-from functools import cache
-from itertools import permutations
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -12,7 +10,6 @@ from ..arrays import (
     astype,
     constant,
     detached,
-    device,
     first,
     in_float64,
     mix,
@@ -23,19 +20,6 @@ from ..arrays import (
     total,
 )
 from .decision import DecisionProblem, best_of, with_first
-
-
-def swaps(earned_A: Array, played_A: Array) -> Array:
-    """What is gained by playing b whenever a is played, pi_a (u_b - u_a), for each pair: ``[A (A - 1), ...]``."""
-    xp = namespace(earned_A)
-    a_P, b_P = (xp.asarray(side_P, device=device(earned_A)) for side_P in _sides(len(earned_A)))
-    return xp.take(played_A, a_P, axis=0) * (xp.take(earned_A, b_P, axis=0) - xp.take(earned_A, a_P, axis=0))
-
-
-@cache
-def _sides(n_actions: int) -> np.ndarray:
-    """The first and the second action of every pair, ``[2, P]``; one action has none, and is compared with itself."""
-    return np.array(list(permutations(range(n_actions), 2)) or [(0, 0)]).T.copy()
 
 
 def action_utilities(problem: DecisionProblem, tokens: Array, like: Array) -> Array:

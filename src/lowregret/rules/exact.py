@@ -230,8 +230,7 @@ class ExactTest(ResponseRule):
 
     @property
     def n_comparators(self) -> int:
-        own = self.n_contexts * (self.problem.n_actions if self.actions else 0)
-        return own + len(self.references)
+        return self.n_contexts * self._own_comparators + len(self.references)
 
     def per_context(self, horizon: int) -> int:
         """How many steps each context has where all have as many."""
@@ -324,11 +323,11 @@ class ExactTest(ResponseRule):
         said_S = first(astype(own.answer(memory.fallback, tuple(memory.step.shape)), scene.law_S.dtype))
         return said_S if own.acts else scene.respond(said_S)
 
-    def fallback_answer(self, memory: RuleMemory, probs: Array, known: Known | None = None) -> Array:
+    def fallback_answer(self, memory: RuleMemory, probs: Array) -> Array:
         own = self.in_play
         if not own.follows:
             return super().fallback_answer(memory, probs)
-        scene = self.scene(probs, known, memory.step + 1)
+        scene = self.scene(probs, None, memory.step + 1)
         return last((own.fallback.policy if own.acts else own.fallback.law)(memory.fallback, scene))
 
     def law(self, memory: RuleMemory, probs: Any, known: Known | None = None) -> Any:
