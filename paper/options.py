@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lowregret.cli import options
+from lowregret.cli.options import PAYOFF_FILES
 
 if TYPE_CHECKING:
     from lowregret.construct import Constructed
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lowregret.transformer.recording import Learnt
 
 Where = Annotated[str | None, typer.Option(help="cpu or cuda; by default a GPU if there is one.")]
-PAYOFFS = options.PAYOFFS.replace("units:", "units, in place of --problem:")
+PAYOFFS = f"Payoffs in your own units, in place of --problem: {PAYOFF_FILES}"
 
 
 @contextlib.contextmanager

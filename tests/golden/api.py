@@ -128,9 +128,12 @@ def reloaded(guard: Any, case: dict[str, Any]) -> Any:
     return fresh
 
 
-def readings(guard: Any) -> dict[str, np.ndarray]:
-    evidence, threshold = guard.evidence
-    return {"evidence": np.asarray(evidence), "threshold": np.asarray(threshold), "share": np.asarray(guard.share)}
+def evidence(guard: Any) -> np.ndarray:
+    return np.asarray(guard.evidence[0])
+
+
+def share(guard: Any) -> np.ndarray:
+    return np.asarray(guard.share)
 
 
 def regret(guard: Any) -> np.ndarray:

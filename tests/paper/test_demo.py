@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,20 +9,9 @@ import pytest
 
 import lowregret as lr
 
-from .conftest import ENVIRONMENT
+from .conftest import paper
 
 pytestmark = pytest.mark.needs("matplotlib", "typer")
-
-
-def paper(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "paper", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=ENVIRONMENT,
-        timeout=300,
-    )
 
 
 DEMO = ("demo", "--horizon", "64", "-n", "10", "--out", "here")

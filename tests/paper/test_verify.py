@@ -3,8 +3,6 @@
 import json
 import math
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from paper.statements import Finding, Statement, all_statements, at_least, at_mo
 from paper.statements.exhaustive import chances, laws_of_ones
 from paper.statements.section_5 import TABLE, chance_of_a_switch, mean_regret_of_the_model
 
-from .conftest import ENVIRONMENT
+from .conftest import paper
 
 SLOW = (  # seconds each
     "5.2, the",
@@ -373,8 +371,7 @@ def test_names_are_matched_from_their_beginning(monkeypatch: pytest.MonkeyPatch)
 def test_two_processes_write_what_one_does(tmp_path: Path) -> None:
     only = ["--only", "Lemma A.1", "--only", "A.3", "--only", "Lemma 2.2"]
     for folder, jobs in (("one", "1"), ("two", "2")):
-        command = [sys.executable, "-W", "error", "-m", "paper", "verify", *only, "--out", folder, "--jobs", jobs]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT, timeout=300)
+        done = paper("verify", *only, "--out", folder, "--jobs", jobs, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "3 statements. 3 of the paper: holds 2, a step of the proof fails 1." in done.stdout
     for name in ("index.html", "verify.json"):

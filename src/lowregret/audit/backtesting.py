@@ -183,9 +183,10 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
         raise ValueError(f"guard must be a Guard, which says how one is made, got {type(guard).__name__}")
     if guard.problem != problem or not isinstance(guard.rule.each, ResponseRule):
         raise ValueError(f"guard must be made for the problem of the recording, {problem}, got {guard}")
-    lasts = guard.horizon
-    if lasts is not None and lasts < recording.longest:
-        raise ValueError(f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {lasts}")
+    if guard.horizon is not None and guard.horizon < recording.longest:
+        raise ValueError(
+            f"guard must last for {recording.longest} steps, the longest stream, got a horizon of {guard.horizon}"
+        )
     if guard.lag < recording.latest:
         raise ValueError(
             f"guard must have a lag of {recording.latest}: the latest outcome came that late, got {guard.lag}"
@@ -197,11 +198,9 @@ def _fitting(guard: Any, problem: Any, recording: Any) -> Any:
 def _told_alike(guard: Any, recording: Streams) -> None:
     """Refuse a guard that needs what the recording does not have, or that has no use for what it has."""
     knows, tells = guard.rule.knows, recording.tells
-    wants = () if knows is None else knows.references
-    if tuple(wants) != tells.references:
-        raise ValueError(
-            f"guard must be made with the references of the recording, {tells.references}, got {tuple(wants)}"
-        )
+    wants = () if knows is None else tuple(knows.references)
+    if wants != tells.references:
+        raise ValueError(f"guard must be made with the references of the recording, {tells.references}, got {wants}")
     most, own = None if knows is None else knows.contexts, tells.contexts
     if (most is None) != (own is None) or (most is not None and own is not None and most < len(own)):
         held = "none" if own is None else f"{len(own)} contexts"

@@ -319,7 +319,7 @@ def _live(
     trips_N = np.zeros(N, dtype=np.int64)
     for row, event in reversed(told):
         if isinstance(event, Switch):
-            trips_N[row] = _known_at(event)
+            trips_N[row] = known_at(event)
     return paid_TxN.T, share_TxN.T, trips_N, told, live.certificate if guard.rule.of_numbers else None
 
 
@@ -333,14 +333,14 @@ def _known(guard: Guard, block: Block) -> list[list[int]]:
     return found
 
 
-def _known_at(event: Event) -> int:
+def known_at(event: Event) -> int:
     """The step at which an event was known."""
     return event.step if event.known is None else event.known
 
 
 def _by_its_end(event: Event, end: int) -> Event:
     """The event, dated at the end of its stream at the latest, however long the streams beside it are."""
-    over = _known_at(event) - end
+    over = known_at(event) - end
     return event if over <= 0 or event.known is None else event._replace(known=event.known - over)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..guard import Event, Guard, Left, Return
 from ..problems import DecisionProblem, Payoff
 from .known import part_of
-from .playing import _scene
+from .playing import _scene, known_at
 from .streams import Block, Streams
 from .times import Steps
 
@@ -108,7 +108,7 @@ class Sketch:
         """What happened in a stream, with the step and its place on the axis: the alarm, wrong since, returns."""
         found: list[tuple[str, int]] = []
         for event in events:
-            step = getattr(event, "known", None) or event.step
+            step = known_at(event)
             if isinstance(event, (Return, Left)):
                 found.append(("return" if isinstance(event, Return) else "left again", step))
                 continue

@@ -9,11 +9,11 @@ import typer
 
 from .. import files
 
-PAYOFFS = (
-    "Payoffs in your own units: .csv with one row per action and one column per state, "
-    "with names in the first row and column if you like (numbers too, if the first cell is empty); or .npy, "
-    "or .toml with payoffs, actions and states."
+PAYOFF_FILES = (
+    ".csv with one row per action and one column per state, with names in the first row and column if you like "
+    "(numbers too, if the first cell is empty); or .npy, or .toml with payoffs, actions and states."
 )
+PAYOFFS = f"Payoffs in your own units: {PAYOFF_FILES}"
 
 _EXTRAS = {
     "torch": "torch",
